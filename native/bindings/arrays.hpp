@@ -1,0 +1,73 @@
+// What goes in from Python and out to it: borrowed bytes, borrowed arrays, arrays that own their memory.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "buffer.hpp"
+#include "text/column.hpp"
+
+namespace krill::bindings {
+
+namespace nb = nanobind;
+
+// Any contiguous object with the buffer protocol (bytes, memoryview, pyarrow.Buffer, NumPy array), as bytes.
+// Held for as long as the view lives; made and destroyed with the GIL.
+class ByteView {
+ public:
+  explicit ByteView(nb::handle source) {
+    if (PyObject_GetBuffer(source.ptr(), &view_, PyBUF_SIMPLE) != 0) nb::raise_python_error();
+  }
+  ByteView(const ByteView&) = delete;
+  ByteView& operator=(const ByteView&) = delete;
+  ~ByteView() { PyBuffer_Release(&view_); }
+
+  const std::uint8_t* data() const { return static_cast<const std::uint8_t*>(view_.buf); }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+
+ private:
+  Py_buffer view_;
+};
+
+template <class T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+// Keeps a buffer for as long as an array shows it.
+template <class T>
+nb::capsule owner_of(Buffer<T> buffer) {
+  auto owned = std::make_unique<Buffer<T>>(std::move(buffer));
+  nb::capsule owner(owned.get(), [](void* memory) noexcept { delete static_cast<Buffer<T>*>(memory); });
+  (void)owned.release();
+  return owner;
+}
+
+// The same for memory that std::free frees.
+template <class T>
+nb::capsule owner_of(T* data) {
+  return nb::capsule(data, [](void* memory) noexcept { std::free(memory); });
+}
+
+template <class T>
+Out<T> to_numpy(Buffer<T> buffer) {
+  T* data = buffer.data();
+  const std::size_t size = buffer.size();
+  return Out<T>(data, {size}, owner_of(std::move(buffer)));
+}
+
+inline TextColumn text_column(const In<std::int64_t>& offsets, const ByteView& data) {
+  if (offsets.size() == 0) throw std::invalid_argument("offsets must hold one number more than documents");
+  const TextColumn column{offsets.data(), offsets.size() - 1, data.data(), data.size()};
+  column.check();
+  return column;
+}
+
+}  // namespace krill::bindings

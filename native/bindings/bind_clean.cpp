@@ -1,0 +1,38 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
+#include "bindings/arrays.hpp"
+#include "text/clean.hpp"
+
+namespace nb = nanobind;
+using namespace krill;
+using namespace krill::bindings;
+
+namespace {
+
+nb::tuple clean_documents(const In<std::int64_t>& offsets, nb::handle data,
+                          const std::optional<In<std::uint8_t>>& null_mask, bool strip, std::int64_t min_chars) {
+  const ByteView bytes(data);
+  const TextColumn column = text_column(offsets, bytes);
+  if (null_mask && null_mask->size() != column.rows)
+    throw std::invalid_argument("null_mask must hold one byte for each document");
+  CleanColumn result = [&] {
+    nb::gil_scoped_release release;
+    return clean(column, null_mask ? null_mask->data() : nullptr, strip, min_chars);
+  }();
+  nb::dict counts;
+  counts["not_text"] = result.counts.not_text;
+  counts["too_short"] = result.counts.too_short;
+  counts["invalid_utf8"] = result.counts.invalid_utf8;
+  return nb::make_tuple(to_numpy(std::move(result.offsets)), to_numpy(std::move(result.data)),
+                        to_numpy(std::move(result.kept)), to_numpy(std::move(result.chars)), counts);
+}
+
+}  // namespace
+
+void bind_clean(nb::module_& m) {
+  m.def("clean", &clean_documents, nb::arg("offsets").noconvert(), nb::arg("data"),
+        nb::arg("null_mask").noconvert().none(), nb::arg("strip"), nb::arg("min_chars"));
+}

@@ -1,0 +1,154 @@
+// JsonReader and TextReader as Python classes. Parsing releases the GIL; batches leave without a copy.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.hpp"
+#include "text/json_reader.hpp"
+#include "text/text_reader.hpp"
+
+namespace nb = nanobind;
+using namespace krill::text;
+using krill::bindings::ByteView;
+using krill::bindings::Out;
+using krill::bindings::owner_of;
+
+namespace {
+
+// A reader belongs to one thread at a time; without the GIL Python no longer sees to that.
+template <class Reader>
+class Guarded {
+ public:
+  template <class Options>
+  explicit Guarded(Options options) : reader_(std::move(options)) {}
+
+  // Calls use(reader) without the GIL.
+  template <class Use>
+  auto apart(Use&& use) {
+    if (busy_.test_and_set(std::memory_order_acquire))
+      throw std::runtime_error("the reader is in use by another thread");
+    struct Release {
+      std::atomic_flag& busy;
+      ~Release() { busy.clear(std::memory_order_release); }
+    } release{busy_};
+    nb::gil_scoped_release without_gil;
+    return use(reader_);
+  }
+
+ private:
+  Reader reader_;
+  std::atomic_flag busy_;
+};
+
+Bytes to_bytes(const nb::bytes& value) {
+  const auto* data = static_cast<const uint8_t*>(value.data());
+  return Bytes(data, data + value.size());
+}
+
+template <class T>
+Out<T> to_array(GrowingBuffer<T> buffer) {
+  const size_t size = buffer.size();
+  T* data = buffer.release();
+  return Out<T>(data, {size}, owner_of(data));
+}
+
+nb::dict to_dict(const Counts& counts) {
+  nb::dict out;
+  out["records"] = counts.records;
+  out["malformed"] = counts.malformed;
+  out["key_seen"] = counts.key_seen;
+  out["not_text"] = counts.not_text;
+  out["oversize"] = counts.oversize;
+  out["oversize_split"] = counts.oversize_split;
+  out["surrogates_removed"] = counts.surrogates_removed;
+  return out;
+}
+
+nb::tuple to_tuple(DocumentBatch batch) {
+  nb::list carried;
+  for (Rows& rows : batch.carried) {
+    carried.append(nb::make_tuple(to_array(std::move(rows.offsets)), to_array(std::move(rows.bytes)),
+                                  to_array(std::move(rows.null_mask))));
+  }
+  return nb::make_tuple(to_array(std::move(batch.text.offsets)), to_array(std::move(batch.text.bytes)),
+                        to_array(std::move(batch.text.null_mask)), to_array(std::move(batch.starts)), carried,
+                        to_dict(batch.counts));
+}
+
+template <class Reader>
+void bind_shared(nb::class_<Guarded<Reader>>& type) {
+  using Self = Guarded<Reader>;
+  type.def(
+          "feed",
+          [](Self& self, nb::handle data, uint64_t offset) {
+            const ByteView bytes(data);
+            self.apart([&](Reader& reader) { reader.feed(bytes.data(), bytes.size(), offset); });
+          },
+          nb::arg("data"), nb::arg("offset"))
+      .def("finish", [](Self& self) { self.apart([](Reader& reader) { reader.finish(); }); })
+      .def("take", [](Self& self) { return to_tuple(self.apart([](Reader& reader) { return reader.take(); })); })
+      .def_prop_ro("pending_bytes",
+                   [](Self& self) { return self.apart([](Reader& reader) { return reader.pending_bytes(); }); })
+      .def_prop_ro("complete",
+                   [](Self& self) { return self.apart([](Reader& reader) { return reader.complete(); }); });
+}
+
+void bind_json_reader(nb::module_& m) {
+  using Self = Guarded<JsonReader>;
+  nb::class_<Self> type(m, "JsonReader");
+  type.def(
+      "__init__",
+      [](Self* self, const nb::bytes& text_key, const std::vector<nb::bytes>& carry, size_t max_document_bytes,
+         bool drop_oversize, bool skip_malformed, bool array) {
+        JsonOptions options{to_bytes(text_key), {}, max_document_bytes, drop_oversize, skip_malformed, array};
+        for (const nb::bytes& key : carry) options.carry.push_back(to_bytes(key));
+        new (self) Self(std::move(options));
+      },
+      nb::arg("text_key"), nb::arg("carry"), nb::arg("max_document_bytes"), nb::arg("drop_oversize"),
+      nb::arg("skip_malformed"), nb::arg("array"));
+  bind_shared(type);
+}
+
+void bind_text_reader(nb::module_& m) {
+  using Self = Guarded<TextReader>;
+  nb::class_<Self> type(m, "TextReader");
+  type.def(
+      "__init__",
+      [](Self* self, const nb::bytes& separator, size_t max_document_bytes, bool drop_oversize) {
+        new (self) Self(TextOptions{to_bytes(separator), max_document_bytes, drop_oversize});
+      },
+      nb::arg("separator"), nb::arg("max_document_bytes"), nb::arg("drop_oversize"));
+  bind_shared(type);
+}
+
+void bind_malformed_record(nb::module_& m) {
+  const nb::object type =
+      nb::steal(PyErr_NewException("krill._native.MalformedRecord", PyExc_ValueError, nullptr));
+  if (!type.is_valid()) nb::raise_python_error();
+  m.attr("MalformedRecord") = type;
+  nb::register_exception_translator(
+      [](const std::exception_ptr& error, void* raised) {
+        try {
+          std::rethrow_exception(error);
+        } catch (const MalformedRecord& fault) {
+          // A tuple becomes the exception's args.
+          const nb::tuple args = nb::make_tuple(fault.offset, fault.at, nb::str(fault.reason.c_str()));
+          PyErr_SetObject(static_cast<PyObject*>(raised), args.ptr());
+        }
+      },
+      type.ptr());  // the module, which is never unloaded, keeps it alive
+}
+
+}  // namespace
+
+void bind_readers(nb::module_& m) {
+  bind_malformed_record(m);
+  bind_json_reader(m);
+  bind_text_reader(m);
+}

@@ -1,0 +1,19 @@
+// The only file that names the Python module; each part of the core binds itself in bind_<part>.cpp.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+void bind_readers(nb::module_&);
+void bind_clean(nb::module_&);
+void bind_dedup(nb::module_&);
+void bind_tokens(nb::module_&);
+void bind_memory(nb::module_&);
+
+NB_MODULE(_native, m) {
+  m.doc() = "Krill's native core: the loops that touch every byte.";
+  bind_readers(m);
+  bind_clean(m);
+  bind_dedup(m);
+  bind_tokens(m);
+  bind_memory(m);
+}

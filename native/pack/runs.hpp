@@ -1,0 +1,58 @@
+// Token runs: the ids of all documents end to end, and how many belong to each document.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+
+#include "buffer.hpp"
+#include "text/column.hpp"
+
+namespace krill {
+
+template <class Id>
+struct TokenRuns {
+  Buffer<Id> ids;
+  Buffer<std::uint32_t> lengths;
+};
+
+// The byte tokenizer: each byte is its own id, and `eos` ends each document. The column must have been checked.
+TokenRuns<std::uint16_t> encode_bytes(const TextColumn& documents, std::uint16_t eos);
+
+// The runs of those documents whose `keep` is not 0. Throws std::invalid_argument if the lengths don't add
+// up to the ids.
+template <class Id>
+TokenRuns<Id> select_runs(const Id* ids, std::size_t id_count, const std::uint32_t* lengths,
+                          const std::uint8_t* keep, std::size_t documents) {
+  std::size_t total = 0;
+  std::size_t kept_ids = 0;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < documents; ++i) {
+    total += lengths[i];
+    kept_ids += keep[i] != 0 ? lengths[i] : 0;
+    kept += keep[i] != 0;
+  }
+  if (total != id_count) throw std::invalid_argument("lengths don't add up to the number of ids");
+
+  TokenRuns<Id> result{Buffer<Id>(kept_ids), Buffer<std::uint32_t>(kept)};
+  std::size_t read = 0;
+  std::size_t written = 0;
+  std::size_t row = 0;
+  for (std::size_t i = 0; i < documents;) {
+    if (keep[i] == 0) {
+      read += lengths[i++];
+      continue;
+    }
+    const std::size_t begin = read;  // neighbours that are kept are copied at once
+    for (; i < documents && keep[i] != 0; ++i) {
+      result.lengths[row++] = lengths[i];
+      read += lengths[i];
+    }
+    if (read != begin) std::memcpy(result.ids.data() + written, ids + begin, (read - begin) * sizeof(Id));
+    written += read - begin;
+  }
+  return result;
+}
+
+}  // namespace krill

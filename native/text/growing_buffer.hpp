@@ -1,0 +1,105 @@
+// A growable array of plain values whose memory can be handed over whole.
+//
+// Why not std::vector: growth goes through realloc (large blocks are moved by the kernel's page tables, not
+// copied), new space is not zeroed, and spare room is at most half of what is needed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+namespace krill::text {
+
+template <class T>
+class GrowingBuffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  GrowingBuffer() = default;
+  GrowingBuffer(GrowingBuffer&& other) noexcept { swap(other); }
+  GrowingBuffer& operator=(GrowingBuffer&& other) noexcept {
+    GrowingBuffer(std::move(other)).swap(*this);
+    return *this;
+  }
+  GrowingBuffer(const GrowingBuffer&) = delete;
+  GrowingBuffer& operator=(const GrowingBuffer&) = delete;
+  ~GrowingBuffer() { std::free(data_); }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  size_t size() const { return size_; }
+  T& operator[](size_t i) { return data_[i]; }
+  const T& operator[](size_t i) const { return data_[i]; }
+  const T& back() const { return data_[size_ - 1]; }
+
+  void push_back(T value) {
+    make_room(1);
+    data_[size_++] = value;
+  }
+
+  void append(const T* values, size_t count) {
+    if (count == 0) return;
+    make_room(count);
+    std::memcpy(data_ + size_, values, count * sizeof(T));
+    size_ += count;
+  }
+
+  void append_repeated(T value, size_t count) {
+    if (count == 0) return;
+    make_room(count);
+    std::fill_n(data_ + size_, count, value);
+    size_ += count;
+  }
+
+  void truncate(size_t size) { size_ = std::min(size_, size); }
+
+  // The caller frees it with std::free.
+  T* release() {
+    size_ = capacity_ = 0;
+    return std::exchange(data_, nullptr);
+  }
+
+  // Gives spare room back; afterwards data() is never null, so that an empty buffer has an address too.
+  void shrink_to_fit() {
+    if (capacity_ != size_ || data_ == nullptr) reallocate(std::max<size_t>(size_, 1));
+  }
+
+ private:
+  static constexpr size_t kFirstCapacity = 4096 / sizeof(T);
+  static constexpr size_t kMaxSize = static_cast<size_t>(PTRDIFF_MAX) / sizeof(T);
+
+  void swap(GrowingBuffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
+
+  void make_room(size_t extra) {
+    if (capacity_ - size_ < extra) [[unlikely]] grow(extra);
+  }
+
+  void grow(size_t extra) {
+    if (extra > kMaxSize - size_) throw std::length_error("buffer larger than the address space");
+    const size_t half_more = std::min(capacity_ + capacity_ / 2, kMaxSize);
+    reallocate(std::max({size_ + extra, half_more, kFirstCapacity}));
+  }
+
+  void reallocate(size_t capacity) {
+    void* moved = std::realloc(data_, capacity * sizeof(T));
+    if (moved == nullptr) throw std::bad_alloc();
+    data_ = static_cast<T*>(moved);
+    capacity_ = capacity;
+  }
+
+  T* data_ = nullptr;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+};
+
+}  // namespace krill::text

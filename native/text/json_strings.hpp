@@ -1,0 +1,100 @@
+// Where the strings of a JSON record go, besides its text (text_value.hpp): keys to be recognised, values that
+// are carried along, and everything else, which is only validated.
+//
+// All take the same three calls: append (bytes as they stand in the file), append_escaped (one character that was
+// written as an escape) and remove_surrogate. An append says false when the record can't be kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "text/row_builder.hpp"
+
+namespace krill::text {
+
+using Bytes = std::vector<uint8_t>;
+
+class IgnoredString {
+ public:
+  bool append(const uint8_t*, size_t, uint64_t) { return true; }
+  bool append_escaped(const uint8_t*, size_t, uint64_t, uint64_t) { return true; }
+  void remove_surrogate(uint64_t) {}
+};
+
+// A key, kept only as long as it may still be one that is looked for.
+class KeyString {
+ public:
+  explicit KeyString(size_t longest) : longest_(longest) {}
+
+  void begin() {
+    bytes_.clear();
+    possible_ = true;
+  }
+  bool append(const uint8_t* data, size_t size, uint64_t) {
+    possible_ = possible_ && size <= longest_ - bytes_.size();
+    if (possible_) bytes_.insert(bytes_.end(), data, data + size);
+    return true;
+  }
+  bool append_escaped(const uint8_t* character, size_t size, uint64_t at, uint64_t) {
+    return append(character, size, at);
+  }
+  // A key with a lone surrogate is another key than the one without.
+  void remove_surrogate(uint64_t) { possible_ = false; }
+
+  bool is(const Bytes& wanted) const { return possible_ && bytes_ == wanted; }
+
+ private:
+  Bytes bytes_;
+  size_t longest_;
+  bool possible_ = false;
+};
+
+// A top-level value that goes along as a column: strings unescaped, other values as their JSON text.
+class CarriedValue {
+ public:
+  CarriedValue(Bytes key, size_t limit) : key_(std::move(key)), limit_(limit) {}
+
+  const Bytes& key() const { return key_; }
+  size_t bytes() const { return rows_.bytes(); }
+
+  void clear() {
+    rows_.discard_open();
+    present_ = false;
+  }
+  void begin() {
+    rows_.discard_open();
+    present_ = true;
+  }
+  bool append(const uint8_t* data, size_t size, uint64_t) {
+    if (size > limit_ - rows_.open_size()) return false;
+    rows_.append(data, size);
+    return true;
+  }
+  bool append_escaped(const uint8_t* character, size_t size, uint64_t at, uint64_t) {
+    return append(character, size, at);
+  }
+  void remove_surrogate(uint64_t) {}
+
+  // Gives the column `rows` rows: nulls for those that the text has gained meanwhile.
+  void catch_up(size_t rows) { rows_.finish_nulls(rows - rows_.rows()); }
+  void finish_row() {
+    if (present_) {
+      rows_.finish_row(rows_.open_size());
+    } else {
+      rows_.finish_nulls(1);
+    }
+    present_ = false;
+  }
+  Rows take() { return rows_.take(); }
+
+ private:
+  Bytes key_;
+  size_t limit_;
+  RowBuilder rows_;
+  bool present_ = false;
+};
+
+}  // namespace krill::text

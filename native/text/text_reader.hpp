@@ -1,0 +1,60 @@
+// Push parser of plain text: bytes of one file in, documents out.
+//
+// A document is what stands between separators, or the whole file if the separator is empty. Empty pieces are no
+// documents. Bytes are kept verbatim. In memory: the documents gathered since the last take(), of which the open
+// one is never longer than max_document_bytes + 1: longer ones are split or dropped (oversize.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "text/document_batch.hpp"
+#include "text/row_builder.hpp"
+#include "text/input_stream.hpp"
+
+namespace krill::text {
+
+struct TextOptions {
+  std::vector<uint8_t> separator;
+  size_t max_document_bytes;
+  bool drop_oversize;
+};
+
+class TextReader {
+ public:
+  explicit TextReader(TextOptions options);
+
+  // The next bytes of the file; `offset` is the position of the first one and continues the previous feed.
+  void feed(const uint8_t* data, size_t size, uint64_t offset);
+  // The end of the file: the open document ends.
+  void finish();
+  // The documents that have ended, and the split pieces of the open one; the open one stays.
+  DocumentBatch take();
+
+  size_t pending_bytes() const { return text_.bytes(); }
+  bool complete() const { return !open_ && matched_ == 0 && !stream_.holds_bytes(); }
+
+ private:
+  void consume(const uint8_t* data, size_t size, uint64_t offset);
+  size_t continue_separator(const uint8_t* data, size_t size, uint64_t offset);
+  size_t longest_prefix_at_end(const uint8_t* data, size_t size) const;
+  void gather(const uint8_t* data, size_t size, uint64_t offset);
+  void cut_oversize();
+  void end_document();
+
+  TextOptions options_;
+  std::vector<size_t> fallback_;  // of the separator's prefixes: the longest proper border (Knuth, Morris, Pratt)
+  InputStream stream_;
+  RowBuilder text_;
+  GrowingBuffer<uint64_t> starts_;
+  Counts counts_;
+
+  size_t matched_ = 0;        // bytes of a possible separator, held back until it is decided
+  uint64_t piece_start_ = 0;  // of the open document, or of its open piece
+  bool open_ = false;         // the open document has bytes
+  bool split_ = false;        // pieces of the open document were emitted
+  bool dropped_ = false;      // the open document is over the limit and thrown away
+};
+
+}  // namespace krill::text

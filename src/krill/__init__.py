@@ -1,0 +1,38 @@
+"""Krill prepares text for language models inside a memory budget that you state.
+
+>>> import krill
+>>> krill.preprocess("config.yaml", memory="512MB")  # doctest: +SKIP
+
+Everything is loaded when it is first used: `import krill` itself costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from krill.budget import MemoryMonitor
+    from krill.config import KrillConfig
+    from krill.prepare import estimate, preprocess
+    from krill.prepare import preprocess as do_preprocess
+
+__version__ = "0.1.0"
+__all__ = ["KrillConfig", "MemoryMonitor", "__version__", "do_preprocess", "estimate", "preprocess"]
+
+_HOMES = {
+    "KrillConfig": ("krill.config", "KrillConfig"),
+    "MemoryMonitor": ("krill.budget", "MemoryMonitor"),
+    "do_preprocess": ("krill.prepare", "preprocess"),
+    "estimate": ("krill.prepare", "estimate"),
+    "preprocess": ("krill.prepare", "preprocess"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module `krill` has no attribute `{name}`")
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,5 @@
+"""`python -m krill` is `krill`."""
+
+from krill.cli import main
+
+main()

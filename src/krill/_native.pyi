@@ -1,0 +1,149 @@
+"""Krill's native core: the loops that touch every byte. All of it works without the GIL."""
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Buffer
+
+_Bytes = Buffer | NDArray[np.uint8]
+
+# ---- readers: native/bindings/bind_readers.cpp ----
+
+_Rows = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]
+_Batch = tuple[
+    NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint64], list[_Rows], dict[str, int]
+]
+
+class MalformedRecord(ValueError):
+    """A record that can't be read: args are its first byte's offset, the fault's offset, and the reason."""
+
+    args: tuple[int, int, str]
+
+class JsonReader:
+    """Push parser of JSON Lines, or of one top-level array of objects (`array`).
+
+    A document above `max_document_bytes` is split at its last paragraph, line or character break, or dropped
+    (`drop_oversize`). Carried columns of a split document are null on all its pieces but the last. A carried
+    value above `max_document_bytes` makes the record malformed. With `skip_malformed`, faulty lines are left
+    out and counted, except for pieces that were emitted before the fault; faults of an array always raise.
+    """
+
+    def __init__(
+        self,
+        text_key: bytes,
+        carry: list[bytes],
+        max_document_bytes: int,
+        drop_oversize: bool,
+        skip_malformed: bool,
+        array: bool,
+    ) -> None: ...
+    def feed(self, data: _Bytes, offset: int) -> None:
+        """The next bytes of the decoded file; `offset` is where they stand and continues the last feed."""
+
+    def finish(self) -> None:
+        """End of input: the last line may lack its newline, a record that is cut off is malformed."""
+
+    def take(self) -> _Batch:
+        """Rows so far: text offsets, data and null mask (1 = null), starts, carried columns, counts.
+
+        The open record stays inside, but for the pieces already split off it. A start is the offset of the
+        record's `{`, or for later pieces of where their first character is written.
+        """
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of texts and carried values gathered so far, the open ones included."""
+
+    @property
+    def complete(self) -> bool:
+        """Between records: at the beginning of a line, or outside the array's elements."""
+
+class TextReader:
+    """Push parser of plain text: documents stand between separators; b"" makes the whole file one."""
+
+    def __init__(self, separator: bytes, max_document_bytes: int, drop_oversize: bool) -> None: ...
+    def feed(self, data: _Bytes, offset: int) -> None:
+        """The next bytes of the decoded file; `offset` is where they stand and continues the last feed."""
+
+    def finish(self) -> None:
+        """End of input: the open document ends."""
+
+    def take(self) -> _Batch:
+        """As `JsonReader.take`, without null rows and carried columns; the open document stays inside."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of texts gathered so far, the open one included."""
+
+    @property
+    def complete(self) -> bool:
+        """No document is open, and no separator is half read."""
+
+# ---- clean: native/bindings/bind_clean.cpp ----
+
+def clean(
+    offsets: NDArray[np.int64],
+    data: _Bytes,
+    null_mask: NDArray[np.uint8] | None,
+    strip: bool,
+    min_chars: int,
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32], dict[str, int]]:
+    """Documents without bytes that are not UTF-8, stripped if asked, those below `min_chars` dropped.
+
+    Returns offsets, data, the input row of each kept document, its code points, and the counts `not_text`
+    (null, dropped), `too_short` (dropped) and `invalid_utf8` (repaired).
+    """
+
+# ---- dedup: native/bindings/bind_dedup.cpp ----
+
+class TableFull(MemoryError):
+    """A `HashSet` holds `max_keys` keys and was given another."""
+
+class HashSet:
+    """A set of 128-bit hashes in `capacity_bytes` bytes, never more."""
+
+    def __init__(self, capacity_bytes: int) -> None: ...
+    def insert(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        """1 for each hash seen for the first time, else 0. On `TableFull`, earlier keys stay."""
+
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def max_keys(self) -> int: ...
+
+def hash_documents(offsets: NDArray[np.int64], data: _Bytes, seed: int = 0) -> NDArray[np.uint64]:
+    """MurmurHash3 x64 128 of each document's bytes, shape (n, 2), as `mmh3.hash64` gives it unsigned."""
+
+def partition_hashes(
+    hashes: NDArray[np.uint64], shift: int, width: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Hashes ordered by `width` of their bits, otherwise as they came; and how many each partition has."""
+
+def join_flags(
+    hashes: NDArray[np.uint64], shift: int, width: int, flags: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """Flags that stand in the order of `partition_hashes`, put into the order of `hashes`."""
+
+# ---- tokens: native/bindings/bind_tokens.cpp ----
+
+def encode_bytes(
+    offsets: NDArray[np.int64], data: _Bytes, eos: int
+) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
+    """Each byte is its id, and `eos` ends each document. Returns all ids and each document's length."""
+
+_Id = TypeVar("_Id", np.uint8, np.uint16, np.uint32, np.uint64)
+
+def select_runs(
+    ids: NDArray[_Id], lengths: NDArray[np.uint32], keep: NDArray[np.uint8]
+) -> tuple[NDArray[_Id], NDArray[np.uint32]]:
+    """The ids and lengths of those documents whose `keep` is not 0."""
+
+# ---- memory: native/bindings/bind_memory.cpp ----
+
+def configure_malloc() -> None:
+    """Make glibc give freed memory back: two arenas, low mmap and trim thresholds. Elsewhere, nothing."""
+
+def trim() -> None:
+    """Give free heap pages back to the system now. Elsewhere than on glibc, nothing."""

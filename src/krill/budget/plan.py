@@ -1,0 +1,155 @@
+"""The plan: who gets how many bytes, and whether it fits, before any input is read.
+
+A room states a `Need`: the bytes that its part takes, whether they are capped (a table, a buffer or a cache
+that can't grow beyond) or watched (somebody else's code whose use we predict but can't bound), and how far
+the part could use more. `make_plan` adds them up with what the process holds already. What doesn't fit is
+refused here, with the number that would fit. What is left over goes to the parts that can use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from krill.budget.machine import available_bytes
+from krill.budget.size import format_size, parse_size
+from krill.errors import BudgetError
+
+# `auto` is half of what the process may use: the other half is the page cache that makes reading fast.
+AUTO_FRACTION = 2
+
+
+class Kind(StrEnum):
+    """How firmly a share holds."""
+
+    CAPPED = "capped"
+    WATCHED = "watched"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one part of a run asks for.
+
+    `useful` is the most that would still speed it up, `expected` what this input will make it touch of its
+    bytes (for the prediction; by default all of them), and `remedy` what the user can change to need less.
+    Needs with the same `during` are held at once; parts of different stages are not.
+    """
+
+    name: str
+    minimum: int
+    kind: Kind = Kind.CAPPED
+    useful: int = 0
+    expected: int | None = None
+    during: str = "always"
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The bytes that a part was given."""
+
+    name: str
+    size: int
+    kind: Kind
+    expected: int
+    during: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run's memory, shared out."""
+
+    limit: int
+    base: int
+    shares: tuple[Share, ...] = field(default=())
+
+    def share(self, name: str) -> int:
+        """The bytes of the part `name`: the only way that a room learns what it may use."""
+        for share in self.shares:
+            if share.name == name:
+                return share.size
+        raise KeyError(name)
+
+    @property
+    def predicted_peak(self) -> int:
+        """What the process will hold at its fullest moment: `VmHWM`, as the kernel will report it."""
+        return self.base + max(self._held(stage, expected=True) for stage in self._stages())
+
+    @property
+    def worst_peak(self) -> int:
+        """The same if every part fills its share."""
+        return self.base + max(self._held(stage, expected=False) for stage in self._stages())
+
+    def to_json(self) -> dict[str, Any]:
+        """The block that goes into `krill-run.json`."""
+        return {
+            "limit": self.limit,
+            "base": self.base,
+            "predicted_peak": self.predicted_peak,
+            "shares": [
+                {"name": s.name, "bytes": s.size, "kind": s.kind.value, "during": s.during} for s in self.shares
+            ],
+        }
+
+    def _stages(self) -> list[str]:
+        return list(dict.fromkeys(share.during for share in self.shares)) or ["always"]
+
+    def _held(self, stage: str, *, expected: bool) -> int:
+        return sum(
+            share.expected if expected else share.size
+            for share in self.shares
+            if share.during in ("always", stage)
+        )
+
+
+def resolve_limit(memory: str | int) -> int:
+    """The budget in bytes; `auto` is half of what this process may use now."""
+    if isinstance(memory, str) and memory.strip().lower() == "auto":
+        return available_bytes() // AUTO_FRACTION
+    limit = parse_size(memory, name="memory")
+    if limit == 0:
+        raise BudgetError("the memory budget is 0 bytes", hint="state one, such as --memory 512MB, or auto")
+    return limit
+
+
+def make_plan(limit: int, base: int, needs: Sequence[Need]) -> Plan:
+    """Share `limit` out over `needs` on top of `base`, or refuse."""
+    minimum = Plan(limit, base, tuple(_share(need, need.minimum) for need in needs))
+    if minimum.worst_peak > limit:
+        raise _refusal(minimum, needs)
+    spare = limit - minimum.worst_peak
+    shares = []
+    wanting = [need for need in needs if need.useful > need.minimum]
+    for need in needs:
+        extra = 0
+        if need in wanting:
+            # Parts of different stages never hold their bytes at once, so each stage has all of the spare.
+            rivals = sum(1 for other in wanting if "always" in (need.during, other.during) or need.during == other.during)
+            extra = min(need.useful - need.minimum, spare // rivals)
+        shares.append(_share(need, need.minimum + extra))
+    return Plan(limit, base, tuple(shares))
+
+
+def _share(need: Need, size: int) -> Share:
+    expected = size if need.expected is None else min(size, need.expected)
+    return Share(need.name, size, need.kind, expected, need.during)
+
+
+def _refusal(plan: Plan, needs: Sequence[Need]) -> BudgetError:
+    mendable = sorted((need for need in needs if need.remedy), key=lambda need: need.minimum)
+    needed = _round_up(plan.worst_peak)
+    parts = ", ".join(f"{share.name} {format_size(share.size)}" for share in plan.shares)
+    hint = f"--memory {needed // 10**6}MB would do"
+    if mendable:
+        hint += f"; or {mendable[-1].remedy}"
+    return BudgetError(
+        f"the budget is too small: the plan needs {format_size(plan.worst_peak)}, given {format_size(plan.limit)}"
+        f" (the program itself {format_size(plan.base)}, {parts})",
+        hint=hint,
+    )
+
+
+def _round_up(size: int) -> int:
+    return -(-size // 10**6) * 10**6

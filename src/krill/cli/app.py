@@ -1,0 +1,76 @@
+"""`krill`: the verbs, and how every one of them ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from types import FrameType
+
+from cyclopts import App, CycloptsError
+
+from krill import __version__
+from krill.cli.estimate import estimate
+from krill.cli.inspect import inspect
+from krill.cli.preprocess import preprocess
+from krill.cli.run import run
+from krill.cli.validate import validate
+from krill.errors import KrillError
+
+INTERRUPT = 130
+
+app = App(
+    name="krill",
+    help="""Prepare text for language models inside a memory budget that you state.
+
+    Say `--memory 512MB` and the run stays under it, as `/usr/bin/time -v` would see it. What it makes is the
+    same, byte for byte, at any budget, with any number of threads, and however often it was killed and resumed.
+    """,
+    version=__version__,
+    version_flags=["--version", "-V"],
+    help_format="markdown",
+    result_action="return_value",
+)
+app.command(preprocess)
+app.command(run)
+app.command(estimate)
+app.command(inspect, name=["inspect", "inspect-dataset"])
+app.command(validate)
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        app(exit_on_error=False, print_error=False, help_on_error=False)
+        sys.stdout.flush()
+        code = 0
+    except CycloptsError as error:
+        code = _fail(str(error).strip() or "the command can't be understood", "krill --help lists the commands", 2)
+    except KrillError as error:
+        code = _fail(error.message, error.hint, error.exit_code)
+    except KeyboardInterrupt:
+        code = _fail("interrupted: what was done is kept", "run the same command to continue", INTERRUPT)
+    except BrokenPipeError:
+        # Whoever read our output has gone; a second error while flushing would say the same.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = INTERRUPT
+    except MemoryError:
+        code = _fail("the system refused memory", "use a smaller --memory or fewer --threads", 4)
+    except Exception:
+        traceback.print_exc()
+        code = _fail("this is a bug in Krill", "please report it with the lines above", 1)
+    sys.exit(code)
+
+
+def _fail(message: str, hint: str | None, code: int) -> int:
+    from krill.cli.screen import print_error
+
+    print_error(message, hint)
+    return code
+
+
+def _terminate(signal_number: int, frame: FrameType | None) -> None:
+    """A scheduler's SIGTERM ends a run as Ctrl-C does: nothing half-written, everything resumable."""
+    raise KeyboardInterrupt

@@ -1,0 +1,40 @@
+"""`krill inspect`, also as the seed's `krill inspect-dataset CONFIG`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from krill.cli.options import OutputOptions
+
+
+def inspect(
+    path: str,
+    *,
+    samples: int = 2,
+    seed: int = 0,
+    output: OutputOptions = OutputOptions(),  # noqa: B008  a frozen value, never changed
+) -> None:
+    """Look into an output: samples, lengths, reasons for drops, stages, memory.
+
+    Parameters
+    ----------
+    path
+        A folder that Krill has made, or the config (YAML) that names it as its `prepared_path`.
+    samples
+        How many rows to show.
+    seed
+        Which rows: the same seed shows the same.
+    """
+    from krill.cli.screen import print_inspection, print_json
+    from krill.prepare.look import look_into
+
+    folder = Path(path)
+    if folder.suffix in (".yaml", ".yml") and folder.is_file():
+        from krill.config import load_config
+
+        folder = Path(load_config(folder).preprocess.prepared_path)
+    inspection = look_into(folder, samples=samples, seed=seed)
+    if output.json:
+        print_json(inspection.to_json())
+    elif not output.quiet:
+        print_inspection(inspection)

@@ -1,0 +1,44 @@
+"""Options that every verb shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from krill.config import KrillConfig
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ConfigOptions:
+    """How a config is read and changed for one command."""
+
+    memory: str | None = None
+    """The memory budget, such as 512MB, 2GiB or auto: half of what this process may use."""
+
+    threads: str | None = None
+    """How many threads work; auto is every core."""
+
+    set: Annotated[tuple[str, ...], Parameter(consume_multiple=False)] = ()
+    """Change one key of the config: --set preprocess.sequence_len=4096. May be given several times."""
+
+    def load(self, config: str, **more: str | None) -> KrillConfig:
+        """The config with these changes; `more` are top-level keys that only some verbs have."""
+        from krill.config import load_config
+
+        return load_config(config, overrides=self.set, memory=self.memory, threads=self.threads, **more)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class OutputOptions:
+    """What is printed."""
+
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False
+    """Print nothing but errors."""
+
+    json: Annotated[bool, Parameter(negative="")] = False
+    """Print the result as one JSON object on standard output; progress goes to standard error."""

@@ -1,0 +1,47 @@
+"""`krill preprocess`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from krill.cli.options import ConfigOptions, OutputOptions
+
+
+def preprocess(
+    config: str,
+    *,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+    disk: str | None = None,
+    options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
+    output: OutputOptions = OutputOptions(),  # noqa: B008
+) -> None:
+    """Documents in, packed dataset out: read, clean, deduplicate, tokenise, pack.
+
+    The same command on a killed run continues it; on a finished one it says so and does nothing.
+
+    Parameters
+    ----------
+    config
+        The config file (YAML). Relative paths in it are relative to the working directory.
+    overwrite
+        Start anew, and replace the finished output in the end.
+    disk
+        The most that may be kept on disk between stages, such as 20GB.
+    """
+    from krill.cli.progress import watch
+    from krill.cli.screen import print_json, print_notices, print_summary
+
+    loaded = options.load(config, disk=disk)
+    from krill.budget import resolve_limit
+    from krill.prepare.job import run_preprocess
+
+    if not output.quiet:
+        print_notices(loaded.notices)
+    with watch(output, limit=resolve_limit(loaded.memory)) as progress:
+        summary = run_preprocess(loaded, overwrite=overwrite, progress=progress)
+    if output.json:
+        print_json(summary.to_json())
+    elif not output.quiet:
+        print_summary(summary)

@@ -1,0 +1,121 @@
+"""Progress: a live line on a terminal, plain lines when piped."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from krill.budget import MemoryMonitor, format_size, resident_bytes
+from krill.cli.options import OutputOptions
+from krill.prepare.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+# A stage that lasts says so this often when the output is piped.
+LINE_SECONDS = 10.0
+
+
+@contextmanager
+def watch(output: OutputOptions, limit: int) -> Iterator[Progress]:
+    """The right view for where the output goes."""
+    if output.quiet:
+        yield Silent()
+        return
+    stream = sys.stderr if output.json else sys.stdout
+    if stream.isatty():
+        with _terminal(stream, limit) as progress:
+            yield progress
+        return
+    monitor = MemoryMonitor(stream)
+    monitor.start_monitoring()
+    yield Lines(stream, limit, monitor)
+    monitor.report_final()
+
+
+class Lines:
+    """Plain lines: each stage as it begins and ends, its rate, and the memory held."""
+
+    def __init__(self, stream: TextIO, limit: int, monitor: MemoryMonitor) -> None:
+        self._stream = stream
+        self._limit = limit
+        self._monitor = monitor
+        self._total: int | None = None
+        self._done = 0
+        self._begun = self._said = time.monotonic()
+        self._stage = ""
+
+    def begin(self, stage: str, total: int | None) -> None:
+        """Say that the stage starts."""
+        self._stage, self._total, self._done = stage, total, 0
+        self._begun = self._said = time.monotonic()
+        self._monitor.report_current(f"before {stage}")
+
+    def advance(self, done: int) -> None:
+        """Say something now and then."""
+        self._done += done
+        now = time.monotonic()
+        if now - self._said < LINE_SECONDS:
+            return
+        self._said = now
+        rate = self._done / (now - self._begun)
+        line = f"{self._stage}: {format_size(self._done)}"
+        if self._total:
+            left = max(0.0, (self._total - self._done) / rate) if rate else 0.0
+            line += f" of {format_size(self._total)}, about {left:.0f} s left"
+        self.note(f"{line}, {format_size(int(rate))}/s, memory {_memory(self._limit)}")
+
+    def end(self, stage: str) -> None:
+        """Say what the stage took."""
+        seconds = time.monotonic() - self._begun
+        rate = f", {format_size(int(self._done / seconds))}/s" if self._done and seconds > 0 else ""
+        self.note(f"{stage}: {format_size(self._done)} in {seconds:.1f} s{rate}")
+        self._monitor.report_current(f"after {stage}")
+
+    def note(self, line: str) -> None:
+        """One line."""
+        print(line, file=self._stream, flush=True)
+
+
+@contextmanager
+def _terminal(stream: TextIO, limit: int) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bars
+
+    with Bars(
+        TextColumn("{task.description:8}"),
+        BarColumn(bar_width=None),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("memory {task.fields[memory]}"),
+        console=Console(file=stream),
+    ) as bars:
+
+        class Terminal:
+            """One bar per stage."""
+
+            task: TaskID
+
+            def begin(self, stage: str, total: int | None) -> None:
+                self.task = bars.add_task(stage, total=total, memory=_memory(limit))
+
+            def advance(self, done: int) -> None:
+                bars.update(self.task, advance=done, memory=_memory(limit))
+
+            def end(self, stage: str) -> None:
+                done = bars.tasks[self.task].completed
+                bars.update(self.task, total=done or 1, completed=done or 1, memory=_memory(limit))
+
+            def note(self, line: str) -> None:
+                bars.console.print(line, markup=False, highlight=False)
+
+        yield Terminal()
+
+
+def _memory(limit: int) -> str:
+    return f"{format_size(resident_bytes())} of {format_size(limit)}"

@@ -1,0 +1,37 @@
+"""The config: one file, one schema, for every command.
+
+In: a YAML file, a mapping or keyword arguments, then the environment (`KRILL_A__B=value`), then
+`a.b=value` overrides, each winning over the one before it. Out: a frozen `KrillConfig` whose every value
+has been checked, or one `ConfigError` that names each key at fault, where it was written and what to
+write instead. Held in memory: the config itself, a few kilobytes.
+
+The modules, in the order that a value walks through them: `yaml_file` reads, `sources` parses the
+environment and overrides, `draft` puts the layers together (with `aliases` for the seeds' flat keys and
+`keys` for names that do not exist), `schema` and `fields` check, `messages` explains, `identity` compares
+runs, `reference` writes docs/config.md. Nothing here imports more than pydantic and PyYAML.
+"""
+
+from krill.config.identity import canonical_yaml, differing_keys, identity_dict, to_dict
+from krill.config.load import load_config
+from krill.config.schema import (
+    DatasetConfig,
+    KrillConfig,
+    PreprocessConfig,
+    SplitConfig,
+    TokenizerConfig,
+    TrainConfig,
+)
+
+__all__ = [
+    "DatasetConfig",
+    "KrillConfig",
+    "PreprocessConfig",
+    "SplitConfig",
+    "TokenizerConfig",
+    "TrainConfig",
+    "canonical_yaml",
+    "differing_keys",
+    "identity_dict",
+    "load_config",
+    "to_dict",
+]

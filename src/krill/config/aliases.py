@@ -1,0 +1,104 @@
+"""The seeds' own keys, and what each becomes.
+
+Configs written for the tool that the seeds describe use flat keys (`sequence_len`,
+`dataset_prepared_path`) and a `datatrove:` block. They load unchanged: a table says for every such key
+which canonical key it moves to, that it changes nothing, or why this version can't honour it. COMPAT's
+preprocessing table is the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from krill.config.keys import Level
+from krill.config.messages import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Another name of a canonical key."""
+
+    target: Path
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inert:
+    """Accepted; changes nothing, for this reason."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Understood, but not to be had: an error unless it is null or false."""
+
+    why: str
+    hint: str
+
+
+Rule = Moved | Inert | Refused
+
+_NO_MAXIMUM = Refused(
+    "this version has no upper bound on a document's characters",
+    "remove the key; `preprocess.max_document_bytes` with `oversize: drop` bounds a document's bytes",
+)
+_BATCH_ROWS = Moved(("preprocess", "batch_rows"), "an upper bound only; never changes the output")
+_SAME_EVERYWHERE: Mapping[str, Rule] = {
+    "max_length": _NO_MAXIMUM,
+    "minhash_threshold": Inert("it belongs to MinHash deduplication, which this version does not have"),
+    "collect_stats": Inert("statistics are always collected"),
+    "cleanup_temp": Inert("temporary files are always removed"),
+    "num_workers": Moved(("threads",)),
+}
+
+FLAT_KEYS: Mapping[str, Rule] = {
+    "sequence_len": Moved(("preprocess", "sequence_len")),
+    "hub_tokenizer_id": Moved(("tokenizer", "hub_id")),
+    "vocab_size": Moved(("tokenizer", "vocab_size")),
+    "dataset_prepared_path": Moved(("preprocess", "prepared_path")),
+    "dataset_prepared_min_length": Moved(("preprocess", "min_length")),
+    "hub_model_id": Moved(("train", "hub_model_id")),
+    "output_dir": Moved(("train", "output_dir")),
+    "preprocess_memory_efficient": Inert("there is one mode, and it is bounded by `memory`"),
+    "preprocess_chunk_size": _BATCH_ROWS,
+    "streaming_chunk_size": _BATCH_ROWS,
+    "preprocess_save_shard_size": Moved(("preprocess", "shard_size")),
+    "preprocess_dedup_cache_dir": Moved(("preprocess", "dedup_cache_dir")),
+    "min_length": Refused(
+        "it may mean tokens or characters",
+        "write `preprocess.min_length` for tokens, or `preprocess.min_chars` for characters",
+    ),
+    **_SAME_EVERYWHERE,
+}
+"""Keys of the top level."""
+
+DATATROVE_KEYS: Mapping[str, Rule] = {
+    "deduplication": Moved(("preprocess", "dedup")),
+    "min_length": Moved(("preprocess", "min_chars"), "characters"),
+    "language_filter": Refused("this version has no language filter", "remove the filter"),
+    "distributed": Refused("this version has only the local engine", "set `distributed: false`"),
+    **_SAME_EVERYWHERE,
+}
+"""Keys inside the `datatrove:` block, wherever in it they stand."""
+
+DATATROVE_LEVEL = Level(
+    {
+        "enabled": None,
+        "pipeline_config": Level(
+            {
+                "deduplication": None,
+                "quality_filters": Level(
+                    {"min_length": None, "max_length": None, "language_filter": None}, listed=True
+                ),
+                "distributed": None,
+                **dict.fromkeys(_SAME_EVERYWHERE),
+            }
+        ),
+    }
+)
+
+MOVED_FROM_TOP: Mapping[str, Path] = {
+    name: rule.target for name, rule in FLAT_KEYS.items() if isinstance(rule, Moved)
+}

@@ -1,0 +1,215 @@
+"""A config while it is being put together from its layers.
+
+In: single settings, each with the layer it comes from (file, environment, `--set`, argument) and the name
+it was written under. Out: one nested tree of canonical keys for the models to check, the notices to
+print, and for every key the place where it was written, so that an error can point there. A later layer
+wins over an earlier one; inside one layer, two names of the same setting must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from krill.config.aliases import (
+    DATATROVE_KEYS,
+    DATATROVE_LEVEL,
+    FLAT_KEYS,
+    MOVED_FROM_TOP,
+    Inert,
+    Moved,
+    Rule,
+)
+from krill.config.keys import Kind, Leaf, Level, known_here, leaves, suggest
+from krill.config.messages import Path, dotted, shown, told_together
+from krill.errors import ConfigError
+
+DATATROVE = "datatrove"
+VARIABLE_PREFIX = "KRILL_"
+
+
+class Layer(IntEnum):
+    """Where settings come from; a higher one wins."""
+
+    FILE = 0
+    ENVIRONMENT = 1
+    OVERRIDE = 2
+    ARGUMENT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where one setting was written, and under which name."""
+
+    layer: Layer
+    name: str
+    where: str
+
+    def seen_from(self, path: Path) -> str:
+        """The place, with the name that was used unless it is the canonical one."""
+        return self.where if self.name == dotted(path) else f"`{self.name}` in {self.where}"
+
+
+class Draft:
+    """The layers so far. `canonical` is the level of the models; the seeds' keys are added to it here."""
+
+    def __init__(self, canonical: Level) -> None:
+        self._canonical = canonical
+        self.level = Level({**canonical.keys, **dict.fromkeys(FLAT_KEYS), DATATROVE: DATATROVE_LEVEL})
+        self.tree: dict[str, Any] = {}
+        self.notices: list[str] = []
+        self._origins: dict[Path, Origin] = {}
+        self._unknown: list[tuple[Path, Origin]] = []
+
+    def add_tree(self, tree: Any, layer: Layer, where: Callable[[Path], str]) -> None:
+        """Add a nested config; `where` tells the place of a key in it."""
+        for leaf in leaves(tree, self.level):
+            self._add_leaf(leaf, Origin(layer, dotted(leaf.path), where(leaf.path)))
+
+    def add(self, path: Path, value: Any, level: Level | None, origin: Origin) -> None:
+        """Add one value, or a section at once, at a known place."""
+        for leaf in leaves(value, level, path):
+            self._add_leaf(leaf, origin)
+
+    def add_unknown(self, path: Path, origin: Origin) -> None:
+        """Remember a key that does not exist; `finish` refuses all of them together."""
+        self._unknown.append((path, origin))
+
+    def finish(self) -> dict[str, Any]:
+        """The tree in canonical keys alone."""
+        block = self.tree.pop(DATATROVE, {})
+        if block:
+            self._unfold_datatrove(block)
+        if self._unknown:
+            raise self._unknown_keys()
+        return self.tree
+
+    def place_of(self, path: Path) -> str:
+        """Where a key, or the nearest section around it, was written; empty if nowhere."""
+        for length in range(len(path), 0, -1):
+            origin = self._origins.get(path[:length])
+            if origin is not None:
+                return origin.seen_from(path[:length])
+        return ""
+
+    def _add_leaf(self, leaf: Leaf, origin: Origin) -> None:
+        rule = FLAT_KEYS.get(str(leaf.path[0])) if len(leaf.path) == 1 else None
+        if leaf.kind is Kind.UNKNOWN:
+            self.add_unknown(leaf.path, origin)
+        elif leaf.kind is not Kind.VALUE:
+            raise _misshapen(leaf, origin)
+        elif rule is not None:
+            self._apply(rule, leaf.value, origin)
+        else:
+            self._put(leaf.path, leaf.value, origin)
+
+    def _apply(self, rule: Rule, value: Any, origin: Origin) -> None:
+        if isinstance(rule, Moved):
+            self._put(rule.target, value, origin)
+        elif isinstance(rule, Inert):
+            self.notices.append(f"`{origin.name}` changes nothing: {rule.why}")
+        elif value is not None and value is not False:
+            raise ConfigError(
+                f"`{origin.name}` is `{shown(value)}`: {rule.why} ({origin.where})", hint=rule.hint
+            )
+
+    def _put(self, path: Path, value: Any, origin: Origin) -> None:
+        earlier = self._origins.get(path)
+        if earlier is not None and earlier.layer > origin.layer:
+            return
+        if earlier is not None and earlier.layer == origin.layer <= Layer.ENVIRONMENT:
+            self._must_agree(earlier, _value_at(self.tree, path), origin, value)
+        for inside in [known for known in self._origins if known[: len(path)] == path]:
+            del self._origins[inside]
+        self._origins[path] = origin
+        _set_at(self.tree, path, value)
+
+    @staticmethod
+    def _must_agree(earlier: Origin, earlier_value: Any, origin: Origin, value: Any) -> None:
+        if value != earlier_value:
+            raise ConfigError(
+                f"`{earlier.name}` is `{shown(earlier_value)}` ({earlier.where}) "
+                f"but `{origin.name}` is `{shown(value)}` ({origin.where})",
+                hint="they are two names of one setting: keep one of them",
+            )
+
+    def _unfold_datatrove(self, block: dict[str, Any]) -> None:
+        enabled = block.get("enabled", False)
+        if not isinstance(enabled, bool):
+            raise ConfigError(f"`datatrove.enabled` is `{shown(enabled)}`: must be `true` or `false`")
+        if not enabled:
+            self._unknown = [(path, origin) for path, origin in self._unknown if path[0] != DATATROVE]
+            return
+        for leaf in leaves(block, DATATROVE_LEVEL, (DATATROVE,)):
+            rule = DATATROVE_KEYS.get(str(leaf.path[-1]))
+            if rule is not None:
+                # The block belongs to the file, whatever the file's other keys were overridden with.
+                where = self._origins[leaf.path].where
+                self._apply(rule, leaf.value, Origin(Layer.FILE, dotted(leaf.path), where))
+        self.notices.append("`datatrove`: Krill runs these steps itself, without datatrove")
+
+    def _unknown_keys(self) -> ConfigError:
+        faults = [
+            (f"unknown key `{origin.name}` in {origin.where}", self._hint(path, origin.layer))
+            for path, origin in self._unknown
+        ]
+        if len(faults) == 1:
+            return ConfigError(faults[0][0], hint=faults[0][1])
+        return told_together([f"{fault}: {hint}" for fault, hint in faults], "keys of the config are unknown")
+
+    def _hint(self, path: Path, layer: Layer) -> str:
+        # The block's names serve as suggestions only inside it.
+        keys = {
+            name: below for name, below in self.level.keys.items() if name != DATATROVE or path[0] == name
+        }
+        suggestion = suggest(path, Level(keys), MOVED_FROM_TOP)
+        if suggestion is None:
+            return known_here(path, self._canonical if len(path) == 1 else self.level)
+        if layer is Layer.ENVIRONMENT:
+            return f"did you mean `{variable_name((*suggestion.sections[0], suggestion.name))}`?"
+        return suggestion.hint(path)
+
+
+def variable_name(path: Path) -> str:
+    """The environment variable that sets a key: `KRILL_PREPROCESS__SEQUENCE_LEN`."""
+    return VARIABLE_PREFIX + "__".join(str(step).upper() for step in path)
+
+
+def _misshapen(leaf: Leaf, origin: Origin) -> ConfigError:
+    key, value = dotted(leaf.path) or "config", shown(leaf.value)
+    if leaf.kind is Kind.NOT_A_LIST:
+        return ConfigError(
+            f"`{key}` is `{value}`: must be a list ({origin.where})",
+            hint=f"write each entry of `{key}` after a `-`",
+        )
+    hint = "write `- path: ...` for each dataset" if leaf.path[:1] == ("datasets",) else None
+    return ConfigError(f"`{key}` is `{value}`: must be a section of keys ({origin.where})", hint=hint)
+
+
+def _value_at(tree: Any, path: Path) -> Any:
+    for step in path:
+        tree = tree[step]
+    return tree
+
+
+def _set_at(tree: dict[str, Any], path: Path, value: Any) -> None:
+    """Set a value in a nest of dicts and lists, making what is missing on the way; a list grows by one at
+    most.
+    """
+    parent: Any = tree
+    for depth, (step, following) in enumerate(zip(path, (*path[1:], None), strict=True)):
+        if isinstance(step, int) and step > len(parent):
+            held = f"`{dotted(path[:depth])}` has {len(parent)} entries"
+            raise ConfigError(
+                f"{held}, so there is no `{dotted(path[: depth + 1])}`", hint=f"the next is {len(parent)}"
+            )
+        if isinstance(step, int) and step == len(parent):
+            parent.append({})
+        if following is None:
+            parent[step] = value
+        elif isinstance(step, int):
+            parent = parent[step]
+        else:
+            parent = parent.setdefault(step, [] if isinstance(following, int) else {})

@@ -1,0 +1,164 @@
+"""The kinds of value that a config field takes.
+
+Each is a pydantic annotation that checks one value and says, in Krill's words, what is allowed. Values
+may come from YAML, from the environment or from Python, so `2048`, `"2048"` and `2e3` are all whole
+numbers, while `true` never is one.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, GetCoreSchemaHandler, StringConstraints
+from pydantic_core import CoreSchema, core_schema
+
+from krill.budget.size import parse_size
+from krill.config.messages import one_of
+from krill.errors import ConfigError
+
+KB = 10**3
+GiB = 2**30
+_LARGEST = 2**63 - 1
+_EXACT_UNITS = (
+    ("TB", 10**12),
+    ("GB", 10**9),
+    ("MB", 10**6),
+    ("KB", 10**3),
+    ("GiB", 2**30),
+    ("MiB", 2**20),
+    ("KiB", 2**10),
+)
+
+
+def written_size(size: int) -> str:
+    """The shortest way to write exactly this many bytes: `32MB`, `2GiB`, `1001`."""
+    units = ((unit, factor) for unit, factor in _EXACT_UNITS if size and size % factor == 0)
+    return min((f"{size // factor}{unit}" for unit, factor in units), key=len, default=str(size))
+
+
+class Check(ABC):
+    """An annotation that checks, and may rewrite, a value before pydantic looks at its type."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.check, handler(source))
+
+    @abstractmethod
+    def check(self, value: Any) -> Any:
+        """The value to use; raises `ValueError` that says what is allowed, as after `<key> is <value>:`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size(Check):
+    """Bytes: `4MB`, `2GiB` or a plain number. `words` are values that stand for a decision of Krill's."""
+
+    at_least: int = KB
+    below: int | None = None
+    words: tuple[str | None, ...] = ()
+
+    def check(self, value: Any) -> Any:
+        if value in self.words:
+            return value
+        try:
+            size = parse_size(value)
+        except ConfigError:
+            words = "".join(f", or {one_of(self.words)}" for _ in self.words[:1])
+            raise ValueError(f"must be a size such as `512MB`, `2GiB` or a number of bytes{words}") from None
+        if size < self.at_least:
+            raise ValueError(f"must be at least `{written_size(self.at_least)}`")
+        if self.below is not None and size >= self.below:
+            raise ValueError(f"must be below `{written_size(self.below)}`")
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Check):
+    """A whole number from `at_least` to `at_most`, or one of `words`."""
+
+    at_least: int = 0
+    at_most: int = _LARGEST
+    words: tuple[str | None, ...] = ()
+
+    def check(self, value: Any) -> Any:
+        if value in self.words:
+            return value
+        number = _as_number(value)
+        if number is None or number != int(number) or not self.at_least <= number <= self.at_most:
+            bounds = f"from {self.at_least} to {self.at_most}"
+            if self.at_most == _LARGEST:
+                bounds = f"of at least {self.at_least}"
+            words = "".join(f", or {one_of(self.words)}" for _ in self.words[:1])
+            raise ValueError(f"must be a whole number {bounds}{words}")
+        return int(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Positive(Check):
+    """A number above zero."""
+
+    def check(self, value: Any) -> Any:
+        number = _as_number(value)
+        if number is None or number <= 0:
+            raise ValueError("must be a number above 0")
+        return float(number)
+
+
+class Known(Check):
+    """A key whose other values belong to a later version: only `values` are taken, and the error says so."""
+
+    def __init__(self, *values: Any) -> None:
+        self.values = values
+
+    def check(self, value: Any) -> Any:
+        if (list(value) if isinstance(value, tuple) else value) not in self.values:
+            raise ValueError(f"this version knows only {one_of(self.values, last='and')}")
+        return value
+
+
+def _as_number(value: Any) -> int | float | None:
+    """The finite number that a value means, or None. YAML reads `1e6` as text, so text counts too."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, int):
+        return value
+    try:
+        return int(value) if isinstance(value, str) else _finite(value)
+    except ValueError:
+        pass
+    try:
+        return _finite(float(value))
+    except ValueError:
+        return None
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _path_text(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if not isinstance(value, str):
+        return value
+    if "\0" in value:
+        raise ValueError("must be a path, and a path can't contain a NUL character")
+    return str(Path(value).expanduser()) if value.startswith("~") else value
+
+
+def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
+    """The values, which must not repeat."""
+    repeated = sorted({value for value in values if values.count(value) > 1})
+    if repeated:
+        raise ValueError(f"must not repeat {one_of(repeated, last='and')}")
+    return values
+
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+"""Text that is not empty."""
+
+PathText = Annotated[Text, BeforeValidator(_path_text)]
+"""A path, kept as typed except that a leading `~` becomes the home folder."""

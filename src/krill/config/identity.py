@@ -1,0 +1,54 @@
+"""What makes two preprocessing runs the same, and a config as plain data.
+
+The identity covers what shapes the output and nothing else: a run that was killed may go on with another
+budget, other threads, another place for its files. Input fingerprints are added by the run itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from krill.config.messages import shown
+from krill.config.schema import KrillConfig
+
+_SHAPES_OUTPUT = {"seed", "datasets", "tokenizer", "preprocess"}
+_SHAPES_NOTHING = {"preprocess": {"prepared_path", "batch_rows"}}
+_ABSENT = object()
+
+
+def to_dict(config: KrillConfig) -> dict[str, Any]:
+    """The whole config, defaults included, as JSON-able data: sizes are bytes, sequences are lists."""
+    return config.model_dump(mode="json")
+
+
+def canonical_yaml(config: KrillConfig) -> str:
+    """The whole config as YAML in canonical keys; loading it gives the same config."""
+    return yaml.safe_dump(to_dict(config), sort_keys=False, allow_unicode=True, width=110)
+
+
+def identity_dict(config: KrillConfig) -> dict[str, Any]:
+    """What shapes the output of preprocessing, as JSON-able data in the schema's order."""
+    return config.model_dump(mode="json", include=_SHAPES_OUTPUT, exclude=_SHAPES_NOTHING)
+
+
+def differing_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Each key whose value differs, with both: ["preprocess.sequence_len: `2048` -> `1024`"]."""
+    return [f"{key}: {_told(old)} -> {_told(new)}" for key, old, new in _differences("", before, now)]
+
+
+def _differences(key: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(old, list | tuple) and isinstance(new, list | tuple):
+        old, new = dict(enumerate(old)), dict(enumerate(new))
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in (*old, *(name for name in new if name not in old)):
+            below = f"{key}.{name}" if key else str(name)
+            yield from _differences(below, old.get(name, _ABSENT), new.get(name, _ABSENT))
+    elif old != new:
+        yield key, old, new
+
+
+def _told(value: Any) -> str:
+    return "absent" if value is _ABSENT else f"`{shown(value)}`"

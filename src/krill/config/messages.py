@@ -1,0 +1,108 @@
+"""How a config's faults are told: values as the user would write them, and pydantic's errors in Krill's
+words.
+
+Every fault reads `<key>` is `<value>`: what is allowed (where it was written). Several become one error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from krill.errors import ConfigError
+
+Path = tuple[str | int, ...]
+"""Where a value stands: `("datasets", 0, "path")`."""
+
+_LONGEST_VALUE = 80
+_WITHOUT_VALUE = {"missing": "is required", "string_too_short": "must not be empty"}
+_WITH_VALUE = {
+    "string_type": "must be text; put it in quotes",
+    "bool_type": "must be `true` or `false`",
+    "bool_parsing": "must be `true` or `false`",
+    "tuple_type": "must be a list",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "model_type": "must be a section of keys",
+}
+
+
+class SectionFault(ValueError):
+    """A fault between keys of one section; it names them, so the section's value is not shown."""
+
+
+def dotted(path: Path) -> str:
+    """`datasets.0.path`, the way `--set` names a key."""
+    return ".".join(str(step) for step in path)
+
+
+def shown(value: object) -> str:
+    """A value as YAML would have it, in one line and shortened."""
+    if isinstance(value, str):
+        text = value
+    else:
+        try:
+            text = json.dumps(value, ensure_ascii=False, default=str)
+        except (ValueError, TypeError, RecursionError):
+            text = repr(value)
+    text = re.sub(r"\s+", " ", text) if "\n" in text else text
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def one_of(values: Sequence[object], last: str = "or") -> str:
+    """The values in backticks, in one phrase: `a`, `b` or `c`."""
+    quoted = [f"`{shown(value)}`" for value in values]
+    return " ".join(filter(None, (", ".join(quoted[:-1]), last if quoted[1:] else "", quoted[-1])))
+
+
+def told_together(faults: Sequence[str], summary: str, hint: str | None = None) -> ConfigError:
+    """One error for all faults: the fault itself when it is alone, else a list under a summary."""
+    if len(faults) == 1:
+        return ConfigError(faults[0], hint=hint)
+    return ConfigError(
+        "\n".join((f"{len(faults)} {summary}:", *(f"  {fault}" for fault in faults))), hint=hint
+    )
+
+
+def as_config_error(error: ValidationError, where: Callable[[Path], str]) -> ConfigError:
+    """Pydantic's findings as one `ConfigError`; `where` says in which file, variable or option a key was
+    written.
+    """
+    details = error.errors(include_url=False)
+    return told_together([_fault(detail, where) for detail in details], "values of the config can't be used")
+
+
+def _fault(detail: ErrorDetails, where: Callable[[Path], str]) -> str:
+    kind, path = detail["type"], detail["loc"]
+    key = f"`{dotted(path)}`"
+    value = f"{key} is `{shown(detail['input'])}`"
+    if kind in _WITHOUT_VALUE:
+        fact = f"{key} {_WITHOUT_VALUE[kind]}"
+    elif kind == "literal_error":
+        fact = f"{value}: must be {_choices(detail['ctx']['expected'])}"
+    elif kind == "value_error":
+        fault = detail["ctx"]["error"]
+        fact = f"{key if isinstance(fault, SectionFault) else value}: {fault}"
+    else:
+        fact = f"{value}: {_WITH_VALUE.get(kind, detail['msg'].lower())}"
+    place = where(path)
+    return f"{fact} ({place})" if place else fact
+
+
+def _choices(expected: str) -> str:
+    """Pydantic's `'auto', True or False` in backticks and YAML's spelling."""
+    return re.sub(
+        r"'([^']*)'|\b(True|False|None)\b", lambda found: f"`{found[1] or _YAML[found[2]]}`", expected
+    )
+
+
+_YAML = {"True": "true", "False": "false", "None": "null"}
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in backticks, separated by commas."""
+    return ", ".join(f"`{name}`" for name in names)

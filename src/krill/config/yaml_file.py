@@ -1,0 +1,110 @@
+"""YAML, read safely: a config file with the line of every key, and single values of the command line.
+
+In: a path or a text. Out: plain Python values. Only YAML's own types are built, never objects; a key that
+stands twice is an error instead of a silent last word, and a date is text, since no key takes a date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from typing import Any
+
+import yaml
+
+from krill.config.messages import Path
+from krill.errors import ConfigError
+
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+_PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float"))
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe loading that refuses a repeated key."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own shape, one per loader class
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            name = (key.tag, str(key.value))
+            if name in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key `{key.value}` stands twice", problem_mark=key.start_mark
+                )
+            seen.add(name)
+        return node
+
+
+def read_yaml(path: FilePath) -> tuple[Any, dict[Path, int]]:
+    """The content of a YAML file, and the line on which each key stands. An empty file holds no keys."""
+    text = _read_text(path)
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        tree = {} if node is None else loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(path, error) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"{path} is not YAML: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deeply") from None
+    return ({} if tree is None else tree), dict(_lines(node))
+
+
+def parse_value(text: str) -> Any:
+    """A value as typed after `=`: number, true, false, null, quoted text, `[list]`, or the text itself."""
+    text = text.strip()
+    if text[:1] in ("[", "{", '"', "'"):
+        try:
+            return yaml.load(text, Loader=_Loader)
+        except (yaml.YAMLError, ValueError, RecursionError):
+            return text  # such as the glob `[ab]*.txt`
+    loader = _Loader("")
+    tag = loader.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    if tag not in _PLAIN_TAGS:
+        return text
+    try:
+        return loader.construct_object(yaml.ScalarNode(tag, text))
+    except ValueError:
+        return text
+
+
+def _read_text(path: FilePath) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"config `{path}` does not exist", hint="give the path of a YAML file") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"config `{path}` is not UTF-8 text: byte {error.start} can't be read") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"config `{path}` can't be read: {str(reason).lower()}") from None
+
+
+def _syntax_error(path: FilePath, error: yaml.MarkedYAMLError) -> ConfigError:
+    problem = ", ".join(filter(None, (error.context, error.problem)))
+    mark = error.problem_mark or error.context_mark
+    place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+    return ConfigError(f"{place}: {problem}", hint="this is not valid YAML; mend that line")
+
+
+def _lines(node: yaml.Node | None, path: Path = ()) -> Iterator[tuple[Path, int]]:
+    """Lines of all keys, down to an entry's keys; aliases are followed no deeper, so a knot of them ends."""
+    if isinstance(node, yaml.MappingNode):
+        children = [((*path, str(key.value)), key, below) for key, below in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        children = [((*path, index), below, below) for index, below in enumerate(node.value)]
+    else:
+        return
+    for here, marked, below in children:
+        yield here, marked.start_mark.line + 1
+        if len(here) < _DEEPEST_KEY:
+            yield from _lines(below, here)
+
+
+_DEEPEST_KEY = 5  # datatrove.pipeline_config.quality_filters.0.min_length

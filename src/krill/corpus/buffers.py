@@ -1,0 +1,28 @@
+"""A text column as the plain buffers that native kernels take, and back, without copying."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+def text_buffers(text: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Offsets (one more than rows) and bytes of a `large_string` column, slices included."""
+    import numpy as np
+
+    _, offsets, data = text.buffers()
+    if len(text) == 0 or offsets is None:
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    starts = np.frombuffer(offsets, np.int64, len(text) + 1, text.offset * 8)
+    return starts, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+
+
+def text_column(offsets: NDArray[np.int64], data: NDArray[np.uint8], valid: Any = None) -> pa.Array:
+    """A `large_string` column over the given buffers."""
+    import pyarrow as pa
+
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), valid)

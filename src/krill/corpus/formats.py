@@ -1,0 +1,148 @@
+"""Which format and compression a file has, by its name, and what that means for reading it.
+
+Nothing is held in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePosixPath
+
+from krill.corpus.documents import position_of
+from krill.errors import InputError
+
+
+class Format(StrEnum):
+    """How records lie in a file, once it is decompressed."""
+
+    TEXT = "text"
+    JSON_LINES = "jsonl"
+    JSON_ARRAY = "json"
+    CSV = "csv"
+    TSV = "tsv"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+    HUB = "hub"
+
+
+class Compression(StrEnum):
+    """What a byte format may be wrapped in."""
+
+    GZIP = "gzip"
+    ZSTD = "zstd"
+    BZ2 = "bz2"
+    XZ = "xz"
+
+
+FORMATS = {
+    ".txt": Format.TEXT,
+    ".text": Format.TEXT,
+    ".md": Format.TEXT,
+    ".jsonl": Format.JSON_LINES,
+    ".ndjson": Format.JSON_LINES,
+    ".json": Format.JSON_ARRAY,
+    ".csv": Format.CSV,
+    ".tsv": Format.TSV,
+    ".parquet": Format.PARQUET,
+    ".arrow": Format.ARROW,
+    ".feather": Format.ARROW,
+    ".ipc": Format.ARROW,
+}
+
+COMPRESSIONS = {
+    ".gz": Compression.GZIP,
+    ".zst": Compression.ZSTD,
+    ".bz2": Compression.BZ2,
+    ".xz": Compression.XZ,
+}
+
+# Formats whose files have an index or a layout of their own, compressed inside if at all.
+COLUMNAR = frozenset({Format.PARQUET, Format.ARROW})
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSource:
+    """One entry of `datasets:` in the config."""
+
+    path: str
+    """A file, glob, folder, `save_to_disk` folder, Krill output folder, URL, or hub id (`org/name[:config]`)."""
+
+    split: str = "train"
+    """A split, or a slice of it as in Hugging Face datasets: `train[:10%]`, `train[1000:2000]`."""
+
+    text_column: str = "text"
+    """Where the text is, in formats that have columns."""
+
+    separator: str | None = None
+    """What stands between the documents of a plain text file; empty = the file is one document; None = the
+    corpus' default."""
+
+    columns: tuple[str, ...] = ()
+    """Other columns to carry along."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFile:
+    """One file of the corpus, and the stretch of it that is wanted."""
+
+    ordinal: int
+    """Its place in the order of input, over all sources."""
+
+    path: str
+    """As shown to users: as configured, relative if it was."""
+
+    location: str
+    """What to open: the same path with `~` expanded, a URL, or a hub id."""
+
+    format: Format
+    compression: Compression | None
+    bytes: int
+    """On disk; 0 if not known before reading."""
+
+    source: DatasetSource
+    remote: bool = False
+    start: int = 0
+    """The first wanted record: its decoded byte offset or row."""
+
+    stop: int | None = None
+    """Where to stop, likewise; None = at the end."""
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the file can only be read from its beginning."""
+        if self.remote or self.compression is not None:
+            return True
+        return self.format not in (Format.TEXT, Format.JSON_LINES, Format.PARQUET, Format.ARROW)
+
+    def position(self, offset: int) -> int:
+        """The position of the record at a decoded byte offset or row of this file."""
+        return position_of(self.ordinal, offset)
+
+
+def recognise(name: str) -> tuple[Format, Compression | None] | None:
+    """Format and compression by a file's name; None if neither its extension is known."""
+    suffix = PurePosixPath(name).suffix.lower()
+    compression = COMPRESSIONS.get(suffix)
+    if compression is not None:
+        name = name[: -len(suffix)]
+        suffix = PurePosixPath(name).suffix.lower()
+    known = FORMATS.get(suffix)
+    if known is None:
+        return None
+    if known in COLUMNAR and compression is not None:
+        raise InputError(
+            f"`{name}` is compressed as a whole (`{compression}`), which its format can't be read from",
+            hint="decompress it; Parquet and Arrow files are compressed inside",
+        )
+    return known, compression
+
+
+def as_plain_text(name: str) -> tuple[Format, Compression | None]:
+    """What a file of no known extension is taken for when it was asked for by name or glob."""
+    return Format.TEXT, COMPRESSIONS.get(PurePosixPath(name).suffix.lower())
+
+
+def known_extensions() -> str:
+    """For messages."""
+    return f"{', '.join(FORMATS)}, byte formats also with {', '.join(COMPRESSIONS)}"

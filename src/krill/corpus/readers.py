@@ -1,0 +1,169 @@
+"""The native readers, driven: decoded bytes of one file in, `Documents` out.
+
+One `DocumentReader` serves both of them. It names the file and the line when a record is malformed, and refuses
+a file whose records have no text where the config says. Held in memory: what was fed and not yet taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from krill import _native
+from krill.corpus.buffers import text_column
+from krill.corpus.documents import Documents
+from krill.corpus.formats import CorpusFile, Format
+from krill.corpus.streams import CHUNK_BYTES, DecodedStream, line_number, refuse_wide_encodings
+from krill.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_Buffers = tuple["NDArray[np.int64]", "NDArray[np.uint8]", "NDArray[np.uint8]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How a corpus is cut and read; what of it shapes the output comes from the config."""
+
+    unit_bytes: int
+    max_document_bytes: int
+    drop_oversize: bool
+    skip_malformed: bool
+    default_separator: str
+    batch_rows: int | None
+
+    @property
+    def block_bytes(self) -> int:
+        return max(1, self.unit_bytes // 8)
+
+
+def separator_of(file: CorpusFile, limits: Limits) -> bytes:
+    """What ends a record: a newline in JSON lines, the configured separator in plain text."""
+    if file.format is Format.JSON_LINES:
+        return b"\n"
+    separator = file.source.separator
+    return (limits.default_separator if separator is None else separator).encode()
+
+
+class DocumentReader:
+    """A push parser of one file, or of a stretch of it that begins with a record."""
+
+    def __init__(self, file: CorpusFile, limits: Limits, start: int) -> None:
+        self._file = file
+        self._names = file.source.columns
+        self._reader = _open_native(file, limits)
+        # Whether the column exists is seen in the first records: a later stretch may be without by chance.
+        self._unseen = start == file.start and file.format is not Format.TEXT
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of documents gathered since the last `take`, the open one included."""
+        return self._reader.pending_bytes
+
+    def feed(self, data: bytes | memoryview, offset: int) -> None:
+        """The next bytes, which begin at decoded `offset`."""
+        if offset == 0:
+            refuse_wide_encodings(self._file, bytes(data[:4]))
+        try:
+            self._reader.feed(data, offset)
+        except _native.MalformedRecord as error:
+            raise self._malformed(error) from None
+
+    def finish(self) -> None:
+        """Nothing follows."""
+        try:
+            self._reader.finish()
+        except _native.MalformedRecord as error:
+            raise self._malformed(error) from None
+
+    def take(self) -> Documents:
+        """The documents gathered, without the open one."""
+        offsets, data, nulls, starts, carried, counts = self._reader.take()
+        if self._unseen and counts["records"] > counts["malformed"]:
+            self._unseen = False
+            if counts["not_text"] == counts["records"] - counts["malformed"]:
+                _refuse_without_text(self._file, key_seen=counts["key_seen"] > 0)
+        starts += np.uint64(self._file.position(0))
+        columns = [_string_column(offsets, data, nulls), pa.array(starts)]
+        columns += [_string_column(*buffers) for buffers in carried]
+        batch = pa.RecordBatch.from_arrays(columns, names=["text", "position", *self._names])
+        return Documents(batch, {name: count for name, count in counts.items() if count})
+
+    def _malformed(self, error: _native.MalformedRecord) -> InputError:
+        offset, _, reason = error.args
+        return InputError(
+            f"`{self._file.path}` line {line_number(self._file, offset)}: {reason}",
+            hint="mend the record, or set `on_error: skip` to leave such records out and count them",
+        )
+
+
+def _open_native(file: CorpusFile, limits: Limits) -> _native.JsonReader | _native.TextReader:
+    if file.format is Format.TEXT:
+        return _native.TextReader(separator_of(file, limits), limits.max_document_bytes, limits.drop_oversize)
+    return _native.JsonReader(
+        file.source.text_column.encode(),
+        [name.encode() for name in file.source.columns],
+        limits.max_document_bytes,
+        limits.drop_oversize,
+        limits.skip_malformed,
+        file.format is Format.JSON_ARRAY,
+    )
+
+
+def _string_column(offsets: Any, data: Any, nulls: Any) -> pa.Array:
+    if not nulls.any():
+        return text_column(offsets, data)
+    return text_column(offsets, data, pa.py_buffer(np.packbits(nulls == 0, bitorder="little")))
+
+
+def record_starts(file: CorpusFile, limits: Limits) -> Iterator[NDArray[np.uint64]]:
+    """Where the records of a JSON array begin, in pieces: its text is passed by, not gathered."""
+    never = b"\0"  # no record has this key, so every one is a row without text
+    reader = _native.JsonReader(never, [], limits.max_document_bytes, False, limits.skip_malformed, True)
+    with DecodedStream(file) as stream:
+        while True:
+            offset = stream.offset
+            chunk = stream.read(CHUNK_BYTES)
+            try:
+                reader.feed(chunk, offset) if chunk else reader.finish()
+            except _native.MalformedRecord as error:
+                line = line_number(file, error.args[0])
+                raise InputError(f"`{file.path}` line {line}: {error.args[2]}") from None
+            yield reader.take()[3]
+            if not chunk:
+                return
+
+
+def _refuse_without_text(file: CorpusFile, key_seen: bool) -> None:
+    """Raise, unless the text is where the config says, and only null in the first records by chance."""
+    column = file.source.text_column
+    record = _first_record(file)
+    if not key_seen:
+        keys = ", ".join(f"`{key}`" for key in record)
+        raise InputError(
+            f"no column `{column}` in `{file.path}`" + (f"; there are: {keys}" if keys else ""),
+            hint="set `text_column:` to the one that holds the text",
+        )
+    if record.get(column) is not None:
+        kind = type(record[column]).__name__
+        raise InputError(
+            f"column `{column}` of `{file.path}` holds `{kind}`, not strings",
+            hint="set `text_column:` to the one that holds the text",
+        )
+
+
+def _first_record(file: CorpusFile) -> dict[str, Any]:
+    """The first record, if it is well-formed and not too long to be looked at."""
+    with DecodedStream(file, file.start) as stream:
+        head = stream.read(CHUNK_BYTES).decode("utf-8", "replace")
+    try:
+        record, _ = json.JSONDecoder().raw_decode(head, head.index("{"))
+    except ValueError:
+        return {}
+    return dict(record)

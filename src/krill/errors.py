@@ -1,0 +1,60 @@
+"""One tree of errors.
+
+Each error says the fact and the value in its message, the remedy in its hint, and carries the exit code
+that the command line ends with. Whatever is not a `KrillError` is a bug and exits with 1.
+"""
+
+from __future__ import annotations
+
+
+class KrillError(Exception):
+    """Something the user can cause or mend; shown as a message, never as a traceback."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
+
+
+class ConfigError(KrillError):
+    """A key, value or argument that can't be used."""
+
+    exit_code = 2
+
+
+class MissingExtra(KrillError):
+    """A part of Krill that is not installed."""
+
+    exit_code = 2
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the extra `{extra}`", hint=f"pip install 'krill-lm[{extra}]'")
+
+
+class InputError(KrillError):
+    """A source that is missing, empty, damaged, or not what the config says it is."""
+
+    exit_code = 3
+
+
+class BudgetError(KrillError):
+    """The stated memory or disk can't hold the work."""
+
+    exit_code = 4
+
+
+class StorageError(KrillError):
+    """The output can't be written: no space, no permission, or another run holds it."""
+
+    exit_code = 5
+
+
+class Interrupted(KrillError):
+    """The user or the scheduler asked the run to stop."""
+
+    exit_code = 130

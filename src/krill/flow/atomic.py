@@ -1,0 +1,149 @@
+"""Files that are either whole or absent.
+
+Comes in: bytes or JSON values. Goes out: a file that was written under a temporary name in the same folder,
+synced, renamed, and whose folder was synced: after a crash a name holds its old content or its new content,
+never a part. Held in memory: one write buffer (8 KiB).
+
+All rooms that write go through here, so that a full disk or a read-only folder reads the same everywhere.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from krill.errors import StorageError
+
+TEMPORARY_SUFFIX = ".krill-tmp"
+
+# What the operating system said -> the fact, the remedy.
+_REMEDIES: dict[int, tuple[str, str]] = {
+    errno.ENOSPC: ("no space left on the device", "free some space, or choose a folder on another device"),
+    errno.EDQUOT: ("disk quota exceeded", "free some of the quota, or choose a folder on another device"),
+    errno.EFBIG: ("file size limit exceeded", "raise the limit (`ulimit -f`), or lower `shard_size`"),
+    errno.EROFS: ("the file system is read-only", "choose a folder that can be written"),
+    errno.EACCES: ("permission denied", "change the folder's permissions, or choose another folder"),
+    errno.EPERM: ("permission denied", "change the folder's permissions, or choose another folder"),
+    errno.ENOENT: ("the folder does not exist", "create the folder, or choose another one"),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "choose another folder"),
+    errno.ENAMETOOLONG: ("the name is too long", "choose a shorter path"),
+}
+
+
+@contextmanager
+def storage_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn an OSError of the body, which must do nothing but write `path`, into a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        fact, hint = _REMEDIES.get(
+            error.errno or 0, (error.strerror or str(error), "check the device, or choose another folder")
+        )
+        raise StorageError(f"cannot write `{os.fspath(path)}`: {fact}", hint=hint) from error
+
+
+class AtomicFile:
+    """A file in the making; `commit` gives it its name, `abort` leaves nothing behind."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        # The name is random, not derived from the target: a second writer of the same unit (a requeued job
+        # whose first life has not ended) must not write into this one's file.
+        unique = f".{self.path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}"
+        self._temporary = self.path.with_name(unique)
+        self._position = 0
+        with storage_errors(self.path):
+            self._file: BinaryIO = open(self._temporary, "xb")
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def write(self, data: Any) -> int:
+        """Write all of `data` (anything with the buffer protocol)."""
+        with storage_errors(self.path):
+            self._file.write(data)
+        size = memoryview(data).nbytes
+        self._position += size
+        return size
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None:
+        with storage_errors(self.path):
+            self._file.flush()
+
+    def commit(self) -> None:
+        """Sync, rename to the final name, sync the folder."""
+        try:
+            with storage_errors(self.path):
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._file.close()
+                self._temporary.replace(self.path)
+        except BaseException:
+            self.abort()
+            raise
+        fsync_dir(self.path.parent)
+
+    def abort(self) -> None:
+        """Remove what was written so far. Never raises: it runs while another error is on its way."""
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
+            self._temporary.unlink()
+
+
+@contextmanager
+def atomic_writer(path: str | os.PathLike[str]) -> Iterator[AtomicFile]:
+    """A file to write that appears under `path` when the body ends, and not at all if it raises."""
+    file = AtomicFile(path)
+    try:
+        yield file
+    except BaseException:
+        file.abort()
+        raise
+    file.commit()
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    with atomic_writer(path) as file:
+        file.write(data)
+
+
+def encode_json(value: Any) -> bytes:
+    """Indented JSON in the key order of `value`, with a final newline."""
+    return orjson.dumps(
+        value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
+    )
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    write_bytes(path, encode_json(value))
+
+
+def fsync_dir(folder: str | os.PathLike[str]) -> None:
+    """Make renames inside `folder` survive a power cut."""
+    with storage_errors(folder):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def sweep_temporaries(folder: str | os.PathLike[str]) -> int:
+    """Remove temporary files that a killed run left in `folder`; returns how many. Only under the run's lock."""
+    leftovers = list(Path(folder).glob(f".*{TEMPORARY_SUFFIX}"))
+    for leftover in leftovers:
+        with storage_errors(leftover):
+            leftover.unlink(missing_ok=True)
+    return len(leftovers)

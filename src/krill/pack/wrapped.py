@@ -1,0 +1,46 @@
+"""`wrapped` packing: documents one after the other, cut every `sequence_len` tokens.
+
+100 % of every row is used and no token is lost but the final short row; documents are cut wherever a row
+ends. Equal to TRL's `wrapped` strategy on one whole batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def piece_lengths(
+    document_ends: NDArray[np.int64], rows: int, sequence_len: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The lengths of the pieces that row and document borders make, as list offsets (rows + 1) and values.
+
+    `document_ends` are ascending offsets in (0, rows * sequence_len] at which documents end.
+    """
+    import numpy as np
+
+    row_ends = np.arange(1, rows + 1, dtype=np.int64) * sequence_len
+    ends = np.union1d(document_ends, row_ends)
+    lengths = np.diff(ends, prepend=0).astype(np.int32)
+    offsets = np.zeros(rows + 1, np.int32)
+    offsets[1:] = ends.searchsorted(row_ends, side="right")
+    return offsets, lengths
+
+
+def reference_piece_lengths(document_lengths: list[int], sequence_len: int) -> list[list[int]]:
+    """The same, one token at a time: the oracle of the property test. Only full rows are returned."""
+    rows: list[list[int]] = []
+    row: list[int] = []
+    for length in document_lengths:
+        piece = 0
+        for _ in range(length):
+            piece += 1
+            if sum(row) + piece == sequence_len:
+                rows.append([*row, piece])
+                row, piece = [], 0
+        if piece:
+            row.append(piece)
+    return rows

@@ -1,0 +1,84 @@
+"""From a block of input to the documents that survive on their own merits: read, clean, filter.
+
+The same function serves the scan, which hashes them, and every later stage that reads them again, so all
+stages see the same documents in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from krill.corpus import Documents
+from krill.text import Step
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+class Readable(Protocol):
+    """A piece of input that knows its size and how to become documents: a corpus block or a spilled one."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def documents(self) -> Documents: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SpilledBlock:
+    """The survivors of one block, as the scan wrote them: a self-contained Arrow stream inside a unit's file."""
+
+    path: Path
+    offset: int
+    nbytes: int
+
+    def documents(self) -> Documents:
+        """Read them back."""
+        import pyarrow as pa
+
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(self.offset)
+            data = file.read(self.nbytes)
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            return Documents(reader.read_next_batch(), {})
+
+
+def spill(batch: pa.RecordBatch) -> pa.Buffer:
+    """A batch as a compressed Arrow stream of its own."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def survivors(block: Readable, steps: Sequence[Step]) -> Documents:
+    """The documents of `block` that pass every step, and why the others did not."""
+    documents = block.documents()
+    for step in steps:
+        documents = step.apply(documents)
+    return documents
+
+
+def keep_rows(documents: Documents, keep: NDArray[np.uint8]) -> pa.RecordBatch:
+    """The rows that `keep` marks."""
+    import pyarrow as pa
+
+    batch = documents.batch
+    if keep.all():
+        return batch
+    return batch.filter(pa.array(keep.astype(bool)))
+
+
+def add_counts(total: dict[str, int], counts: Mapping[str, int]) -> None:
+    """Add `counts` into `total`."""
+    for name, count in counts.items():
+        if count:
+            total[name] = total.get(name, 0) + count

@@ -1,0 +1,35 @@
+"""The dataset on disk: writer, manifest, reader, checks.
+
+Comes in: packed rows and kept documents. Goes out: a folder that Hugging Face `datasets.load_from_disk`
+opens, with Arrow shards, text shards as Parquet, checksums, and a manifest that finds any row by arithmetic;
+and from such a folder, its rows again. Held in memory: one record batch (a mebibyte) while writing rows, one
+row group (8 MB of text) while writing documents, the manifest and a small cache while reading.
+"""
+
+from krill.shards.dataset_files import write_dataset_files
+from krill.shards.inspect import Inspection, inspect
+from krill.shards.layout import Layout, smallest_dtype
+from krill.shards.manifest import MANIFEST_NAME, DatasetPart, Manifest, TextPart
+from krill.shards.reader import Dataset
+from krill.shards.shard import ShardInfo
+from krill.shards.text_writer import TextShardWriter
+from krill.shards.validate import Report, validate
+from krill.shards.writer import ShardWriter
+
+__all__ = [
+    "MANIFEST_NAME",
+    "Dataset",
+    "DatasetPart",
+    "Inspection",
+    "Layout",
+    "Manifest",
+    "Report",
+    "ShardInfo",
+    "ShardWriter",
+    "TextPart",
+    "TextShardWriter",
+    "inspect",
+    "smallest_dtype",
+    "validate",
+    "write_dataset_files",
+]

@@ -1,0 +1,248 @@
+"""The manifest, `krill-run.json`: what a run did, and where everything is.
+
+Comes in: the run's facts, or a file that anybody may have written. Goes out: the file, written atomically, or
+a checked `Manifest`: types, counts, offsets and names are verified before anything uses them, so that no
+manifest can make a reader leave the folder or read past a file. Held in memory: the manifest, about 60 bytes
+for each mebibyte of tokens it describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from krill.errors import InputError
+from krill.flow.atomic import write_json
+from krill.shards.fields import Fields
+from krill.shards.layout import Layout
+from krill.shards.shard import ShardInfo, is_plain_name
+
+MANIFEST_NAME = "krill-run.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class DatasetPart:
+    """The packed rows of a run."""
+
+    layout: Layout
+    shards: tuple[ShardInfo, ...]
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+    @property
+    def tokens(self) -> int:
+        return self.rows * self.layout.sequence_len
+
+    def to_json(self) -> dict[str, Any]:
+        totals = {"rows": self.rows, "tokens": self.tokens}
+        return self.layout.to_json() | totals | _shards_json(self.shards) | dict(self.extra)
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> DatasetPart:
+        layout = Layout.from_fields(fields)
+        entries = fields.inners("shards")
+        shards = tuple(ShardInfo.from_fields(entry) for entry in entries)
+        for entry, shard in zip(entries, shards, strict=True):
+            if len(shard.batches) != layout.batches_in(shard.rows):
+                entry.refuse("batches", f"has {len(shard.batches)} offsets for {shard.rows} rows")
+            if shard.rows * layout.row_bytes > shard.bytes:
+                entry.refuse("rows", f"is {shard.rows}, more than {shard.bytes} bytes can hold")
+        rows, tokens = fields.count("rows"), fields.count("tokens")
+        part = cls(layout, shards, fields.rest())
+        if not shards:
+            fields.refuse("shards", "is empty")
+        _check_total(fields, "rows", rows, part.rows)
+        _check_total(fields, "tokens", tokens, part.tokens)
+        return part
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """The kept documents of a run: Parquet files in a folder of their own, which can be input again."""
+
+    shards: tuple[ShardInfo, ...]
+    folder: str = "text"
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"folder": self.folder, "rows": self.rows} | _shards_json(self.shards) | dict(self.extra)
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> TextPart:
+        folder = fields.text("folder")
+        if not is_plain_name(folder):
+            fields.refuse("folder", f"must be a name inside the folder, not `{folder}`")
+        shards = tuple(ShardInfo.from_fields(entry) for entry in fields.inners("shards"))
+        rows = fields.count("rows")
+        part = cls(shards, folder, fields.rest())
+        _check_total(fields, "rows", rows, part.rows)
+        return part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Everything in `krill-run.json`; `docs/dataset-format.md` says what each field means."""
+
+    krill: str
+    command: str
+    identity: str
+    config: Mapping[str, Any]
+    inputs: Sequence[Mapping[str, Any]]
+    budget: Mapping[str, Any]
+    seconds: float
+    stages: Sequence[Mapping[str, Any]]
+    documents: Mapping[str, Any]
+    tokens: Mapping[str, Any]
+    dataset: DatasetPart | None = None
+    text: TextPart | None = None
+    tokenizer: Mapping[str, Any] | None = None
+    format: int = FORMAT
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Manifest:
+        """Read and check the manifest of `folder`; the shards themselves are not opened."""
+        folder = Path(folder)
+        path = folder / MANIFEST_NAME
+        manifest = cls.from_fields(Fields(_read_json(folder, path), source=str(path)))
+        _check_files(folder, manifest)
+        return manifest
+
+    def save(self, folder: str | Path) -> None:
+        """Write the manifest; the last file of a run, since its presence says that the run is finished."""
+        content = self.to_json()
+        for part in (content["dataset"], content["text"]):
+            if part is not None:
+                # One shard a line: indented like the rest, every batch offset would take a line of its own.
+                part["shards"] = [orjson.Fragment(orjson.dumps(shard)) for shard in part["shards"]]
+        write_json(Path(folder) / MANIFEST_NAME, content)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": self.format,
+            "krill": self.krill,
+            "command": self.command,
+            "identity": self.identity,
+            "config": dict(self.config),
+            "inputs": list(self.inputs),
+            "budget": dict(self.budget),
+            "seconds": self.seconds,
+            "stages": list(self.stages),
+            "documents": dict(self.documents),
+            "tokens": dict(self.tokens),
+            "dataset": self.dataset.to_json() if self.dataset else None,
+            "text": self.text.to_json() if self.text else None,
+            "tokenizer": dict(self.tokenizer) if self.tokenizer is not None else None,
+        } | dict(self.extra)
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> Manifest:
+        _check_format(fields)
+        budget = fields.inner("budget")
+        for name in ("predicted_peak", "measured_peak"):
+            if budget.has(name):
+                budget.count(name)
+        dataset = None if fields.is_null("dataset") else DatasetPart.from_fields(fields.inner("dataset"))
+        text = None if fields.is_null("text") else TextPart.from_fields(fields.inner("text"))
+        tokenizer = None if fields.is_null("tokenizer") else fields.mapping("tokenizer")
+        if dataset is not None:
+            fields.inner("tokenizer").count("vocab_size", least=1)
+        return cls(
+            krill=fields.text("krill"),
+            command=fields.text("command"),
+            identity=fields.text("identity"),
+            config=fields.mapping("config"),
+            inputs=fields.mappings("inputs"),
+            budget=fields.mapping("budget"),
+            seconds=fields.number("seconds"),
+            stages=fields.mappings("stages"),
+            documents=fields.tally("documents"),
+            tokens=fields.tally("tokens"),
+            dataset=dataset,
+            text=text,
+            tokenizer=tokenizer,
+            extra=fields.rest(),
+        )
+
+
+def _shards_json(shards: Sequence[ShardInfo]) -> dict[str, Any]:
+    return {"shards": [shard.to_json() for shard in shards]}
+
+
+def _check_total(fields: Fields, name: str, stated: int, counted: int) -> None:
+    if stated != counted:
+        fields.refuse(name, f"is {stated}, but the shards add up to {counted}")
+
+
+def _check_format(fields: Fields) -> None:
+    version = fields.count("format")
+    if version != FORMAT:
+        raise InputError(
+            f"`{fields.source}`: `format` is {version}, and this Krill reads format {FORMAT}",
+            hint="pip install --upgrade krill-lm, or write the folder again with --overwrite",
+        )
+
+
+def _read_json(folder: Path, path: Path) -> Any:
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"`{folder}` {_what_it_is(folder)}", hint=_HINT) from None
+    except OSError as error:
+        raise InputError(f"cannot read `{path}`: {error.strerror}") from error
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise InputError(
+            f"`{path}` is not valid JSON: {error}",
+            hint="the file was damaged or edited; write the folder again with `krill preprocess --overwrite`",
+        ) from None
+
+
+_HINT = f"give the folder that `krill preprocess` wrote; it holds `{MANIFEST_NAME}` once the run is finished"
+
+
+def _what_it_is(folder: Path) -> str:
+    if not folder.exists():
+        return "does not exist"
+    if not folder.is_dir():
+        return "is a file, not a dataset folder"
+    if (folder / "state.json").exists():
+        return (
+            f"holds a Hugging Face dataset that is not a finished Krill output: it has no `{MANIFEST_NAME}`"
+        )
+    return f"is not a finished Krill output: it has no `{MANIFEST_NAME}`"
+
+
+def _check_files(folder: Path, manifest: Manifest) -> None:
+    """Names are unique, and none is a link to something outside the folder."""
+    fields = Fields({}, source=str(folder / MANIFEST_NAME))
+    root = folder.resolve()
+    for name, part, below in _parts(manifest):
+        seen: set[str] = set()
+        for index, shard in enumerate(part.shards):
+            where = f"{name}.shards[{index}].file"
+            if shard.file in seen:
+                fields.refuse(where, f"names `{shard.file}` a second time")
+            if (folder / below / shard.file).resolve().parent != root / below:
+                fields.refuse(where, f"is a link that leaves the folder: `{shard.file}`")
+            seen.add(shard.file)
+
+
+def _parts(manifest: Manifest) -> Iterator[tuple[str, DatasetPart | TextPart, str]]:
+    if manifest.dataset is not None:
+        yield "dataset", manifest.dataset, ""
+    if manifest.text is not None:
+        yield "text", manifest.text, manifest.text.folder

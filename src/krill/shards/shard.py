@@ -1,0 +1,70 @@
+"""What is known of a finished shard: its name, size, checksum, and where its record batches begin.
+
+Comes in: what a writer counted. Goes out: a record that the manifest and the commit log store as JSON.
+Held in memory: eight bytes (and a Python integer) for each record batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import Any
+
+from krill.shards.fields import Fields
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """One finished file. `batches` are the byte offsets of its record batch messages; empty for Parquet."""
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+    batches: tuple[int, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+
+    def to_json(self) -> dict[str, Any]:
+        known: dict[str, Any] = {
+            "file": self.file,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "sha256": self.sha256,
+        }
+        if self.batches:
+            known["batches"] = list(self.batches)
+        return known | dict(self.extra)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ShardInfo:
+        return cls.from_fields(Fields(value, source="shard"))
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> ShardInfo:
+        file = fields.text("file")
+        if not is_plain_name(file):
+            fields.refuse("file", f"must be a file name inside the folder, not `{file}`")
+        sha256 = fields.text("sha256")
+        if _SHA256.fullmatch(sha256) is None:
+            fields.refuse("sha256", f"must be 64 hexadecimal digits, not `{sha256[:80]}`")
+        size = fields.count("bytes")
+        batches = fields.counts("batches") if fields.has("batches") else ()
+        for index, (before, after) in enumerate(pairwise((*batches, size))):
+            if before >= after:
+                fields.refuse(f"batches[{index}]", f"is `{before}`, not below what follows it, `{after}`")
+        return cls(file, fields.count("rows"), size, sha256, batches, fields.rest())
+
+
+def is_plain_name(name: str) -> bool:
+    """One path component that names neither this folder, nor another one, nor a hidden file."""
+    return (
+        0 < len(name) < 256
+        and not name.startswith(".")
+        and not set(name) & {"/", "\\", "\0"}
+        and PurePosixPath(name).name == name
+    )

@@ -1,0 +1,217 @@
+"""Every row and every checksum of an output folder.
+
+Comes in: a folder. Goes out: what was checked, or an InputError for the first fault, with file, row and
+value. Each file is read once, and decoded by pyarrow, not by the reader's own arithmetic. Held in memory: the
+manifest and one record batch (about a mebibyte), or one row group of a text shard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from krill.errors import InputError
+from krill.shards.batch_index import rows_in_batch
+from krill.shards.dataset_files import dataset_files
+from krill.shards.layout import Layout
+from krill.shards.manifest import DatasetPart, Manifest
+from krill.shards.message import END_OF_STREAM
+from krill.shards.shard import ShardInfo
+from krill.shards.shard_file import ShardFile, reading
+
+_READ_BYTES = 2**20
+_LONGEST_SCHEMA = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was read and found whole."""
+
+    files: int
+    bytes: int
+    rows: int
+    tokens: int
+    documents: int
+
+
+def validate(path: str | Path) -> Report:
+    """Check everything in `path`, an output folder of Krill."""
+    folder = Path(path)
+    manifest = Manifest.load(folder)
+    shards: tuple[ShardInfo, ...] = ()
+    if manifest.dataset is not None:
+        assert manifest.tokenizer is not None, "Manifest.load refuses a dataset without its tokenizer"
+        _check_dataset(folder, manifest.dataset, int(manifest.tokenizer["vocab_size"]))
+        shards += manifest.dataset.shards
+    if manifest.text is not None:
+        for shard in manifest.text.shards:
+            _TextShard(ShardFile(folder / manifest.text.folder, shard)).check()
+        shards += manifest.text.shards
+    return Report(
+        files=len(shards),
+        bytes=sum(shard.bytes for shard in shards),
+        rows=manifest.dataset.rows if manifest.dataset else 0,
+        tokens=manifest.dataset.tokens if manifest.dataset else 0,
+        documents=manifest.text.rows if manifest.text else 0,
+    )
+
+
+def _check_dataset(folder: Path, dataset: DatasetPart, vocab_size: int) -> None:
+    for shard in dataset.shards:
+        _TokenShard(ShardFile(folder, shard), dataset.layout, vocab_size).check()
+    for name, expected in dataset_files(dataset.layout, dataset.shards).items():
+        with reading(folder / name):
+            found = (folder / name).read_bytes()
+        if found != expected:
+            raise InputError(
+                f"`{folder / name}` differs from what the manifest describes",
+                hint="the file was changed after it was written; write the folder again with `--overwrite`",
+            )
+
+
+class _TokenShard:
+    """One Arrow shard, walked from its first byte to its last, hashing along the way."""
+
+    def __init__(self, file: ShardFile, layout: Layout, vocab_size: int) -> None:
+        self._file = file
+        self._layout = layout
+        self._vocab_size = vocab_size
+        self._hash = hashlib.sha256()
+
+    def check(self) -> None:
+        shard = self._file.shard
+        self._check_schema(shard.batches[0] if shard.batches else shard.bytes - len(END_OF_STREAM))
+        for batch in range(len(shard.batches)):
+            self._check_batch(batch)
+        if self._take(shard.bytes - len(END_OF_STREAM), shard.bytes) != END_OF_STREAM:
+            self._file.fail("does not end with Arrow's end-of-stream marker")
+        _check_hash(self._file, self._hash.hexdigest())
+
+    def _take(self, start: int, end: int) -> bytearray:
+        content = self._file.read(start, max(0, end - start))
+        self._hash.update(content)
+        return content
+
+    def _check_schema(self, end: int) -> None:
+        if end > _LONGEST_SCHEMA:
+            self._file.fail("does not begin with an Arrow schema")
+        content = self._take(0, end)
+        try:
+            schema = pa.ipc.read_schema(pa.py_buffer(content))
+        except (pa.ArrowException, OSError) as error:
+            self._file.fail(f"does not begin with an Arrow schema: {_first_line(error)}")
+        if not schema.equals(self._layout.schema, check_metadata=True):
+            self._file.fail(f"has another schema than the manifest: `{_one_line(schema)}`")
+
+    def _check_batch(self, number: int) -> None:
+        first = number * self._layout.rows_per_batch
+        rows = rows_in_batch(self._layout, self._file.shard.rows, number)
+        content = self._take(self._file.shard.batches[number], self._file.batch_end(number))
+        try:
+            message = pa.ipc.read_message(pa.py_buffer(content))
+            batch = pa.ipc.read_record_batch(message, self._layout.schema)
+            batch.validate(full=True)
+        except (pa.ArrowException, OSError, EOFError) as error:
+            self._file.fail(f"cannot be decoded at rows {first} to {first + rows - 1}: {_first_line(error)}")
+        if batch.num_rows != rows:
+            self._file.fail(f"has {batch.num_rows} rows in the record batch of row {first}, not {rows}")
+        self._check_rows(batch, first)
+
+    def _check_rows(self, batch: pa.RecordBatch, first: int) -> None:
+        tokens, documents = batch.column("input_ids"), batch.column("seq_lengths")
+        if any(column.null_count or column.flatten().null_count for column in (tokens, documents)):
+            self._file.fail(f"has a null in the record batch of row {first}")
+        ids = tokens.flatten().to_numpy()
+        wrong = np.flatnonzero((ids < 0) | (ids >= self._vocab_size))
+        if len(wrong):
+            row, token = first + int(wrong[0]) // self._layout.sequence_len, ids[wrong[0]]
+            self._file.fail(f"row {row} has token id {token}, outside a vocabulary of {self._vocab_size}")
+        self._check_lengths(documents.flatten().to_numpy(), documents.offsets.to_numpy(), first)
+
+    def _check_lengths(
+        self, lengths: npt.NDArray[np.int32], offsets: npt.NDArray[np.int32], first: int
+    ) -> None:
+        offsets = offsets - offsets[0]
+        wrong = np.flatnonzero(lengths <= 0)
+        if len(wrong):
+            row = first + int(np.searchsorted(offsets, wrong[0], side="right")) - 1
+            self._file.fail(f"row {row} has a document of length {lengths[wrong[0]]} in `seq_lengths`")
+        ends = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+        sums = np.diff(ends[offsets])
+        wrong = np.flatnonzero(sums != self._layout.sequence_len)
+        if len(wrong):
+            self._file.fail(
+                f"row {first + wrong[0]} has {self._layout.sequence_len} tokens, "
+                f"but its `seq_lengths` add up to {sums[wrong[0]]}"
+            )
+
+
+class _TextShard:
+    """One Parquet shard: the checksum first, so that only what Krill wrote is decoded."""
+
+    def __init__(self, file: ShardFile) -> None:
+        self._file = file
+
+    def check(self) -> None:
+        digest = hashlib.sha256()
+        size = self._file.shard.bytes
+        for start in range(0, size, _READ_BYTES):
+            digest.update(self._file.read(start, min(_READ_BYTES, size - start)))
+        _check_hash(self._file, digest.hexdigest())
+
+        import pyarrow.parquet as pq  # not at the top: a dataset without text is checked without it
+
+        try:
+            with pq.ParquetFile(self._file.path, pre_buffer=False) as parquet:
+                self._check_rows(parquet)
+        except (pa.ArrowException, OSError) as error:
+            self._file.fail(f"cannot be decoded: {_first_line(error)}")
+
+    def _check_rows(self, parquet: Any) -> None:
+        rows = parquet.metadata.num_rows
+        if rows != self._file.shard.rows:
+            self._file.fail(f"has {rows} rows, and the manifest says {self._file.shard.rows}")
+        schema = parquet.schema_arrow
+        if "text" not in schema.names or schema.field("text").type not in (pa.string(), pa.large_string()):
+            self._file.fail("has no column `text` of strings")
+        first = 0
+        for group in range(parquet.num_row_groups):
+            table = parquet.read_row_group(group, use_threads=False)
+            for batch in table.to_batches():
+                self._check_batch(batch, first)
+                first += batch.num_rows
+
+    def _check_batch(self, batch: pa.RecordBatch, first: int) -> None:
+        try:
+            batch.validate(full=True)
+        except pa.ArrowInvalid as error:
+            self._file.fail(f"row {first + _first_invalid(batch.column('text'))}: {_first_line(error)}")
+
+
+def _first_invalid(texts: Any) -> int:
+    """The first row that is not valid UTF-8; by hand, since this runs once, on a fault that was found."""
+    for row, content in enumerate(texts.cast(pa.large_binary())):
+        try:
+            (content.as_py() or b"").decode()
+        except UnicodeDecodeError:
+            return row
+    return 0
+
+
+def _check_hash(file: ShardFile, found: str) -> None:
+    if found != file.shard.sha256:
+        file.fail(f"has the checksum {found[:16]}..., and the manifest says {file.shard.sha256[:16]}...")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _one_line(schema: pa.Schema) -> str:
+    return ", ".join(f"{column.name}: {column.type}" for column in schema)

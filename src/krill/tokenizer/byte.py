@@ -1,0 +1,45 @@
+"""The built-in byte tokenizer: 256 bytes and one EOS. Nothing to train, nothing to load, nothing lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+EOS: Final = 256
+
+
+class ByteEncoder:
+    """Each byte of the UTF-8 text is its own id; 256 ends a document."""
+
+    name = "bytes"
+    vocab_size = 257
+    eos_id: int | None = EOS
+
+    def encode(self, text: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+        """One id a byte, then EOS."""
+        from krill import _native
+        from krill.corpus.buffers import text_buffers
+
+        return _native.encode_bytes(*text_buffers(text), EOS)
+
+    def decode(self, ids: NDArray[Any]) -> str:
+        """Text with EOS shown as `<|endoftext|>`; a sequence cut in the middle of a character shows as U+FFFD."""
+        pieces: list[bytes] = []
+        start = 0
+        for end in [*(ids == EOS).nonzero()[0].tolist(), len(ids)]:
+            pieces.append(ids[start:end].astype("uint8").tobytes())
+            start = end + 1
+        return b"<|endoftext|>".join(pieces).decode("utf-8", "replace")
+
+    def describe(self) -> dict[str, Any]:
+        """The byte tokenizer is the same everywhere."""
+        return {
+            "name": self.name,
+            "vocab_size": self.vocab_size,
+            "eos_id": self.eos_id,
+            "fingerprint": "bytes-1",
+        }

@@ -1,0 +1,207 @@
+"""COMPAT, preprocessing: the seeds' flat keys, `datatrove:` block, and every config printed in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from krill.config import KrillConfig, load_config
+from krill.config.aliases import DATATROVE_KEYS, FLAT_KEYS, Moved
+from krill.config.keys import level_of, resolve
+from krill.errors import ConfigError
+
+SEEDS = Path(__file__).parents[4] / "shared" / "seeds"
+
+
+def load(tree: dict[str, Any], *overrides: str) -> KrillConfig:
+    return load_config(tree, environ={}, overrides=overrides)
+
+
+def fault_of(tree: dict[str, Any], *overrides: str) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        load(tree, *overrides)
+    return caught.value
+
+
+def datatrove(**pipeline: Any) -> dict[str, Any]:
+    return {"datatrove": {"enabled": True, "pipeline_config": pipeline}}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "target"),
+    [
+        ("sequence_len", 512, "preprocess.sequence_len"),
+        ("hub_tokenizer_id", "org/name", "tokenizer.hub_id"),
+        ("vocab_size", 8000, "tokenizer.vocab_size"),
+        ("dataset_prepared_path", "./out", "preprocess.prepared_path"),
+        ("dataset_prepared_min_length", 20, "preprocess.min_length"),
+        ("hub_model_id", "org/model", "train.hub_model_id"),
+        ("output_dir", "./model", "train.output_dir"),
+        ("preprocess_chunk_size", 1000, "preprocess.batch_rows"),
+        ("streaming_chunk_size", 1000, "preprocess.batch_rows"),
+        ("num_workers", 3, "threads"),
+    ],
+)
+def test_a_flat_key_sets_its_canonical_key(key: str, value: object, target: str) -> None:
+    found: Any = load({key: value})
+    for step in target.split("."):
+        found = getattr(found, step)
+    assert found == value
+    assert load({}, f"{key}={value}") == load({key: value})
+
+
+def test_a_flat_size_is_parsed_like_a_nested_one() -> None:
+    assert load({"preprocess_save_shard_size": "50MB"}).preprocess.shard_size == 50_000_000
+
+
+def test_every_target_of_an_alias_is_a_key_that_takes_a_value() -> None:
+    targets = [
+        rule.target for rule in (*FLAT_KEYS.values(), *DATATROVE_KEYS.values()) if isinstance(rule, Moved)
+    ]
+    found = [resolve(map(str, target), level_of(KrillConfig)) for target in targets]
+    assert all(known and below is None for _, below, known in found)
+
+
+@pytest.mark.parametrize(
+    "key", ["preprocess_memory_efficient", "collect_stats", "cleanup_temp", "minhash_threshold"]
+)
+def test_a_key_that_changes_nothing_is_accepted_with_a_notice(key: str) -> None:
+    config = load({key: True})
+    assert len(config.notices) == 1
+    assert config.notices[0].startswith(f"`{key}` changes nothing: ")
+    assert config.model_dump() == KrillConfig().model_dump()
+
+
+def test_flat_and_nested_values_must_agree() -> None:
+    assert load({"sequence_len": 5, "preprocess": {"sequence_len": 5}}).preprocess.sequence_len == 5
+    fault = fault_of({"preprocess": {"sequence_len": 6}, "sequence_len": 5})
+    assert (
+        fault.message
+        == "`preprocess.sequence_len` is `6` (the config) but `sequence_len` is `5` (the config)"
+    )
+    assert fault.hint == "they are two names of one setting: keep one of them"
+    assert (
+        "`streaming_chunk_size` is `2`"
+        in fault_of({"preprocess_chunk_size": 1, "streaming_chunk_size": 2}).message
+    )
+
+
+def test_two_names_in_the_environment_must_agree() -> None:
+    with pytest.raises(
+        ConfigError, match=r"`KRILL_PREPROCESS__SEQUENCE_LEN` is `3`.*`KRILL_SEQUENCE_LEN` is `4`"
+    ):
+        load_config({}, environ={"KRILL_PREPROCESS__SEQUENCE_LEN": "3", "KRILL_SEQUENCE_LEN": "4"})
+
+
+def test_a_later_layer_wins_under_either_name() -> None:
+    assert load({"sequence_len": 5}, "preprocess.sequence_len=6").preprocess.sequence_len == 6
+    assert load({"preprocess": {"sequence_len": 5}}, "sequence_len=6").preprocess.sequence_len == 6
+
+
+def test_ambiguous_and_absent_lengths_are_refused_with_the_remedy() -> None:
+    assert fault_of({"min_length": 5}).hint == (
+        "write `preprocess.min_length` for tokens, or `preprocess.min_chars` for characters"
+    )
+    fault = fault_of({"max_length": 5})
+    assert fault.message == (
+        "`max_length` is `5`: this version has no upper bound on a document's characters (the config)"
+    )
+    assert load({"max_length": None}) == KrillConfig()
+
+
+def test_an_enabled_datatrove_block_sets_the_same_steps() -> None:
+    config = load(
+        datatrove(
+            deduplication="exact", quality_filters=[{"min_length": 7}], distributed=False, num_workers=2
+        )
+    )
+    assert (config.preprocess.dedup, config.preprocess.min_chars, config.threads) == ("exact", 7, 2)
+    assert config.notices == ["`datatrove`: Krill runs these steps itself, without datatrove"]
+
+
+@pytest.mark.parametrize(
+    "block", [{"enabled": False, "whatever": 1}, {"pipeline_config": {"distributed": True}}, None]
+)
+def test_a_datatrove_block_that_is_not_enabled_is_ignored(block: object) -> None:
+    assert load({"datatrove": block}) == KrillConfig()
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "message"),
+    [
+        (
+            {"deduplication": "minhash"},
+            "`preprocess.dedup` is `minhash`: this version knows only `none` and `exact`",
+        ),
+        ({"quality_filters": [{"language_filter": "en"}]}, "this version has no language filter"),
+        ({"quality_filters": [{"min_length": 1}, {"max_length": 9}]}, "quality_filters.1.max_length` is `9`"),
+        (
+            {"distributed": True},
+            "`datatrove.pipeline_config.distributed` is `true`: this version has only the local",
+        ),
+        ({"quality_filter": []}, "unknown key `datatrove.pipeline_config.quality_filter`"),
+        (
+            {"quality_filters": [{"min_length": 1}, {"min_length": 2}]},
+            "but `datatrove.pipeline_config.quality_filters",
+        ),
+        ({"quality_filters": 5}, "`datatrove.pipeline_config.quality_filters` is `5`: must be a list"),
+    ],
+)
+def test_what_a_datatrove_block_asks_in_vain_is_told(pipeline: dict[str, Any], message: str) -> None:
+    assert message in fault_of(datatrove(**pipeline)).message
+
+
+def test_a_datatrove_block_must_agree_with_the_file_and_yields_to_overrides() -> None:
+    tree = {**datatrove(deduplication="exact"), "preprocess": {"dedup": "none"}}
+    assert "`datatrove.pipeline_config.deduplication` is `exact`" in fault_of(tree).message
+    assert load(tree, "preprocess.dedup=none").preprocess.dedup == "none"
+    assert load(tree, "datatrove.enabled=false").preprocess.dedup == "none"
+    assert "`datatrove.enabled` is `sure`" in fault_of({"datatrove": {"enabled": "sure"}}).message
+
+
+def blocks(name: str) -> list[dict[str, Any]]:
+    """Every config printed in a seed: YAML blocks and the here-documents of its shell blocks."""
+    found = sorted(SEEDS.glob(f"{name}*.md"))
+    if not found:
+        pytest.skip("the seeds are not beside the project")
+    text = found[0].read_text(encoding="utf-8", errors="replace")
+    return [
+        yaml.safe_load(one or other)
+        for one, other in re.findall(r"```yaml\n(.*?)```|<< EOF\n(.*?)EOF", text, re.DOTALL)
+    ]
+
+
+def test_every_config_of_seed_000_loads_or_says_what_this_version_lacks() -> None:
+    constrained, usual, basic, cached = blocks("000")
+    config = load(constrained)
+    assert (config.preprocess.batch_rows, config.preprocess.shard_size) == (1000, 50_000_000)
+    assert config.notices == [
+        "`preprocess_memory_efficient` changes nothing: there is one mode, and it is bounded by `memory`"
+    ]
+    config = load(basic)
+    assert (config.preprocess.sequence_len, config.preprocess.batch_rows) == (2048, 1000)
+    assert (config.datasets[0].path, config.datasets[0].split) == ("large/dataset", "train")
+    for block in (usual, cached):
+        fault = fault_of(block)
+        assert re.search(r"`preprocess.dedup_cache_dir` is .*: this version knows only `null`", fault.message)
+        assert "`preprocess_dedup_cache_dir` in the config" in fault.message
+        assert load(block, "preprocess.dedup_cache_dir=null").preprocess.batch_rows == 5000
+
+
+def test_the_config_of_seed_003_loads_without_its_minhash_and_language_filter() -> None:
+    (block,) = blocks("003")
+    assert "language_filter` is `en`" in fault_of(block).message
+    config = load(block, "datatrove.enabled=false")
+    assert config.preprocess.sequence_len == 8192
+    assert config.preprocess.prepared_path == "./artifacts/webtext-8k"
+    pipeline = block["datatrove"]["pipeline_config"]
+    pipeline["quality_filters"].pop()
+    assert "`preprocess.dedup` is `minhash`" in fault_of(block).message
+    pipeline["deduplication"] = "exact"
+    assert load(block).preprocess.min_chars == 100
+    with pytest.raises(ConfigError, match="`datasets` is missing"):
+        load(block).require_for_preprocess()

@@ -1,0 +1,87 @@
+"""What makes two runs the same, and a config as plain data."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from krill.config import KrillConfig, canonical_yaml, differing_keys, identity_dict, load_config, to_dict
+
+BASE: dict[str, Any] = {
+    "datasets": [{"path": "a.jsonl", "columns": ["url"]}],
+    "tokenizer": {"path": "./artifacts/tokenizer"},
+    "preprocess": {"shard_size": "50MB"},
+}
+
+
+def load(*overrides: str) -> KrillConfig:
+    return load_config(BASE, environ={}, overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "memory=1GB",
+        "threads=2",
+        "spill_dir=spill",
+        "disk=1GB",
+        "preprocess.prepared_path=elsewhere",
+        "preprocess.batch_rows=10",
+        "train.epochs=9",
+        "train.output_dir=elsewhere",
+    ],
+)
+def test_what_does_not_shape_the_output_is_no_part_of_the_identity(override: str) -> None:
+    assert identity_dict(load(override)) == identity_dict(load())
+
+
+@pytest.mark.parametrize(
+    ("override", "difference"),
+    [
+        ("seed=1", "seed: `42` -> `1`"),
+        ("preprocess.unit_bytes=64MB", "preprocess.unit_bytes: `32000000` -> `64000000`"),
+        ("preprocess.dedup=none", "preprocess.dedup: `exact` -> `none`"),
+        (
+            "tokenizer.path=artifacts/tokenizer",
+            "tokenizer.path: `./artifacts/tokenizer` -> `artifacts/tokenizer`",
+        ),
+        ("datasets.0.split=test", "datasets.0.split: `train` -> `test`"),
+        ("datasets.0.columns=[]", "datasets.0.columns.0: `url` -> absent"),
+        ("datasets.0.separator=x", "datasets.0.separator: `null` -> `x`"),
+    ],
+)
+def test_what_shapes_the_output_is_named_with_both_values(override: str, difference: str) -> None:
+    before = json.loads(json.dumps(identity_dict(load())))
+    assert differing_keys(before, identity_dict(load(override))) == [difference]
+
+
+def test_a_dataset_more_and_keys_of_another_version_are_named() -> None:
+    differences = differing_keys(identity_dict(load()), identity_dict(load("datasets.1.path=b")))
+    assert len(differences) == 1
+    assert differences[0].startswith('datasets.1: absent -> `{"path": "b", "split": "train"')
+    assert differing_keys({"a": {"old": 1}}, {"a": {"new": 2}}) == [
+        "a.old: `1` -> absent",
+        "a.new: absent -> `2`",
+    ]
+    assert differing_keys(identity_dict(load()), identity_dict(load())) == []
+
+
+def test_the_identity_holds_every_key_that_is_not_left_out_on_purpose() -> None:
+    identity, whole = identity_dict(load()), to_dict(load())
+    assert set(whole) - set(identity) == {"memory", "threads", "spill_dir", "disk", "train", "engine"}
+    assert set(whole["preprocess"]) - set(identity["preprocess"]) == {"prepared_path", "batch_rows"}
+    assert identity["datasets"] == whole["datasets"]
+    assert identity["tokenizer"] == whole["tokenizer"]
+
+
+def test_plain_data_is_json_with_sizes_in_bytes_and_loads_again() -> None:
+    config = load("memory=1GiB")
+    data = json.loads(json.dumps(to_dict(config)))
+    assert (data["memory"], data["preprocess"]["shard_size"]) == (2**30, 50_000_000)
+    assert data["datasets"][0]["columns"] == ["url"]
+    assert load_config(data, environ={}) == config
+    assert load_config(yaml.safe_load(canonical_yaml(config)), environ={}) == config
+    assert list(yaml.safe_load(canonical_yaml(config))) == list(KrillConfig.model_fields)

@@ -1,0 +1,106 @@
+"""The cleaning step is held to its reference, whatever the batch looks like."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from krill.corpus.documents import Documents
+from krill.text import Clean, Step
+from krill.text.reference import reference_clean
+
+SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "docs_sample.jsonl.gz"
+
+
+def documents_of(texts: list[bytes | None], text_type: pa.DataType | None = None) -> Documents:
+    """A batch as a reader makes it: the bytes are taken for strings without a look at them."""
+    binary = pa.array(texts, pa.large_binary())
+    text = pa.Array.from_buffers(pa.large_string(), len(binary), binary.buffers())
+    if text_type is not None:
+        text = text.cast(text_type)
+    position = pa.array([10 * row for row in range(len(texts))], pa.uint64())
+    origin = pa.array([f"row {row}" for row in range(len(texts))], pa.string())
+    return Documents(pa.RecordBatch.from_arrays([text, position, origin], ["text", "position", "origin"]), {})
+
+
+def test_clean_is_a_step() -> None:
+    step: Step = Clean(strip=True, min_chars=0)
+    assert step.apply(documents_of([b" a "])).batch["text"].to_pylist() == ["a"]
+
+
+@given(
+    texts=st.lists(st.one_of(st.none(), st.binary(max_size=30), st.text(max_size=30).map(str.encode))),
+    strip=st.booleans(),
+    min_chars=st.integers(0, 10),
+    cut=st.tuples(st.integers(0, 4), st.integers(0, 4)),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_batch_is_cleaned_row_by_row_as_the_reference_does(
+    texts: list[bytes | None], strip: bool, min_chars: int, cut: tuple[int, int]
+) -> None:
+    whole = documents_of(texts).batch
+    first, last = cut[0], max(cut[0], len(texts) - cut[1])
+    result = Clean(strip, min_chars).apply(Documents(whole.slice(first, last - first), {}))
+
+    cleaned = [reference_clean(text, strip, min_chars) for text in texts]
+    rows = [row for row in range(len(texts))[first:last] if cleaned[row] is not None]
+    result.batch.validate(full=True)
+    assert result.batch.to_pydict() == {
+        "text": [cleaned[row] for row in rows],
+        "position": [10 * row for row in rows],
+        "origin": [f"row {row}" for row in rows],
+    }
+
+
+@pytest.mark.parametrize("text_type", [pa.string(), pa.large_string()])
+def test_both_string_types_give_large_strings(text_type: pa.DataType) -> None:
+    result = Clean(True, 2).apply(documents_of([b" ab ", None, b"c", b"de\xff"], text_type)).batch
+    assert result.schema.field("text").type == pa.large_string()
+    assert result["text"].to_pylist() == ["ab", "de"]
+
+
+def test_drops_and_repairs_are_counted_beside_what_the_reader_counted() -> None:
+    read = documents_of([b"good text", None, b"short", b"\xffrepaired"])
+    counted = Documents(read.batch, {"records": 5, "malformed": 1, "not_text": 1})
+    assert Clean(True, 6).apply(counted).counts == {
+        "records": 5,
+        "malformed": 1,
+        "not_text": 1,  # the null that the reader counted is the null dropped here
+        "too_short": 1,
+        "invalid_utf8": 1,
+    }
+
+
+def test_columns_are_not_copied_when_every_row_survives() -> None:
+    before = documents_of([b" ab ", b"cd"])
+    after = Clean(True, 1).apply(before)
+    for name in ("position", "origin"):
+        old, new = before.batch[name].buffers(), after.batch[name].buffers()
+        assert [buffer and buffer.address for buffer in new] == [buffer and buffer.address for buffer in old]
+
+
+def test_an_empty_batch_stays_empty() -> None:
+    result = Clean(True, 1).apply(documents_of([])).batch
+    assert (result.num_rows, result.schema.names) == (0, ["text", "position", "origin"])
+
+
+def test_cleaning_twice_changes_nothing() -> None:
+    step = Clean(True, 3)
+    once = step.apply(documents_of([b"\xff a\xe2\x82 \xffbc \xff", b"\xc3 \xa9abc", b"  \xff  "]))
+    assert step.apply(once).batch.equals(once.batch)
+
+
+@pytest.mark.skipif(not SAMPLE.exists(), reason="the shared sample is not here")
+def test_real_text_is_cleaned_as_the_reference_does() -> None:
+    with gzip.open(SAMPLE) as lines:
+        texts: list[bytes | None] = [orjson.loads(line)["text"].encode() for line in lines]
+    expected = [reference_clean(text, True, 100) for text in texts]
+    result = Clean(True, 100).apply(documents_of(texts))
+    assert result.batch["text"].to_pylist() == [text for text in expected if text is not None]
+    assert result.counts["too_short"] == expected.count(None)
