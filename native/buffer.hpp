@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <new>
@@ -33,6 +34,13 @@ class Buffer {
       data_ = static_cast<T*>(heap_.get());
     }
     if (data_ == nullptr) throw std::bad_alloc();
+  }
+
+  // All bytes 0; large ones are so from the start and stay untouched.
+  static Buffer zeros(std::size_t size) {
+    Buffer buffer(size);
+    if (!buffer.pages_) std::memset(static_cast<void*>(buffer.data_), 0, size * sizeof(T));
+    return buffer;
   }
 
   T* data() { return data_; }

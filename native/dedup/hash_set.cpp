@@ -1,8 +1,6 @@
 #include "dedup/hash_set.hpp"
 
 #include <bit>
-#include <cstdlib>
-#include <new>
 
 namespace krill {
 namespace {
@@ -15,26 +13,24 @@ using std::uint8_t;
 // neighbouring cache lines. Fuller tables save little memory and search much longer.
 size_t keys_for(size_t slots) { return slots - (slots + 4) / 5; }
 
+size_t slots_in(size_t capacity_bytes) {
+  if (capacity_bytes < 2 * sizeof(Hash)) throw std::invalid_argument("a hash table needs at least 32 bytes");
+  return capacity_bytes / sizeof(Hash);
+}
+
 // Far enough ahead for a slot to arrive from memory before it is looked at.
 constexpr size_t kPrefetchDistance = 16;
 
 }  // namespace
 
-void HashSet::Free::operator()(Hash* table) const { std::free(table); }
-
 HashSet::HashSet(size_t capacity_bytes)
-    : slots_(capacity_bytes / sizeof(Hash)), max_keys_(keys_for(slots_)) {
-  if (slots_ < 2) throw std::invalid_argument("a hash table needs at least 32 bytes");
-  // calloc maps zero pages for a large table instead of writing zeros to it.
-  table_.reset(static_cast<Hash*>(std::calloc(slots_, sizeof(Hash))));
-  if (!table_) throw std::bad_alloc();
-}
+    : table_(Buffer<Hash>::zeros(slots_in(capacity_bytes))), max_keys_(keys_for(table_.size())) {}
 
 // Both words matter: the keys of one partition share some bits of the high one.
 size_t HashSet::home(const Hash& hash) const {
   const uint64_t mixed = (hash.low ^ std::rotl(hash.high, 32)) * 0x9e3779b97f4a7c15u;
   __extension__ using Wide = unsigned __int128;
-  return static_cast<size_t>((static_cast<Wide>(mixed) * slots_) >> 64);
+  return static_cast<size_t>((static_cast<Wide>(mixed) * table_.size()) >> 64);
 }
 
 bool HashSet::insert_one(const Hash& hash) {
@@ -44,14 +40,13 @@ bool HashSet::insert_one(const Hash& hash) {
     has_zero_ = true;
     return first;
   }
-  Hash* table = table_.get();
   size_t slot = home(hash);
-  while (!(table[slot] == kFree)) {
-    if (table[slot] == hash) return false;
-    if (++slot == slots_) slot = 0;
+  while (!(table_[slot] == kFree)) {
+    if (table_[slot] == hash) return false;
+    if (++slot == table_.size()) slot = 0;
   }
   if (keys_ == max_keys_) throw TableFull();
-  table[slot] = hash;
+  table_[slot] = hash;
   ++keys_;
   return true;
 }
@@ -59,7 +54,7 @@ bool HashSet::insert_one(const Hash& hash) {
 void HashSet::insert(const Hash* hashes, size_t count, uint8_t* first) {
   for (size_t i = 0; i < count; ++i) {
     if (i + kPrefetchDistance < count)
-      __builtin_prefetch(table_.get() + home(hashes[i + kPrefetchDistance]), 1);
+      __builtin_prefetch(table_.data() + home(hashes[i + kPrefetchDistance]), 1);
     first[i] = insert_one(hashes[i]);
   }
 }

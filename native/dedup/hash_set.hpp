@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
 
+#include "buffer.hpp"
 #include "dedup/hash.hpp"
 
 namespace krill {
@@ -27,21 +27,16 @@ class HashSet {
 
   std::size_t size() const { return keys_ + has_zero_; }
   std::size_t max_keys() const { return max_keys_; }
-  std::size_t nbytes() const { return slots_ * sizeof(Hash); }
+  std::size_t nbytes() const { return table_.size() * sizeof(Hash); }
 
  private:
-  struct Free {
-    void operator()(Hash* table) const;
-  };
-
   std::size_t home(const Hash& hash) const;
   bool insert_one(const Hash& hash);
 
-  std::size_t slots_;
+  Buffer<Hash> table_;
   std::size_t max_keys_;
   std::size_t keys_ = 0;
   bool has_zero_ = false;  // an all-zero slot is a free one, so the all-zero hash is kept here
-  std::unique_ptr<Hash, Free> table_;
 };
 
 }  // namespace krill

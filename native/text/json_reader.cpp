@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "text/byte_scan.hpp"
-
 namespace krill::text {
 
 namespace {
@@ -21,27 +19,13 @@ size_t longest_key(const JsonOptions& options) {
 void check_keys(const JsonOptions& options) {
   std::vector<Bytes> keys = options.carry;
   keys.push_back(options.text_key);
-  std::sort(keys.begin(), keys.end());
-  if (std::adjacent_find(keys.begin(), keys.end()) != keys.end())
-    throw std::invalid_argument("the text key and the carried keys must differ from each other");
+  for (const Bytes& key : keys) {
+    if (std::count(keys.begin(), keys.end(), key) > 1)
+      throw std::invalid_argument("the text key and the carried keys must differ from each other");
+  }
 }
 
 }  // namespace
-
-template <class Use>
-auto JsonReader::with_sink(Use&& use) {
-  switch (role_) {
-    case StringRole::kText:
-      return use(text_);
-    case StringRole::kKey:
-      return use(key_);
-    case StringRole::kCarried:
-      return use(carried_[slot_]);
-    case StringRole::kIgnored:
-      break;
-  }
-  return use(ignored_);
-}
 
 JsonReader::JsonReader(JsonOptions options)
     : options_(std::move(options)),
@@ -58,15 +42,16 @@ void JsonReader::feed(const uint8_t* data, size_t size, uint64_t offset) {
 
 void JsonReader::finish() {
   stream_.finish([this](auto... bytes) { consume(bytes...); });
-  if (state_ == State::kLineStart || state_ == State::kSkipLine || state_ == State::kAfterArray) return;
+  if (state_ == State::kAfterArray) return;
   if (state_ == State::kLineEnd) {
     finish_record();
-    state_ = State::kLineStart;
-    return;
+  } else if (options_.array && complete()) {
+    record_start_ = stream_.end();
+    fail_at(record_start_, state_ == State::kBeforeArray ? "expected an array" : "the array is cut off");
+  } else if (state_ != State::kLineStart && state_ != State::kSkipLine) {
+    fail_at(stream_.end(), "the record is cut off");
   }
-  if (complete()) record_start_ = stream_.end();
-  if (state_ == State::kBeforeArray) fail_at(stream_.end(), "expected an array");
-  fail_at(stream_.end(), complete() ? "the array is cut off" : "the record is cut off");
+  state_ = State::kLineStart;
 }
 
 DocumentBatch JsonReader::take() {
@@ -113,7 +98,7 @@ JsonReader::Cursor JsonReader::step(Cursor p, Cursor end) {
     case State::kAfterValue:
       return after_value(p);
     case State::kString:
-      return with_sink([&](auto& sink) { return string_into(sink, p, end); });
+      return string(p, end);
     case State::kEscape:
       return escape(p);
     case State::kHex:
@@ -133,8 +118,6 @@ JsonReader::Cursor JsonReader::step(Cursor p, Cursor end) {
   }
   return end;
 }
-
-// ---- records ----
 
 JsonReader::Cursor JsonReader::between_records(Cursor p) {
   const uint8_t c = *p;
@@ -233,8 +216,6 @@ void JsonReader::fail_at(uint64_t at, std::string_view reason) {
   state_ = State::kSkipLine;
 }
 
-// ---- structure ----
-
 JsonReader::Cursor JsonReader::key(Cursor p) {
   if (is_space(*p)) return p + 1;
   if (*p == '"') {
@@ -243,6 +224,18 @@ JsonReader::Cursor JsonReader::key(Cursor p) {
   }
   if (*p == '}' && state_ == State::kFirstKey) return close_container(p);
   return fail(p, "expected a key");
+}
+
+void JsonReader::find_slot() {
+  slot_ = kNoSlot;
+  if (key_.is(options_.text_key)) {
+    slot_ = kTextSlot;
+    key_seen_ = true;
+    return;
+  }
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    if (key_.is(carried_[i].key())) slot_ = i;
+  }
 }
 
 JsonReader::Cursor JsonReader::colon(Cursor p) {
@@ -361,133 +354,6 @@ JsonReader::Cursor JsonReader::number(Cursor p, Cursor end) {
 JsonReader::Cursor JsonReader::literal(Cursor p) {
   if (*p != static_cast<uint8_t>(*literal_)) return fail(p, "expected a value");
   return *++literal_ == '\0' ? end_value(p + 1) : p + 1;
-}
-
-// ---- strings ----
-
-void JsonReader::begin_string(bool key) {
-  state_ = State::kString;
-  string_is_key_ = key;
-  role_ = StringRole::kIgnored;
-  if (depth_ != 1) return;
-  if (key) {
-    role_ = StringRole::kKey;
-    key_.begin();
-  } else if (slot_ != kNoSlot) {
-    role_ = slot_ == kTextSlot ? StringRole::kText : StringRole::kCarried;
-  }
-}
-
-template <class Sink>
-JsonReader::Cursor JsonReader::string_into(Sink& sink, Cursor p, Cursor end) {
-  for (;;) {
-    const Cursor stop = find_string_stop(p, end);
-    if (stop != p && !sink.append(p, static_cast<size_t>(stop - p), offset_of(p))) return fail_carried(p);
-    if (stop == end) return end;
-    if (*stop == '"') return end_string(stop + 1);
-    if (*stop != '\\') return fail(stop, "control character in a string");
-    const uint8_t* character = end - stop > 1 ? &kUnescaped[stop[1]] : nullptr;
-    if (character == nullptr || *character == 0) {
-      escape_start_ = offset_of(stop);
-      state_ = State::kEscape;
-      return stop + 1;
-    }
-    p = stop + 2;
-    if (!sink.append_escaped(character, 1, offset_of(stop), offset_of(p))) return fail_carried(stop);
-  }
-}
-
-JsonReader::Cursor JsonReader::escape(Cursor p) {
-  if (*p == 'u') {
-    state_ = State::kHex;
-    hex_value_ = 0;
-    hex_digits_ = 0;
-    return p + 1;
-  }
-  const uint8_t* character = &kUnescaped[*p];
-  if (*character == 0) return fail(p, "invalid escape");
-  state_ = State::kString;
-  const uint64_t behind = offset_of(p) + 1;
-  const bool fits = with_sink([&](auto& sink) { return sink.append_escaped(character, 1, escape_start_, behind); });
-  return fits ? p + 1 : fail_carried(p);
-}
-
-JsonReader::Cursor JsonReader::hex(Cursor p) {
-  const int digit = hex_digit(*p);
-  if (digit < 0) return fail(p, "invalid escape");
-  hex_value_ = hex_value_ << 4 | static_cast<uint32_t>(digit);
-  return ++hex_digits_ == 4 ? unicode_escape(p + 1) : p + 1;
-}
-
-// Four digits are there; p is behind them.
-JsonReader::Cursor JsonReader::unicode_escape(Cursor p) {
-  uint32_t code = hex_value_;
-  uint64_t start = escape_start_;
-  if (high_ != 0 && is_low_surrogate(code)) {
-    code = join_surrogates(std::exchange(high_, 0), code);
-    start = high_start_;
-  } else if (high_ != 0) {
-    drop_high_surrogate();
-  }
-  state_ = State::kString;
-  if (is_high_surrogate(code)) {
-    high_ = code;
-    high_start_ = start;
-    state_ = State::kAfterHigh;
-    return p;
-  }
-  const uint64_t behind = offset_of(p);
-  if (is_low_surrogate(code)) {
-    with_sink([&](auto& sink) { sink.remove_surrogate(behind); });
-    return p;
-  }
-  const Utf8Character character = to_utf8(code);
-  const bool fits = with_sink([&](auto& sink) {
-    return sink.append_escaped(character.bytes.data(), character.size, start, behind);
-  });
-  return fits ? p : fail_carried(p);
-}
-
-JsonReader::Cursor JsonReader::after_high(Cursor p) {
-  if (*p == '\\') {
-    escape_start_ = offset_of(p);
-    state_ = State::kEscapeAfterHigh;
-    return p + 1;
-  }
-  drop_high_surrogate();
-  state_ = State::kString;
-  return p;
-}
-
-JsonReader::Cursor JsonReader::escape_after_high(Cursor p) {
-  if (*p != 'u') drop_high_surrogate();
-  state_ = State::kEscape;
-  return p;
-}
-
-void JsonReader::drop_high_surrogate() {
-  constexpr uint64_t kEscapeSize = 6;
-  high_ = 0;
-  with_sink([&](auto& sink) { sink.remove_surrogate(high_start_ + kEscapeSize); });
-}
-
-JsonReader::Cursor JsonReader::end_string(Cursor p) {
-  if (!string_is_key_) return end_value(p);
-  state_ = State::kColon;
-  if (depth_ == 1) find_slot();
-  return p;
-}
-
-void JsonReader::find_slot() {
-  slot_ = kNoSlot;
-  if (key_.is(options_.text_key)) {
-    slot_ = kTextSlot;
-    key_seen_ = true;
-    return;
-  }
-  for (size_t i = 0; i < carried_.size(); ++i) {
-    if (key_.is(carried_[i].key())) slot_ = i;
-  }
 }
 
 }  // namespace krill::text

@@ -98,6 +98,7 @@ class JsonReader {
   Cursor line_end(Cursor p);
   Cursor skip_line(Cursor p, Cursor end);
 
+  Cursor string(Cursor p, Cursor end);
   template <class Sink>
   Cursor string_into(Sink& sink, Cursor p, Cursor end);
   template <class Use>

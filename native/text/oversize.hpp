@@ -16,8 +16,12 @@ namespace krill::text {
 // The smallest limit: the longest UTF-8 character, so that a piece never has to cut one.
 inline constexpr size_t kLeastDocumentLimit = 4;
 
+// And the largest: sums of a few limits can't overflow.
+inline constexpr size_t kGreatestDocumentLimit = static_cast<size_t>(PTRDIFF_MAX) / 4;
+
 inline size_t checked_document_limit(size_t limit) {
   if (limit < kLeastDocumentLimit) throw std::invalid_argument("max_document_bytes must be at least 4");
+  if (limit > kGreatestDocumentLimit) throw std::invalid_argument("max_document_bytes is too large");
   return limit;
 }
 

@@ -1,16 +1,12 @@
 #include "text/utf8.hpp"
 
-#include <bit>
 #include <cstring>
 
 namespace krill {
 namespace {
 
 using std::size_t;
-using std::uint64_t;
 using std::uint8_t;
-
-constexpr uint64_t kHighBits = 0x8080808080808080u;
 
 bool is_continuation(uint8_t byte) { return (byte & 0xc0) == 0x80; }
 
@@ -33,15 +29,72 @@ size_t sequence_length(const uint8_t* text, size_t size) {
   return 4;
 }
 
-size_t ascii_prefix(const uint8_t* text, size_t size) {
-  size_t at = 0;
-  for (; at + 32 <= size; at += 32) {
-    uint64_t words[4];
-    std::memcpy(words, text + at, 32);
-    if ((words[0] | words[1] | words[2] | words[3]) & kHighBits) break;
+// What is looked at in one step: loops of this length are unrolled into vector instructions by the compiler.
+constexpr size_t kBlock = 64;
+// A byte's place in its sequence shows in the three before it.
+constexpr size_t kLookBack = 3;
+
+bool is_ascii_block(const uint8_t* text) {
+  uint8_t any = 0;
+  for (size_t i = 0; i < kBlock; ++i) any |= text[i];
+  return any < 0x80;
+}
+
+struct BlockCheck {
+  bool well_formed;
+  uint8_t chars;
+};
+
+// Checks a block whose lookback is well-formed but may end inside a sequence; so may the block. Flags are bytes
+// and nothing branches, so that sixteen or more positions are judged by each instruction.
+BlockCheck check_block(const uint8_t* text) {
+  uint8_t wrong = 0;
+  uint8_t starts = 0;
+  for (size_t i = 0; i < kBlock; ++i) {
+    const uint8_t byte = text[i];
+    const uint8_t before = text[i - 1];
+    const uint8_t continues = (byte & 0xc0) == 0x80;
+    const uint8_t expected = (before >= 0xc0) | (text[i - 2] >= 0xe0) | (text[i - 3] >= 0xf0);
+    const uint8_t never = ((byte & 0xfe) == 0xc0) | (byte > 0xf4);
+    const uint8_t overlong = ((before == 0xe0) & (byte < 0xa0)) | ((before == 0xf0) & (byte < 0x90));
+    const uint8_t beyond = ((before == 0xed) & (byte > 0x9f)) | ((before == 0xf4) & (byte > 0x8f));
+    wrong |= (continues ^ expected) | never | overlong | beyond;
+    starts += continues ^ 1;
   }
-  while (at < size && text[at] < 0x80) ++at;
-  return at;
+  return {wrong == 0, starts};
+}
+
+// Goes on sequence by sequence until `goal` is reached or the text is not well-formed.
+void step(const uint8_t* text, size_t size, size_t goal, Utf8Extent& done) {
+  while (done.bytes < goal) {
+    const size_t length = sequence_length(text + done.bytes, size - done.bytes);
+    if (length == 0) return;
+    done.bytes += length;
+    ++done.chars;
+  }
+}
+
+// Goes on block by block as long as blocks are well-formed. What is done then may end inside a sequence.
+void step_blocks(const uint8_t* text, size_t size, Utf8Extent& done) {
+  while (size - done.bytes >= kBlock) {
+    const uint8_t* block = text + done.bytes;
+    if (block[-1] < 0x80 && is_ascii_block(block)) {
+      done.chars += kBlock;
+    } else {
+      const BlockCheck check = check_block(block);
+      if (!check.well_formed) return;
+      done.chars += check.chars;
+    }
+    done.bytes += kBlock;
+  }
+}
+
+// Takes back the sequence at the end if it is not whole.
+void close(const uint8_t* text, Utf8Extent& done) {
+  const uint8_t* end = text + done.bytes;
+  const size_t open = end[-1] >= 0xc0 ? 1 : end[-2] >= 0xe0 ? 2 : end[-3] >= 0xf0 ? 3 : 0;
+  done.bytes -= open;
+  done.chars -= open != 0;
 }
 
 // The length of the whitespace character at the front, or 0. The set is str.isspace's.
@@ -69,20 +122,15 @@ size_t whitespace_length(const uint8_t* text, size_t size) {
 }  // namespace
 
 Utf8Extent utf8_prefix(const uint8_t* text, size_t size) {
-  size_t at = 0;
-  size_t chars = 0;
-  while (at < size) {
-    const size_t ascii = ascii_prefix(text + at, size - at);
-    at += ascii;
-    chars += ascii;
-    while (at < size && text[at] >= 0x80) {
-      const size_t length = sequence_length(text + at, size - at);
-      if (length == 0) return {at, chars};
-      at += length;
-      ++chars;
-    }
+  Utf8Extent done{0, 0};
+  if (size >= kLookBack + kBlock) {
+    step(text, size, kLookBack, done);
+    if (done.bytes < kLookBack) return done;
+    step_blocks(text, size, done);
+    close(text, done);
   }
-  return {at, chars};
+  step(text, size, size, done);
+  return done;
 }
 
 Utf8Extent utf8_repair(const uint8_t* text, size_t size, uint8_t* out) {

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from krill.budget import MemoryMonitor
     from krill.config import KrillConfig
     from krill.prepare import estimate, preprocess
-    from krill.prepare import preprocess as do_preprocess
+
+    do_preprocess = preprocess
 
 __version__ = "0.1.0"
 __all__ = ["KrillConfig", "MemoryMonitor", "__version__", "do_preprocess", "estimate", "preprocess"]

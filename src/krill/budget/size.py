@@ -39,7 +39,7 @@ def parse_size(value: str | int, *, name: str = "size") -> int:
         raise _not_a_size(value, name)
     whole, _, fraction = match[1].partition(".")
     # In integers, so that 0.1GB is exactly 100,000,000 bytes.
-    return int(whole or "0") * factor + int(fraction or "0") * factor // 10 ** len(fraction)
+    return int(whole or "0") * factor + int(fraction or "0") * factor // int(10 ** len(fraction))
 
 
 def format_size(size: int) -> str:

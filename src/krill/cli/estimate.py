@@ -21,7 +21,7 @@ def estimate(
     from krill.cli.screen import print_estimate, print_json, print_notices
 
     loaded = options.load(config)
-    from krill.prepare.estimate import run_estimate
+    from krill.prepare.estimation import run_estimate
 
     result = run_estimate(loaded)
     if output.json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -25,7 +25,7 @@ class ConfigOptions:
     set: Annotated[tuple[str, ...], Parameter(consume_multiple=False)] = ()
     """Change one key of the config: --set preprocess.sequence_len=4096. May be given several times."""
 
-    def load(self, config: str, **more: str | None) -> KrillConfig:
+    def load(self, config: str, **more: Any) -> KrillConfig:
         """The config with these changes; `more` are top-level keys that only some verbs have."""
         from krill.config import load_config
 

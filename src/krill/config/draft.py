@@ -9,7 +9,7 @@ wins over an earlier one; inside one layer, two names of the same setting must a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -71,7 +71,8 @@ class Draft:
     def add(self, path: Path, value: Any, level: Level | None, origin: Origin) -> None:
         """Add one value, or a section at once, at a known place."""
         for leaf in leaves(value, level, path):
-            self._add_leaf(leaf, origin)
+            name = dotted((origin.name, *leaf.path[len(path) :]))
+            self._add_leaf(leaf, replace(origin, name=name))
 
     def add_unknown(self, path: Path, origin: Origin) -> None:
         """Remember a key that does not exist; `finish` refuses all of them together."""
@@ -79,9 +80,7 @@ class Draft:
 
     def finish(self) -> dict[str, Any]:
         """The tree in canonical keys alone."""
-        block = self.tree.pop(DATATROVE, {})
-        if block:
-            self._unfold_datatrove(block)
+        self._unfold_datatrove(self.tree.pop(DATATROVE, {}))
         if self._unknown:
             raise self._unknown_keys()
         return self.tree
@@ -195,9 +194,7 @@ def _value_at(tree: Any, path: Path) -> Any:
 
 
 def _set_at(tree: dict[str, Any], path: Path, value: Any) -> None:
-    """Set a value in a nest of dicts and lists, making what is missing on the way; a list grows by one at
-    most.
-    """
+    """Set a value in a nest of dicts and lists, making what is missing; a list grows by one at most."""
     parent: Any = tree
     for depth, (step, following) in enumerate(zip(path, (*path[1:], None), strict=True)):
         if isinstance(step, int) and step > len(parent):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,7 @@ class Size(Check):
     """Bytes: `4MB`, `2GiB` or a plain number. `words` are values that stand for a decision of Krill's."""
 
     at_least: int = KB
-    below: int | None = None
+    below: int = _LARGEST
     words: tuple[str | None, ...] = ()
 
     def check(self, value: Any) -> Any:
@@ -66,11 +67,11 @@ class Size(Check):
         try:
             size = parse_size(value)
         except ConfigError:
-            words = "".join(f", or {one_of(self.words)}" for _ in self.words[:1])
-            raise ValueError(f"must be a size such as `512MB`, `2GiB` or a number of bytes{words}") from None
+            rule = f"must be a size such as `512MB`, `2GiB` or a number of bytes{_or_one_of(self.words)}"
+            raise ValueError(rule) from None
         if size < self.at_least:
             raise ValueError(f"must be at least `{written_size(self.at_least)}`")
-        if self.below is not None and size >= self.below:
+        if size >= self.below:
             raise ValueError(f"must be below `{written_size(self.below)}`")
         return size
 
@@ -91,8 +92,7 @@ class Whole(Check):
             bounds = f"from {self.at_least} to {self.at_most}"
             if self.at_most == _LARGEST:
                 bounds = f"of at least {self.at_least}"
-            words = "".join(f", or {one_of(self.words)}" for _ in self.words[:1])
-            raise ValueError(f"must be a whole number {bounds}{words}")
+            raise ValueError(f"must be a whole number {bounds}{_or_one_of(self.words)}")
         return int(number)
 
 
@@ -102,7 +102,7 @@ class Positive(Check):
 
     def check(self, value: Any) -> Any:
         number = _as_number(value)
-        if number is None or number <= 0:
+        if number is None or not 0 < number <= sys.float_info.max:
             raise ValueError("must be a number above 0")
         return float(number)
 
@@ -117,6 +117,10 @@ class Known(Check):
         if (list(value) if isinstance(value, tuple) else value) not in self.values:
             raise ValueError(f"this version knows only {one_of(self.values, last='and')}")
         return value
+
+
+def _or_one_of(words: tuple[str | None, ...]) -> str:
+    return f", or {one_of(words)}" if words else ""
 
 
 def _as_number(value: Any) -> int | float | None:

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from krill.config.messages import Path, dotted, listed
 
 _NEAR_ENOUGH = 0.6  # difflib's own cutoff for close matches
+_LONGEST_INDEX = 10
 _NEAR_ELSEWHERE = 0.75  # a key of another section must be more alike: `limit` is no misspelled `split`
 
 
@@ -68,9 +69,7 @@ class Leaf:
 
 
 def leaves(value: Any, level: Level | None, path: Path = ()) -> Iterator[Leaf]:
-    """Take a nested value apart. A list of sections is emitted first as empty, so that it replaces a former
-    one.
-    """
+    """Take a nested value apart. A list of sections comes first as empty, to replace a former one."""
     if isinstance(value, BaseModel):
         value = value.model_dump(exclude_unset=True)
     if level is None:
@@ -103,7 +102,7 @@ def resolve(steps: Iterable[str], level: Level) -> tuple[Path, Level | None, boo
     path: list[str | int] = []
     here: Level | None = level
     for step in steps:
-        if here is not None and here.listed and step.isdecimal():
+        if here is not None and here.listed and step.isdecimal() and len(step) < _LONGEST_INDEX:
             path.append(int(step))
             here = here.entry
         else:
@@ -141,8 +140,7 @@ def _place(section: Path) -> str:
 
 
 def suggest(wrong: Path, root: Level, aliases: Mapping[str, Path]) -> Suggestion | None:
-    """The known key nearest to a wrong one: the same name elsewhere first, then the most alike, its own level
-    first.
+    """The known key nearest to a wrong one: the same name elsewhere, else the most alike, own level first.
 
     `aliases` are names that are known only at the top level, with the canonical key of each.
     """

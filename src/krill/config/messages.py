@@ -21,6 +21,7 @@ Path = tuple[str | int, ...]
 _LONGEST_VALUE = 80
 _WITHOUT_VALUE = {"missing": "is required", "string_too_short": "must not be empty"}
 _WITH_VALUE = {
+    "string_unicode": "must be text that UTF-8 can hold",
     "string_type": "must be text; put it in quotes",
     "bool_type": "must be `true` or `false`",
     "bool_parsing": "must be `true` or `false`",
@@ -37,7 +38,7 @@ class SectionFault(ValueError):
 
 def dotted(path: Path) -> str:
     """`datasets.0.path`, the way `--set` names a key."""
-    return ".".join(str(step) for step in path)
+    return _printable(".".join(str(step) for step in path))
 
 
 def shown(value: object) -> str:
@@ -49,8 +50,13 @@ def shown(value: object) -> str:
             text = json.dumps(value, ensure_ascii=False, default=str)
         except (ValueError, TypeError, RecursionError):
             text = repr(value)
-    text = re.sub(r"\s+", " ", text) if "\n" in text else text
+    text = _printable(re.sub(r"\s+", " ", text) if "\n" in text else text)
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def _printable(text: str) -> str:
+    """Text that any terminal takes: bytes that were not UTF-8 arrive from the shell as lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def one_of(values: Sequence[object], last: str = "or") -> str:
@@ -59,19 +65,15 @@ def one_of(values: Sequence[object], last: str = "or") -> str:
     return " ".join(filter(None, (", ".join(quoted[:-1]), last if quoted[1:] else "", quoted[-1])))
 
 
-def told_together(faults: Sequence[str], summary: str, hint: str | None = None) -> ConfigError:
+def told_together(faults: Sequence[str], summary: str) -> ConfigError:
     """One error for all faults: the fault itself when it is alone, else a list under a summary."""
     if len(faults) == 1:
-        return ConfigError(faults[0], hint=hint)
-    return ConfigError(
-        "\n".join((f"{len(faults)} {summary}:", *(f"  {fault}" for fault in faults))), hint=hint
-    )
+        return ConfigError(faults[0])
+    return ConfigError("\n".join((f"{len(faults)} {summary}:", *(f"  {fault}" for fault in faults))))
 
 
 def as_config_error(error: ValidationError, where: Callable[[Path], str]) -> ConfigError:
-    """Pydantic's findings as one `ConfigError`; `where` says in which file, variable or option a key was
-    written.
-    """
+    """Pydantic's findings as one `ConfigError`; `where` says in which file or option a key was written."""
     details = error.errors(include_url=False)
     return told_together([_fault(detail, where) for detail in details], "values of the config can't be used")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from krill.config.draft import VARIABLE_PREFIX, Draft, Layer, Origin
 from krill.config.keys import resolve
+from krill.config.messages import dotted, shown
 from krill.config.yaml_file import parse_value
 from krill.errors import ConfigError
 
@@ -24,7 +25,10 @@ def add_environment(draft: Draft, environ: Mapping[str, str]) -> None:
         if name.startswith(VARIABLE_PREFIX) and name not in OTHER_VARIABLES:
             key = name.removeprefix(VARIABLE_PREFIX).lower()
             _add_text(
-                draft, key.split("__"), environ[name], Origin(Layer.ENVIRONMENT, name, "the environment")
+                draft,
+                key.split("__"),
+                environ[name],
+                Origin(Layer.ENVIRONMENT, dotted((name,)), "the environment"),
             )
 
 
@@ -35,10 +39,10 @@ def add_overrides(draft: Draft, overrides: Iterable[str]) -> None:
         key = key.strip()
         if not equals or not key:
             raise ConfigError(
-                f"override `{override}` is not of the form `key=value`",
+                f"override `{shown(override)}` is not of the form `key=value`",
                 hint="for example --set preprocess.sequence_len=1024",
             )
-        _add_text(draft, key.split("."), text, Origin(Layer.OVERRIDE, key, "--set"))
+        _add_text(draft, key.split("."), text, Origin(Layer.OVERRIDE, dotted((key,)), "--set"))
 
 
 def add_arguments(draft: Draft, arguments: Mapping[str, object]) -> None:
@@ -46,7 +50,7 @@ def add_arguments(draft: Draft, arguments: Mapping[str, object]) -> None:
     for name, value in arguments.items():
         if value is not None:
             path, level, known = resolve([name], draft.level)
-            origin = Origin(Layer.ARGUMENT, name, "the call's arguments")
+            origin = Origin(Layer.ARGUMENT, name, "the arguments")
             if known:
                 draft.add(path, value, level, origin)
             else:

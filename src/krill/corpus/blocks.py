@@ -1,8 +1,8 @@
 """Blocks: bounded pieces of input that any thread can turn into documents.
 
-Reading ahead is not done here: a block is made when it is asked for, and whoever asks bounds how many are in
-flight by their `nbytes` (`flow.ordered_map`). Held in memory: a `RawBlock` its bytes, a `ReadyBlock` its batch,
-the others nothing until they are parsed.
+Reading ahead is not done here: a block is made when it is asked for, and whoever asks bounds how many are
+in flight by their `nbytes` (`flow.ordered_map`). Held in memory: a `RawBlock` its bytes, a `ReadyBlock` its
+batch, the others nothing until they are parsed.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def parse_in_pieces(
 ) -> Iterator[ReadyBlock]:
     """A stretch of whole records too long for a block, parsed as it comes: bounded batches, in order.
 
-    `chunks` are (offset, bytes), each continuing the one before; `ends_file` is asked about the last one's end.
+    `chunks` are (offset, bytes), each continuing the one before; `ends_file` is asked about the last end.
     """
     reader: DocumentReader | None = None
     start = end = 0
@@ -172,7 +172,7 @@ def parse_in_pieces(
             start = offset
         elif reader.pending_bytes >= limits.block_bytes:
             taken = reader.take()
-            if taken.batch.num_rows:
+            if taken.batch.num_rows or taken.counts:
                 yield ReadyBlock(taken, file.ordinal, start, end, False, end - start, whole=False)
                 start = end
         reader.feed(chunk, offset)

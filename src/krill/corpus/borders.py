@@ -1,10 +1,10 @@
 """Where one record ends and the next begins, found without parsing.
 
-JSON lines end at newlines; documents of plain text at a separator, matched from left to right without overlap.
-A cut is exact only at the end of a separator that the reader, coming from the left, would match too. If a
-separator can overlap itself (a blank line in three newlines), that depends on what precedes. So cuts are made
-behind separators that no earlier one overlaps: these are matched wherever reading began. `Borders` finds them
-in buffers, `next_border` in a file.
+JSON lines end at newlines; documents of plain text at a separator, matched from left to right without
+overlap. A cut is exact only at the end of a separator that the reader, coming from the left, would match
+too. If a separator can overlap itself (a blank line in three newlines), that depends on what precedes. So
+cuts are made behind separators that no earlier one overlaps: these are matched wherever reading began.
+`Borders` finds them in buffers, `next_border` in a file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Borders:
         return -1 if found < 0 else found + self._length
 
     def last_end(self, buffer: bytes | bytearray, *, anchored: bool) -> int:
-        """A border as late as possible in a buffer, that begins with a record if `anchored`; -1 = none found."""
+        """A border as late as possible in a buffer that, if `anchored`, begins with a record; -1 = none."""
         if not self.separator:
             return -1
         found = buffer.rfind(self.separator)

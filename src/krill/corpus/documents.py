@@ -1,8 +1,8 @@
 """What travels from the corpus to the rest of Krill: documents, units, and blocks.
 
 A *document* is a row of an Arrow batch with its text and its position. A *unit* is a fixed piece of the
-input, the grain in which work is committed: it depends on the input and on `unit_bytes` alone. A *block* is a
-bounded piece of a unit, the grain in which threads take turns: parsing it gives one batch.
+input, the grain in which work is committed: it depends on the input and on `unit_bytes` alone. A *block* is
+a bounded piece of a unit, the grain in which threads take turns: parsing it gives one batch.
 
 Nothing here holds more than the batches it is given.
 """
@@ -60,7 +60,7 @@ def concat(pieces: Sequence[Documents]) -> Documents:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of one file: decoded byte offsets or rows; an end of None is wherever the unit turns out to end."""
+    """A stretch of one file, by decoded byte offsets or rows; an end of None is found out by reading."""
 
     file: int
     start: int
@@ -95,6 +95,11 @@ class Block(Protocol):
     @property
     def nbytes(self) -> int:
         """What the block will hold in memory while it is parsed: input and batch together."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of decoded input."""
         ...
 
     @property

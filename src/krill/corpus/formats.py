@@ -66,7 +66,7 @@ class DatasetSource:
     """One entry of `datasets:` in the config."""
 
     path: str
-    """A file, glob, folder, `save_to_disk` folder, Krill output folder, URL, or hub id (`org/name[:config]`)."""
+    """A file, glob, folder (also a `save_to_disk` or Krill output folder), URL, or `org/name[:config]`."""
 
     split: str = "train"
     """A split, or a slice of it as in Hugging Face datasets: `train[:10%]`, `train[1000:2000]`."""
@@ -101,6 +101,9 @@ class CorpusFile:
     """On disk; 0 if not known before reading."""
 
     source: DatasetSource
+    dataset: int
+    """Which entry of `datasets:` it belongs to."""
+
     remote: bool = False
     start: int = 0
     """The first wanted record: its decoded byte offset or row."""

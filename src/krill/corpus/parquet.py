@@ -23,8 +23,8 @@ _FOOTERS_KEPT = 4
 
 _MAX_STEP_ROWS = 1 << 14
 
-# A text column with a dictionary and fewer bytes a row than this may unfold to far more than the footer tells,
-# since repeated documents are stored once. It is read in short steps, and kept folded if it fits a block so.
+# A text column with a dictionary and fewer bytes a row than this may unfold to far more than the footer says,
+# for repeated documents are stored once. It is read in short steps, and kept folded if it fits a block so.
 _SUSPECT_ROW_BYTES = 256
 _SUSPECT_STEP_ROWS = 1 << 10
 
@@ -33,20 +33,21 @@ class Footers:
     """The parsed footers of the files last used, shared by all threads: large files have large ones."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, pq.FileMetaData] = OrderedDict()
+        self._kept: OrderedDict[str, pq.FileMetaData] = OrderedDict()
         self._lock = threading.Lock()
 
     def open(self, file: CorpusFile, **options: object) -> pq.ParquetFile:
         """The file, with its footer read at most once while it is in use."""
         with self._lock:
-            footer = self._kept.get(file.ordinal)
+            footer = self._kept.get(file.location)
         with input_errors(file):
+            source = open_raw(file) if file.remote else file.location  # which it will close itself
             opened = pq.ParquetFile(
-                open_raw(file), metadata=footer, pre_buffer=False, buffer_size=_BUFFER_BYTES, **options
+                source, metadata=footer, pre_buffer=False, buffer_size=_BUFFER_BYTES, **options
             )
         with self._lock:
-            self._kept[file.ordinal] = opened.metadata
-            self._kept.move_to_end(file.ordinal)
+            self._kept[file.location] = opened.metadata
+            self._kept.move_to_end(file.location)
             if len(self._kept) > _FOOTERS_KEPT:
                 self._kept.popitem(last=False)
         return opened

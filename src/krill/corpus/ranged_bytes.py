@@ -1,8 +1,8 @@
 """Uncompressed JSON lines and plain text: cut anywhere, so that all threads read one big file.
 
-A unit is what begins between two lines of a grid of `unit_bytes`; a block is as many whole records as fit. The
-thread that asks for units or blocks only looks for record borders, in small windows around the cuts. The one
-exception is a record longer than a block: it is parsed right here, as it is read.
+A unit is what begins between two lines of a grid of `unit_bytes`; a block is as many whole records as fit.
+The thread that asks for units or blocks only looks for record borders, in small windows around the cuts.
+The one exception is a record longer than a block: it is parsed right here, as it is read.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ class RangedBytes:
     def size(self) -> int:
         """Bytes of input that are wanted."""
         return self._stop - self._file.start
+
+    def whole(self) -> Part:
+        """All that is wanted."""
+        return Part(self._file.ordinal, self._file.start, self._stop)
 
     def parts(self) -> Iterator[Part]:
         """The file in pieces of about `unit_bytes`, none empty."""

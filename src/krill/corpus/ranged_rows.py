@@ -1,8 +1,8 @@
 """Columnar files cut at their own chunks (row groups, record batches), so that all threads read one big file.
 
-A unit is one or more chunks. A block is one or more small chunks, read by the thread that parses it; a chunk
-that is larger than a block is read by the thread that asks for blocks, in steps. Held in memory: two numbers
-per chunk, and while a large chunk is read, one step of it.
+A unit is one or more chunks. A block is one or more small chunks, read by the thread that parses it; a
+chunk that is larger than a block is read by the thread that asks for blocks, in steps. Held in memory: two
+numbers per chunk, and while a large chunk is read, one step of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from krill.corpus.readers import Limits
 from krill.corpus.rows import row_blocks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Chunks:
     """Chunks that may take more than that, and must be read in steps whatever their size."""
 
     @classmethod
-    def of(cls, rows: list[int], sizes: list[int], stepwise: list[bool]) -> Chunks:
+    def of(cls, rows: ArrayLike, sizes: ArrayLike, stepwise: ArrayLike) -> Chunks:
         """From the number of rows of each chunk."""
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows, dtype=np.int64)])
         return cls(starts, np.asarray(sizes, np.int64), np.asarray(stepwise, np.bool_))
@@ -103,6 +103,10 @@ class RangedRows:
     def size(self) -> int:
         """Bytes of input that are wanted."""
         return sum(int(self._chunks.bytes[chunk]) for chunk in self._wanted(self._file.start, self._stop))
+
+    def whole(self) -> Part:
+        """All that is wanted."""
+        return Part(self._file.ordinal, self._file.start, self._stop)
 
     def parts(self) -> Iterator[Part]:
         """Whole chunks up to `unit_bytes`, at least one each."""

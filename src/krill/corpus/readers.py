@@ -1,15 +1,15 @@
 """The native readers, driven: decoded bytes of one file in, `Documents` out.
 
-One `DocumentReader` serves both of them. It names the file and the line when a record is malformed, and refuses
-a file whose records have no text where the config says. Held in memory: what was fed and not yet taken.
+One `DocumentReader` serves both of them. It names the file and the line when a record is malformed, and
+refuses a file whose records have no text where the config says. Held in memory: what was fed and not yet
+taken.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,6 @@ from krill.corpus.documents import Documents
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.streams import CHUNK_BYTES, DecodedStream, line_number, refuse_wide_encodings
 from krill.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-_Buffers = tuple["NDArray[np.int64]", "NDArray[np.uint8]", "NDArray[np.uint8]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +68,14 @@ class DocumentReader:
         try:
             self._reader.feed(data, offset)
         except _native.MalformedRecord as error:
-            raise self._malformed(error) from None
+            raise malformed_record(self._file, error) from None
 
     def finish(self) -> None:
         """Nothing follows."""
         try:
             self._reader.finish()
         except _native.MalformedRecord as error:
-            raise self._malformed(error) from None
+            raise malformed_record(self._file, error) from None
 
     def take(self) -> Documents:
         """The documents gathered, without the open one."""
@@ -95,12 +90,14 @@ class DocumentReader:
         batch = pa.RecordBatch.from_arrays(columns, names=["text", "position", *self._names])
         return Documents(batch, {name: count for name, count in counts.items() if count})
 
-    def _malformed(self, error: _native.MalformedRecord) -> InputError:
-        offset, _, reason = error.args
-        return InputError(
-            f"`{self._file.path}` line {line_number(self._file, offset)}: {reason}",
-            hint="mend the record, or set `on_error: skip` to leave such records out and count them",
-        )
+
+def malformed_record(file: CorpusFile, error: _native.MalformedRecord) -> InputError:
+    """What the reader says about a record, said to the user."""
+    offset, _, reason = error.args
+    return InputError(
+        f"`{file.path}` line {line_number(file, offset)}: {reason}",
+        hint="mend the record, or set `on_error: skip` to leave such records out and count them",
+    )
 
 
 def _open_native(file: CorpusFile, limits: Limits) -> _native.JsonReader | _native.TextReader:
@@ -120,24 +117,6 @@ def _string_column(offsets: Any, data: Any, nulls: Any) -> pa.Array:
     if not nulls.any():
         return text_column(offsets, data)
     return text_column(offsets, data, pa.py_buffer(np.packbits(nulls == 0, bitorder="little")))
-
-
-def record_starts(file: CorpusFile, limits: Limits) -> Iterator[NDArray[np.uint64]]:
-    """Where the records of a JSON array begin, in pieces: its text is passed by, not gathered."""
-    never = b"\0"  # no record has this key, so every one is a row without text
-    reader = _native.JsonReader(never, [], limits.max_document_bytes, False, limits.skip_malformed, True)
-    with DecodedStream(file) as stream:
-        while True:
-            offset = stream.offset
-            chunk = stream.read(CHUNK_BYTES)
-            try:
-                reader.feed(chunk, offset) if chunk else reader.finish()
-            except _native.MalformedRecord as error:
-                line = line_number(file, error.args[0])
-                raise InputError(f"`{file.path}` line {line}: {error.args[2]}") from None
-            yield reader.take()[3]
-            if not chunk:
-                return
 
 
 def _refuse_without_text(file: CorpusFile, key_seen: bool) -> None:

@@ -1,8 +1,9 @@
 """Rows of columnar formats as documents: the same columns, limits and bounds as from the readers of bytes.
 
 A row's position is its number. A row above the limit becomes several documents that share it (a row has no
-offsets to tell them apart): positions of columnar files never fall, but repeat there. `row_blocks` cuts what a
-format gives, batches of any size, into bounded blocks. Held in memory: the batch at hand, and a block.
+offsets to tell them apart): positions of columnar files never fall, but repeat there. `row_blocks` cuts
+what a format gives, batches of any size, into bounded blocks. Held in memory: the batch at hand, and a
+block.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def wanted_columns(file: CorpusFile, schema: pa.Schema) -> list[str]:
             there = ", ".join(f"`{known}`" for known in schema.names)
             key = "text_column" if name == column else "columns"
             raise InputError(
-                f"no column `{name}` in `{file.path}`; there are: {there}", hint=f"set `{key}:` to one of them"
+                f"no column `{name}` in `{file.path}`; there are: {there}",
+                hint=f"set `{key}:` to one of them",
             )
     kind = schema.field(column).type
     if not _holds_text(kind):
@@ -73,6 +75,8 @@ class RowBlock:
     size: int
     last: bool = False
     whole: bool = True
+    malformed: int = 0
+    """Rows left out in front of these."""
 
     @property
     def file(self) -> int:
@@ -87,7 +91,12 @@ class RowBlock:
         return int(self.rows.nbytes)
 
     def documents(self) -> Documents:
-        return to_documents(self.source, self.rows, self.start)
+        documents = to_documents(self.source, self.rows, self.start)
+        if self.malformed:
+            records = documents.counts["records"] + self.malformed
+            counts = {**documents.counts, "records": records, "malformed": self.malformed}
+            return Documents(documents.batch, counts)
+        return documents
 
 
 def to_documents(file: CorpusFile, rows: pa.RecordBatch, first_row: int) -> Documents:
@@ -110,12 +119,18 @@ def with_large_text(file: CorpusFile, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def text_slices(file: CorpusFile, rows: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
-    """Rows whose text may be folded into a dictionary, unfolded in slices of at most `limit` bytes or a row."""
+    """Rows whose text may be folded into a dictionary, unfolded in slices of at most `limit` bytes."""
     text = rows.column(file.source.text_column)
     if not pa.types.is_dictionary(text.type):
         yield rows
         return
-    lengths = np.append(text.dictionary.cast(pa.large_binary()).fill_null(b"").binary_length(), 0)
+    values = np.append(np.diff(text_buffers(text.dictionary.cast(pa.large_string(), safe=False))[0]), 0)
+    ends = np.cumsum(values[text.indices.fill_null(len(values) - 1).to_numpy()])
+    first, passed = 0, 0
+    while first < len(ends):
+        stop = max(first + 1, int(np.searchsorted(ends, passed + limit, "right")))
+        yield with_large_text(file, rows.slice(first, stop - first))
+        first, passed = stop, int(ends[stop - 1])
 
 
 def row_blocks(
@@ -199,7 +214,8 @@ class _Cutter:
         repeated = row.take(pa.array(np.zeros(len(starts), np.int64)))
         batch = _document_batch(self._file, repeated, text_column(offsets, data), positions)
         end = self._row + 1 if whole else self._row
-        return ReadyBlock(Documents(batch, _nonzero(counts)), self._file.ordinal, self._row, end, False, size, whole)
+        documents = Documents(batch, _nonzero(counts))
+        return ReadyBlock(documents, self._file.ordinal, self._row, end, False, size, whole)
 
 
 def _document_batch(

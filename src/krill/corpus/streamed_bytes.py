@@ -1,8 +1,8 @@
 """Compressed or remote JSON lines and plain text: decoded in order, cut at record ends, parsed by any thread.
 
-The thread that asks for blocks decompresses; what it hands out are raw bytes of whole records. Where a block
-ends depends on where it begins and on the content, never on how decoding was chunked: so a run that resumes at
-a block's end sees the same blocks. Held in memory: a block's worth of decoded bytes and a chunk.
+The thread that asks for blocks decompresses; what it hands out are raw bytes of whole records. Where a
+block ends depends on where it begins and on the content, never on how decoding was chunked: so a run that
+resumes at a block's end sees the same blocks. Held in memory: a block's worth of decoded bytes and a chunk.
 """
 
 from __future__ import annotations

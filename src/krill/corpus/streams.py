@@ -101,7 +101,8 @@ class DecodedStream:
         self.offset += len(chunk)
         if self.offset > MAX_FILE_BYTES:
             raise InputError(
-                f"`{self.file.path}` holds more than {MAX_FILE_BYTES:,} bytes", hint="split it into several files"
+                f"`{self.file.path}` holds more than {MAX_FILE_BYTES:,} bytes",
+                hint="split it into several files",
             )
         return chunk
 

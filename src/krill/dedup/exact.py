@@ -29,19 +29,23 @@ from krill.flow import ordered_map
 READ_RECORDS = 16_384
 # A read block, its flags, and the same flags cut into bits.
 READ_BYTES = READ_RECORDS * (HASH_BYTES + 2)
-# A block while it is split: the hashes and their partitioned copy, 32 bytes; while it is joined, 18.
-SPLIT_BYTES_PER_RECORD = 2 * HASH_BYTES + 1
+# A block while it is split: the hashes, and their partitioned copy, whose last huge page may be an eighth of
+# it; while it is joined, the hashes and two flags.
+SPLIT_BYTES_PER_RECORD = HASH_BYTES + HASH_BYTES * 9 // 8
+# Native tables are made of pages of this size, whole ones.
+TABLE_UNIT = 2 * 1024 * 1024
 # Larger blocks give longer slices; 16 MB in 256 partitions are slices of 64 KB, long enough for any disk.
 MAX_SPLIT_RECORDS = 1 << 20
 MAX_WIDTH = 8
 # Bookkeeping of one thread that is not in the figures above: counts of partitions, small objects.
 SLACK = 64 * 1024
 
-MIN_SHARE = 4 * 1024 * 1024
-"""The least share that resolves any number of documents.
+MIN_SHARE = 5 * 1024 * 1024
+"""The least share that resolves any number of documents: a table of 4 MiB and its read block.
 
-Below it things would still work, but slices of a split block (124,000 hashes, 8 KB for each of 256
-partitions) would get shorter than what a disk reads at once.
+Below it things would still work, but the slices of a split block (152,000 hashes, 9 KB for each of 256
+partitions) would get shorter than what a disk reads at once, and tables (210,000 keys) would be so small that
+the hashes of 54 million documents had to be split twice.
 """
 
 
@@ -69,8 +73,8 @@ class Layout:
         whole = share - SLACK
         return cls(
             threads=threads,
-            table_bytes=part - READ_BYTES,
-            whole_table_bytes=whole - READ_BYTES,
+            table_bytes=(part - READ_BYTES) // TABLE_UNIT * TABLE_UNIT,
+            whole_table_bytes=(whole - READ_BYTES) // TABLE_UNIT * TABLE_UNIT,
             read_records=READ_RECORDS,
             split_records=min(whole // SPLIT_BYTES_PER_RECORD, MAX_SPLIT_RECORDS),
             resplit_records=min(part // SPLIT_BYTES_PER_RECORD, MAX_SPLIT_RECORDS),
@@ -105,7 +109,8 @@ def resolve_with(
 
 def table_bytes(documents: int) -> int:
     """The share with which so many documents are resolved in memory."""
-    return max(MIN_SHARE, _table_for(documents) + READ_BYTES + SLACK)
+    tables = math.ceil(_table_for(documents) / TABLE_UNIT)
+    return max(MIN_SHARE, tables * TABLE_UNIT + READ_BYTES + SLACK)
 
 
 def spill_bytes(documents: int) -> int:

@@ -72,11 +72,15 @@ class Spill:
         """Write the whole stream, block after block."""
         offset = 0
         for block in self._stream.blocks(self._block_records):
-            hashes, counts = _native.partition_hashes(block, *self._digit)
-            with storage_errors(self._folder):
-                offset = _write_all(self._hashes.fileno(), counts, offset)
-                offset = _write_all(self._hashes.fileno(), hashes, offset)
-            self.counts += counts
+            offset = self._append(block, offset)
+
+    def _append(self, block: NDArray[np.uint64], offset: int) -> int:
+        """Write one block at `offset`; returns where it ends. Its copy is gone before the next is made."""
+        hashes, counts = _native.partition_hashes(block, *self._digit)
+        self.counts += counts
+        with storage_errors(self._folder):
+            offset = _write_all(self._hashes.fileno(), counts, offset)
+            return _write_all(self._hashes.fileno(), hashes, offset)
 
     def partition(self, number: int) -> Partition:
         """The hashes of one partition."""

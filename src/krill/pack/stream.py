@@ -77,7 +77,7 @@ class TokenStream:
     def _fill(self, path: Path, inside: int, ids: NDArray[Any]) -> None:
         with path.open("rb", buffering=0) as file:
             file.seek(inside * self._dtype.itemsize)
-            if file.readinto(memoryview(ids).cast("B")) != ids.nbytes:
+            if file.readinto(ids.data.cast("B")) != ids.nbytes:
                 raise _damaged(path)
 
 

@@ -9,7 +9,7 @@ Held in memory: the blocks in flight, the tokenizer, one table while duplicates 
 shard being written. What each may take comes from the plan alone.
 """
 
-from krill.prepare.estimate import Estimate, estimate
+from krill.prepare.estimation import Estimate, estimate
 from krill.prepare.job import preprocess
 from krill.prepare.summary import Summary
 

@@ -6,7 +6,7 @@ any order by any thread and come out the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,8 @@ from krill.pack import TokenRuns, TokenStream, piece_lengths
 from krill.prepare.context import Context
 from krill.prepare.kept import KeptUnits
 from krill.prepare.survivors import add_counts
-from krill.shards import Layout, ShardInfo, ShardWriter, TextShardWriter, text_shard_name, token_shard_name
+from krill.shards import Layout, ShardInfo, ShardWriter, TextShardWriter
+from krill.shards.shard import text_shard_name, token_shard_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,7 +117,7 @@ def write_text(
     ):
         log.commit(done.number, record)
     counts: dict[str, int] = {}
-    records: list[Mapping[str, Any]] = [log.record(shard.number) for shard in shards]
+    records = [log.record(shard.number) for shard in shards]
     for record in records:
         add_counts(counts, record["counts"])
     return [ShardInfo.from_json(record["shard"]) for record in records if record["shard"]], counts

@@ -24,7 +24,7 @@ _EXPANSION = 4
 
 def decoded_bytes(corpus: Corpus) -> int:
     """About how much text the input holds."""
-    return sum(file.size * (_EXPANSION if file.compression else 1) for file in corpus.files)
+    return sum(file.bytes * (_EXPANSION if file.compression else 1) for file in corpus.files)
 
 
 def estimate_disk(config: KrillConfig, corpus: Corpus) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import orjson
 import krill
 from krill.budget import Meter, Plan, available_threads, make_plan, resident_bytes, resolve_limit
 from krill.config import KrillConfig, identity_dict, load_config, to_dict
-from krill.corpus import Corpus, open_corpus
+from krill.corpus import Corpus, DatasetSource, open_corpus
 from krill.errors import InputError
 from krill.flow import CommitLog
 from krill.prepare.assemble import pack, write_text
@@ -67,7 +67,7 @@ def run_preprocess(config: KrillConfig, *, overwrite: bool, progress: Progress, 
         plan = make_plan(limit, base, preprocess_needs(config, threads, corpus.input_bytes))
         run = describe_run(config, corpus)
         output = Path(config.preprocess.prepared_path)
-        with RunFolder(output, config.spill_dir and Path(config.spill_dir)) as folder:
+        with RunFolder(output, None if config.spill_dir is None else Path(config.spill_dir)) as folder:
             state = folder.begin(run, overwrite=overwrite)
             if state == "finished":
                 return Summary(output, state, Manifest.load(output))
@@ -91,7 +91,16 @@ def open_input(config: KrillConfig) -> Corpus:
     """The corpus of this config."""
     settings = config.preprocess
     return open_corpus(
-        [dataset.to_source() for dataset in config.datasets],
+        [
+            DatasetSource(
+                path=dataset.path,
+                split=dataset.split,
+                text_column=dataset.text_column,
+                separator=dataset.separator,
+                columns=dataset.columns,
+            )
+            for dataset in config.datasets
+        ],
         unit_bytes=settings.unit_bytes,
         max_document_bytes=settings.max_document_bytes,
         drop_oversize=settings.oversize == "drop",
@@ -156,7 +165,7 @@ class _Job:
             self._tokens(units, counted)
 
     def _scan(self, log: CommitLog, *, hashing: bool) -> None:
-        with self._stage("scan", self.context.corpus.decoded_bytes) as stage:
+        with self._stage("scan", self._input_bytes()) as stage:
             scan(self.context, log, hashing=hashing)
             for _, record in log:
                 add_counts(self.counts, record["counts"])
@@ -206,7 +215,7 @@ class _Job:
         self.tokenizer = encoder.describe()
         layout = layout_of(config, encoder.vocab_size)
         log = self._log("encode")
-        with self._stage("encode", self.context.corpus.decoded_bytes) as stage:
+        with self._stage("encode", self._input_bytes()) as stage:
             encode(self.context, log, units, encoder, layout.token_dtype)
             too_short = self._count_encoded(log, stage, counted)
         runs = token_runs(log)
@@ -277,10 +286,15 @@ class _Job:
     def _log(self, stage: str) -> CommitLog:
         return CommitLog(self.context.folder.stages / stage)
 
+    def _input_bytes(self) -> int | None:
+        """What there is to read, where that is known before it is decoded."""
+        corpus = self.context.corpus
+        return None if corpus.sequential else corpus.input_bytes
+
     def _text_bytes(self, scanned: CommitLog | None) -> int | None:
         if scanned is None:
-            return self.context.corpus.decoded_bytes
-        return sum(record["text_bytes"] for _, record in scanned)
+            return self._input_bytes()
+        return sum(int(record["text_bytes"]) for _, record in scanned)
 
     @contextmanager
     def _stage(self, name: str, total: int | None) -> Iterator[dict[str, Any]]:

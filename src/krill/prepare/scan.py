@@ -100,12 +100,11 @@ def _weight(item: tuple[bool, Block]) -> int:
 
 
 def _scan_block(context: Context, block: Block, *, hashing: bool, spilling: bool) -> _Scanned:
-    size = block.end - block.start
     documents = survivors(block, context.steps)
     batch = documents.batch
     return _Scanned(
         UnitEnd.after(block),
-        size,
+        block.size,
         batch.num_rows,
         text_bytes(batch),
         documents.counts,

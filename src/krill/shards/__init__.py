@@ -11,7 +11,7 @@ from krill.shards.inspect import Inspection, inspect
 from krill.shards.layout import Layout, smallest_dtype
 from krill.shards.manifest import MANIFEST_NAME, DatasetPart, Manifest, TextPart
 from krill.shards.reader import Dataset
-from krill.shards.shard import ShardInfo
+from krill.shards.shard import ShardInfo, text_shard_name, token_shard_name
 from krill.shards.text_writer import TextShardWriter
 from krill.shards.validate import Report, validate
 from krill.shards.writer import ShardWriter
@@ -30,6 +30,8 @@ __all__ = [
     "TextShardWriter",
     "inspect",
     "smallest_dtype",
+    "text_shard_name",
+    "token_shard_name",
     "validate",
     "write_dataset_files",
 ]

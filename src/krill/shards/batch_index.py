@@ -69,9 +69,11 @@ def _read_batch_index(file: ShardFile, layout: Layout, batch: int) -> BatchIndex
     _, _, tokens, _, offsets, _, lengths = header.buffers
     if tokens.length != rows * layout.row_bytes or offsets.length != 4 * (rows + 1) or lengths.length % 4:
         raise ValueError("its buffers have the wrong size")
-    for buffer in (tokens, offsets, lengths):
-        if buffer.offset < 0 or buffer.length < 0 or body + buffer.offset + buffer.length > end:
-            raise ValueError("its buffers lie outside the message")
+    ends = [0, tokens.end, offsets.end, lengths.end]
+    if any(buffer.offset < before for buffer, before in zip((tokens, offsets, lengths), ends, strict=False)):
+        raise ValueError("its buffers overlap")
+    if body + lengths.end > end:
+        raise ValueError("its buffers lie outside the message")
     return _checked(
         BatchIndex(
             tokens_at=body + tokens.offset,

@@ -105,8 +105,8 @@ class Inspection:
     tokens: Mapping[str, Any]
     dropped: Mapping[str, int]
     stages: Sequence[Mapping[str, Any]]
-    predicted_peak: int | None
-    measured_peak: int | None
+    predicted_peak: int
+    measured_peak: int
     dataset: TokenFacts | None
     text: TextFacts | None
 
@@ -119,7 +119,6 @@ def inspect(path: str | Path, samples: int = 3, seed: int = 0, decode: Decode | 
     folder = Path(path)
     manifest = Manifest.load(folder)
     chance = random.Random(seed)
-    dropped = manifest.documents.get("dropped")
     return Inspection(
         path=str(folder),
         krill=manifest.krill,
@@ -127,10 +126,10 @@ def inspect(path: str | Path, samples: int = 3, seed: int = 0, decode: Decode | 
         seconds=manifest.seconds,
         documents=manifest.documents,
         tokens=manifest.tokens,
-        dropped=dropped if isinstance(dropped, dict) else {},
+        dropped=manifest.documents["dropped"],
         stages=manifest.stages,
-        predicted_peak=manifest.budget.get("predicted_peak"),
-        measured_peak=manifest.budget.get("measured_peak"),
+        predicted_peak=manifest.budget["predicted_peak"],
+        measured_peak=manifest.budget["measured_peak"],
         dataset=_token_facts(folder, manifest.dataset, samples, chance, decode) if manifest.dataset else None,
         text=_text_facts(folder, manifest.text, samples, chance) if manifest.text else None,
     )
@@ -205,7 +204,7 @@ def _text_facts(folder: Path, part: TextPart, samples: int, chance: random.Rando
     chosen = []
     for row in _choose(chance, part.rows, samples):
         shard = bisect_right(starts, row) - 1
-        text = _document(ShardFile(folder / part.folder, part.shards[shard]), row - starts[shard])
+        text = _document(ShardFile(folder, part.shards[shard]), row - starts[shard])
         chosen.append(SampleDocument(row, len(text), text[:_SAMPLE_CHARS]))
     return TextFacts(part.rows, len(part.shards), sum(shard.bytes for shard in part.shards), tuple(chosen))
 

@@ -50,17 +50,12 @@ class Layout:
         if self.rows_per_batch == 0:
             object.__setattr__(self, "rows_per_batch", max(1, BATCH_BYTES // self.row_bytes))
 
-    @classmethod
-    def of(cls, sequence_len: int, vocab_size: int, token_dtype: str | None = None) -> Layout:
-        """The layout for a vocabulary: the smallest type that holds it, unless one is given."""
-        return cls(sequence_len, token_dtype or smallest_dtype(vocab_size))
-
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """Bytes of one row's tokens."""
         return self.sequence_len * self.dtype.itemsize
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(self.token_dtype)
 

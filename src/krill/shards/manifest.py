@@ -8,7 +8,7 @@ for each mebibyte of tokens it describes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from krill.errors import InputError
 from krill.flow.atomic import write_json
 from krill.shards.fields import Fields
 from krill.shards.layout import Layout
-from krill.shards.shard import ShardInfo, is_plain_name
+from krill.shards.shard import ShardInfo
 
 MANIFEST_NAME = "krill-run.json"
 FORMAT = 1
@@ -66,10 +66,9 @@ class DatasetPart:
 
 @dataclass(frozen=True)
 class TextPart:
-    """The kept documents of a run: Parquet files in a folder of their own, which can be input again."""
+    """The kept documents of a run."""
 
     shards: tuple[ShardInfo, ...]
-    folder: str = "text"
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
 
     @property
@@ -77,16 +76,13 @@ class TextPart:
         return sum(shard.rows for shard in self.shards)
 
     def to_json(self) -> dict[str, Any]:
-        return {"folder": self.folder, "rows": self.rows} | _shards_json(self.shards) | dict(self.extra)
+        return {"rows": self.rows} | _shards_json(self.shards) | dict(self.extra)
 
     @classmethod
     def from_fields(cls, fields: Fields) -> TextPart:
-        folder = fields.text("folder")
-        if not is_plain_name(folder):
-            fields.refuse("folder", f"must be a name inside the folder, not `{folder}`")
         shards = tuple(ShardInfo.from_fields(entry) for entry in fields.inners("shards"))
         rows = fields.count("rows")
-        part = cls(shards, folder, fields.rest())
+        part = cls(shards, fields.rest())
         _check_total(fields, "rows", rows, part.rows)
         return part
 
@@ -150,10 +146,7 @@ class Manifest:
     @classmethod
     def from_fields(cls, fields: Fields) -> Manifest:
         _check_format(fields)
-        budget = fields.inner("budget")
-        for name in ("predicted_peak", "measured_peak"):
-            if budget.has(name):
-                budget.count(name)
+        _check_figures(fields)
         dataset = None if fields.is_null("dataset") else DatasetPart.from_fields(fields.inner("dataset"))
         text = None if fields.is_null("text") else TextPart.from_fields(fields.inner("text"))
         tokenizer = None if fields.is_null("tokenizer") else fields.mapping("tokenizer")
@@ -195,6 +188,22 @@ def _check_format(fields: Fields) -> None:
         )
 
 
+def _check_figures(fields: Fields) -> None:
+    """The numbers that `krill inspect` shows are there, and are numbers."""
+    for name in ("limit", "predicted_peak", "measured_peak"):
+        fields.inner("budget").count(name)
+    for stage in fields.inners("stages"):
+        stage.text("name")
+        stage.number("seconds")
+        for name in ("bytes", "documents", "tokens", "peak"):
+            stage.count(name)
+    documents = fields.inner("documents")
+    for name in ("read", "kept"):
+        documents.count(name)
+    for name in ("dropped", "notes"):
+        documents.mapping(name)
+
+
 def _read_json(folder: Path, path: Path) -> Any:
     try:
         content = path.read_bytes()
@@ -230,19 +239,12 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
     """Names are unique, and none is a link to something outside the folder."""
     fields = Fields({}, source=str(folder / MANIFEST_NAME))
     root = folder.resolve()
-    for name, part, below in _parts(manifest):
-        seen: set[str] = set()
-        for index, shard in enumerate(part.shards):
+    seen: set[str] = set()
+    for name, part in (("dataset", manifest.dataset), ("text", manifest.text)):
+        for index, shard in enumerate(part.shards if part else ()):
             where = f"{name}.shards[{index}].file"
             if shard.file in seen:
                 fields.refuse(where, f"names `{shard.file}` a second time")
-            if (folder / below / shard.file).resolve().parent != root / below:
+            if (folder / shard.file).resolve().parent != root:
                 fields.refuse(where, f"is a link that leaves the folder: `{shard.file}`")
             seen.add(shard.file)
-
-
-def _parts(manifest: Manifest) -> Iterator[tuple[str, DatasetPart | TextPart, str]]:
-    if manifest.dataset is not None:
-        yield "dataset", manifest.dataset, ""
-    if manifest.text is not None:
-        yield "text", manifest.text, manifest.text.folder

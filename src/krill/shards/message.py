@@ -27,6 +27,10 @@ class Buffer:
     offset: int
     length: int
 
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:

@@ -56,10 +56,9 @@ class Dataset:
     def __getitem__(self, key: SupportsIndex | slice | Sequence[int] | npt.NDArray[Any]) -> dict[str, Any]:
         if isinstance(key, slice):
             return self._read(np.arange(*key.indices(len(self)), dtype=np.int64))
-        if isinstance(key, SupportsIndex) and not isinstance(key, np.ndarray):
-            rows = self._read(self._checked(np.array([operator.index(key)])))
-            return {"input_ids": rows["input_ids"][0], "seq_lengths": rows["seq_lengths"][0]}
-        return self._read(self._checked(_row_numbers(key)))
+        if isinstance(key, Sequence | np.ndarray):
+            return self._read(self._checked(_row_numbers(key)))
+        return self._read_one(operator.index(key))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[row] for row in range(len(self)))
@@ -89,8 +88,22 @@ class Dataset:
         """Row numbers with negative ones counted from the end."""
         outside = (rows < -len(self)) | (rows >= len(self))
         if outside.any():
-            raise IndexError(f"row {rows[outside][0]} is out of range: `{self.path}` has {len(self)} rows")
+            raise self._outside(int(rows[outside][0]))
         return np.where(rows < 0, rows + len(self), rows)
+
+    def _read_one(self, row: int) -> dict[str, Any]:
+        """What `_read` does, without its arrays: this is what a shuffling loader calls for each row."""
+        rows = len(self)
+        if not -rows <= row < rows:
+            raise self._outside(row)
+        row %= rows
+        input_ids = np.empty(self.layout.sequence_len, dtype=self.layout.dtype)
+        seq_lengths: list[npt.NDArray[np.int32]] = []
+        self._read_within_batch(row, row + 1, input_ids[np.newaxis], seq_lengths)
+        return {"input_ids": input_ids, "seq_lengths": seq_lengths[0]}
+
+    def _outside(self, row: int) -> IndexError:
+        return IndexError(f"row {row} is out of range: `{self.path}` has {len(self)} rows")
 
     def _read(self, rows: npt.NDArray[np.int64]) -> dict[str, Any]:
         input_ids = np.empty((len(rows), self.layout.sequence_len), dtype=self.layout.dtype)

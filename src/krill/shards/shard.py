@@ -18,6 +18,14 @@ from krill.shards.fields import Fields
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
+def token_shard_name(number: int) -> str:
+    return f"data-{number:05d}.arrow"
+
+
+def text_shard_name(number: int) -> str:
+    return f"text-{number:05d}.parquet"
+
+
 @dataclass(frozen=True, slots=True)
 class ShardInfo:
     """One finished file. `batches` are the byte offsets of its record batch messages; empty for Parquet."""
@@ -47,7 +55,7 @@ class ShardInfo:
     @classmethod
     def from_fields(cls, fields: Fields) -> ShardInfo:
         file = fields.text("file")
-        if not is_plain_name(file):
+        if not _is_plain_name(file):
             fields.refuse("file", f"must be a file name inside the folder, not `{file}`")
         sha256 = fields.text("sha256")
         if _SHA256.fullmatch(sha256) is None:
@@ -60,7 +68,7 @@ class ShardInfo:
         return cls(file, fields.count("rows"), size, sha256, batches, fields.rest())
 
 
-def is_plain_name(name: str) -> bool:
+def _is_plain_name(name: str) -> bool:
     """One path component that names neither this folder, nor another one, nor a hidden file."""
     return (
         0 < len(name) < 256

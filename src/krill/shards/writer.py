@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from krill.shards.arrays import as_arrow
 from krill.shards.hashing import HashingFile
 from krill.shards.layout import Layout
 from krill.shards.shard import ShardInfo
@@ -88,11 +89,10 @@ class ShardWriter:
     ) -> None:
         offsets = np.zeros(len(counts) + 1, dtype=np.int32)
         np.cumsum(counts, out=offsets[1:])
-        tokens = pa.array(np.ascontiguousarray(input_ids).reshape(-1))
         batch = pa.RecordBatch.from_arrays(
             [
-                pa.FixedSizeListArray.from_arrays(tokens, self.layout.sequence_len),
-                pa.ListArray.from_arrays(pa.array(offsets), pa.array(seq_lengths)),
+                pa.FixedSizeListArray.from_arrays(as_arrow(input_ids), self.layout.sequence_len),
+                pa.ListArray.from_arrays(as_arrow(offsets), as_arrow(seq_lengths)),
             ],
             schema=self.layout.schema,
         )

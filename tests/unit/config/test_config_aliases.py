@@ -124,7 +124,8 @@ def test_an_enabled_datatrove_block_sets_the_same_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    "block", [{"enabled": False, "whatever": 1}, {"pipeline_config": {"distributed": True}}, None]
+    "block",
+    [{"enabled": False, "whatever": 1}, {"pipeline_config": {"distributed": True}}, {"other": 1}, None],
 )
 def test_a_datatrove_block_that_is_not_enabled_is_ignored(block: object) -> None:
     assert load({"datatrove": block}) == KrillConfig()

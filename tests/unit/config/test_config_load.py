@@ -203,7 +203,7 @@ def test_all_bad_values_are_told_together_with_key_value_rule_and_line(write) ->
         "  `threads` is `0`: must be a whole number from 1 to 1024, or `auto` "
         "(`KRILL_THREADS` in the environment)",
         "  `disk` is `-1`: must be a size such as `512MB`, `2GiB` or a number of bytes, or `null` "
-        "(the call's arguments)",
+        "(the arguments)",
         "  `datasets.0.path` is required (config.yaml:6)",
         "  `datasets.0.split` is `3`: must be text; put it in quotes (config.yaml:6)",
         "  `preprocess.output` is `paper`: must be `tokens`, `text` or `both` (config.yaml:4)",
@@ -212,3 +212,19 @@ def test_all_bad_values_are_told_together_with_key_value_rule_and_line(write) ->
         "  `train.resume` is `maybe`: must be `auto`, `true` or `false` (--set)",
     ]
     assert fault.exit_code == 2
+
+
+def test_keys_of_a_section_given_at_once_are_told_by_their_own_names() -> None:
+    fault = fault_of({}, overrides=["preprocess={sequence_length: 5}"])
+    assert fault.message == "unknown key `preprocess.sequence_length` in --set"
+    assert fault_of({}, preprocess={"strip": "maybe"}).message.endswith(
+        "must be `true` or `false` (the arguments)"
+    )
+
+
+def test_bytes_that_are_not_utf8_are_refused_in_a_printable_message() -> None:
+    not_utf8 = os.fsdecode(b"caf\xe9")
+    fault = fault_of({}, overrides=[f"datasets.0.path={not_utf8}"])
+    assert fault.message == "`datasets.0.path` is `caf\\udce9`: must be text that UTF-8 can hold (--set)"
+    assert fault_of({}, overrides=[f"{not_utf8}=1"]).message == "unknown key `caf\\udce9` in --set"
+    assert fault_of({not_utf8: 1}).message == "unknown key `caf\\udce9` in the config"

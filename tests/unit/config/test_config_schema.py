@@ -160,6 +160,8 @@ def test_values_are_taken_as_people_write_them(key: str, value: object, expected
         ("tokenizer.special_tokens", ["a", "a"], "must not repeat `a`"),
         ("tokenizer.path", "a\0b", "must be a path, and a path can't contain a NUL character"),
         ("train.learning_rate", 0, "must be a number above 0"),
+        ("train.learning_rate", 10**400, "must be a number above 0"),
+        ("memory", 10**30, "must be below `9223372036854775807`"),
         ("train.learning_rate", float("nan"), "must be a number above 0"),
         ("train.mixed_precision", True, "must be `false`, `bf16` or `fp16`"),
         ("train.optimizer", "muon", "must be `adamw` or `adamw8bit`"),

@@ -16,6 +16,8 @@ from krill.shards import (
     ShardWriter,
     TextPart,
     TextShardWriter,
+    text_shard_name,
+    token_shard_name,
     write_dataset_files,
 )
 
@@ -61,7 +63,7 @@ def write_dataset(folder: Path, rows: Rows, rows_per_shard: int, **changes: Any)
     """A whole output folder with token rows."""
     starts = range(0, max(1, len(rows)), rows_per_shard)
     shards = tuple(
-        write_shard(folder / f"data-{number:05d}.arrow", rows, start, min(len(rows), start + rows_per_shard))
+        write_shard(folder / token_shard_name(number), rows, start, min(len(rows), start + rows_per_shard))
         for number, start in enumerate(starts)
     )
     write_dataset_files(folder, rows.layout, shards)
@@ -77,10 +79,9 @@ def text_batch(texts: list[str], urls: list[str | None] | None = None) -> pa.Rec
 
 def write_text(folder: Path, shards: list[list[str]]) -> Manifest:
     """A whole output folder with kept documents."""
-    (folder / "text").mkdir()
     infos = []
     for number, texts in enumerate(shards):
-        with TextShardWriter(folder / f"text/documents-{number:05d}.parquet", TEXT_SCHEMA) as writer:
+        with TextShardWriter(folder / text_shard_name(number), TEXT_SCHEMA) as writer:
             writer.write(text_batch(texts))
             infos.append(writer.close())
     return save_manifest(folder, text=TextPart(tuple(infos)))
@@ -95,9 +96,11 @@ def save_manifest(folder: Path, **changes: Any) -> Manifest:
         "inputs": [{"path": "corpus.jsonl", "bytes": 10}],
         "budget": {"limit": 256_000_000, "predicted_peak": 200_000_000, "measured_peak": 190_000_000},
         "seconds": 1.5,
-        "stages": [{"name": "scan", "seconds": 1.0, "documents": 5}],
-        "documents": {"read": 5, "kept": 3, "dropped": {"too_short": 1, "duplicate": 1}},
-        "tokens": {"encoded": 900, "dropped": {"tail": 4}},
+        "stages": [
+            {"name": "scan", "seconds": 1.0, "bytes": 9, "documents": 5, "tokens": 0, "peak": 100_000_000}
+        ],
+        "documents": {"read": 5, "kept": 3, "dropped": {"too_short": 1, "duplicate": 1}, "notes": {}},
+        "tokens": {"kept": 900, "dropped_short": 10, "dropped_tail": 4},
         "tokenizer": {"name": "bytes", "vocab_size": VOCAB_SIZE},
     }
     manifest = Manifest(**(fields | changes))

@@ -114,7 +114,10 @@ HUGE = 2**62
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (set_at(*SHARD, "file", "../data-00000.arrow"), "`dataset.shards[0].file` must be a file name inside"),
+        (
+            set_at(*SHARD, "file", "../data-00000.arrow"),
+            "`dataset.shards[0].file` must be a file name inside",
+        ),
         (set_at(*SHARD, "file", "/etc/passwd"), "`dataset.shards[0].file` must be a file name inside"),
         (set_at(*SHARD, "file", "a/b.arrow"), "`dataset.shards[0].file` must be a file name inside"),
         (set_at(*SHARD, "file", "a\\b.arrow"), "`dataset.shards[0].file` must be a file name inside"),
@@ -123,8 +126,14 @@ HUGE = 2**62
         (set_at(*SHARD, "file", "a\0b"), "`dataset.shards[0].file` must be a file name inside"),
         (set_at(*SHARD, "file", "x" * 300), "`dataset.shards[0].file` must be a file name inside"),
         (set_at(*SHARD, "file", 3), "`dataset.shards[0].file` must be a string, not `3`"),
-        (set_at(*SHARD, "file", "data-00001.arrow"), "`dataset.shards[1].file` names `data-00001.arrow` a second"),
-        (set_at(*SHARD, "batches", 2, HUGE), "`dataset.shards[0].batches[2]` is `4611686018427387904`, not below"),
+        (
+            set_at(*SHARD, "file", "data-00001.arrow"),
+            "`dataset.shards[1].file` names `data-00001.arrow` a second",
+        ),
+        (
+            set_at(*SHARD, "batches", 2, HUGE),
+            "`dataset.shards[0].batches[2]` is `4611686018427387904`, not below",
+        ),
         (set_at(*SHARD, "batches", 1, 0), "`dataset.shards[0].batches[0]` is `"),
         (set_at(*SHARD, "batches", 0, -8), "`dataset.shards[0].batches[0]` must be between 0 and"),
         (set_at(*SHARD, "batches", 0, 1.5), "`dataset.shards[0].batches[0]` must be an integer, not `1.5`"),
@@ -134,7 +143,10 @@ HUGE = 2**62
         (set_at(*SHARD, "rows", True), "`dataset.shards[0].rows` must be an integer, not `True`"),
         (set_at(*SHARD, "rows", 9), "`dataset.rows` is 21, but the shards add up to 20"),
         (set_at(*SHARD, "bytes", "12"), "`dataset.shards[0].bytes` must be an integer, not `'12'`"),
-        (set_at(*SHARD, "sha256", "abc"), "`dataset.shards[0].sha256` must be 64 hexadecimal digits, not `abc`"),
+        (
+            set_at(*SHARD, "sha256", "abc"),
+            "`dataset.shards[0].sha256` must be 64 hexadecimal digits, not `abc`",
+        ),
         (set_at("dataset", "shards", 0, None), "`dataset.shards[0]` must be an object, not `None`"),
         (set_at("dataset", "shards", {}), "`dataset.shards` must be a list, not `dict`"),
         (set_at("dataset", "sequence_len", 2**30), "`dataset.shards[0].rows` is 10, more than"),
@@ -151,7 +163,13 @@ HUGE = 2**62
         (set_at("stages", "scan"), "`stages` must be a list, not `'scan'`"),
         (set_at("seconds", -1), "`seconds` must be a non-negative number, not `-1`"),
         (set_at("documents", "kept", -3), "`documents.kept` must be between 0 and"),
-        (set_at("documents", "dropped", "too_short", 0.5), "`documents.dropped.too_short` must be an integer"),
+        (
+            set_at("documents", "dropped", "too_short", 0.5),
+            "`documents.dropped.too_short` must be an integer",
+        ),
+        (set_at("stages", 0, "peak", -1), "`stages[0].peak` must be between 0 and"),
+        (lambda content: content["stages"][0].pop("seconds"), "`stages[0].seconds` is missing"),
+        (lambda content: content["documents"].pop("read"), "`documents.read` is missing"),
         (set_at("budget", "measured_peak", "x"), "`budget.measured_peak` must be an integer, not `'x'`"),
         (set_at("text", 5), "`text` must be an object, not `5`"),
         (lambda content: content.pop("identity"), "`identity` is missing"),
@@ -169,14 +187,6 @@ def test_a_manifest_that_was_tampered_with_is_refused(
     assert caught.value.hint is not None
 
 
-@pytest.mark.parametrize("folder", ["..", "/tmp", "a/b", "."])
-def test_text_can_not_lie_outside(tmp_path: Path, folder: str) -> None:
-    write_text(tmp_path, [["a"]])
-    change(tmp_path, set_at("text", "folder", folder))
-    with pytest.raises(InputError, match=r"`text\.folder` must be a name inside the folder"):
-        Manifest.load(tmp_path)
-
-
 def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "dataset"
     folder.mkdir()
@@ -184,16 +194,6 @@ def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
     (folder / "data-00001.arrow").rename(tmp_path / "elsewhere.arrow")
     (folder / "data-00001.arrow").symlink_to("../elsewhere.arrow")
     with pytest.raises(InputError, match=r"`dataset\.shards\[1\]\.file` is a link that leaves the folder"):
-        Manifest.load(folder)
-
-
-def test_a_text_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "dataset"
-    folder.mkdir()
-    write_text(folder, [["a"]])
-    (folder / "text").rename(tmp_path / "elsewhere")
-    (folder / "text").symlink_to("../elsewhere")
-    with pytest.raises(InputError, match=r"`text\.shards\[0\]\.file` is a link that leaves the folder"):
         Manifest.load(folder)
 
 
@@ -214,7 +214,7 @@ def test_another_format_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"\x80\x04K\x01.", b"[1]", b'"text"'])
 def test_what_is_not_a_json_object_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / MANIFEST_NAME).write_bytes(content)
-    with pytest.raises(InputError, match="is not valid JSON|must be an object"):
+    with pytest.raises(InputError, match=r"is not valid JSON|must be an object"):
         Manifest.load(tmp_path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shards_samples import TEXT_SCHEMA, text_batch
 
+from krill.errors import InputError
 from krill.shards import ShardInfo, TextShardWriter
 from krill.shards import text_writer as module
 
@@ -56,8 +58,8 @@ def test_the_bytes_do_not_depend_on_the_batches(
     urls = [None if row in gaps else f"https://example.org/{row}" for row in range(len(texts))]
     whole = text_batch(texts, urls)
     borders = sorted({0, len(texts), *(cut for cut in cuts if cut < len(texts))})
-    pieces = [whole.slice(start, end - start) for start, end in zip(borders, borders[1:], strict=False)]
-    copies = [text_batch(texts[a:b], urls[a:b]) for a, b in zip(borders, borders[1:], strict=False)]
+    pieces = [whole.slice(start, end - start) for start, end in pairwise(borders)]
+    copies = [text_batch(texts[a:b], urls[a:b]) for a, b in pairwise(borders)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "ROW_GROUP_TEXT_BYTES", 200)
         patch.setattr(module, "PAGE_BYTES", 40)
@@ -101,4 +103,14 @@ def test_nothing_is_left_when_the_body_raises(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), TextShardWriter(tmp_path / "text.parquet", TEXT_SCHEMA) as writer:
         writer.write(text_batch(["a", "b"]))
         raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_column_that_parquet_can_not_hold_is_an_input_error(tmp_path: Path) -> None:
+    schema = pa.schema([("text", pa.large_string()), ("empty", pa.struct([]))])
+    with pytest.raises(
+        InputError, match=r"cannot write the documents to .*text\.parquet`: .*empty"
+    ) as caught:
+        write(tmp_path / "text.parquet", [], schema)
+    assert caught.value.hint == "leave the column out of `columns` under `datasets:`"
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,30 @@
+"""Any source to byte-bounded batches of documents, with positions.
+
+In: files, globs, folders, Hugging Face and Krill folders, URLs, hub ids; plain text, JSON lines and arrays,
+CSV, Parquet, Arrow, compressed or not. Out: *units*, fixed pieces of the input that are committed as a
+whole, and their *blocks*, which any thread turns into `Documents`: text, position, columns carried along.
+What comes out depends on the input and on the config alone.
+
+Held in memory: a few numbers per file and per chunk of columnar files; otherwise nothing but the blocks
+that were asked for and not yet dropped. Reading ahead is left to `flow.ordered_map`, which bounds the
+blocks in flight by their `nbytes`.
+"""
+
+from krill.corpus.corpus import Corpus, open_corpus
+from krill.corpus.documents import Block, Documents, Part, Unit, UnitEnd, concat
+from krill.corpus.fingerprint import changed
+from krill.corpus.formats import CorpusFile, DatasetSource
+
+__all__ = [
+    "Block",
+    "Corpus",
+    "CorpusFile",
+    "DatasetSource",
+    "Documents",
+    "Part",
+    "Unit",
+    "UnitEnd",
+    "changed",
+    "concat",
+    "open_corpus",
+]

@@ -1,0 +1,127 @@
+"""The messages of an Arrow IPC file or stream: which there are, where they lie, how many rows they have.
+
+Arrow's own stream reader has to read one message's body to get to the next. Here only the headers are read;
+each says how long its body is. The few fields needed are taken out of their flatbuffers by hand, which is
+simple: a table begins with the distance back to its vtable, which holds the distance of each field from the
+table.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+FILE_MAGIC = b"ARROW1"
+_FILE_PREFIX = FILE_MAGIC + b"\0\0"
+_CONTINUATION = 0xFFFFFFFF
+
+SCHEMA, DICTIONARY_BATCH, RECORD_BATCH = 1, 2, 3
+
+Read = Callable[[int, int], bytes]
+
+
+class NotArrow(ValueError):
+    """The bytes are no Arrow IPC, or end too early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a file."""
+
+    kind: int
+    start: int
+    end: int
+    rows: int = 0
+    decoded_bytes: int = 0
+    """Its body, decompressed."""
+    compressed: bool = False
+
+
+def messages(read: Read, size: int) -> Iterator[Message]:
+    """All messages in order, by their headers; `read(start, end)` gives bytes of the file."""
+    start = 0
+    if read(0, min(size, len(_FILE_PREFIX))) == _FILE_PREFIX:
+        if read(size - len(FILE_MAGIC), size) != FILE_MAGIC:
+            raise NotArrow("its end is missing")
+        start = len(_FILE_PREFIX)
+    while start + 8 <= size:
+        (length,) = struct.unpack("<I", read(start, start + 4))
+        header = start + 4
+        if length == _CONTINUATION:  # since Arrow 0.15; before, the length came first
+            (length,) = struct.unpack("<I", read(header, header + 4))
+            header += 4
+        if length == 0:
+            return
+        body = header + length
+        if body > size:
+            raise NotArrow(f"it ends inside the message at byte {start:,}")
+        try:
+            message = _parse(_Table.root(read(header, body)), start, body, read)
+        except (struct.error, IndexError) as error:
+            raise NotArrow(f"no message at byte {start:,}") from error
+        if message.end > size:
+            raise NotArrow(f"it ends inside the message at byte {start:,}")
+        yield message
+        start = message.end
+
+
+def _parse(message: _Table, start: int, body: int, read: Read) -> Message:
+    kind = message.scalar(1, "<B")
+    end = body + message.scalar(3, "<q")
+    if kind != RECORD_BATCH:
+        return Message(kind, start, end)
+    batch = message.table(2)
+    compressed = batch.has(3)
+    decoded = _decompressed_bytes(batch, body, read) if compressed else end - body
+    return Message(kind, start, end, batch.scalar(0, "<q"), decoded, compressed)
+
+
+def _decompressed_bytes(batch: _Table, body: int, read: Read) -> int:
+    """Each compressed buffer begins with its length before compression, or -1 if it was left as it is."""
+    total = 0
+    for offset, length in batch.structs(2, "<qq"):
+        if length >= 8:
+            (decoded,) = struct.unpack("<q", read(body + offset, body + offset + 8))
+            total += decoded if decoded >= 0 else length - 8
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A flatbuffers table."""
+
+    buffer: bytes
+    at: int
+
+    @classmethod
+    def root(cls, buffer: bytes) -> _Table:
+        return cls(buffer, struct.unpack_from("<I", buffer, 0)[0])
+
+    def has(self, field: int) -> bool:
+        return self._distance(field) != 0
+
+    def scalar(self, field: int, kind: str) -> int:
+        distance = self._distance(field)
+        return int(struct.unpack_from(kind, self.buffer, self.at + distance)[0]) if distance else 0
+
+    def table(self, field: int) -> _Table:
+        return _Table(self.buffer, self._target(field))
+
+    def structs(self, field: int, kind: str) -> Iterator[tuple[int, ...]]:
+        """The elements of a vector of structs."""
+        at = self._target(field)
+        (count,) = struct.unpack_from("<I", self.buffer, at)
+        for index in range(count):
+            yield struct.unpack_from(kind, self.buffer, at + 4 + index * struct.calcsize(kind))
+
+    def _target(self, field: int) -> int:
+        at = self.at + self._distance(field)
+        return at + int(struct.unpack_from("<I", self.buffer, at)[0])
+
+    def _distance(self, field: int) -> int:
+        """Of a field from the table's beginning; 0 if it is not there."""
+        vtable = self.at - struct.unpack_from("<i", self.buffer, self.at)[0]
+        (size,) = struct.unpack_from("<H", self.buffer, vtable)
+        entry = 4 + 2 * field
+        return int(struct.unpack_from("<H", self.buffer, vtable + entry)[0]) if entry < size else 0

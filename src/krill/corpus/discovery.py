@@ -1,0 +1,248 @@
+"""From a path in the config to the files behind it, in a fixed order.
+
+A path is a file, glob, folder, Hugging Face `save_to_disk` folder, Krill output folder, URL, or, if nothing
+local is there, a hub id. Held in memory: the list of files.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from krill.corpus.formats import (
+    COMPRESSIONS,
+    FORMATS,
+    Compression,
+    DatasetSource,
+    Format,
+    as_plain_text,
+    known_extensions,
+    recognise,
+)
+from krill.corpus.splits import Split, canonical, splits_of
+from krill.errors import InputError
+
+_HUB_ID = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?")
+
+# What comes with the data in folders from the hub, and is none.
+_METADATA = frozenset({"README.md", "config.json", "dataset_info.json", "dataset_infos.json"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file of a source."""
+
+    path: str
+    location: str
+    format: Format
+    compression: Compression | None
+    bytes: int
+    remote: bool = False
+
+
+def discover(source: DatasetSource, split: Split) -> list[Found]:
+    """The files of a source's split, in the order in which they are read."""
+    path = source.path
+    if "://" in path:
+        return _remote(path, split)
+    location = os.path.expanduser(path)  # noqa: PTH111  keeps the path as it was written otherwise
+    kind = _kind(path, location)
+    if kind is not None and stat.S_ISDIR(kind):
+        return _folder(path, location, split)
+    if kind is not None:
+        _only_train(path, split)
+        return [_named(path, location)]
+    if glob.has_magic(path):
+        return _glob(path, location, split)
+    if is_hub_id(path):
+        return [Found(path, path, Format.HUB, None, 0, remote=True)]
+    raise InputError(
+        f"no such file: `{path}`", hint="give a file, folder, glob, URL, or a hub dataset as `org/name`"
+    )
+
+
+def is_hub_id(path: str) -> bool:
+    """Whether a path that is not there may be meant for the hub: it has no data file's or folder's name."""
+    if _HUB_ID.fullmatch(path) is None:
+        return False
+    name = PurePosixPath(path)
+    known = name.suffix.lower() in FORMATS or name.suffix.lower() in COMPRESSIONS
+    return not known and name.parts[0] not in (".", "..") and not Path(name.parts[0]).is_dir()
+
+
+def hub_name(path: str) -> tuple[str, str | None]:
+    """Dataset and configuration of `org/name` or `org/name:config`."""
+    match = _HUB_ID.fullmatch(path)
+    assert match is not None
+    return match["name"], match["config"]
+
+
+def _kind(path: str, location: str) -> int | None:
+    """What is there, as its mode; None if nothing is."""
+    try:
+        return Path(location).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise InputError(f"can't look at `{path}`: {error.strerror}") from error
+
+
+def _named(path: str, location: str) -> Found:
+    """A local file, whatever its extension."""
+    try:
+        status = Path(location).stat()
+    except OSError as error:
+        raise InputError(f"can't look at `{path}`: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"`{path}` is not a regular file")
+    return Found(path, location, *(recognise(path) or as_plain_text(path)), status.st_size)
+
+
+def _glob(path: str, location: str, split: Split) -> list[Found]:
+    matches = sorted(glob.glob(location, recursive=True))  # noqa: PTH207  relative patterns stay relative
+    files = [match for match in matches if Path(match).is_file()]
+    if not files:
+        raise InputError(f"no file matches `{path}`", hint=f"from here, `ls {path}` should list the files")
+    # Files that all speak of one split were picked by hand: then that is what to train on.
+    base = len(os.path.commonpath([str(Path(file).parent) for file in files]))
+    by_split = splits_of(file[base:] for file in files)
+    if len(by_split) > 1:
+        chosen = set(_choose(path, by_split, split))
+        files = [file for file in files if file[base:] in chosen]
+    else:
+        _only_train(path, split, *by_split)
+    return [_named(file, file) for file in files]
+
+
+def _folder(path: str, location: str, split: Split) -> list[Found]:
+    root = Path(location)
+    if (root / "krill-run.json").is_file():
+        return _krill_output(path, root, split)
+    if (root / "dataset_dict.json").is_file():
+        return _dataset_dict(path, root, split)
+    if (root / "state.json").is_file():
+        return _saved_dataset(path, root, split)
+    found = {name: known for name in _walk(path, root) if (known := recognise(name)) is not None}
+    if any(known[0] is not Format.TEXT for known in found.values()):
+        found = {name: known for name, known in found.items() if PurePosixPath(name).name not in _METADATA}
+    if not found:
+        raise InputError(
+            f"nothing to read in the folder `{path}`: no file ends in {known_extensions()}",
+            hint=f"read other files as plain text by a glob, such as `{path.rstrip('/')}/**/*.py`",
+        )
+    names = _choose(path, splits_of(found), split)
+    return [_named(f"{path.rstrip('/')}/{name}", str(root / name)) for name in names]
+
+
+def _walk(path: str, root: Path) -> list[str]:
+    """Names of the files below a folder, sorted, hidden ones left out."""
+
+    def fail(error: OSError) -> None:
+        raise InputError(f"can't list the folder `{path}`: {error.strerror}: `{error.filename}`") from error
+
+    names = []
+    for folder, subfolders, files in os.walk(root, onerror=fail):
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        below = Path(folder).relative_to(root)
+        names += [(below / name).as_posix() for name in files if not name.startswith(".")]
+    return sorted(names)
+
+
+def _krill_output(path: str, root: Path, split: Split) -> list[Found]:
+    """The kept documents of an earlier run (`output: text` or `both`)."""
+    _only_train(path, split)
+    shards = (_read_json(path, root / "krill-run.json").get("text") or {}).get("shards") or []
+    if not shards:
+        raise InputError(
+            f"`{path}` holds only tokens, no text to read",
+            hint="make it with `output: text` or `output: both`, or name its source instead",
+        )
+    return _listed(path, root, (shard.get("file") for shard in shards))
+
+
+def _dataset_dict(path: str, root: Path, split: Split) -> list[Found]:
+    names = _read_json(path, root / "dataset_dict.json").get("splits") or []
+    (name,) = _choose(path, {str(name): [str(name)] for name in names}, split)
+    return _saved_dataset(f"{path.rstrip('/')}/{name}", root / name, None)
+
+
+def _saved_dataset(path: str, root: Path, split: Split | None) -> list[Found]:
+    state = _read_json(path, root / "state.json")
+    if split is not None:
+        _only_train(path, split, state.get("_split"))
+    return _listed(path, root, (entry.get("filename") for entry in state.get("_data_files") or []))
+
+
+def _listed(path: str, root: Path, names: Iterable[Any]) -> list[Found]:
+    """Files that a manifest names; they can't be outside its folder."""
+    files = []
+    for name in names:
+        inside = (
+            isinstance(name, str) and not PurePosixPath(name).is_absolute() and ".." not in name.split("/")
+        )
+        if not inside:
+            raise InputError(f"the manifest in `{path}` names the file `{name}`, which is not inside it")
+        files.append(_named(f"{path.rstrip('/')}/{name}", str(root / name)))
+    return files
+
+
+def _read_json(path: str, file: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InputError(f"can't read `{file.name}` in `{path}`: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"`{file.name}` in `{path}` is not a JSON object")
+    return value
+
+
+def _remote(url: str, split: Split) -> list[Found]:
+    import fsspec
+
+    try:
+        filesystem, root = fsspec.core.url_to_fs(url)
+        if glob.has_magic(root):
+            names = sorted(filesystem.glob(root))
+        elif url.endswith("/") or (not url.startswith("http") and filesystem.isdir(root)):
+            names = [name for name in sorted(filesystem.find(root)) if recognise(name) is not None]
+        else:
+            names = [root]
+        infos = {name: filesystem.info(name) for name in names}
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        raise InputError(f"can't read `{url}`: {error or type(error).__name__}") from error
+    if not infos:
+        raise InputError(f"nothing to read at `{url}`: no file matches")
+    chosen = _choose(url, splits_of(infos) if len(infos) > 1 else {"train": list(infos)}, split)
+    found = []
+    for name in chosen:
+        shown = filesystem.unstrip_protocol(name)
+        known = recognise(name) or as_plain_text(name)
+        found.append(Found(shown, shown, *known, int(infos[name].get("size") or 0), remote=True))
+    return found
+
+
+def _choose(path: str, by_split: dict[str, list[str]], split: Split) -> list[str]:
+    chosen = by_split.get(split.name) or by_split.get(canonical(split.name))
+    if chosen is None:
+        raise _no_split(path, split, by_split)
+    return chosen
+
+
+def _only_train(path: str, split: Split, *also: str | None) -> None:
+    if split.name != "train" and split.name not in also and canonical(split.name) not in also:
+        raise _no_split(path, split, ["train"])
+
+
+def _no_split(path: str, split: Split, there: Iterable[str]) -> InputError:
+    names = ", ".join(f"`{name}`" for name in there)
+    return InputError(
+        f"no split `{split.name}` in `{path}`; there are: {names or 'none'}",
+        hint="set `split:` to one of them",
+    )

@@ -1,0 +1,86 @@
+"""Fingerprints of input files: whether a run that resumes still reads what it read before.
+
+Files up to 16 MiB by their whole content; larger ones by size, modification time, and samples of their
+content, so that a terabyte takes no longer than a moment. Held in memory: one small file's worth of chunks,
+never a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from krill.corpus.formats import CorpusFile, Format
+from krill.corpus.hub import revision
+from krill.corpus.streams import RangeReader, input_errors
+
+WHOLE_BYTES = 16 << 20
+_EDGE_BYTES = 64 << 10
+_SAMPLES = 64
+_SAMPLE_BYTES = 4 << 10
+_CHUNK_BYTES = 1 << 20
+
+# What remote file systems tell about a file's content, by their various names.
+_REMOTE_MARKS = (
+    "etag",
+    "ETag",
+    "md5",
+    "md5Hash",
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "updated",
+    "created",
+    "sha",
+)
+
+
+def fingerprint(file: CorpusFile) -> dict[str, Any]:
+    """A file's fingerprint, fit for JSON: `path` as configured, `bytes`, `fingerprint`."""
+    digest = blake2b(digest_size=16)
+    if file.format is Format.HUB:
+        digest.update(json.dumps([file.location, file.source.split, revision(file)]).encode())
+    elif file.remote:
+        digest.update(_remote_marks(file))
+    elif file.bytes <= WHOLE_BYTES:
+        with RangeReader(file) as reader:
+            for start in range(0, file.bytes, _CHUNK_BYTES):
+                digest.update(reader.read(start, min(file.bytes, start + _CHUNK_BYTES)))
+    else:
+        with input_errors(file):
+            modified = Path(file.location).stat().st_mtime_ns
+        digest.update(f"{file.bytes} {modified} ".encode())
+        with RangeReader(file) as reader:
+            for start, end in _samples(file.bytes):
+                digest.update(reader.read(start, end))
+    return {"path": file.path, "bytes": file.bytes, "fingerprint": digest.hexdigest()}
+
+
+def changed(before: Sequence[dict[str, Any]], now: Sequence[dict[str, Any]]) -> list[str]:
+    """The files that came, went, moved in the order, or have other content; none if the input is the same."""
+    names = []
+    for old, new in zip(before, now, strict=False):
+        if old != new:
+            names += [old["path"]] if old["path"] == new["path"] else [old["path"], new["path"]]
+    longer = before if len(before) > len(now) else now
+    names += [entry["path"] for entry in longer[min(len(before), len(now)) :]]
+    return list(dict.fromkeys(names))
+
+
+def _samples(size: int) -> list[tuple[int, int]]:
+    step = (size - _SAMPLE_BYTES) // (_SAMPLES + 1)
+    inner = [(step * i, step * i + _SAMPLE_BYTES) for i in range(1, _SAMPLES + 1)]
+    return [(0, _EDGE_BYTES), *inner, (size - _EDGE_BYTES, size)]
+
+
+def _remote_marks(file: CorpusFile) -> bytes:
+    import fsspec
+
+    with input_errors(file):
+        filesystem, path = fsspec.core.url_to_fs(file.location)
+        info = filesystem.info(path)
+    marks = {name: str(info[name]) for name in _REMOTE_MARKS if info.get(name) is not None}
+    return json.dumps([file.bytes, marks], sort_keys=True).encode()

@@ -1,0 +1,136 @@
+"""The right reader for each file.
+
+Held in memory: for each columnar file, what its chunks are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import pyarrow as pa
+
+from krill.corpus.arrow_ipc import ArrowReader
+from krill.corpus.blocks import SizedBlock
+from krill.corpus.delimited import DelimitedText
+from krill.corpus.documents import Part
+from krill.corpus.formats import COLUMNAR, CorpusFile, DatasetSource, Format
+from krill.corpus.hub import HubDataset
+from krill.corpus.json_array import JsonArray
+from krill.corpus.parquet import Footers, ParquetReader
+from krill.corpus.ranged_bytes import RangedBytes
+from krill.corpus.ranged_rows import RangedRows, StreamedRows
+from krill.corpus.readers import Limits
+from krill.corpus.record_starts import record_starts
+from krill.corpus.streamed_bytes import StreamedBytes
+
+
+class RangedFile(Protocol):
+    """A file that can be read from any record on."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of input that are wanted."""
+        ...
+
+    def whole(self) -> Part:
+        """All that is wanted."""
+        ...
+
+    def parts(self) -> Iterator[Part]:
+        """The same in pieces of about `unit_bytes`, none empty."""
+        ...
+
+    def blocks(self, part: Part) -> Iterator[SizedBlock]:
+        """A part in blocks."""
+        ...
+
+
+class SequentialFile(Protocol):
+    """A file that can only be read from its beginning."""
+
+    def blocks(self, start: int) -> Iterator[SizedBlock]:
+        """All blocks from `start`, a block's end, on; what precedes is passed by."""
+        ...
+
+
+class Openers:
+    """Opens the files of one corpus. Safe to use from any thread."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._footers = Footers()
+        self._parquets: dict[tuple[str, DatasetSource], ParquetReader] = {}
+        self._arrows: dict[tuple[str, DatasetSource], ArrowReader] = {}
+
+    def columnar(self, file: CorpusFile) -> ParquetReader | ArrowReader:
+        """A Parquet or Arrow file, whose layout is looked at once."""
+        return self._arrow(file) if file.format is Format.ARROW else self._parquet(file)
+
+    def _parquet(self, file: CorpusFile) -> ParquetReader:
+        key = file.location, file.source
+        if key not in self._parquets:
+            self._parquets[key] = ParquetReader(file, self._limits, self._footers)
+        return self._parquets[key]
+
+    def _arrow(self, file: CorpusFile) -> ArrowReader:
+        key = file.location, file.source
+        if key not in self._arrows:
+            self._arrows[key] = ArrowReader(file, self._limits)
+        return self._arrows[key]
+
+    def whole_bytes(self, file: CorpusFile) -> int:
+        """The largest piece of a file that is too large for a block and has to be held as a whole."""
+        return self._arrow(file).whole_bytes if file.format is Format.ARROW else 0
+
+    def ranged(self, file: CorpusFile) -> RangedFile:
+        """A file that is not sequential."""
+        if file.format in COLUMNAR:
+            return RangedRows(file, self._limits, self.columnar(file))
+        return RangedBytes(file, self._limits)
+
+    def sequential(self, file: CorpusFile) -> SequentialFile:
+        """A file that is."""
+        match file.format:
+            case Format.PARQUET | Format.ARROW:
+                return StreamedRows(file, self._limits, self.columnar(file))
+            case Format.CSV | Format.TSV:
+                return DelimitedText(file, self._limits)
+            case Format.JSON_ARRAY:
+                return JsonArray(file, self._limits)
+            case Format.HUB:
+                return HubDataset(file, self._limits)
+            case Format.TEXT | Format.JSON_LINES:
+                return StreamedBytes(file, self._limits)
+
+    def count(self, file: CorpusFile) -> int:
+        """How many records a file has; a pass over it, unless it says so itself."""
+        match file.format:
+            case Format.PARQUET | Format.ARROW:
+                return int(self.columnar(file).chunks.rows[-1])
+            case Format.CSV | Format.TSV:
+                return sum(batch.num_rows for batch in DelimitedText(file, self._limits).batches())
+            case Format.HUB:
+                return HubDataset(file, self._limits).rows()
+            case _:
+                return sum(len(starts) for starts in record_starts(file, self._limits))
+
+    def locate(self, file: CorpusFile, record: int) -> int:
+        """The row or decoded offset of a record, given by its number."""
+        if file.format not in (Format.TEXT, Format.JSON_LINES, Format.JSON_ARRAY):
+            return record
+        passed = 0
+        for starts in record_starts(file, self._limits):
+            if record < passed + len(starts):
+                return int(starts[record - passed])
+            passed += len(starts)
+        raise IndexError(record)
+
+    def carried_types(self, file: CorpusFile) -> list[pa.DataType] | None:
+        """The types of the columns carried along; None if only reading tells."""
+        if file.format is Format.HUB:
+            return None
+        if file.format in COLUMNAR:
+            schema = self.columnar(file).schema
+            return [schema.field(name).type for name in file.source.columns]
+        return [pa.large_string() for _ in file.source.columns]

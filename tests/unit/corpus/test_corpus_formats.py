@@ -1,0 +1,163 @@
+"""Every format and compression gives the same documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from corpus_reading import (
+    FORMATS,
+    SEPARATOR,
+    batches,
+    column,
+    corpus_of,
+    counts,
+    json_lines,
+    table,
+    texts,
+    write,
+    write_arrow,
+    write_parquet,
+)
+
+from krill.corpus import DatasetSource
+
+DOCUMENTS = [f"Document {i}: {'naïve café 東京 🦐 ' * (i % 9)}\nits second line, \"quoted\"\t." for i in range(40)]
+DOCUMENTS[5] = "a NUL\0inside"
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("unit_bytes", [64, 1000, 32_000_000])
+def test_every_format_gives_the_same_documents(tmp_path: Path, ending: str, unit_bytes: int) -> None:
+    path = write(tmp_path, ending, DOCUMENTS)
+    read = batches(corpus_of(path, unit_bytes=unit_bytes))
+    assert column(read, "text") == DOCUMENTS
+    assert counts(read) == {"records": 40, "key_seen": 40}
+    positions = column(read, "position")
+    assert positions == sorted(set(positions))
+
+
+@pytest.mark.parametrize("ending", [ending for ending in FORMATS if not ending.startswith("txt")])
+def test_carried_columns_keep_their_rows(tmp_path: Path, ending: str) -> None:
+    source = DatasetSource(str(write(tmp_path, ending, DOCUMENTS)), columns=("id",))
+    read = batches(corpus_of(source, unit_bytes=2000))
+    assert [int(value) for value in column(read, "id")] == list(range(40))
+    assert read[0].batch.schema.names == ["text", "position", "id"]
+
+
+def test_positions_name_the_file_and_the_byte_or_row(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "one"}\n{"text": "two"}\n')
+    write_parquet(tmp_path / "b.parquet", ["three", "four"])
+    read = batches(corpus_of(tmp_path))
+    assert [(p >> 40, p & (1 << 40) - 1) for p in column(read, "position")] == [(0, 0), (0, 16), (1, 0), (1, 1)]
+
+
+def test_a_text_file_is_one_document_or_its_pieces_between_separators(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(f"one{SEPARATOR}{SEPARATOR}two\n--\nthree")
+    assert texts(path) == ["one", "two\n--\nthree"]
+    assert texts(DatasetSource(str(path), separator="\n--\n")) == [f"one{SEPARATOR}{SEPARATOR}two", "three"]
+    assert texts(DatasetSource(str(path), separator="")) == [path.read_text()]
+    assert texts(path, default_separator="") == [path.read_text()]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    for name, body in (("a.txt", b"hello"), ("a.jsonl", b'{"text": "hello"}'), ("a.csv", b"text\nhello\n")):
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + body)
+        assert texts(tmp_path / name) == ["hello"]
+
+
+def test_a_json_file_that_begins_with_an_object_holds_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b"\n " + json_lines(["one", "two"]))
+    corpus = corpus_of(path)
+    assert (corpus.files[0].format, corpus.files[0].sequential) == ("jsonl", False)
+    assert texts(path) == ["one", "two"]
+
+
+def test_text_that_is_not_utf8_reaches_cleaning_as_it_is(tmp_path: Path) -> None:
+    rows = pa.table({"text": pa.array([b"good", b"b\xffad", None], pa.binary())})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    (tmp_path / "b.txt").write_bytes(b"b\xffad")
+    (tmp_path / "c.csv").write_bytes(b"text\nb\xffad\n")
+    for name, expected in (("a.parquet", ["good", "bad", None]), ("b.txt", ["bad"]), ("c.csv", ["bad"])):
+        assert texts(tmp_path / name) == expected
+    assert counts(batches(corpus_of(tmp_path / "a.parquet")))["not_text"] == 1
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.large_binary(), pa.binary_view(), "folded"]
+)
+@pytest.mark.parametrize("unit_bytes", [8, 32_000_000])
+def test_text_may_be_of_any_string_type(tmp_path: Path, kind: pa.DataType, unit_bytes: int) -> None:
+    documents = ["one", None, "three", "three"] * 20
+    plain = pa.chunked_array([pa.array(documents)])
+    rows = pa.table({"text": plain.dictionary_encode() if kind == "folded" else plain.cast(kind)})
+    for stream in (False, True):
+        write_arrow(tmp_path / "a.arrow", rows, stream=stream)
+        assert texts(tmp_path / "a.arrow", unit_bytes=unit_bytes) == documents
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=30)
+    assert texts(tmp_path / "a.parquet", unit_bytes=unit_bytes) == documents
+
+
+def test_a_stream_with_dictionaries_in_other_columns_is_read(tmp_path: Path) -> None:
+    rows = table(["one", "two", "three"]).append_column("tag", pa.array(["x", "y", "x"]).dictionary_encode())
+    write_arrow(tmp_path / "a.arrow", rows, stream=True, batch=2)
+    read = batches(corpus_of(DatasetSource(str(tmp_path / "a.arrow"), columns=("tag",))))
+    assert column(read, "text") == ["one", "two", "three"]
+    assert column(read, "tag") == ["x", "y", "x"]
+
+
+def test_repeated_documents_of_a_parquet_file_unfold_within_bounds(tmp_path: Path) -> None:
+    documents = ["x" * 5000, "y" * 3000] * 1000
+    write_parquet(tmp_path / "a.parquet", documents, rows=2000)
+    assert (tmp_path / "a.parquet").stat().st_size < 50_000
+    read = batches(corpus_of(tmp_path / "a.parquet", unit_bytes=160_000))
+    assert column(read, "text") == documents
+    assert max(each.batch.nbytes for each in read) <= 20_000 + 5000 + 2 * 24 * 5
+
+
+def test_a_large_record_batch_is_read_in_slices(tmp_path: Path) -> None:
+    documents = [str(i) * 300 for i in range(500)]
+    write_arrow(tmp_path / "a.arrow", table(documents), stream=True, batch=500)
+    corpus = corpus_of(tmp_path / "a.arrow", unit_bytes=80_000)
+    assert len(corpus.units()) == 1
+    read = batches(corpus)
+    assert column(read, "text") == documents
+    assert max(each.batch.nbytes for each in read) < 2 * 10_000
+    assert corpus.held_bytes == 0
+    write_arrow(tmp_path / "b.arrow", table(documents), stream=True, batch=500, compression="zstd")
+    compressed = corpus_of(tmp_path / "b.arrow", unit_bytes=80_000)
+    assert column(batches(compressed), "text") == documents
+    assert compressed.held_bytes > sum(map(len, documents))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "jsonl", "json", "txt"])
+@pytest.mark.parametrize("drop", [False, True])
+def test_documents_above_the_limit_are_split_or_dropped_alike(tmp_path: Path, ending: str, drop: bool) -> None:
+    long = "\n".join(f"line {i}" for i in range(200))
+    path = write(tmp_path, ending, ["before", long, "after"])
+    read = batches(corpus_of(path, max_document_bytes=500, drop_oversize=drop, unit_bytes=4000))
+    pieces = column(read, "text")
+    if drop:
+        assert pieces == ["before", "after"]
+        assert counts(read)["oversize"] == 1
+    else:
+        assert (pieces[0], "".join(pieces[1:-1]), pieces[-1]) == ("before", long, "after")
+        assert max(len(piece) for piece in pieces) <= 500
+        assert all(piece.endswith("\n") for piece in pieces[1:-2])
+        assert counts(read)["oversize_split"] == 1
+    assert counts(read)["records"] == 3
+    positions = column(read, "position")
+    assert positions == sorted(positions)
+
+
+def test_several_sources_follow_each_other_in_config_order(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "b.parquet", ["one"])
+    (tmp_path / "a.txt").write_text("two")
+    corpus = corpus_of(tmp_path / "b.parquet", tmp_path / "a.txt")
+    assert column(batches(corpus), "text") == ["one", "two"]
+    assert [file.dataset for file in corpus.files] == [0, 1]
+    assert len(corpus.units()) == 2
