@@ -17,7 +17,9 @@ def standard_library() -> list[dict[str, str]]:
     """The library's own modules and packages, without what was installed beside them."""
     home = Path(sysconfig.get_path("stdlib"))
     packages = sorted(
-        path for path in home.iterdir() if path.is_dir() and path.name not in ("site-packages", "dist-packages")
+        path
+        for path in home.iterdir()
+        if path.is_dir() and path.name not in ("site-packages", "dist-packages")
     )
     globs = [home / "*.py", *(path / "**" / "*.py" for path in packages if any(path.rglob("*.py")))]
     return [{"path": str(glob)} for glob in globs]

@@ -21,11 +21,11 @@ class Pages {
  public:
   static constexpr std::size_t kHuge = std::size_t{2} << 20;
 
+  // `size` is at most half of all addresses.
   explicit Pages(std::size_t size) : length_(mapped_length(size)) {
     // Mapped with room to spare, which goes back at once, so that the front can be aligned.
-    const std::size_t spare = length_ + kHuge;
-    void* mapped = spare < size ? MAP_FAILED
-                                : mmap(nullptr, spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    constexpr int kAccess = PROT_READ | PROT_WRITE;
+    void* mapped = mmap(nullptr, length_ + kHuge, kAccess, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) throw std::bad_alloc();
     const auto address = reinterpret_cast<std::uintptr_t>(mapped);
     const std::size_t before = round_up(address, kHuge) - address;

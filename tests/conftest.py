@@ -66,7 +66,16 @@ def krill(tmp_path_factory) -> Callable[..., Outcome]:
     def run(*arguments, cwd=None, data_limit=None, file_limit=None, env=None, timeout=300) -> Outcome:
         report = tmp_path_factory.mktemp("report") / "usage.json"
         limits = ["-" if limit is None else str(limit) for limit in (data_limit, file_limit)]
-        command = [sys.executable, "-S", "-c", _LAUNCHER, str(report), *limits, str(KRILL), *map(str, arguments)]
+        command = [
+            sys.executable,
+            "-S",
+            "-c",
+            _LAUNCHER,
+            str(report),
+            *limits,
+            str(KRILL),
+            *map(str, arguments),
+        ]
         done = subprocess.run(
             command,
             cwd=cwd,

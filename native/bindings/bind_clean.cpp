@@ -13,7 +13,8 @@ using namespace krill::bindings;
 namespace {
 
 nb::tuple clean_documents(const In<std::int64_t>& offsets, nb::handle data,
-                          const std::optional<In<std::uint8_t>>& null_mask, bool strip, std::int64_t min_chars) {
+                          const std::optional<In<std::uint8_t>>& null_mask, bool strip,
+                          std::int64_t min_chars) {
   const ByteView bytes(data);
   const TextColumn column = text_column(offsets, bytes);
   if (null_mask && null_mask->size() != column.rows)

@@ -10,14 +10,18 @@ namespace nb = nanobind;
 
 namespace {
 
-// Freed memory is to go back to the system, so that a peak is the work's and not the allocator's:
-// few arenas, since each keeps its own free lists; batches in mappings of their own; a short heap top.
+// A peak is to be the work's and not the allocator's, and blocks of a mebibyte are to be reused, not mapped
+// anew each time: a first touch costs 0.6 ms a megabyte. One heap for all threads, whose free memory serves
+// all of them; what is larger than a block in a mapping of its own; a top that is given back.
 // Setting a threshold also stops glibc from raising it by itself.
+constexpr int kMappedFrom = 4 * 1024 * 1024;
+constexpr int kTopKept = 16 * 1024 * 1024;
+
 void configure_malloc() {
 #ifdef __GLIBC__
-  mallopt(M_ARENA_MAX, 2);
-  mallopt(M_MMAP_THRESHOLD, 256 * 1024);
-  mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
+  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_MMAP_THRESHOLD, kMappedFrom);
+  mallopt(M_TRIM_THRESHOLD, kTopKept);
 #endif
 }
 

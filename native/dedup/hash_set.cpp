@@ -29,7 +29,7 @@ HashSet::HashSet(size_t capacity_bytes)
 // Both words matter: the keys of one partition share some bits of the high one.
 size_t HashSet::home(const Hash& hash) const {
   const uint64_t mixed = (hash.low ^ std::rotl(hash.high, 32)) * 0x9e3779b97f4a7c15u;
-  __extension__ using Wide = unsigned __int128;
+  using Wide = unsigned __int128;
   return static_cast<size_t>((static_cast<Wide>(mixed) * table_.size()) >> 64);
 }
 

@@ -23,7 +23,7 @@ struct Digit {
   void check() const;
   std::size_t partitions() const { return std::size_t{1} << width; }
   std::size_t of(const Hash& hash) const {
-    __extension__ using Wide = unsigned __int128;
+    using Wide = unsigned __int128;
     const Wide key = (static_cast<Wide>(hash.low) << 64) | hash.high;
     return static_cast<std::size_t>(key >> shift) & (partitions() - 1);
   }

@@ -40,21 +40,29 @@ constexpr const char* kCrashFile = "krill_fuzz.crash";
 
 // What inputs begin as, and what is put into them: records, and bytes at every border of UTF-8 and JSON.
 constexpr std::string_view kSeeds[] = {
-    "\1\x20\1\1\0\0\1\x8{\"id\": 1, \"text\": \"a line of text\"}\n{\"text\": \"h\\u00e9\\ud83d\\ude00\"}\n"sv,
-    "\1\x10\0\0\1\0\1\x5[{\"text\": \"one\", \"n\": [1, {\"a\": null}]}, {\"text\": \"two\\n\\n\", \"id\": -1.5e3}]"sv,
-    "\x9\1\0\2\n\n\2\x7\x3 first document\n\nsecond\xe2\x80\x83 document \n\nthe third, longer than all the others"sv,
-    "\1\2\0\3\x20\x20  \xe3\x80\x80 d\xc3\xa9j\xc3\xa0 vu \xf0\x9f\x98\x80 \xe5\xa4\x9a\xe5\xad\x97\xe8\x8a\x82 \xed\xa0\x80 \xc0\x80 "sv,
+    "\1\x20\1\1\0\0\1\x8{\"id\": 1, \"text\": \"a line of text\"}\n"
+    "{\"text\": \"h\\u00e9\\ud83d\\ude00\"}\n"sv,
+    "\1\x10\0\0\1\0\1\x5[{\"text\": \"one\", \"n\": [1, {\"a\": null}]},"
+    " {\"text\": \"two\\n\\n\", \"id\": -1.5e3}]"sv,
+    "\x9\1\0\2\n\n\2\x7\x3 first document\n\nsecond\xe2\x80\x83 document \n\n"
+    "the third, longer than all the others"sv,
+    "\1\2\0\3\x20\x20  \xe3\x80\x80 d\xc3\xa9j\xc3\xa0 vu \xf0\x9f\x98\x80"
+    " \xe5\xa4\x9a\xe5\xad\x97\xe8\x8a\x82 \xed\xa0\x80 \xc0\x80 "sv,
     ""sv,
 };
 constexpr std::string_view kTokens[] = {
-    "\n"sv,       "\r\n"sv,     "\""sv,           "\\"sv,       "\\u"sv,          "\\ud83d"sv,    "\\ude00"sv,
-    "\\u0000"sv,  "{"sv,        "}"sv,            "["sv,        "]"sv,            ","sv,          ":"sv,
-    "\"text\":"sv, "\"id\":"sv,  "true"sv,         "null"sv,     "-0.5e+1"sv,      " "sv,          "\t"sv,
-    "\0"sv,       "\x1c"sv,     "\x7f"sv,         "\x80"sv,     "\xbf"sv,         "\xc2\x85"sv,   "\xc2\xa0"sv,
-    "\xc0\x80"sv, "\xdf\xbf"sv, "\xe0\x9f\xbf"sv, "\xe0\xa0\x80"sv, "\xe1\x9a\x80"sv, "\xe2\x80\xa8"sv, "\xe2\x82"sv,
-    "\xe3\x80\x80"sv, "\xed\x9f\xbf"sv, "\xed\xa0\x80"sv, "\xef\xbb\xbf"sv, "\xf0\x8f\xbf\xbf"sv, "\xf0\x90\x80\x80"sv,
-    "\xf4\x8f\xbf\xbf"sv, "\xf4\x90\x80\x80"sv, "\xf5"sv, "\xff"sv, "sixteen letters."sv,
-    "\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e"sv,
+    // JSON
+    "\n"sv, "\r\n"sv, "\""sv, "\\"sv, "\\u"sv, "\\ud83d"sv, "\\ude00"sv, "\\u0000"sv, "{"sv, "}"sv, "["sv,
+    "]"sv, ","sv, ":"sv, "\"text\":"sv, "\"id\":"sv, "true"sv, "null"sv, "-0.5e+1"sv, "\xef\xbb\xbf"sv,
+    // whitespace
+    " "sv, "\t"sv, "\x1c"sv, "\xc2\x85"sv, "\xc2\xa0"sv, "\xe1\x9a\x80"sv, "\xe2\x80\xa8"sv, "\xe3\x80\x80"sv,
+    // the least and the greatest of each length, well-formed and not
+    "\0"sv, "\x7f"sv, "\x80"sv, "\xbf"sv, "\xc0\x80"sv, "\xc1\xbf"sv, "\xc2\x80"sv, "\xdf\xbf"sv,
+    "\xe0\x9f\xbf"sv, "\xe0\xa0\x80"sv, "\xed\x9f\xbf"sv, "\xed\xa0\x80"sv, "\xee\x80\x80"sv, "\xef\xbf\xbf"sv,
+    "\xf0\x8f\xbf\xbf"sv, "\xf0\x90\x80\x80"sv, "\xf4\x8f\xbf\xbf"sv, "\xf4\x90\x80\x80"sv, "\xf5"sv, "\xff"sv,
+    // cut off, and long runs
+    "\xc3"sv, "\xe2\x82"sv, "\xf0\x9f\x98"sv, "letters that fill a block of sixty-four bytes, and one more ..."sv,
+    "\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e"sv,
 };
 
 const Input* current = nullptr;

@@ -96,7 +96,9 @@ def test_packed_rows_equal_those_of_the_standard_pipeline(krill, sample, tokeniz
     assert read["read"] == 6000
     assert read["kept"] == len(kept)
     assert read["dropped"]["too_few_tokens"] == len(tokens) - len(kept)
-    assert result["tokens"]["dropped_short"] == sum(map(len, tokens["input_ids"])) - sum(map(len, kept["input_ids"]))
+    assert result["tokens"]["dropped_short"] == sum(map(len, tokens["input_ids"])) - sum(
+        map(len, kept["input_ids"])
+    )
     assert result["tokens"]["dropped_tail"] == sum(map(len, kept["input_ids"])) - len(rows) * SEQUENCE_LEN
 
     texts = datasets.load_dataset("parquet", data_dir=str(tmp_path / "dataset"), split="train")["text"]

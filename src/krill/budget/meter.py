@@ -145,5 +145,3 @@ def _status(field: str) -> int | None:
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
     return None
-
-

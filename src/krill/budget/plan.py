@@ -89,7 +89,8 @@ class Plan:
             "base": self.base,
             "predicted_peak": self.predicted_peak,
             "shares": [
-                {"name": s.name, "bytes": s.size, "kind": s.kind.value, "during": s.during} for s in self.shares
+                {"name": s.name, "bytes": s.size, "kind": s.kind.value, "during": s.during}
+                for s in self.shares
             ],
         }
 
@@ -126,7 +127,11 @@ def make_plan(limit: int, base: int, needs: Sequence[Need]) -> Plan:
         extra = 0
         if need in wanting:
             # Parts of different stages never hold their bytes at once, so each stage has all of the spare.
-            rivals = sum(1 for other in wanting if "always" in (need.during, other.during) or need.during == other.during)
+            rivals = sum(
+                1
+                for other in wanting
+                if "always" in (need.during, other.during) or need.during == other.during
+            )
             extra = min(need.useful - need.minimum, spare // rivals)
         shares.append(_share(need, need.minimum + extra))
     return Plan(limit, base, tuple(shares))

@@ -47,7 +47,9 @@ def main() -> None:
         sys.stdout.flush()
         code = 0
     except CycloptsError as error:
-        code = _fail(str(error).strip() or "the command can't be understood", "krill --help lists the commands", 2)
+        code = _fail(
+            str(error).strip() or "the command can't be understood", "krill --help lists the commands", 2
+        )
     except KrillError as error:
         code = _fail(error.message, error.hint, error.exit_code)
     except KeyboardInterrupt:

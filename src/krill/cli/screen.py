@@ -119,7 +119,8 @@ def print_inspection(found: Inspection) -> None:
         _add_token_facts(rows, found.dataset, found.tokens)
     if found.text is not None:
         rows.add_row(
-            "text", f"{found.text.rows:,} documents in {found.text.shards} files, {format_size(found.text.bytes)}"
+            "text",
+            f"{found.text.rows:,} documents in {found.text.shards} files, {format_size(found.text.bytes)}",
         )
     for stage in found.stages:
         rows.add_row(f"stage {stage['name']}", _stage(stage))
@@ -154,7 +155,9 @@ def _add_token_facts(rows: Table, dataset: TokenFacts, tokens: Mapping[str, Any]
 def _print_samples(console: Console, dataset: TokenFacts | None, text: TextFacts | None) -> None:
     for row in dataset.samples if dataset else ():
         whole = "full" if len(row.input_ids) == sum(row.seq_lengths) else "WRONG LENGTH"
-        console.print(f"\nrow {row.row:,}: {len(row.input_ids):,} tokens, {whole}, documents of {_some(row.seq_lengths)}")
+        console.print(
+            f"\nrow {row.row:,}: {len(row.input_ids):,} tokens, {whole}, documents of {_some(row.seq_lengths)}"
+        )
         shown = row.text if row.text is not None else f"ids {_some(row.input_ids)}"
         console.print(Text(_cut(shown), "dim"))
     for document in text.samples if text else ():

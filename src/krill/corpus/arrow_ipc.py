@@ -15,13 +15,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from krill.corpus.arrow_messages import DICTIONARY_BATCH, RECORD_BATCH, SCHEMA, Message, NotArrow, messages
+from krill.corpus.buffers import text_buffers
 from krill.corpus.formats import CorpusFile
 from krill.corpus.ranged_rows import Chunks
 from krill.corpus.readers import Limits
-from krill.corpus.rows import text_slices, wanted_columns
+from krill.corpus.rows import large_text, text_slices, wanted_columns
 from krill.corpus.streams import input_errors, open_raw
 from krill.errors import InputError
 
@@ -86,7 +86,8 @@ class ArrowReader:
             mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
             message = pa.py_buffer(mapped).slice(start, end - start)
             rows = pa.ipc.read_record_batch(message, self.schema).select(self._columns)
-        ends = np.cumsum(pc.binary_length(rows.column(0)).fill_null(0).to_numpy(), dtype=np.int64)
+        text = large_text(rows.column(0))  # its offsets in memory, its bytes still in the file
+        ends = text_buffers(text)[0][1:]
         first, passed = 0, 0
         while first < len(ends):
             stop = max(first + 1, int(np.searchsorted(ends, passed + self._limits.block_bytes, "right")))

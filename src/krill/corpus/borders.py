@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 # Steps to walk back through overlapping separators before matching from the left instead.
 _PATIENCE = 64
@@ -65,6 +66,12 @@ class Borders:
         if not self.overlaps_itself:
             return -1
         return buffer.rfind(self.separator, max(0, found - self._length + 1), found + self._length - 1)
+
+
+@cache
+def borders_of(separator: bytes) -> Borders:
+    """Made once for all files that share it."""
+    return Borders(separator)
 
 
 def next_border(

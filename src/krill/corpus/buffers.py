@@ -25,4 +25,6 @@ def text_column(offsets: NDArray[np.int64], data: NDArray[np.uint8], valid: Any 
     """A `large_string` column over the given buffers."""
     import pyarrow as pa
 
-    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), valid)
+    return pa.LargeStringArray.from_buffers(
+        len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), valid
+    )

@@ -1,25 +1,98 @@
-"""CSV and TSV: parsed in order by Arrow, a bounded stretch at a time; every column is strings.
+"""CSV and TSV: decoded in order, cut at row ends, parsed by any thread; every column is strings.
 
-Quoted fields may hold newlines, so there is no way to tell where a row begins without reading what
-precedes: the file is read from its beginning. Held in memory: one stretch of text and its rows.
+Quoted fields may hold newlines, so there is no way to tell where a row begins without having read what
+precedes: the file is read from its beginning. The thread that asks for blocks only looks for the ends of
+rows; Arrow parses them. A row has to fit into memory: one much longer than a document may be is an error.
+Held in memory: a block's worth of decoded bytes and a chunk.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from krill.corpus.blocks import SizedBlock
+from krill.corpus.csv_rows import CsvRows
+from krill.corpus.documents import Documents
 from krill.corpus.formats import CorpusFile, Format
-from krill.corpus.ranged_rows import rows_between
 from krill.corpus.readers import Limits
-from krill.corpus.rows import RowBlock, row_blocks, wanted_columns
-from krill.corpus.streams import first_line, input_errors, open_decoded
+from krill.corpus.rows import to_documents, wanted_columns
+from krill.corpus.streamed_bytes import Window
+from krill.corpus.streams import DecodedStream, first_line, line_number, refuse_wide_encodings
 from krill.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_HEADER_BYTES = 1 << 12
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class CsvBlock:
+    """Whole rows, taken from a stream."""
+
+    source: CorpusFile
+    limits: Limits
+    header: bytes
+    data: bytes
+    start: int
+    rows: NDArray[np.int64]
+    """Where they begin, in `data`."""
+    last: bool
+    whole: bool = True
+
+    @property
+    def file(self) -> int:
+        return self.source.ordinal
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.data)
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    @property
+    def nbytes(self) -> int:
+        return 3 * len(self.data)
+
+    def documents(self) -> Documents:
+        malformed: list[int] = []  # by their place among the rows
+
+        def skip(row: pacsv.InvalidRow) -> str:
+            malformed.append(row.number - 2)  # numbers count the header, and from 1
+            return "skip"
+
+        try:
+            table = _parse(self.source, self.header + self.data, skip if self.limits.skip_malformed else None)
+        except pa.ArrowInvalid as error:
+            raise self._unreadable(error) from error
+        offsets = (np.delete(self.rows, malformed) + self.start).astype(np.uint64)
+        batch = table.combine_chunks().to_batches()[0] if table.num_rows else _no_rows(table.schema)
+        documents = to_documents(self.source, self.limits, batch, offsets)
+        if not malformed:
+            return documents
+        records = documents.counts.get("records", 0) + len(malformed)
+        return Documents(
+            documents.batch, {**documents.counts, "records": records, "malformed": len(malformed)}
+        )
+
+    def _unreadable(self, error: pa.ArrowInvalid) -> InputError:
+        reason, path = first_line(error), self.source.path
+        found = re.search(r"Row #(\d+): (.*)", reason)
+        if found is None:
+            return InputError(f"can't read `{path}`: {reason}")
+        line = line_number(self.source, self.start + int(self.rows[int(found[1]) - 2]))
+        hint = "mend the row, or set `on_error: skip` to leave such rows out and count them"
+        return InputError(f"`{path}` line {line}: {found[2]}", hint=hint)
 
 
 class DelimitedText:
@@ -28,81 +101,88 @@ class DelimitedText:
     def __init__(self, file: CorpusFile, limits: Limits) -> None:
         self._file = file
         self._limits = limits
-        # A row has to fit into a stretch, and a document at the limit may be all quotes, which are doubled.
-        self._stretch_bytes = max(limits.block_bytes, 2 * limits.max_document_bytes) + (1 << 16)
+        self._rows = CsvRows(_delimiter(file))
+        # A document at the limit may be all quotes, which are doubled; and there are other columns.
+        self._longest_row = 2 * max(limits.block_bytes, limits.max_document_bytes) + (1 << 16)
 
     def blocks(self, start: int) -> Iterator[SizedBlock]:
-        """Blocks from row `start` on; rows before it are parsed and thrown away."""
-        malformed = _MalformedRows()
-        stop = self._file.stop
-        wanted = rows_between(self.batches(malformed), start, None if stop is None else stop - start)
-        for block in row_blocks(self._file, self._limits, wanted, start, to_end=True):
-            if isinstance(block, RowBlock):
-                skipped = malformed.between(block.start, stop if block.last else block.end)
-                block = replace(block, malformed=skipped)
-            yield block
-
-    def batches(self, malformed: _MalformedRows | None = None) -> Iterator[pa.RecordBatch]:
-        """All rows, with the wanted columns."""
-        if self._file.bytes == 0 and not self._file.remote:
-            return
-        with input_errors(self._file), open_decoded(self._file) as source:
-            try:
-                reader = self._open(source, malformed or _MalformedRows())
-                while True:
-                    yield reader.read_next_batch()
-            except StopIteration:
+        """Blocks from the row at decoded offset `start` on; what precedes is decoded and thrown away."""
+        with DecodedStream(self._file) as stream:
+            window = Window(stream, 0)
+            header = self._take_header(window)
+            if header is None:
                 return
-            except pa.ArrowInvalid as error:
-                raise self._unreadable(error) from error
+            window.skip_to(start)
+            for offset, data, rows in self._stretches(window):
+                yield CsvBlock(self._file, self._limits, header, data, offset, rows, last=not window.fill(1))
 
-    def _open(self, source: pa.NativeFile, malformed: _MalformedRows) -> pacsv.CSVStreamingReader:
-        columns = [self._file.source.text_column, *self._file.source.columns]
-        handler = malformed.note if self._limits.skip_malformed else None
-        try:
-            return pacsv.open_csv(
-                source,
-                read_options=pacsv.ReadOptions(block_size=self._stretch_bytes, use_threads=False),
-                parse_options=self._parse_options(handler),
-                convert_options=pacsv.ConvertOptions(
-                    include_columns=columns,
-                    column_types=dict.fromkeys(columns, pa.large_string()),
-                    check_utf8=False,  # cleaning repairs it, whatever the format
-                ),
-            )
-        except KeyError:
-            with open_decoded(self._file) as again:
-                names = pacsv.open_csv(again, parse_options=self._parse_options(None)).schema.names
-            wanted_columns(self._file, pa.schema([(name, pa.large_string()) for name in names]))
-            raise
+    def row_starts(self) -> Iterator[NDArray[np.int64]]:
+        """Where the rows begin, in pieces: a pass over the file."""
+        with DecodedStream(self._file) as stream:
+            window = Window(stream, 0)
+            if self._take_header(window) is not None:
+                for offset, _, rows in self._stretches(window):
+                    yield rows + offset
 
-    def _parse_options(self, handler: object) -> pacsv.ParseOptions:
-        delimiter = "\t" if self._file.format is Format.TSV else ","
-        return pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=handler)
+    def _take_header(self, window: Window) -> bytes | None:
+        """The row with the names, checked; None if the file is empty."""
+        window.fill(len(_BYTE_ORDER_MARK) + 1)
+        refuse_wide_encodings(self._file, bytes(window.data[:4]))
+        if window.data.startswith(_BYTE_ORDER_MARK):
+            window.take(len(_BYTE_ORDER_MARK))
+        while window.fill(1):
+            rows, end = self._find(window, _HEADER_BYTES)
+            _, data = window.take(int(rows[1]) if len(rows) > 1 else end)
+            if len(rows):
+                header = data.strip(b"\r\n") + b"\n"
+                table = pacsv.read_csv(pa.py_buffer(header), parse_options=_parse_options(self._file))
+                names = [(name, pa.large_string()) for name in table.column_names]
+                wanted_columns(self._file, pa.schema(names))
+                return header
+        return None
 
-    def _unreadable(self, error: pa.ArrowInvalid) -> InputError:
-        path, reason = self._file.path, first_line(error)
-        if "straddl" in reason:
-            return InputError(
-                f"`{path}` has a row of over {self._stretch_bytes:,} bytes, or a quote that is never closed",
-                hint="raise `max_document_bytes`, or convert the file to JSON lines",
-            )
-        if row := re.search(r"Row #(\d+): (.*)", reason):
-            hint = "mend the row, or set `on_error: skip` to leave such rows out and count them"
-            return InputError(f"`{path}` row {row[1]}: {row[2]}", hint=hint)
-        return InputError(f"can't read `{path}`: {reason}")
+    def _stretches(self, window: Window) -> Iterator[tuple[int, bytes, NDArray[np.int64]]]:
+        """Whole rows that make a block: their offset, their bytes, and where they begin in them."""
+        while window.fill(1):
+            rows, end = self._find(window, self._limits.block_bytes)
+            yield *window.take(end), rows
+
+    def _find(self, window: Window, limit: int) -> tuple[NDArray[np.int64], int]:
+        """As many whole rows as fit the limit, at least one: where they begin, and where the last ends."""
+        while True:
+            window.fill(limit + 1)
+            rows, end = self._rows.find(bytes(window.data[:limit]), final=len(window.data) <= limit)
+            if end > 0:
+                return rows, end
+            if limit >= self._longest_row:
+                raise InputError(
+                    f"`{self._file.path}` has a row of over {limit:,} bytes, or a quote that is never closed",
+                    hint="raise `max_document_bytes`, or convert the file to JSON lines",
+                )
+            limit = min(2 * limit, self._longest_row)
 
 
-class _MalformedRows:
-    """The rows left out, each by the number of rows before it that were not."""
+def _parse(file: CorpusFile, data: bytes, skip: object) -> pa.Table:
+    columns = [file.source.text_column, *file.source.columns]
+    return pacsv.read_csv(
+        pa.py_buffer(data),
+        read_options=pacsv.ReadOptions(block_size=len(data) + 1, use_threads=False),
+        parse_options=_parse_options(file, skip),
+        convert_options=pacsv.ConvertOptions(
+            include_columns=columns,
+            column_types=dict.fromkeys(columns, pa.large_string()),
+            check_utf8=False,  # cleaning repairs it, whatever the format
+        ),
+    )
 
-    def __init__(self) -> None:
-        self._after: list[int] = []
 
-    def note(self, row: pacsv.InvalidRow) -> str:
-        self._after.append(row.number - 2 - len(self._after))  # numbers count the header, and from 1
-        return "skip"
+def _parse_options(file: CorpusFile, skip: object = None) -> pacsv.ParseOptions:
+    return pacsv.ParseOptions(delimiter=_delimiter(file), newlines_in_values=True, invalid_row_handler=skip)
 
-    def between(self, start: int, end: int | None) -> int:
-        """How many there are in front of the rows [start, end), or after `start` if there is no end."""
-        return sum(start <= after and (end is None or after < end) for after in self._after)
+
+def _delimiter(file: CorpusFile) -> str:
+    return "\t" if file.format is Format.TSV else ","
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema)

@@ -25,11 +25,12 @@ from krill.corpus.formats import (
     as_plain_text,
     known_extensions,
     recognise,
+    suffix_of,
 )
 from krill.corpus.splits import Split, canonical, splits_of
 from krill.errors import InputError
 
-_HUB_ID = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?")
+_HUB_ID = re.compile(r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?::(?P<config>[\w.-]+))?")
 
 # What comes with the data in folders from the hub, and is none.
 _METADATA = frozenset({"README.md", "config.json", "dataset_info.json", "dataset_infos.json"})
@@ -72,9 +73,8 @@ def is_hub_id(path: str) -> bool:
     """Whether a path that is not there may be meant for the hub: it has no data file's or folder's name."""
     if _HUB_ID.fullmatch(path) is None:
         return False
-    name = PurePosixPath(path)
-    known = name.suffix.lower() in FORMATS or name.suffix.lower() in COMPRESSIONS
-    return not known and name.parts[0] not in (".", "..") and not Path(name.parts[0]).is_dir()
+    known = suffix_of(path) in FORMATS or suffix_of(path) in COMPRESSIONS
+    return not known and not Path(path.partition("/")[0]).is_dir()
 
 
 def hub_name(path: str) -> tuple[str, str | None]:
@@ -87,9 +87,16 @@ def hub_name(path: str) -> tuple[str, str | None]:
 def _kind(path: str, location: str) -> int | None:
     """What is there, as its mode; None if nothing is."""
     try:
-        return Path(location).stat().st_mode
+        return _status(path, location).st_mode
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _status(path: str, location: str) -> os.stat_result:
+    try:
+        return os.stat(location)  # noqa: PTH116  there may be tens of thousands of files
+    except (FileNotFoundError, NotADirectoryError):
+        raise
     except OSError as error:
         raise InputError(f"can't look at `{path}`: {error.strerror}") from error
 
@@ -97,9 +104,9 @@ def _kind(path: str, location: str) -> int | None:
 def _named(path: str, location: str) -> Found:
     """A local file, whatever its extension."""
     try:
-        status = Path(location).stat()
-    except OSError as error:
-        raise InputError(f"can't look at `{path}`: {error.strerror}") from error
+        status = _status(path, location)
+    except FileNotFoundError as error:
+        raise InputError(f"no such file: `{path}`") from error
     if not stat.S_ISREG(status.st_mode):
         raise InputError(f"`{path}` is not a regular file")
     return Found(path, location, *(recognise(path) or as_plain_text(path)), status.st_size)
@@ -107,11 +114,11 @@ def _named(path: str, location: str) -> Found:
 
 def _glob(path: str, location: str, split: Split) -> list[Found]:
     matches = sorted(glob.glob(location, recursive=True))  # noqa: PTH207  relative patterns stay relative
-    files = [match for match in matches if Path(match).is_file()]
+    files = [match for match in matches if not os.path.isdir(match)]  # noqa: PTH112  see `_status`
     if not files:
         raise InputError(f"no file matches `{path}`", hint=f"from here, `ls {path}` should list the files")
     # Files that all speak of one split were picked by hand: then that is what to train on.
-    base = len(os.path.commonpath([str(Path(file).parent) for file in files]))
+    base = location.rfind("/", 0, next(re.finditer(r"[*?[]", location)).start()) + 1
     by_split = splits_of(file[base:] for file in files)
     if len(by_split) > 1:
         chosen = set(_choose(path, by_split, split))

@@ -108,8 +108,6 @@ class Openers:
         match file.format:
             case Format.PARQUET | Format.ARROW:
                 return int(self.columnar(file).chunks.rows[-1])
-            case Format.CSV | Format.TSV:
-                return sum(batch.num_rows for batch in DelimitedText(file, self._limits).batches())
             case Format.HUB:
                 return HubDataset(file, self._limits).rows()
             case _:
@@ -117,7 +115,7 @@ class Openers:
 
     def locate(self, file: CorpusFile, record: int) -> int:
         """The row or decoded offset of a record, given by its number."""
-        if file.format not in (Format.TEXT, Format.JSON_LINES, Format.JSON_ARRAY):
+        if file.format in COLUMNAR or file.format is Format.HUB:
             return record
         passed = 0
         for starts in record_starts(file, self._limits):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from krill.corpus.blocks import RangeBlock, SizedBlock, parse_in_pieces
-from krill.corpus.borders import Borders, next_border
+from krill.corpus.borders import borders_of, next_border
 from krill.corpus.documents import Part
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits, separator_of
@@ -25,7 +25,7 @@ class RangedBytes:
     def __init__(self, file: CorpusFile, limits: Limits) -> None:
         self._file = file
         self._limits = limits
-        self._borders = Borders(separator_of(file, limits))
+        self._borders = borders_of(separator_of(file, limits))
         self._stop = file.bytes if file.stop is None else file.stop
 
     @property

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from krill.corpus.blocks import SizedBlock
-from krill.corpus.documents import Documents, Part, concat
+from krill.corpus.documents import Documents, Part
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
-from krill.corpus.rows import row_blocks
+from krill.corpus.rows import row_blocks, to_documents
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -84,8 +84,8 @@ class ChunkBlock:
     def documents(self) -> Documents:
         rows = self.reader.read(self.first, self.stop)
         wanted = rows.slice(self.start - int(self.reader.chunks.rows[self.first]), self.end - self.start)
-        blocks = row_blocks(self.source, self.limits, [wanted], self.start, to_end=self.last)
-        return concat([block.documents() for block in blocks])
+        offsets = np.arange(self.start, self.end, dtype=np.uint64)
+        return to_documents(self.source, self.limits, wanted, offsets)
 
 
 class RangedRows:

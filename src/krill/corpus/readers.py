@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from krill import _native
+from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import text_column
-from krill.corpus.documents import Documents
+from krill.corpus.documents import BLOCKS_PER_UNIT, Documents
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.streams import CHUNK_BYTES, DecodedStream, line_number, refuse_wide_encodings
 from krill.errors import InputError
@@ -35,7 +36,7 @@ class Limits:
 
     @property
     def block_bytes(self) -> int:
-        return max(1, self.unit_bytes // 8)
+        return max(1, self.unit_bytes // BLOCKS_PER_UNIT)
 
 
 def separator_of(file: CorpusFile, limits: Limits) -> bytes:
@@ -85,7 +86,7 @@ class DocumentReader:
             if counts["not_text"] == counts["records"] - counts["malformed"]:
                 _refuse_without_text(self._file, key_seen=counts["key_seen"] > 0)
         starts += np.uint64(self._file.position(0))
-        columns = [_string_column(offsets, data, nulls), pa.array(starts)]
+        columns = [_string_column(offsets, data, nulls), as_arrow(starts)]
         columns += [_string_column(*buffers) for buffers in carried]
         batch = pa.RecordBatch.from_arrays(columns, names=["text", "position", *self._names])
         return Documents(batch, {name: count for name, count in counts.items() if count})

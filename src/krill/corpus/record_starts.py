@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from krill import _native
+from krill.corpus.delimited import DelimitedText
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.readers import Limits, malformed_record, separator_of
 from krill.corpus.streams import CHUNK_BYTES, DecodedStream
@@ -29,6 +30,8 @@ def record_starts(file: CorpusFile, limits: Limits) -> Iterator[NDArray[np.int64
         return _line_starts(file)
     if file.format is Format.JSON_ARRAY:
         return _element_starts(file, limits)
+    if file.format in (Format.CSV, Format.TSV):
+        return DelimitedText(file, limits).row_starts()
     return _piece_starts(file, separator_of(file, limits))
 
 

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from krill import _native
+from krill.corpus.arrays import as_arrow, as_numpy
 from krill.corpus.blocks import ReadyBlock, SizedBlock
 from krill.corpus.buffers import text_buffers, text_column
-from krill.corpus.documents import Documents
+from krill.corpus.documents import Documents, concat
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
 from krill.corpus.streams import CHUNK_BYTES
@@ -70,13 +71,12 @@ class RowBlock:
     """Rows that were read in order; making documents of them is left to the thread that parses."""
 
     source: CorpusFile
+    limits: Limits
     rows: pa.RecordBatch
     start: int
     size: int
     last: bool = False
     whole: bool = True
-    malformed: int = 0
-    """Rows left out in front of these."""
 
     @property
     def file(self) -> int:
@@ -91,21 +91,58 @@ class RowBlock:
         return int(self.rows.nbytes)
 
     def documents(self) -> Documents:
-        documents = to_documents(self.source, self.rows, self.start)
-        if self.malformed:
-            records = documents.counts["records"] + self.malformed
-            counts = {**documents.counts, "records": records, "malformed": self.malformed}
-            return Documents(documents.batch, counts)
-        return documents
+        offsets = np.arange(self.start, self.end, dtype=np.uint64)
+        return to_documents(self.source, self.limits, self.rows, offsets)
 
 
-def to_documents(file: CorpusFile, rows: pa.RecordBatch, first_row: int) -> Documents:
-    """Rows, none of them above the limit, as documents; `first_row` is the number of the first."""
+def to_documents(
+    file: CorpusFile, limits: Limits, rows: pa.RecordBatch, offsets: NDArray[np.uint64]
+) -> Documents:
+    """Rows as documents; `offsets` are their numbers, or where they begin in the file."""
     rows = with_large_text(file, rows)
-    positions = np.arange(rows.num_rows, dtype=np.uint64) + np.uint64(file.position(first_row))
     text = rows.column(file.source.text_column)
     counts = {"records": len(text), "key_seen": len(text), "not_text": text.null_count}
-    return Documents(_document_batch(file, rows, text, positions), _nonzero(counts))
+    positions = offsets + np.uint64(file.position(0))
+    documents = Documents(_document_batch(file, rows, text, positions), _nonzero(counts))
+    oversize = np.flatnonzero(np.diff(text_buffers(text)[0]) > limits.max_document_bytes)
+    return documents if len(oversize) == 0 else _with_split(file, limits, documents, oversize.tolist())
+
+
+def _with_split(file: CorpusFile, limits: Limits, documents: Documents, oversize: list[int]) -> Documents:
+    """The same documents, but those above the limit in pieces, or not at all."""
+    batch, done = documents.batch, 0
+    pieces = [Documents(batch.slice(0, 0), documents.counts)]
+    for row in oversize:
+        pieces.append(Documents(batch.slice(done, row - done)))
+        for piece in split_row(limits, batch.slice(row, 1)):
+            counts = {name: n for name, n in piece.counts.items() if name.startswith("oversize")}
+            pieces.append(Documents(piece.batch, counts))
+        done = row + 1
+    return concat([*pieces, Documents(batch.slice(done))])
+
+
+def split_row(limits: Limits, row: pa.RecordBatch) -> Iterator[Documents]:
+    """One document above the limit as the pieces, or the nothing, that the readers of bytes make of it.
+
+    The pieces come in bounded batches; what was counted comes with the last.
+    """
+    reader = _native.TextReader(b"", limits.max_document_bytes, limits.drop_oversize)
+    offsets, data = text_buffers(row.column("text"))
+    text = data[offsets[0] : offsets[-1]]
+    for offset in range(0, len(text), CHUNK_BYTES):
+        reader.feed(
+            text[offset : offset + CHUNK_BYTES], offset + 1
+        )  # at 0 it would swallow a byte order mark
+        if reader.pending_bytes >= limits.block_bytes:
+            yield _pieces(row, reader)
+    reader.finish()
+    yield _pieces(row, reader)
+
+
+def _pieces(row: pa.RecordBatch, reader: _native.TextReader) -> Documents:
+    offsets, data, _, starts, _, counts = reader.take()
+    repeated = row.take(as_arrow(np.zeros(len(starts), np.int64)))
+    return Documents(repeated.set_column(0, "text", text_column(offsets, data)), _nonzero(counts))
 
 
 def with_large_text(file: CorpusFile, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -114,8 +151,20 @@ def with_large_text(file: CorpusFile, rows: pa.RecordBatch) -> pa.RecordBatch:
     text = rows.column(index)
     if pa.types.is_large_string(text.type):
         return rows
-    # Unsafe only in that UTF-8 is not checked: cleaning repairs it, whatever the format.
-    return rows.set_column(index, file.source.text_column, text.cast(pa.large_string(), safe=False))
+    return rows.set_column(index, file.source.text_column, large_text(text))
+
+
+def large_text(text: pa.Array) -> pa.Array:
+    """Strings or bytes of any type as `large_string`, their bytes shared if they lie in one piece.
+
+    UTF-8 is not checked: cleaning repairs it, whatever the format.
+    """
+    narrow = pa.types.is_string(text.type) or pa.types.is_binary(text.type)
+    if not narrow or len(text) == 0 or (text.offset and text.null_count):
+        return text.cast(pa.large_string(), safe=False)
+    valid, offsets, data = text.buffers()
+    wide = np.frombuffer(offsets, np.int32, len(text) + 1, text.offset * 4).astype(np.int64)
+    return text_column(wide, np.frombuffer(data or b"", np.uint8), valid)
 
 
 def text_slices(file: CorpusFile, rows: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
@@ -124,8 +173,11 @@ def text_slices(file: CorpusFile, rows: pa.RecordBatch, limit: int) -> Iterator[
     if not pa.types.is_dictionary(text.type):
         yield rows
         return
-    values = np.append(np.diff(text_buffers(text.dictionary.cast(pa.large_string(), safe=False))[0]), 0)
-    ends = np.cumsum(values[text.indices.fill_null(len(values) - 1).to_numpy()])
+    values = np.append(np.diff(text_buffers(large_text(text.dictionary))[0]), 0)
+    indices = as_numpy(text.indices.cast(pa.int64()), "int64")
+    ends = np.cumsum(
+        values[np.clip(indices, 0, len(values) - 1)]
+    )  # where it is null, an index may be anything
     first, passed = 0, 0
     while first < len(ends):
         stop = max(first + 1, int(np.searchsorted(ends, passed + limit, "right")))
@@ -151,7 +203,7 @@ def row_blocks(
 
 
 class _Cutter:
-    """Joins small batches and slices large ones; a row above the limit goes by itself."""
+    """Joins small batches and slices large ones; a row too large for a block goes by itself, in pieces."""
 
     def __init__(self, file: CorpusFile, limits: Limits, start: int) -> None:
         self._file = file
@@ -159,6 +211,7 @@ class _Cutter:
         self._row = start
         self._gathered: list[pa.RecordBatch] = []
         self._size = 0
+        self._giant_bytes = max(limits.block_bytes, limits.max_document_bytes)
 
     def cut(self, batches: Iterable[pa.RecordBatch]) -> Iterator[RowBlock | ReadyBlock]:
         for batch in batches:
@@ -168,54 +221,42 @@ class _Cutter:
     def _add(self, batch: pa.RecordBatch) -> Iterator[RowBlock | ReadyBlock]:
         lengths = np.diff(text_buffers(batch.column(self._file.source.text_column))[0])
         ends = np.cumsum(lengths + _ROW_BYTES)
-        oversize = iter([*np.flatnonzero(lengths > self._limits.max_document_bytes).tolist(), len(lengths)])
-        barrier = next(oversize)
+        giants = iter([*np.flatnonzero(lengths > self._giant_bytes).tolist(), len(lengths)])
+        giant = next(giants)
         first, passed = 0, 0
         while first < len(lengths):
             # The row that fills the block is still in it.
             room = self._limits.block_bytes - self._size
-            stop = min(barrier, int(np.searchsorted(ends, passed + room)) + 1)
+            stop = min(giant, int(np.searchsorted(ends, passed + room)) + 1)
             if stop > first:
                 self._gathered.append(batch.slice(first, stop - first))
                 self._size += int(ends[stop - 1]) - passed
-            if self._size >= self._limits.block_bytes or stop == barrier < len(lengths):
+            if self._size >= self._limits.block_bytes or stop == giant < len(lengths):
                 yield from self._flush()
-            if stop == barrier < len(lengths):
-                yield from self._split(batch.slice(stop, 1))
-                barrier = next(oversize)
+            if stop == giant < len(lengths):
+                yield from self._in_pieces(batch.slice(stop, 1))
+                giant = next(giants)
                 stop += 1
             first, passed = stop, int(ends[stop - 1])
 
     def _flush(self) -> Iterator[RowBlock]:
         if self._gathered:
-            block = RowBlock(self._file, pa.concat_batches(self._gathered), self._row, self._size)
+            rows = pa.concat_batches(self._gathered)
+            block = RowBlock(self._file, self._limits, rows, self._row, self._size)
             self._row, self._gathered, self._size = block.end, [], 0
             yield block
 
-    def _split(self, row: pa.RecordBatch) -> Iterator[ReadyBlock]:
-        """One row as the pieces, or the nothing, that the readers of bytes would make of it."""
-        reader = _native.TextReader(b"", self._limits.max_document_bytes, self._limits.drop_oversize)
-        offsets, data = text_buffers(row.column(self._file.source.text_column))
-        text = data[offsets[0] : offsets[-1]]
-        for offset in range(0, len(text), CHUNK_BYTES):
-            chunk = text[offset : offset + CHUNK_BYTES]
-            reader.feed(chunk, offset + 1)  # at 0 a byte order mark would be swallowed
-            if reader.pending_bytes >= self._limits.block_bytes:
-                yield self._pieces(row, reader, len(chunk), whole=False)
-        reader.finish()
-        yield self._pieces(row, reader, _ROW_BYTES, whole=True)
+    def _in_pieces(self, row: pa.RecordBatch) -> Iterator[ReadyBlock]:
+        file, number = self._file, self._row
+        position = np.array([file.position(number)], np.uint64)
+        document = _document_batch(file, row, row.column(file.source.text_column), position)
+        for pieces in split_row(self._limits, document):
+            # The reader counts the record when it ends.
+            whole = "records" in pieces.counts
+            end = number + 1 if whole else number
+            size = int(pieces.batch.column("text").nbytes) + _ROW_BYTES
+            yield ReadyBlock(pieces, file.ordinal, number, end, False, size, whole)
         self._row += 1
-
-    def _pieces(
-        self, row: pa.RecordBatch, reader: _native.TextReader, size: int, *, whole: bool
-    ) -> ReadyBlock:
-        offsets, data, _, starts, _, counts = reader.take()
-        positions = np.full(len(starts), self._file.position(self._row), np.uint64)
-        repeated = row.take(pa.array(np.zeros(len(starts), np.int64)))
-        batch = _document_batch(self._file, repeated, text_column(offsets, data), positions)
-        end = self._row + 1 if whole else self._row
-        documents = Documents(batch, _nonzero(counts))
-        return ReadyBlock(documents, self._file.ordinal, self._row, end, False, size, whole)
 
 
 def _document_batch(
@@ -223,7 +264,7 @@ def _document_batch(
 ) -> pa.RecordBatch:
     carried = [rows.column(name) for name in file.source.columns]
     names = ["text", "position", *file.source.columns]
-    return pa.RecordBatch.from_arrays([text, pa.array(positions), *carried], names=names)
+    return pa.RecordBatch.from_arrays([text, as_arrow(positions), *carried], names=names)
 
 
 def _nonzero(counts: dict[str, int]) -> dict[str, int]:

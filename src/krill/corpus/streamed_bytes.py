@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from krill.corpus.blocks import RawBlock, SizedBlock, parse_in_pieces
-from krill.corpus.borders import Borders
+from krill.corpus.borders import Borders, borders_of
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits, separator_of
 from krill.corpus.streams import CHUNK_BYTES, DecodedStream
@@ -22,13 +22,13 @@ class StreamedBytes:
     def __init__(self, file: CorpusFile, limits: Limits) -> None:
         self._file = file
         self._limits = limits
-        self._borders = Borders(separator_of(file, limits))
+        self._borders = borders_of(separator_of(file, limits))
 
     def blocks(self, start: int) -> Iterator[SizedBlock]:
         """Blocks from the record at `start` on; what precedes is decoded and thrown away."""
         limit = self._limits.block_bytes
         with DecodedStream(self._file, start) as stream:
-            window = _Window(stream, start)
+            window = Window(stream, start)
             while window.fill(limit + 1):
                 if len(window.data) <= limit:
                     end = len(window.data)
@@ -44,7 +44,7 @@ class StreamedBytes:
                     )
 
 
-class _Window:
+class Window:
     """The decoded bytes that are read and not yet handed out."""
 
     def __init__(self, stream: DecodedStream, offset: int) -> None:
@@ -67,6 +67,11 @@ class _Window:
         del self.data[:size]
         self._offset += size
         return offset, data
+
+    def skip_to(self, offset: int) -> None:
+        """Throw away what comes before `offset`."""
+        while self._offset < offset and self.fill(1):
+            self.take(min(offset - self._offset, len(self.data)))
 
     def take_record(self, borders: Borders) -> Iterator[tuple[int, bytes]]:
         """One record and its separator, in chunks: as many as it takes."""

@@ -25,7 +25,7 @@ from krill.dedup.spill import HASH_BITS, Digit, Spill
 from krill.dedup.streams import HASH_BYTES, HashStream, UnitHashes, write_keep_files
 from krill.flow import ordered_map
 
-# Hashes that a table is given at once. Python's part of a call is below 1 % of it from here on.
+# Hashes that a table is given at once: 0.4 ms of work, beside which Python's part of a call is small.
 READ_RECORDS = 16_384
 # A read block, its flags, and the same flags cut into bits.
 READ_BYTES = READ_RECORDS * (HASH_BYTES + 2)
@@ -43,9 +43,9 @@ SLACK = 64 * 1024
 MIN_SHARE = 5 * 1024 * 1024
 """The least share that resolves any number of documents: a table of 4 MiB and its read block.
 
-Below it things would still work, but the slices of a split block (152,000 hashes, 9 KB for each of 256
-partitions) would get shorter than what a disk reads at once, and tables (210,000 keys) would be so small that
-the hashes of 54 million documents had to be split twice.
+Measured with it: 50 million random hashes took 5 s and 4.9 MB above the base, on two cores (8 s and 31.3 MB
+with 32 MB; writing and syncing the keep bits of 2,000 units took 7 s more in both). With less, the slices of
+a split block, 9 KB for each of 256 partitions here, would get shorter than what a disk reads at once.
 """
 
 

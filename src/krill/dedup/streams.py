@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krill.errors import StorageError
-from krill.shards.atomic import AtomicFile
+from krill.flow.atomic import AtomicFile
 
 HASH_BYTES = 16
 

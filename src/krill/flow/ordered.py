@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
@@ -37,13 +37,14 @@ def ordered_map(
     bytes_in_flight: int,
     size: Callable[[Item], int],
     throttle: Throttle | None = None,
-) -> Iterator[Result]:
+    abandoned: threading.Event | None = None,
+) -> Generator[Result, None, None]:
     """`work` over `items` on `threads` threads; results in order.
 
     No more than `bytes_in_flight` bytes of items (as `size` tells) are taken from `items` and not yet handed
     out, except that one item always goes, whatever its size. `items` is advanced in the caller's thread. An
     error surfaces at its place in the order; later work is abandoned. Closing the iterator early waits for
-    the items that run and drops the rest.
+    the items that run and drops the rest; work that takes long may look at `abandoned`, which is set then.
     """
     source = iter(items)
     held: deque[tuple[Future[Result], int]] = deque()
@@ -77,6 +78,10 @@ def ordered_map(
             yield result
             del result
             in_flight -= nbytes
+    except BaseException:  # an error, an interrupt, or the iterator was closed
+        if abandoned is not None:
+            abandoned.set()
+        raise
     finally:
         for future, _ in held:
             future.cancel()

@@ -132,5 +132,6 @@ class _DocumentEnds:
 
 def _damaged(path: Path) -> StorageError:
     return StorageError(
-        f"`{path}` is shorter than its record says", hint="run the command again with --overwrite to start anew"
+        f"`{path}` is shorter than its record says",
+        hint="run the command again with --overwrite to start anew",
     )

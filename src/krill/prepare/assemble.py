@@ -15,6 +15,7 @@ from krill.flow import CommitLog
 from krill.pack import TokenRuns, TokenStream, piece_lengths
 from krill.prepare.context import Context
 from krill.prepare.kept import KeptUnits
+from krill.prepare.needs import pack_cost, text_cost
 from krill.prepare.survivors import add_counts
 from krill.shards import Layout, ShardInfo, ShardWriter, TextShardWriter
 from krill.shards.shard import text_shard_name, token_shard_name
@@ -48,8 +49,6 @@ def pack(context: Context, log: CommitLog, runs: TokenRuns, layout: Layout) -> l
     def work(rows_of_shard: RowRange) -> tuple[RowRange, ShardInfo]:
         return rows_of_shard, _pack_shard(context, runs, layout, rows_of_shard)
 
-    from krill.prepare.needs import pack_cost
-
     todo = [rows_of_shard for rows_of_shard in ranges if rows_of_shard.number not in log]
     cost = pack_cost(layout.row_bytes * layout.rows_per_batch)
     for done, shard in context.map(
@@ -64,6 +63,7 @@ def _pack_shard(context: Context, runs: TokenRuns, layout: Layout, shard: RowRan
     stream = TokenStream(runs, layout.token_dtype, shard.first * length)
     with ShardWriter(context.folder.dataset / token_shard_name(shard.number), layout) as writer:
         for done in range(0, shard.rows, layout.rows_per_batch):
+            context.check_wanted()
             rows = min(layout.rows_per_batch, shard.rows - done)
             ids, ends = stream.read(rows * length)
             writer.write(ids.reshape(rows, length), *piece_lengths(ends, rows, length))
@@ -108,8 +108,6 @@ def write_text(
     def work(shard: TextShard) -> tuple[TextShard, dict[str, Any]]:
         return shard, _write_text_shard(context, units, shard)
 
-    from krill.prepare.needs import text_cost
-
     cost = text_cost(context.config)
     todo = [shard for shard in shards if shard.number not in log]
     for done, record in context.map(
@@ -141,6 +139,7 @@ def _text_batches(
 ) -> Iterator[pa.RecordBatch]:
     for position in shard.units:
         for block in units.blocks(position):
+            context.check_wanted()
             batch, block_counts = block.read()
             add_counts(counts, block_counts)
             yield batch.drop_columns(["position"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, TypeVar
 
 from krill.budget import Meter, Plan
 from krill.config import KrillConfig
@@ -20,9 +22,17 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+class Abandoned(Exception):
+    """The run ends, and this work with it; never seen outside of the threads."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One run: its config, its input, its bytes, its place on disk, and who watches."""
+    """One run: its config, its input, its bytes, its place on disk, and who watches.
+
+    A context manager: at its end no thread works any more. Left alone, an error would keep the frames that
+    it passed, and with them the maps that they were going through, until somebody has printed it.
+    """
 
     config: KrillConfig
     corpus: Corpus
@@ -33,14 +43,43 @@ class Context:
     folder: RunFolder
     progress: Progress
     disk: DiskCap
+    _abandoned: threading.Event = field(default_factory=threading.Event)
+    _maps: list[Generator[Any, None, None]] = field(default_factory=list)
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for results in self._maps:
+            results.close()
+
+    def check_wanted(self) -> None:
+        """For work that takes long: raises when nobody waits for its result any more."""
+        if self._abandoned.is_set():
+            raise Abandoned
 
     def map(
-        self, work: Callable[[Item], Result], items: Iterable[Item], *, in_flight: int, size: Callable[[Item], int]
+        self,
+        work: Callable[[Item], Result],
+        items: Iterable[Item],
+        *,
+        in_flight: int,
+        size: Callable[[Item], int],
     ) -> Iterator[Result]:
         """`ordered_map` with this run's threads and meter."""
-        return ordered_map(
-            work, items, threads=self.threads, bytes_in_flight=in_flight, size=size, throttle=self.meter
+        results = ordered_map(
+            work,
+            items,
+            threads=self.threads,
+            bytes_in_flight=in_flight,
+            size=size,
+            throttle=self.meter,
+            abandoned=self._abandoned,
         )
+        self._maps.append(results)
+        return results
 
     def map_grouped(
         self,

@@ -15,6 +15,7 @@ from krill.flow.commits import UnitFiles
 from krill.pack import TokenRuns
 from krill.prepare.context import Context
 from krill.prepare.kept import KeptBlock, KeptUnits
+from krill.prepare.needs import encode_cost
 from krill.prepare.survivors import add_counts
 from krill.tokenizer import Encoder
 
@@ -45,9 +46,7 @@ def encode(context: Context, log: CommitLog, units: KeptUnits, encoder: Encoder,
         return _encode_block(block, encoder, dtype, min_length)
 
     def weigh(block: KeptBlock) -> int:
-        from krill.prepare.needs import ENCODE_COST
-
-        return int(block.nbytes * ENCODE_COST)
+        return encode_cost(block.nbytes)
 
     todo = ((position, blocks) for position, blocks in units if position not in log)
     in_flight = context.plan.share("blocks being encoded")

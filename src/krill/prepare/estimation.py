@@ -57,11 +57,10 @@ def run_estimate(config: KrillConfig, *, floor: int = 0) -> Estimate:
     limit = resolve_limit(config.memory)
     threads = resolve_threads(config.threads)
     ready_process(threads, text_output=config.preprocess.output != "tokens")
-    base = Meter(limit, floor).used
     corpus = open_input(config)
-    plan = make_plan(limit, base, preprocess_needs(config, threads, corpus.input_bytes))
-    spill, output = estimate_disk(config, corpus)
     text = decoded_bytes(corpus)
+    plan = make_plan(limit, Meter(limit, floor).used, preprocess_needs(config, threads, text))
+    spill, output = estimate_disk(config, corpus)
     return Estimate(
         plan,
         threads,

@@ -10,17 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 import krill
+from krill import _native
 from krill.budget import Meter, Plan, available_threads, make_plan, resident_bytes, resolve_limit
 from krill.config import KrillConfig, identity_dict, load_config, to_dict
 from krill.corpus import Corpus, DatasetSource, open_corpus
-from krill.errors import InputError
+from krill.errors import ConfigError, InputError
 from krill.flow import CommitLog
 from krill.prepare.assemble import pack, write_text
 from krill.prepare.context import Context
-from krill.prepare.disk import DiskCap, check_free_space, estimate_disk
+from krill.prepare.disk import DiskCap, check_free_space, decoded_bytes, estimate_disk
 from krill.prepare.encode import encode, token_runs
 from krill.prepare.kept import KeptUnits, keep_name
 from krill.prepare.needs import layout_of, preprocess_needs
@@ -32,7 +34,7 @@ from krill.prepare.summary import REASONS, Summary, document_counts
 from krill.prepare.survivors import add_counts
 from krill.shards import DatasetPart, Manifest, ShardInfo, TextPart, write_dataset_files
 from krill.text import Clean, Step
-from krill.tokenizer import open_encoder
+from krill.tokenizer import Encoder, open_encoder
 from krill.tokenizer.open import tokenizer_fingerprint
 
 
@@ -61,10 +63,9 @@ def run_preprocess(config: KrillConfig, *, overwrite: bool, progress: Progress, 
     threads = resolve_threads(config.threads)
     ready_process(threads, text_output=config.preprocess.output != "tokens")
     with Meter(limit, floor) as meter:
-        base = meter.used
-        make_plan(limit, base, preprocess_needs(config, threads))  # refuses before any input is read
+        make_plan(limit, meter.used, preprocess_needs(config, threads))  # refuses before any input is read
         corpus = open_input(config)
-        plan = make_plan(limit, base, preprocess_needs(config, threads, corpus.input_bytes))
+        plan = make_plan(limit, meter.used, preprocess_needs(config, threads, decoded_bytes(corpus)))
         run = describe_run(config, corpus)
         output = Path(config.preprocess.prepared_path)
         with RunFolder(output, None if config.spill_dir is None else Path(config.spill_dir)) as folder:
@@ -74,8 +75,10 @@ def run_preprocess(config: KrillConfig, *, overwrite: bool, progress: Progress, 
             if state == "continue":
                 progress.note("continuing an earlier run of this config")
             disk = _disk_cap(config, corpus, folder)
-            job = _Job(Context(config, corpus, steps_of(config), plan, meter, threads, folder, progress, disk))
-            job.run_stages()
+            steps = steps_of(config)
+            with Context(config, corpus, steps, plan, meter, threads, folder, progress, disk) as context:
+                job = _Job(context)
+                job.run_stages()
             manifest = job.manifest(run, plan, time.monotonic() - started)
             manifest.save(folder.dataset)
             folder.publish()
@@ -135,6 +138,15 @@ def _disk_cap(config: KrillConfig, corpus: Corpus, folder: RunFolder) -> DiskCap
     return cap
 
 
+def _check_token_dtype(dtype: str, vocab_size: int) -> None:
+    """Refuse a type into which the largest ids would be folded silently."""
+    if dtype != "auto" and vocab_size - 1 > np.iinfo(dtype).max:
+        raise ConfigError(
+            f"`preprocess.token_dtype` is `{dtype}`, which can't hold the tokenizer's {vocab_size:,} ids",
+            hint="set it to `auto` or `uint32`",
+        )
+
+
 @dataclass(slots=True)
 class _Job:
     """The stages of one run, and what they found."""
@@ -151,6 +163,8 @@ class _Job:
     def run_stages(self) -> None:
         """Everything that this config asks for."""
         settings = self.context.config.preprocess
+        # Opened before anything is read: hours later is too late to learn that a file is no tokenizer.
+        encoder = self._open_encoder() if settings.output != "text" else None
         deduplicating = settings.dedup != "none"
         scanned = self._log("scan") if deduplicating or self.context.corpus.sequential else None
         if scanned is not None:
@@ -161,8 +175,16 @@ class _Job:
         if settings.output != "tokens":
             self._write_text(units, scanned, counted)
             counted = True
-        if settings.output != "text":
-            self._tokens(units, counted)
+        if encoder is not None:
+            self._tokens(units, encoder, counted)
+
+    def _open_encoder(self) -> Encoder:
+        config = self.context.config.tokenizer
+        share = 0 if config.builtin else self.context.plan.share("encoding by Hugging Face")
+        encoder = open_encoder(config, share)
+        _check_token_dtype(self.context.config.preprocess.token_dtype, encoder.vocab_size)
+        self.tokenizer = encoder.describe()
+        return encoder
 
     def _scan(self, log: CommitLog, *, hashing: bool) -> None:
         with self._stage("scan", self._input_bytes()) as stage:
@@ -208,12 +230,8 @@ class _Job:
         if not self.text.rows:
             raise self._nothing_left("no document is left")
 
-    def _tokens(self, units: KeptUnits, counted: bool) -> None:
-        config = self.context.config
-        share = 0 if config.tokenizer.builtin else self.context.plan.share("encoding by Hugging Face")
-        encoder = open_encoder(config.tokenizer, share)
-        self.tokenizer = encoder.describe()
-        layout = layout_of(config, encoder.vocab_size)
+    def _tokens(self, units: KeptUnits, encoder: Encoder, counted: bool) -> None:
+        layout = layout_of(self.context.config, encoder.vocab_size)
         log = self._log("encode")
         with self._stage("encode", self._input_bytes()) as stage:
             encode(self.context, log, units, encoder, layout.token_dtype)
@@ -258,6 +276,7 @@ class _Job:
     def _nothing_left(self, fact: str) -> InputError:
         counts = document_counts(self.counts, self.kept)
         why = ", ".join(f"{count:,} {REASONS[name]}" for name, count in counts["dropped"].items()) or "none"
+        self.context.folder.discard()  # nothing to go on with: a changed config must not be refused for it
         return InputError(
             f"{fact}: {counts['read']:,} documents read, dropped: {why}",
             hint="lower min_chars, min_length or sequence_len under `preprocess:`, or add input",
@@ -300,6 +319,7 @@ class _Job:
     def _stage(self, name: str, total: int | None) -> Iterator[dict[str, Any]]:
         """Time a stage, charge its memory to it, show it."""
         stage: dict[str, Any] = {"name": name, "seconds": 0.0, "bytes": 0, "documents": 0, "tokens": 0}
+        _native.trim()  # what the stage before has freed is not held through this one
         begun = time.monotonic()
         self.context.progress.begin(name, total)
         with self.context.meter.stage(name):
@@ -308,4 +328,3 @@ class _Job:
         stage["seconds"] = round(time.monotonic() - begun, 3)
         stage["peak"] = self.context.meter.stages.get(name, 0)
         self.stages.append(stage)
-

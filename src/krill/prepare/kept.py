@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from krill.corpus import Corpus, Unit
+from krill.corpus.arrays import pick_rows
 from krill.errors import InputError
 from krill.flow import CommitLog
 from krill.prepare.scan import SPILL, digest, hash_text
@@ -45,9 +46,7 @@ class KeptBlock:
         if self.expected is not None:
             self._check_unchanged(batch)
         if self.keep is not None and not self.keep.all():
-            import pyarrow as pa
-
-            batch = batch.filter(pa.array(self.keep.view(bool)))
+            batch = pick_rows(batch, self.keep.view(bool))
         return batch, documents.counts
 
     def _check_unchanged(self, batch: pa.RecordBatch) -> None:

@@ -20,4 +20,3 @@ def ready_process(threads: int, *, text_output: bool) -> None:
     pa.set_io_thread_count(1)
     if text_output:
         import pyarrow.parquet  # noqa: F401
-    import pyarrow.compute  # noqa: F401

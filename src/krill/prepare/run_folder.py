@@ -3,14 +3,19 @@
 While a run works, everything is in a hidden folder beside the output: `.NAME.krill/` with the lock, what the
 run is (`run.json`), the stages' commit logs, and the dataset so far. The last step renames the finished
 dataset into place, so the output is either an earlier finished one, untouched, or the new one, whole.
+
+A run may be killed between any two of these steps. What keeps that simple: `run.json` is written when the
+folders it speaks of are there, and removed before they are; so without it, whatever lies around is litter.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,7 +23,7 @@ from typing import Any
 import orjson
 
 from krill.errors import ConfigError, StorageError
-from krill.flow.atomic import atomic_writer, fsync_dir, storage_errors
+from krill.flow.atomic import atomic_writer, fsync_dir, storage_errors, sweep_temporaries
 
 MANIFEST = "krill-run.json"
 
@@ -29,24 +34,45 @@ class RunFolder:
     def __init__(self, output: Path, spill_dir: Path | None) -> None:
         self.output = output
         self.work = output.parent / f".{output.name}.krill"
-        self.stages = self.work / "stages" if spill_dir is None else spill_dir / f"{output.name}.krill-stages"
         self.dataset = self.work / "dataset"
+        self._spill_dir = None if spill_dir is None else str(spill_dir.resolve())
+        self.stages = self._stages_in(self._spill_dir)
+        self._run = self.work / "run.json"
+        self._old = self.work / "old"
+        self._made: list[Path] = []
         self._lock: int | None = None
 
     def __enter__(self) -> RunFolder:
         with storage_errors(self.work):
+            self._made = [folder for folder in self.work.parents if not folder.exists()]
             self.work.mkdir(parents=True, exist_ok=True)
             self._lock = _lock(self.work / "lock", self.output)
+            self._bring_back_old()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not (self.work / "run.json").exists():
-            # Nothing was begun, or everything was published: leave no trace.
-            shutil.rmtree(self.work, ignore_errors=True)
+        with suppress(OSError):
+            self._bring_back_old()
+        before = self.begun()
+        if before is None or not self._anything_committed(before):
+            self.discard()
+        with suppress(StorageError):
+            self._sweep()
         if self._lock is not None:
             os.close(self._lock)
+
+    def discard(self) -> None:
+        """Leave no trace of an unfinished run. Never raises: another error may be on its way."""
+        before = self.begun() or {}
+        with suppress(OSError):
+            self._run.unlink(missing_ok=True)
+        for folder in (self._stages_in(before.get("spill_dir")), self.stages, self.work):
+            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            for folder in self._made:
+                folder.rmdir()
 
     def finished(self) -> dict[str, Any] | None:
         """The manifest of the output that is there, or None; refuses a folder that is not ours."""
@@ -68,10 +94,11 @@ class RunFolder:
     def begun(self) -> dict[str, Any] | None:
         """What an unfinished run here was, or None."""
         try:
-            found = orjson.loads((self.work / "run.json").read_bytes())
+            found = orjson.loads(self._run.read_bytes())
         except (OSError, ValueError):
             return None
-        return found if isinstance(found, dict) else None
+        # Without its dataset the run was published, and killed before it could tidy up.
+        return found if isinstance(found, dict) and self.dataset.is_dir() else None
 
     def begin(self, run: Mapping[str, Any], *, overwrite: bool) -> str:
         """Decide what this command does: "finished" (nothing), "continue" an unfinished run, or "start".
@@ -80,36 +107,69 @@ class RunFolder:
         always starts anew. A run that was started to replace a finished output is continued without it.
         """
         finished, before = self.finished(), self.begun()
-        if not overwrite:
-            if before is not None and before.get("identity") == run["identity"]:
+        if before is not None and not overwrite:
+            if before.get("identity") == run["identity"]:
                 if finished is None or before.get("overwrite"):
-                    return "continue"
-            elif before is not None:
+                    return self._continue(before, run)
+            elif self._anything_committed(before):
                 raise changed_config(before, run, f"an unfinished run for `{self.output}`")
-            if finished is not None:
-                if finished.get("identity") != run["identity"]:
-                    raise changed_config(finished, run, f"the output `{self.output}`")
-                return "finished"
-        with storage_errors(self.work):
-            for folder in (self.stages, self.dataset):
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir(parents=True)
-            with atomic_writer(self.work / "run.json") as file:
-                file.write(orjson.dumps({**run, "overwrite": overwrite}))
+        if finished is not None and not overwrite:
+            if finished.get("identity") != run["identity"]:
+                raise changed_config(finished, run, f"the output `{self.output}`")
+            return "finished"
+        self._start(run, overwrite=overwrite)
         return "start"
 
     def publish(self) -> None:
         """Rename the finished dataset into place and remove everything else."""
         with storage_errors(self.output):
-            old = self.work / "old"
-            shutil.rmtree(old, ignore_errors=True)
+            _remove(self._old)
             if self.output.exists():
-                self.output.rename(old)
+                self.output.rename(self._old)
             self.dataset.rename(self.output)
             fsync_dir(self.output.parent)
-            (self.work / "run.json").unlink()
-            shutil.rmtree(self.stages, ignore_errors=True)
-            shutil.rmtree(self.work, ignore_errors=True)
+        self.discard()
+
+    def _bring_back_old(self) -> None:
+        """If publishing got no further than to move the old output out of the way."""
+        if self._old.exists() and not self.output.exists():
+            self._old.rename(self.output)
+
+    def _continue(self, before: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+        if before.get("spill_dir") == self._spill_dir:
+            self._sweep()
+            return "continue"
+        self._start(run, overwrite=bool(before.get("overwrite")))  # its stages are to be elsewhere
+        return "start"
+
+    def _start(self, run: Mapping[str, Any], *, overwrite: bool) -> None:
+        before = self.begun() or {}
+        with storage_errors(self.work):
+            self._run.unlink(missing_ok=True)
+            _remove(self._stages_in(before.get("spill_dir")))
+        for folder in (self.stages, self.dataset):
+            with storage_errors(folder):
+                _remove(folder)
+                folder.mkdir(parents=True)
+        begun = {**run, "overwrite": overwrite, "spill_dir": self._spill_dir}
+        with atomic_writer(self._run) as file:
+            file.write(orjson.dumps(begun))
+
+    def _stages_in(self, spill_dir: str | None) -> Path:
+        """Where the stages keep their files; outputs of the same name may share a `spill_dir`."""
+        if spill_dir is None:
+            return self.work / "stages"
+        place = hashlib.sha256(os.fsencode(self.output.resolve())).hexdigest()
+        return Path(spill_dir) / f"{self.output.name}.{place[:12]}.krill-stages"
+
+    def _sweep(self) -> None:
+        """Remove what a run was writing when it was killed or interrupted."""
+        for folder in (self.work, self.dataset, *self.stages.glob("*/")):
+            sweep_temporaries(folder)
+
+    def _anything_committed(self, before: Mapping[str, Any]) -> bool:
+        """Whether there is work that a later command could go on with."""
+        return any(self._stages_in(before.get("spill_dir")).glob("*/*.json"))
 
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any], what: str) -> ConfigError:
@@ -130,6 +190,11 @@ def changed_config(before: Mapping[str, Any], now: Mapping[str, Any], what: str)
     )
 
 
+def _remove(folder: Path) -> None:
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+
+
 def _lock(path: Path, output: Path) -> int:
     """An exclusive lock on `path`, also when another run removes the file meanwhile."""
     while True:
@@ -144,7 +209,7 @@ def _lock(path: Path, output: Path) -> int:
                 hint="wait for it to end, or choose another `preprocess.prepared_path`",
             ) from None
         try:
-            same = os.stat(path).st_ino == os.fstat(descriptor).st_ino
+            same = path.stat().st_ino == os.fstat(descriptor).st_ino
         except FileNotFoundError:
             same = False
         if same:

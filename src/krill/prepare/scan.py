@@ -17,6 +17,7 @@ from krill.corpus.buffers import text_buffers
 from krill.flow import CommitLog
 from krill.flow.commits import UnitFiles
 from krill.prepare.context import Context
+from krill.prepare.needs import scan_cost
 from krill.prepare.survivors import add_counts, spill, survivors
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def scan(context: Context, log: CommitLog, *, hashing: bool) -> None:
     current: _UnitScan | None = None
     try:
         for unit, piece in context.map_grouped(work, groups, in_flight=in_flight, size=_weight):
-            current = current or _UnitScan(log, unit, hashing=hashing, spilling=unit.parts[0].file in sequential)
+            current = current or _UnitScan(
+                log, unit, hashing=hashing, spilling=unit.parts[0].file in sequential
+            )
             if piece is None:
                 context.disk.add(current.commit())
                 current = None
@@ -94,9 +97,7 @@ def text_bytes(batch: pa.RecordBatch) -> int:
 
 
 def _weight(item: tuple[bool, Block]) -> int:
-    from krill.prepare.needs import SCAN_COST
-
-    return int(item[1].nbytes * SCAN_COST)
+    return scan_cost(item[1].nbytes)
 
 
 def _scan_block(context: Context, block: Block, *, hashing: bool, spilling: bool) -> _Scanned:

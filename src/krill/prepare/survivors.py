@@ -15,9 +15,7 @@ from krill.corpus import Documents
 from krill.text import Step
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
 
 
 class Readable(Protocol):
@@ -65,16 +63,6 @@ def survivors(block: Readable, steps: Sequence[Step]) -> Documents:
     for step in steps:
         documents = step.apply(documents)
     return documents
-
-
-def keep_rows(documents: Documents, keep: NDArray[np.uint8]) -> pa.RecordBatch:
-    """The rows that `keep` marks."""
-    import pyarrow as pa
-
-    batch = documents.batch
-    if keep.all():
-        return batch
-    return batch.filter(pa.array(keep.astype(bool)))
 
 
 def add_counts(total: dict[str, int], counts: Mapping[str, int]) -> None:

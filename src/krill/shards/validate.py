@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from krill.errors import InputError
-from krill.shards.arrays import as_numpy
+from krill.corpus.arrays import as_numpy
 from krill.shards.batch_index import rows_in_batch
 from krill.shards.dataset_files import dataset_files
 from krill.shards.layout import Layout

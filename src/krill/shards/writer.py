@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from krill.shards.arrays import as_arrow
+from krill.corpus.arrays import as_arrow
 from krill.shards.hashing import HashingFile
 from krill.shards.layout import Layout
 from krill.shards.shard import ShardInfo

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from krill import _native
+from krill.corpus.arrays import pick
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import Documents
 
@@ -39,8 +40,9 @@ class Clean:
         columns = batch.columns
         columns[at] = text_column(offsets, data)
         if len(kept) < batch.num_rows:
-            rows = pa.array(kept)
-            columns = [column if i == at else column.take(rows) for i, column in enumerate(columns)]
+            keep = np.zeros(batch.num_rows, np.bool_)
+            keep[kept] = True
+            columns = [column if i == at else pick(column, keep) for i, column in enumerate(columns)]
         schema = batch.schema.set(at, pa.field("text", pa.large_string()))
         return Documents(pa.RecordBatch.from_arrays(columns, schema=schema), _merge(documents.counts, counts))
 

@@ -48,7 +48,8 @@ def test_too_small_a_budget_is_refused_with_needed_given_and_remedy():
     limit=st.integers(1, 1000),
     base=st.integers(0, 300),
     needs=st.lists(
-        st.tuples(st.integers(0, 200), st.integers(0, 900), st.sampled_from(["always", "scan", "encode"])), max_size=6
+        st.tuples(st.integers(0, 200), st.integers(0, 900), st.sampled_from(["always", "scan", "encode"])),
+        max_size=6,
     ),
 )
 def test_a_plan_never_promises_more_than_the_limit(limit, base, needs):

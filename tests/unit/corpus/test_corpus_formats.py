@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,7 +26,9 @@ from corpus_reading import (
 
 from krill.corpus import DatasetSource
 
-DOCUMENTS = [f"Document {i}: {'naïve café 東京 🦐 ' * (i % 9)}\nits second line, \"quoted\"\t." for i in range(40)]
+DOCUMENTS = [
+    f'Document {i}: {"naïve café 東京 🦐 " * (i % 9)}\nits second line, "quoted"\t.' for i in range(40)
+]
 DOCUMENTS[5] = "a NUL\0inside"
 
 
@@ -51,7 +55,12 @@ def test_positions_name_the_file_and_the_byte_or_row(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "one"}\n{"text": "two"}\n')
     write_parquet(tmp_path / "b.parquet", ["three", "four"])
     read = batches(corpus_of(tmp_path))
-    assert [(p >> 40, p & (1 << 40) - 1) for p in column(read, "position")] == [(0, 0), (0, 16), (1, 0), (1, 1)]
+    assert [(p >> 40, p & (1 << 40) - 1) for p in column(read, "position")] == [
+        (0, 0),
+        (0, 16),
+        (1, 0),
+        (1, 1),
+    ]
 
 
 def test_a_text_file_is_one_document_or_its_pieces_between_separators(tmp_path: Path) -> None:
@@ -136,7 +145,9 @@ def test_a_large_record_batch_is_read_in_slices(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "jsonl", "json", "txt"])
 @pytest.mark.parametrize("drop", [False, True])
-def test_documents_above_the_limit_are_split_or_dropped_alike(tmp_path: Path, ending: str, drop: bool) -> None:
+def test_documents_above_the_limit_are_split_or_dropped_alike(
+    tmp_path: Path, ending: str, drop: bool
+) -> None:
     long = "\n".join(f"line {i}" for i in range(200))
     path = write(tmp_path, ending, ["before", long, "after"])
     read = batches(corpus_of(path, max_document_bytes=500, drop_oversize=drop, unit_bytes=4000))
@@ -161,3 +172,30 @@ def test_several_sources_follow_each_other_in_config_order(tmp_path: Path) -> No
     assert column(batches(corpus), "text") == ["one", "two"]
     assert [file.dataset for file in corpus.files] == [0, 1]
     assert len(corpus.units()) == 2
+
+
+_READ_ALL = """
+import sys
+from krill.corpus import DatasetSource, open_corpus
+corpus = open_corpus(
+    [DatasetSource(sys.argv[1])], unit_bytes=3200, max_document_bytes=300, drop_oversize=False,
+    skip_malformed=False, default_separator="", batch_rows=None,
+)
+rows = sum(b.documents().batch.num_rows for _, blocks in corpus.walk(lambda _: None) for b in blocks)
+print(rows > 40 * len(corpus.files), "pandas" in sys.modules)
+"""
+
+
+def test_reading_imports_no_pandas(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    for ending in ("jsonl", "json", "txt", "csv", "parquet", "arrow", "feather"):
+        write(tmp_path, ending, DOCUMENTS * 3)
+    folded = table(["x" * 400, "y"] * 60)
+    write_arrow(
+        tmp_path / "folded.arrow",
+        folded.set_column(1, "text", folded["text"].dictionary_encode()),
+        stream=True,
+    )
+    command = [sys.executable, "-c", _READ_ALL, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "True False\n"

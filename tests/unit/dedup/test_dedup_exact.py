@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -180,6 +182,30 @@ def test_a_spill_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
     hash_files, keep_files = write_units(tmp_path, units)
     with pytest.raises(StorageError, match=r"cannot write `.*00000\.hash/spill`"):
         resolve_with(tiny(10, 50), hash_files, keep_files, spill=hash_files[0] / "spill")
+    assert not keep_files[0].exists()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_full_spill_disk_is_a_storage_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    units = random_units(6, [100], distinct=100)
+    hash_files, keep_files = write_units(tmp_path, units)
+    spill = tmp_path / "spill"
+    written = 0
+
+    def pwrite(descriptor: int, data: memoryview, offset: int) -> int:
+        nonlocal written
+        written += len(data)
+        if written > 1700:  # all hashes and their counts fit, some flags don't
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real_pwrite(descriptor, data, offset)
+
+    real_pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    with pytest.raises(StorageError, match=r"cannot write `.*/spill`: no space left on the device"):
+        resolve_with(tiny(60, 100, threads), hash_files, keep_files, spill=spill)
+    assert list(spill.iterdir()) == []
     assert not keep_files[0].exists()
 
 

@@ -15,7 +15,9 @@ STUB = Path(krill.__file__).with_name("_native.pyi")
 
 def stub_names(body: list[ast.stmt]) -> dict[str, ast.stmt]:
     definitions = (ast.FunctionDef, ast.ClassDef)
-    return {node.name: node for node in body if isinstance(node, definitions) and not node.name.startswith("_")}
+    return {
+        node.name: node for node in body if isinstance(node, definitions) and not node.name.startswith("_")
+    }
 
 
 def native_names(owner: object) -> set[str]:
@@ -24,7 +26,9 @@ def native_names(owner: object) -> set[str]:
 
 def members(body: list[ast.stmt]) -> set[str]:
     fields = {
-        node.target.id for node in body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        node.target.id
+        for node in body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
     return stub_names(body).keys() | fields
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,6 +53,21 @@ def test_lengths_that_do_not_add_up_are_refused(lengths: list[int]) -> None:
 def test_a_keep_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="one byte for each length"):
         _native.select_runs(np.zeros(3, np.uint16), np.array([3], np.uint32), np.ones(2, np.uint8))
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_large_result_goes_back_to_the_system_with_its_array() -> None:
+    text = bytes(32 << 20)
+    before = resident()
+    ids, _ = _native.encode_bytes(np.array([0, len(text)], np.int64), text, 256)
+    held = resident() - before
+    del ids
+    assert held >= 60 << 20
+    assert resident() - before <= 4 << 20
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -1,0 +1,71 @@
+"""Record borders: whatever the separator and the cuts, each record is in exactly one piece."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from krill.corpus.borders import Borders, next_border
+
+# Few letters, so that separators overlap themselves and each other all the time.
+_TEXT = st.lists(st.sampled_from([b"a", b"b", b"ab", b"\n"]), max_size=60).map(b"".join)
+_SEPARATOR = st.lists(st.sampled_from([b"a", b"b", b"\n"]), min_size=1, max_size=4).map(b"".join)
+
+
+def _record_ends(text: bytes, separator: bytes) -> list[int]:
+    """Where separators end that are matched from left to right without overlap, and the end of the text."""
+    ends, at = [], text.find(separator)
+    while at >= 0:
+        ends.append(at + len(separator))
+        at = text.find(separator, ends[-1])
+    return [*ends, len(text)]
+
+
+@given(_TEXT, _SEPARATOR, st.integers(1, 12))
+@example(b"\n" * 40, b"\n\n", 7)
+@example(b"abababab", b"abab", 3)
+def test_the_borders_of_a_grid_are_ends_of_records_and_never_fall(
+    text: bytes, separator: bytes, step: int
+) -> None:
+    borders = Borders(separator)
+    found = [
+        next_border(borders, lambda low, high: text[low:high], line, start=0, stop=len(text))
+        for line in range(0, len(text) + step, step)
+    ]
+    assert set(found) <= {0, *_record_ends(text, separator)}
+    assert found == sorted(found)
+
+
+@given(_TEXT, _SEPARATOR)
+def test_separators_that_do_not_overlap_give_every_border(text: bytes, separator: bytes) -> None:
+    borders = Borders(separator)
+    if borders.overlaps_itself:
+        return
+    ends = _record_ends(text, separator)
+    for offset in range(1, len(text) + 1):
+        expected = next(end for end in ends if end >= offset)
+        found = next_border(borders, lambda low, high: text[low:high], offset, start=0, stop=len(text))
+        assert found == expected
+
+
+@given(_TEXT, _SEPARATOR)
+@example(b"\n" * 200, b"\n\n")
+def test_the_last_border_of_a_buffer_is_the_end_of_a_record(text: bytes, separator: bytes) -> None:
+    found = Borders(separator).last_end(text, anchored=True)
+    ends = _record_ends(text, separator)[:-1]
+    assert found in ends if ends else found == -1
+
+
+@given(_TEXT, _TEXT, _SEPARATOR)
+def test_the_last_border_is_right_also_if_the_buffer_begins_anywhere(
+    before: bytes, text: bytes, separator: bytes
+) -> None:
+    found = Borders(separator).last_end(text, anchored=False)
+    assert found == -1 or len(before) + found in _record_ends(before + text, separator)
+
+
+def test_an_empty_separator_has_no_borders() -> None:
+    borders = Borders(b"")
+    assert borders.last_end(b"abc", anchored=True) == -1
+    assert borders.first_end(b"abc") == -1
+    assert next_border(borders, lambda low, high: b"", 1, start=0, stop=3) == 3
