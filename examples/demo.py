@@ -1,4 +1,4 @@
-"""`make demo`: the main job on text that every machine has, the Python standard library's own source files."""
+"""`make demo`: the main job on text that every machine has, the Python standard library's own sources."""
 
 from __future__ import annotations
 

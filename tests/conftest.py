@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# The machines are shared and noisy, so no deadlines; and a change is judged by its own tests, not by new luck:
-# `make fuzz` and `make soak` are where randomness belongs.
+# The machines are shared and noisy, so no deadlines; and a change is judged by its own tests, not by new
+# luck: `make fuzz` and `make soak` are where randomness belongs.
 settings.register_profile("krill", deadline=None, derandomize=True)
 settings.load_profile("krill")
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     do_preprocess = preprocess
 
-# Arrow reads this once, when it is first imported. Its own allocators keep what was freed: 40 MB after writing
-# Parquet on two threads; the system's gives it back and is one heap with our kernels.
+# Arrow reads this once, when it is first imported. Its own allocators keep what was freed: 40 MB after
+# writing Parquet on two threads; the system's gives it back and is one heap with our kernels.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 __version__ = "0.1.0"

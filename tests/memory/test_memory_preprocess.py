@@ -2,6 +2,7 @@
 
 import pytest
 import yaml
+
 from conftest import grow_jsonl
 
 MB = 10**6
@@ -57,7 +58,7 @@ def test_the_budget_holds_when_text_is_written(krill, corpora, tmp_path, output)
 
 
 def test_it_runs_where_the_system_refuses_more_than_the_budget(krill, corpora, tmp_path):
-    """RLIMIT_DATA counts thread stacks and reservations that are never touched: hence 128 MB above the budget."""
+    """RLIMIT_DATA counts stacks and reservations that are never touched: hence 128 MB above the budget."""
     config = write_config(tmp_path, corpora[50], output="both")
     outcome = krill("preprocess", config, "--memory", "256MB", "--quiet", data_limit=BUDGET + 128 * MB)
     assert outcome.code == 0, outcome.err

@@ -1,5 +1,5 @@
-"""COMPAT, preprocessing: "tokenise without truncation, append EOS", "TRL wrapped packing", "exact dedup, first one
-wins", "cleaning". The seed's standard pipeline is run as it was: datasets, a Hugging Face tokenizer, TRL."""
+"""COMPAT, preprocessing: "tokenise without truncation, append EOS", "TRL wrapped packing", "exact dedup, first
+one wins", "cleaning". The seed's standard pipeline is run as it was: datasets, a Hugging Face tokenizer, TRL."""
 
 import gzip
 import json
@@ -101,5 +101,7 @@ def test_packed_rows_equal_those_of_the_standard_pipeline(krill, sample, tokeniz
     )
     assert result["tokens"]["dropped_tail"] == sum(map(len, kept["input_ids"])) - len(rows) * SEQUENCE_LEN
 
-    texts = datasets.load_dataset("parquet", data_dir=str(tmp_path / "dataset"), split="train")["text"]
+    texts = datasets.load_dataset(
+        "parquet", data_files=str(tmp_path / "dataset" / "*.parquet"), split="train"
+    )["text"]
     assert list(texts) == list(dataset["text"])

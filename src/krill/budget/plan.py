@@ -150,8 +150,8 @@ def _refusal(plan: Plan, needs: Sequence[Need]) -> BudgetError:
     if mendable:
         hint += f"; or {mendable[-1].remedy}"
     return BudgetError(
-        f"the budget is too small: the plan needs {format_size(plan.worst_peak)}, given {format_size(plan.limit)}"
-        f" (the program itself {format_size(plan.base)}, {parts})",
+        f"the budget is too small: the plan needs {format_size(plan.worst_peak)},"
+        f" given {format_size(plan.limit)} (the program itself {format_size(plan.base)}, {parts})",
         hint=hint,
     )
 

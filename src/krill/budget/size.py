@@ -26,7 +26,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
 def parse_size(value: str | int, *, name: str = "size") -> int:
-    """`512MB`, `2GiB`, `1.5 GB` or a plain number of bytes, as bytes; `name` is the key that errors mention."""
+    """`512MB`, `2GiB`, `1.5 GB` or a plain number of bytes, as bytes; errors mention the key `name`."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise _not_a_size(value, name)
     if isinstance(value, int):

@@ -24,8 +24,9 @@ app = App(
     name="krill",
     help="""Prepare text for language models inside a memory budget that you state.
 
-    Say `--memory 512MB` and the run stays under it, as `/usr/bin/time -v` would see it. What it makes is the
-    same, byte for byte, at any budget, with any number of threads, and however often it was killed and resumed.
+    Say `--memory 512MB` and the run stays under it, as `/usr/bin/time -v` would see it. What it makes is
+    the same, byte for byte, at any budget, with any number of threads, and however often it was killed and
+    resumed.
     """,
     version=__version__,
     version_flags=["--version", "-V"],

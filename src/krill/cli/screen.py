@@ -64,7 +64,7 @@ def print_summary(summary: Summary) -> None:
         )
         rows.add_row(
             "  dropped",
-            f"{tokens['dropped_short']:,} in short documents, {tokens['dropped_tail']:,} in the last short row",
+            _dropped_tokens(tokens),
         )
     if manifest.text is not None:
         rows.add_row("text", f"{manifest.text.rows:,} documents in {len(manifest.text.shards)} Parquet files")
@@ -141,7 +141,7 @@ def _add_token_facts(rows: Table, dataset: TokenFacts, tokens: Mapping[str, Any]
     )
     rows.add_row(
         "  dropped",
-        f"{tokens.get('dropped_short', 0):,} in short documents, {tokens.get('dropped_tail', 0):,} in the last short row",
+        _dropped_tokens(tokens),
     )
     spread = dataset.documents_per_row
     if spread is not None:
@@ -156,7 +156,8 @@ def _print_samples(console: Console, dataset: TokenFacts | None, text: TextFacts
     for row in dataset.samples if dataset else ():
         whole = "full" if len(row.input_ids) == sum(row.seq_lengths) else "WRONG LENGTH"
         console.print(
-            f"\nrow {row.row:,}: {len(row.input_ids):,} tokens, {whole}, documents of {_some(row.seq_lengths)}"
+            f"\nrow {row.row:,}: {len(row.input_ids):,} tokens, {whole},"
+            f" documents of {_some(row.seq_lengths)}"
         )
         shown = row.text if row.text is not None else f"ids {_some(row.input_ids)}"
         console.print(Text(_cut(shown), "dim"))
@@ -176,10 +177,16 @@ def _rows() -> Table:
     return table
 
 
+def _dropped_tokens(tokens: Mapping[str, Any]) -> str:
+    short, tail = tokens["dropped_short"], tokens["dropped_tail"]
+    return f"{short:,} in short documents, {tail:,} in the last short row"
+
+
 def _memory(budget: Mapping[str, Any]) -> str:
     kept = "kept" if budget["measured_peak"] <= budget["limit"] else "BROKEN"
     return (
-        f"{format_size(budget['measured_peak'])} peak measured, {format_size(budget['predicted_peak'])} predicted,"
+        f"{format_size(budget['measured_peak'])} peak measured,"
+        f" {format_size(budget['predicted_peak'])} predicted,"
         f" {format_size(budget['limit'])} given: promise {kept}"
     )
 

@@ -15,7 +15,7 @@ from krill.config.messages import shown
 from krill.config.schema import KrillConfig
 
 _SHAPES_OUTPUT = {"seed", "datasets", "tokenizer", "preprocess"}
-# `on_error` only decides whether a run with malformed records ends; the tokenizer's other keys are for training.
+# `on_error` only decides whether a run with malformed records ends; these tokenizer keys are for training.
 _SHAPES_NOTHING = {
     "preprocess": {"prepared_path", "batch_rows", "on_error"},
     "tokenizer": {"vocab_size", "pattern", "min_frequency"},

@@ -38,7 +38,6 @@ from krill.config.keys import level_of
 from krill.config.messages import SectionFault, as_config_error, one_of, shown
 from krill.errors import ConfigError
 
-
 _WIDEST_ROW = 2**31 - 1  # Arrow's fixed-size lists count their items in 32 bits
 _MOST_THREADS = 1024
 

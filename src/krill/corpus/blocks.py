@@ -18,12 +18,7 @@ from krill.corpus.streams import RangeReader
 
 
 class SizedBlock(Block, Protocol):
-    """A block as the corpus cuts it: it also knows its weight in a unit, and where a unit may end."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of input, decoded: they fill blocks and units, so they must not depend on anything else."""
-        ...
+    """A block as the corpus cuts it: its `size` fills blocks and units, and it knows whether a unit may end."""
 
     @property
     def whole(self) -> bool:

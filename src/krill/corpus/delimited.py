@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
 
 from krill.corpus.blocks import SizedBlock
 from krill.corpus.csv_rows import CsvRows
@@ -28,6 +27,7 @@ from krill.corpus.streams import DecodedStream, first_line, line_number, refuse_
 from krill.errors import InputError
 
 if TYPE_CHECKING:
+    import pyarrow.csv as pacsv
     from numpy.typing import NDArray
 
 _HEADER_BYTES = 1 << 12
@@ -135,8 +135,7 @@ class DelimitedText:
             _, data = window.take(int(rows[1]) if len(rows) > 1 else end)
             if len(rows):
                 header = data.strip(b"\r\n") + b"\n"
-                table = pacsv.read_csv(pa.py_buffer(header), parse_options=_parse_options(self._file))
-                names = [(name, pa.large_string()) for name in table.column_names]
+                names = [(name, pa.large_string()) for name in _names(self._file, header)]
                 wanted_columns(self._file, pa.schema(names))
                 return header
         return None
@@ -163,11 +162,15 @@ class DelimitedText:
 
 
 def _parse(file: CorpusFile, data: bytes, skip: object) -> pa.Table:
+    import pyarrow.csv as pacsv  # a few megabytes, for those who read CSV
+
     columns = [file.source.text_column, *file.source.columns]
     return pacsv.read_csv(
         pa.py_buffer(data),
         read_options=pacsv.ReadOptions(block_size=len(data) + 1, use_threads=False),
-        parse_options=_parse_options(file, skip),
+        parse_options=pacsv.ParseOptions(
+            delimiter=_delimiter(file), newlines_in_values=True, invalid_row_handler=skip
+        ),
         convert_options=pacsv.ConvertOptions(
             include_columns=columns,
             column_types=dict.fromkeys(columns, pa.large_string()),
@@ -176,8 +179,12 @@ def _parse(file: CorpusFile, data: bytes, skip: object) -> pa.Table:
     )
 
 
-def _parse_options(file: CorpusFile, skip: object = None) -> pacsv.ParseOptions:
-    return pacsv.ParseOptions(delimiter=_delimiter(file), newlines_in_values=True, invalid_row_handler=skip)
+def _names(file: CorpusFile, header: bytes) -> list[str]:
+    import pyarrow.csv as pacsv
+
+    options = pacsv.ParseOptions(delimiter=_delimiter(file), newlines_in_values=True)
+    names: list[str] = pacsv.read_csv(pa.py_buffer(header), parse_options=options).column_names
+    return names
 
 
 def _delimiter(file: CorpusFile) -> str:

@@ -8,15 +8,18 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from krill.corpus.formats import CorpusFile
 from krill.corpus.ranged_rows import Chunks
 from krill.corpus.readers import Limits
 from krill.corpus.rows import text_slices, wanted_columns
 from krill.corpus.streams import input_errors, open_raw
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 _BUFFER_BYTES = 1 << 20
 _FOOTERS_KEPT = 4
@@ -38,6 +41,8 @@ class Footers:
 
     def open(self, file: CorpusFile, **options: object) -> pq.ParquetFile:
         """The file, with its footer read at most once while it is in use."""
+        import pyarrow.parquet as pq  # several megabytes, for those who read Parquet
+
         with self._lock:
             footer = self._kept.get(file.location)
         with input_errors(file):

@@ -60,7 +60,7 @@ class AtomicFile:
         self._temporary = self.path.with_name(unique)
         self._position = 0
         with storage_errors(self.path):
-            self._file: BinaryIO = open(self._temporary, "xb")
+            self._file: BinaryIO = open(self._temporary, "xb")  # noqa: SIM115  closed by commit or abort
 
     @property
     def closed(self) -> bool:
@@ -141,7 +141,7 @@ def fsync_dir(folder: str | os.PathLike[str]) -> None:
 
 
 def sweep_temporaries(folder: str | os.PathLike[str]) -> int:
-    """Remove temporary files that a killed run left in `folder`; returns how many. Only under the run's lock."""
+    """Remove what a killed run left half-written in `folder`; returns how many. Only under the run's lock."""
     leftovers = list(Path(folder).glob(f".*{TEMPORARY_SUFFIX}"))
     for leftover in leftovers:
         with storage_errors(leftover):

@@ -29,7 +29,7 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SpilledBlock:
-    """The survivors of one block, as the scan wrote them: a self-contained Arrow stream inside a unit's file."""
+    """The survivors of one block, as the scan wrote them: an Arrow stream of its own in the unit's file."""
 
     path: Path
     offset: int

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from krill.errors import InputError
 from krill.corpus.arrays import as_numpy
+from krill.errors import InputError
 from krill.shards.batch_index import rows_in_batch
 from krill.shards.dataset_files import dataset_files
 from krill.shards.layout import Layout

@@ -27,7 +27,7 @@ class ByteEncoder:
         return _native.encode_bytes(*text_buffers(text), EOS)
 
     def decode(self, ids: NDArray[Any]) -> str:
-        """Text with EOS shown as `<|endoftext|>`; a sequence cut in the middle of a character shows as U+FFFD."""
+        """Text with EOS shown as `<|endoftext|>`; a character that a row cuts in two shows as U+FFFD."""
         pieces: list[bytes] = []
         start = 0
         for end in [*(ids == EOS).nonzero()[0].tolist(), len(ids)]:

@@ -30,5 +30,5 @@ class Encoder(Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What `krill-run.json` and a run's identity say of this tokenizer; `fingerprint` is of its content."""
+        """What `krill-run.json` says of this tokenizer; `fingerprint` is of its content."""
         ...

@@ -68,7 +68,7 @@ def _file(config: TokenizerConfig) -> Path:
     if not file.is_file():
         raise InputError(
             f"no tokenizer at `{config.path}`",
-            hint="point `tokenizer.path` at a tokenizer.json or its folder, or use `tokenizer.builtin: bytes`",
+            hint="set `tokenizer.path` to a tokenizer.json or its folder, or `tokenizer.builtin: bytes`",
         )
     return file
 

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ def rows_of(lengths, sequence_len):
     total = sum(lengths) // sequence_len * sequence_len
     ends = np.cumsum(lengths, dtype=np.int64) if lengths else np.empty(0, np.int64)
     offsets, values = piece_lengths(ends[ends <= total], total // sequence_len, sequence_len)
-    return [values[a:b].tolist() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [values[a:b].tolist() for a, b in pairwise(offsets)]
 
 
 def test_documents_are_cut_where_rows_end():

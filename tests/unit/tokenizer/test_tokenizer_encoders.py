@@ -3,11 +3,11 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import real_texts
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+from conftest import real_texts
 from krill.config import TokenizerConfig
 from krill.errors import InputError
 from krill.tokenizer import ByteEncoder, open_encoder

@@ -1,0 +1,189 @@
+"""The run's folder, killed between any two of its steps on disk.
+
+A child does the whole run and is killed at its n-th change of the file system, for every n there is. What it
+leaves must hold the old output or the new one, whole, and the same command must end it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from krill.errors import ConfigError, StorageError
+from krill.prepare.run_folder import RunFolder
+
+CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
+KILLED = 9
+
+
+def describe(content: str) -> dict:
+    return {"identity": content, "krill": "1", "config": {"key": content}, "inputs": [], "tokenizer": None}
+
+
+def run(output: Path, content: str, *, overwrite: bool = False, spill_dir: Path | None = None) -> str:
+    """As `prepare.job` does it: two units, a shard each, the manifest, publication."""
+    with RunFolder(output, spill_dir) as folder:
+        state = folder.begin(describe(content), overwrite=overwrite)
+        if state == "finished":
+            return state
+        log = folder.stages / "scan"
+        log.mkdir(exist_ok=True)
+        for unit in ("0", "1"):
+            if not (log / f"{unit}.json").exists():
+                (folder.dataset / f"shard-{unit}").write_text(content)
+                (log / f"{unit}.json").write_text("{}")
+        manifest = {**describe(content), "tokenizer_fingerprint": None}
+        (folder.dataset / "krill-run.json").write_text(json.dumps(manifest))
+        folder.publish()
+    return state
+
+
+def content_of(output: Path) -> str:
+    """The one content of a finished output, all of which must be there."""
+    assert {path.name for path in output.iterdir()} == {"shard-0", "shard-1", "krill-run.json"}
+    contents = {(output / f"shard-{unit}").read_text() for unit in ("0", "1")}
+    contents.add(json.loads((output / "krill-run.json").read_text())["identity"])
+    (content,) = contents
+    return content
+
+
+def killed_at(change: int, work) -> bool:
+    """Do `work` in a child that is killed before its change number `change`; whether it got so far."""
+    child = os.fork()
+    if child == 0:
+        left = change
+
+        def hook(event: str, arguments: tuple) -> None:
+            nonlocal left
+            writes = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+            if event in CHANGES or writes:
+                left -= 1
+                if left < 0:
+                    os._exit(KILLED)
+
+        sys.addaudithook(hook)
+        try:
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, KILLED)
+    return code == KILLED
+
+
+@pytest.mark.parametrize("spilling", [False, True])
+def test_a_first_run_killed_at_any_step_is_ended_by_the_same_command(tmp_path, spilling):
+    spill_dir = tmp_path / "spill" if spilling else None
+    for change in count():
+        output = tmp_path / f"{change}" / "deep" / "out"
+        killed = killed_at(change, lambda output=output: run(output, "new", spill_dir=spill_dir))
+        state = run(output, "new", spill_dir=spill_dir)
+        assert content_of(output) == "new"
+        assert [path.name for path in output.parent.iterdir()] == ["out"]
+        assert spill_dir is None or not any(spill_dir.iterdir())
+        if not killed:
+            assert state == "finished"
+            break
+    assert change > 10
+
+
+@pytest.mark.parametrize("spilling", [False, True])
+def test_an_overwriting_run_killed_at_any_step_keeps_the_old_output_or_has_the_new_one(tmp_path, spilling):
+    spill_dir = tmp_path / "spill" if spilling else None
+    gone = 0
+    for change in count():
+        output = tmp_path / f"{change}" / "out"
+        run(output, "old")
+
+        def overwrite(output=output):
+            run(output, "new", overwrite=True, spill_dir=spill_dir)
+
+        killed = killed_at(change, overwrite)
+        if not output.exists():  # between the two renames
+            assert content_of(output.parent / ".out.krill" / "old") == "old"
+            gone += 1
+        try:
+            run(output, "new", spill_dir=spill_dir)
+        except ConfigError as refusal:  # killed before anything was done: then the old output stands
+            assert refusal.message.endswith("was made differently: key: `old` -> `new`")
+            assert content_of(output) == "old"
+            run(output, "new", overwrite=True, spill_dir=spill_dir)
+        assert content_of(output) == "new"
+        assert [path.name for path in output.parent.iterdir()] == ["out"]
+        assert spill_dir is None or not any(spill_dir.iterdir())
+        if not killed:
+            break
+    assert change > 15
+    assert gone <= 1
+
+
+def test_another_config_is_refused_only_if_something_was_done(tmp_path):
+    output = tmp_path / "out"
+    with RunFolder(output, None) as folder:
+        assert folder.begin(describe("first"), overwrite=False) == "start"
+    assert not folder.work.exists()  # nothing was committed, so nothing is kept
+
+    with RunFolder(output, None) as folder:
+        assert folder.begin(describe("first"), overwrite=False) == "start"
+        (folder.stages / "scan").mkdir()
+        (folder.stages / "scan" / "0.json").write_text("{}")
+    with RunFolder(output, None) as folder:
+        with pytest.raises(ConfigError, match=r"unfinished run for .* was made differently: key: `first`"):
+            folder.begin(describe("second"), overwrite=False)
+        assert folder.begin(describe("first"), overwrite=False) == "continue"
+        assert folder.begin(describe("second"), overwrite=True) == "start"
+        assert not list(folder.stages.iterdir())
+
+
+def test_a_run_whose_spill_folder_moved_starts_there(tmp_path):
+    output = tmp_path / "out"
+    with RunFolder(output, tmp_path / "a") as folder:
+        folder.begin(describe("same"), overwrite=False)
+        (folder.stages / "scan").mkdir()
+        (folder.stages / "scan" / "0.json").write_text("{}")
+    assert run(output, "same", spill_dir=tmp_path / "b") == "start"
+    assert content_of(output) == "same"
+    assert not any((tmp_path / "a").iterdir()) and not any((tmp_path / "b").iterdir())
+
+
+def test_leftovers_of_a_killed_write_are_swept(tmp_path):
+    output = tmp_path / "out"
+    with RunFolder(output, None) as folder:
+        folder.begin(describe("same"), overwrite=False)
+        (folder.stages / "scan").mkdir()
+        (folder.stages / "scan" / "0.json").write_text("{}")
+    for place in (folder.dataset, folder.stages / "scan"):
+        (place / ".shard-1.0a1b2c3d.krill-tmp").write_text("half")
+    assert run(output, "same") == "continue"
+    assert [path.name for path in sorted(output.iterdir())] == ["krill-run.json", "shard-1"]
+
+
+def test_a_publication_that_fails_puts_the_old_output_back(tmp_path, monkeypatch):
+    output = tmp_path / "out"
+    run(output, "old")
+    rename = Path.rename
+
+    def fail(self, target):
+        if self.name == "dataset":
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(StorageError, match="no space left on the device"):
+        run(output, "new", overwrite=True)
+    assert content_of(output) == "old"
+    monkeypatch.undo()
+    assert run(output, "new") == "continue"
+    assert content_of(output) == "new"
+
+
+def test_the_lock_names_its_holder(tmp_path):
+    with RunFolder(tmp_path / "out", None), pytest.raises(StorageError) as refused:
+        RunFolder(tmp_path / "out", None).__enter__()
+    assert f"(process {os.getpid()})" in refused.value.message
