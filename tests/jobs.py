@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from conftest import Outcome
+from measured import Outcome
 
 # Short rows, so that a handful of documents already fills some.
 SEQUENCE_LEN = 64

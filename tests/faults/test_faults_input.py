@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from conftest import real_texts
 from jobs import Job, check_error, check_refused, document, json_lines
+from real_text import real_texts
 
 pytest_plugins = ["job_fixtures"]
 

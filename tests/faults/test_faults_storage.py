@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import KRILL, Outcome, dataset_bytes
+from conftest import KRILL, dataset_bytes
 from jobs import Job, check_error, check_refused, document, json_lines
+from measured import Outcome
 
 pytest_plugins = ["job_fixtures"]
 

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from conftest import grow_jsonl
+from real_text import grow_jsonl
 
 MB = 10**6
 BUDGET = 256 * MB

@@ -1,5 +1,5 @@
-"""COMPAT, preprocessing: "tokenise without truncation, append EOS", "TRL wrapped packing", "exact dedup, first
-one wins", "cleaning". The seed's standard pipeline is run as it was: datasets, a Hugging Face tokenizer, TRL."""
+"""COMPAT, preprocessing: tokenise without truncation, append EOS; TRL wrapped packing; exact dedup, first one
+wins; cleaning. The seed's standard pipeline is run as it was: datasets, Hugging Face tokenizers, TRL."""
 
 import gzip
 import json

@@ -18,7 +18,7 @@ from krill.corpus.streams import RangeReader
 
 
 class SizedBlock(Block, Protocol):
-    """A block as the corpus cuts it: its `size` fills blocks and units, and it knows whether a unit may end."""
+    """A block as the corpus cuts it: its `size` fills blocks and units, and a unit may end with it or not."""
 
     @property
     def whole(self) -> bool:

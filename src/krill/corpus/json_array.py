@@ -27,7 +27,6 @@ class JsonArray:
         file, limits = self._file, self._limits
         reader = DocumentReader(file, limits, start)
         with DecodedStream(file) as stream:
-            _pass_by(reader, stream, file.start)
             _pass_by(reader, stream, start)
             while chunk := stream.read(CHUNK_BYTES):
                 reader.feed(chunk, stream.offset - len(chunk))

@@ -1,6 +1,7 @@
 """The documentation as blocks that can be checked and run.
 
-A page is a session: its blocks run in order, in one empty folder. Comments directly before a fenced block say how:
+A page is a session: its blocks run in order, in one empty folder. Comments directly before a fenced block
+say how:
 
     <!-- data: NAME -->       put this data into the folder first (`DATA` below)
     <!-- file: PATH -->       save the block as this file, as the page tells its reader to

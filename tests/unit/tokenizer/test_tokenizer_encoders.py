@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from conftest import real_texts
 from krill.config import TokenizerConfig
 from krill.errors import InputError
 from krill.tokenizer import ByteEncoder, open_encoder
 from krill.tokenizer.huggingface import GROUP_BYTES, HuggingFaceEncoder
 from krill.tokenizer.open import encoder_needs, tokenizer_fingerprint
+from real_text import real_texts
 
 
 def column(texts):

@@ -1,0 +1,24 @@
+"""`make bench`: every benchmark in this folder, one after the other. Nothing else should run meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = ("clean_text", "preprocess_bytes")
+
+
+def main() -> int:
+    """Run all, or those named; stops at the first that fails."""
+    here = Path(__file__).parent
+    for name in sys.argv[1:] or BENCHMARKS:
+        print(f"\n== {name}", flush=True)
+        code = subprocess.call([sys.executable, str(here / f"{name}.py")])
+        if code:
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,287 @@
+"""Issue 2, "Done when" 3: runs that are killed or interrupted at any moment, and continued, also with another
+budget and other threads, end with the same bytes as a run that was left alone, and do nothing twice."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import KRILL, dataset_bytes
+from jobs import Job, check_error, document, json_lines
+from real_text import grow_jsonl
+
+pytest_plugins = ["job_fixtures"]
+
+KILLS = 20
+# Budgets and threads change from one life of a run to the next.
+LIVES = (("256MB", "2"), ("1GB", "1"), ("256MB", "1"), ("1GB", "2"))
+MANY_UNITS = {
+    "unit_bytes": "4MB",
+    "max_document_bytes": "500KB",
+    "shard_size": "8MB",
+    "sequence_len": 1024,
+}
+
+
+@dataclass
+class Case:
+    """A job, and what an uninterrupted run of it makes."""
+
+    config: dict[str, Any]
+    expected: dict[str, bytes]
+    seconds: float
+    """That the uninterrupted run worked, after it had started."""
+
+    def job(self, folder: Path) -> Job:
+        job = Job(folder, krill=None)
+        job.config = self.config
+        job.save()
+        return job
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    return grow_jsonl(tmp_path_factory.mktemp("corpus") / "40mb.jsonl", 40_000_000)
+
+
+def make_case(folder: Path, path: Path, **preprocess: Any) -> Case:
+    job = Job(folder, krill=None)
+    job.read_from(str(path))
+    job.set(**MANY_UNITS, **preprocess)
+    job.save()
+    run = Run(job)
+    run.wait_until_begun()
+    begun = time.monotonic()
+    assert run.wait() == 0
+    return Case(job.config, dataset_bytes(job.output), time.monotonic() - begun)
+
+
+@pytest.fixture(scope="module")
+def tokens(corpus, tmp_path_factory) -> Case:
+    """Ranged reading: units are read twice, once for their hashes and once for good."""
+    return make_case(tmp_path_factory.mktemp("tokens"), corpus)
+
+
+@pytest.fixture(scope="module")
+def both(corpus, tmp_path_factory) -> Case:
+    """A file that can only be read from its beginning: the scan spills what the other stages read."""
+    folder = tmp_path_factory.mktemp("both")
+    path = folder / "corpus.jsonl.gz"
+    with corpus.open("rb") as source:
+        path.write_bytes(gzip.compress(source.read(30_000_000).rpartition(b"\n")[0], 1))
+    return make_case(folder, path, output="both")
+
+
+class Run:
+    """`krill preprocess` in a process of its own, to be killed."""
+
+    def __init__(self, job: Job, *arguments: str) -> None:
+        self.job = job
+        command = [KRILL, "preprocess", "config.yaml", *arguments]
+        self.log = (job.folder / "log.txt").open("w+")
+        self.process = subprocess.Popen(command, cwd=job.folder, stdout=self.log, stderr=subprocess.STDOUT)
+
+    def wait_until_begun(self) -> None:
+        """Until it holds the lock."""
+        lock = self.job.work / "lock"
+        self.wait_until(lambda: lock.exists() and lock.read_text() == str(self.process.pid))
+
+    def wait_until(self, reached: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not reached() and self.process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    def kill_after(self, seconds: float) -> bool:
+        """Kill it so many seconds after it has begun; whether it was still running."""
+        self.wait_until_begun()
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        return self.wait() == -signal.SIGKILL
+
+    def wait(self) -> int:
+        return self.process.wait(60)
+
+    @property
+    def output(self) -> str:
+        self.log.seek(0)
+        return self.log.read()
+
+
+def committed(job: Job) -> dict[str, tuple[int, int]]:
+    """Every file of every committed unit, as it lies on disk: a file that is written again is another one."""
+    found = {}
+    for record in job.work.glob("stages/*/*.json"):
+        for path in record.parent.glob(f"{record.stem}.*"):
+            status = path.stat()
+            found[str(path.relative_to(job.work))] = status.st_ino, status.st_mtime_ns
+    return found
+
+
+@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("name", ["tokens", "both"])
+def test_runs_killed_at_random_moments_end_with_the_same_bytes(name, part, request, tmp_path):
+    case: Case = request.getfixturevalue(name)
+    chance = random.Random(f"{name} {part}")
+    kills = lives = reused = 0
+    while kills < KILLS // 4:
+        job = case.job(tmp_path)
+        while True:
+            memory, threads = LIVES[lives % len(LIVES)]
+            lives += 1
+            before = committed(job)
+            run = Run(job, "--memory", memory, "--threads", threads)
+            if not run.kill_after(chance.uniform(0, case.seconds * 0.7)):
+                break
+            kills += 1
+            after = committed(job)
+            assert before.items() <= after.items()
+            reused += len(before)
+        assert run.wait() == 0, run.output
+        assert dataset_bytes(job.output) == case.expected
+        assert not job.work.exists()
+        shutil.rmtree(job.output)
+    assert reused > 0
+
+
+def test_a_run_killed_late_reads_nothing_again(tokens, tmp_path):
+    job = tokens.job(tmp_path)
+    run = Run(job)
+    run.wait_until(lambda: any(job.work.glob("stages/pack/*.json")))
+    run.process.kill()
+    assert run.wait() == -signal.SIGKILL
+    packed = {path.name: path.stat().st_ino for path in job.work.glob("dataset/*.arrow")}
+    done = len(list(job.work.glob("stages/pack/*.json")))
+    assert done >= 1
+    resumed = Run(job)
+    assert resumed.wait() == 0, resumed.output
+    assert "continuing an earlier run of this config" in resumed.output
+    assert "scan: 0 B in" in resumed.output
+    assert "encode: 0 B in" in resumed.output
+    kept = {path.name: path.stat().st_ino for path in job.output.glob("*.arrow")}
+    assert len(packed.items() & kept.items()) >= done
+    assert dataset_bytes(job.output) == tokens.expected
+
+
+@pytest.mark.parametrize("stage", ["scan", "encode", "pack"])
+@pytest.mark.parametrize("interrupt", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_an_interrupted_run_stops_at_once_and_can_be_continued(tokens, tmp_path, stage, interrupt):
+    job = tokens.job(tmp_path)
+    run = Run(job, "--threads", "1")
+    run.wait_until(lambda: any(job.work.glob(f"stages/{stage}/*.json")))
+    run.process.send_signal(interrupt)
+    sent = time.monotonic()
+    assert run.wait() == 130, run.output
+    assert time.monotonic() - sent < 3
+    assert run.output.endswith(
+        "error: interrupted: what was done is kept\nhint: run the same command to continue\n"
+    )
+    assert "Traceback" not in run.output
+    assert not job.output.exists()
+    assert not list(job.work.rglob("*.krill-tmp"))
+    before = committed(job)
+    assert before
+    resumed = Run(job)
+    assert resumed.wait() == 0, resumed.output
+    assert "continuing an earlier run of this config" in resumed.output
+    assert dataset_bytes(job.output) == tokens.expected
+    assert not job.work.exists()
+
+
+# After the end.
+
+
+@pytest.fixture
+def small(job) -> Job:
+    """A finished job of a moment."""
+    job.write("input.jsonl", json_lines(map(document, range(100))))
+    outcome = job.preprocess()
+    assert outcome.code == 0, outcome.err
+    return job
+
+
+def times(folder: Path) -> dict[str, tuple[int, int]]:
+    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in [folder, *folder.iterdir()]}
+
+
+def test_the_same_command_on_a_finished_run_says_so_and_does_nothing(small):
+    before = times(small.output)
+    outcome = small.preprocess("--memory", "1GB", "--threads", "1")
+    assert outcome.code == 0
+    assert "nothing to do: out is finished and its config is the same" in outcome.out
+    assert times(small.output) == before
+    assert not small.work.exists()
+    assert small.preprocess("--json").result["status"] == "finished"
+
+
+def test_a_changed_config_is_refused_with_both_values(small):
+    before = times(small.output)
+    small.set(sequence_len=32, min_chars=10)
+    outcome = small.preprocess()
+    check_error(
+        outcome,
+        2,
+        "the output `out` was made differently",
+        "preprocess.sequence_len: `64` -> `32`",
+        "preprocess.min_chars: `100` -> `10`",
+        hint="start anew with --overwrite",
+    )
+    assert times(small.output) == before
+    assert not small.work.exists()
+
+
+def test_a_changed_input_is_refused_by_name(small):
+    before = times(small.output)
+    small.write("input.jsonl", json_lines(map(document, range(1, 101))))
+    outcome = small.preprocess()
+    check_error(outcome, 2, "the output `out` was made differently: input `input.jsonl`", hint="--overwrite")
+    assert times(small.output) == before
+
+
+def test_a_changed_input_of_an_unfinished_run_is_refused_by_name(tokens, corpus, tmp_path):
+    job = tokens.job(tmp_path)
+    path = tmp_path / "corpus.jsonl"
+    os.link(corpus, path)
+    job.read_from("corpus.jsonl")
+    job.save()
+    run = Run(job)
+    run.wait_until(lambda: any(job.work.glob("stages/scan/*.json")))
+    run.process.kill()
+    assert run.wait() == -signal.SIGKILL
+    path.unlink()
+    grow_jsonl(path, 20_000_000)
+    refused = Run(job)
+    assert refused.wait() == 2
+    assert "an unfinished run for `out` was made differently: input `corpus.jsonl`" in refused.output
+
+
+def test_overwriting_starts_anew_and_keeps_the_old_output_until_the_end(tokens, tmp_path, finished, krill):
+    job = tokens.job(tmp_path)
+    shutil.copytree(finished, job.output)
+    old = times(job.output)
+    run = Run(job, "--overwrite")
+    run.wait_until(lambda: any(job.work.glob("stages/encode/*.json")))
+    run.process.kill()
+    assert run.wait() == -signal.SIGKILL
+    assert times(job.output) == old
+    valid = krill("validate", job.output)
+    assert valid.code == 0, valid.err
+    resumed = Run(job)  # without --overwrite: it goes on with what was begun
+    assert resumed.wait() == 0, resumed.output
+    assert "continuing an earlier run of this config" in resumed.output
+    assert "scan: 0 B in" in resumed.output
+    assert dataset_bytes(job.output) == tokens.expected
+    assert not job.work.exists()
