@@ -52,7 +52,7 @@ class Case:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Path:
-    return grow_jsonl(tmp_path_factory.mktemp("corpus") / "40mb.jsonl", 40_000_000)
+    return grow_jsonl(tmp_path_factory.mktemp("corpus") / "30mb.jsonl", 30_000_000)
 
 
 def make_case(folder: Path, path: Path, **preprocess: Any) -> Case:
@@ -79,7 +79,7 @@ def both(corpus, tmp_path_factory) -> Case:
     folder = tmp_path_factory.mktemp("both")
     path = folder / "corpus.jsonl.gz"
     with corpus.open("rb") as source:
-        path.write_bytes(gzip.compress(source.read(30_000_000).rpartition(b"\n")[0], 1))
+        path.write_bytes(gzip.compress(source.read(20_000_000).rpartition(b"\n")[0], 1))
     return make_case(folder, path, output="both")
 
 
@@ -144,12 +144,12 @@ def test_runs_killed_at_random_moments_end_with_the_same_bytes(name, part, reque
             lives += 1
             before = committed(job)
             run = Run(job, "--memory", memory, "--threads", threads)
-            if not run.kill_after(chance.uniform(0, case.seconds * 0.7)):
+            if not run.kill_after(chance.uniform(0, case.seconds * 0.6)):
                 break
             kills += 1
-            after = committed(job)
-            assert before.items() <= after.items()
-            reused += len(before)
+            if not job.output.exists():  # else it was killed while it tidied up
+                assert before.items() <= committed(job).items()
+                reused += len(before)
         assert run.wait() == 0, run.output
         assert dataset_bytes(job.output) == case.expected
         assert not job.work.exists()

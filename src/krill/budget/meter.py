@@ -85,7 +85,6 @@ class Meter:
         self._stop.set()
         self._thread.join()
         self._sample()
-        self.tree_pss = tree_pss_bytes()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -95,6 +94,8 @@ class Meter:
             self._sample()
             yield
             self._sample()
+            # Slow to read (a walk over all mappings), so once a stage and not with every sample.
+            self.tree_pss = max(self.tree_pss or 0, tree_pss_bytes() or 0) or None
         finally:
             self._stage = outer
 

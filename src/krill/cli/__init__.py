@@ -5,6 +5,15 @@ In: what the user types. Out: a call into the rooms above, its result on screen 
 of size; a verb imports its room when it is called, so that `krill --help` is instant.
 """
 
-from krill.cli.app import main
-
 __all__ = ["main"]
+
+INTERRUPT = 130
+
+
+def main() -> None:
+    """Load the verbs, run one, and exit with its code."""
+    try:
+        from krill.cli import app
+    except KeyboardInterrupt:  # loading takes a moment, and Ctrl-C in it is no fault to be traced
+        raise SystemExit(INTERRUPT) from None
+    app.main()

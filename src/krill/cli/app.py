@@ -8,17 +8,16 @@ import sys
 import traceback
 from types import FrameType
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 from krill import __version__
+from krill.cli import INTERRUPT
 from krill.cli.estimate import estimate
 from krill.cli.inspect import inspect
 from krill.cli.preprocess import preprocess
 from krill.cli.run import run
 from krill.cli.validate import validate
-from krill.errors import KrillError
-
-INTERRUPT = 130
+from krill.errors import ConfigError, KrillError
 
 app = App(
     name="krill",
@@ -32,6 +31,7 @@ app = App(
     version_flags=["--version", "-V"],
     help_format="markdown",
     result_action="return_value",
+    suppress_keyboard_interrupt=False,  # `main` says what is kept and how to go on
 )
 app.command(preprocess)
 app.command(run)
@@ -48,9 +48,7 @@ def main() -> None:
         sys.stdout.flush()
         code = 0
     except CycloptsError as error:
-        code = _fail(
-            str(error).strip() or "the command can't be understood", "krill --help lists the commands", 2
-        )
+        code = _fail(*_misunderstood(error), ConfigError.exit_code)
     except KrillError as error:
         code = _fail(error.message, error.hint, error.exit_code)
     except KeyboardInterrupt:
@@ -65,6 +63,18 @@ def main() -> None:
         traceback.print_exc()
         code = _fail("this is a bug in Krill", "please report it with the lines above", 1)
     sys.exit(code)
+
+
+def _misunderstood(error: CycloptsError) -> tuple[str, str]:
+    """A command line that can't be parsed, in Krill's words: the fact, and where to look."""
+    if isinstance(error, UnusedCliTokensError):
+        fact = f"the command takes no more arguments: `{' '.join(error.unused_tokens or [])}`"
+    else:
+        fact = str(error).strip().rstrip(".").replace('"', "`") or "the command can't be understood"
+        fact = fact[0].lower() + fact[1:]
+    verb = " ".join(error.command_chain or [])
+    command, what = (f"krill {verb} --help", "options") if verb else ("krill --help", "commands")
+    return fact, f"`{command}` lists the {what}"
 
 
 def _fail(message: str, hint: str | None, code: int) -> int:

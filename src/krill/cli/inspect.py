@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter, validators
 
 from krill.cli.options import OutputOptions
 
@@ -10,7 +13,7 @@ from krill.cli.options import OutputOptions
 def inspect(
     path: str,
     *,
-    samples: int = 2,
+    samples: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 2,
     seed: int = 0,
     output: OutputOptions = OutputOptions(),  # noqa: B008  a frozen value, never changed
 ) -> None:

@@ -22,7 +22,7 @@ class ConfigOptions:
     threads: str | None = None
     """How many threads work; auto is every core."""
 
-    set: Annotated[tuple[str, ...], Parameter(consume_multiple=False)] = ()
+    set: Annotated[tuple[str, ...], Parameter(consume_multiple=False, negative="", show_default=False)] = ()
     """Change one key of the config: --set preprocess.sequence_len=4096. May be given several times."""
 
     def load(self, config: str, **more: Any) -> KrillConfig:
@@ -37,8 +37,8 @@ class ConfigOptions:
 class OutputOptions:
     """What is printed."""
 
-    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", show_default=False)] = False
     """Print nothing but errors."""
 
-    json: Annotated[bool, Parameter(negative="")] = False
+    json: Annotated[bool, Parameter(negative="", show_default=False)] = False
     """Print the result as one JSON object on standard output; progress goes to standard error."""

@@ -12,7 +12,7 @@ from krill.cli.options import ConfigOptions, OutputOptions
 def preprocess(
     config: str,
     *,
-    overwrite: Annotated[bool, Parameter(negative="")] = False,
+    overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     disk: str | None = None,
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
     output: OutputOptions = OutputOptions(),  # noqa: B008

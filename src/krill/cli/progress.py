@@ -13,7 +13,7 @@ from krill.cli.options import OutputOptions
 from krill.prepare.progress import Progress, Silent
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
+    from rich.progress import Progress as Bars
 
 # A stage that lasts says so this often when the output is piped.
 LINE_SECONDS = 10.0
@@ -83,38 +83,52 @@ class Lines:
 @contextmanager
 def _terminal(stream: TextIO, limit: int) -> Iterator[Progress]:
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     with Bars(
         TextColumn("{task.description:8}"),
         BarColumn(bar_width=None),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("memory {task.fields[memory]}"),
+        TextColumn("{task.fields[facts]}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
         console=Console(file=stream),
     ) as bars:
+        yield Terminal(bars, limit)
 
-        class Terminal:
-            """One bar per stage."""
 
-            task: TaskID
+class Terminal:
+    """One bar per stage: bytes, rate, time left, memory against the budget."""
 
-            def begin(self, stage: str, total: int | None) -> None:
-                self.task = bars.add_task(stage, total=total, memory=_memory(limit))
+    def __init__(self, bars: Bars, limit: int) -> None:
+        self._bars = bars
+        self._limit = limit
+        self._begun = 0.0
+        self._done = 0
+        self._task = bars.add_task("plan", total=1, completed=1, facts="", visible=False)
 
-            def advance(self, done: int) -> None:
-                bars.update(self.task, advance=done, memory=_memory(limit))
+    def begin(self, stage: str, total: int | None) -> None:
+        """A bar for the stage; without a total it moves but doesn't fill."""
+        self._begun, self._done = time.monotonic(), 0
+        self._task = self._bars.add_task(stage, total=total, facts=self._facts())
 
-            def end(self, stage: str) -> None:
-                done = bars.tasks[self.task].completed
-                bars.update(self.task, total=done or 1, completed=done or 1, memory=_memory(limit))
+    def advance(self, done: int) -> None:
+        """Move the bar."""
+        self._done += done
+        self._bars.update(self._task, advance=done, facts=self._facts())
 
-            def note(self, line: str) -> None:
-                bars.console.print(line, markup=False, highlight=False)
+    def end(self, stage: str) -> None:
+        """Fill the bar: what was estimated as its total may have been a little off."""
+        done = max(1, self._done)
+        self._bars.update(self._task, total=done, completed=done, facts=self._facts())
 
-        yield Terminal()
+    def note(self, line: str) -> None:
+        """A line above the bars."""
+        self._bars.console.print(line, markup=False, highlight=False)
+
+    def _facts(self) -> str:
+        seconds = time.monotonic() - self._begun
+        rate = f"{format_size(int(self._done / seconds))}/s, " if self._done and seconds > 0.1 else ""
+        return f"{format_size(self._done)}, {rate}memory {_memory(self._limit)}"
 
 
 def _memory(limit: int) -> str:

@@ -48,4 +48,5 @@ class StepFailed(KrillError):
 
     def __init__(self, code: int) -> None:
         super().__init__(f"the step `preprocess` ended with exit code {code}")
-        self.exit_code = code if code > 0 else 1
+        # Ended by a signal, a step has a negative code; the shell's way to say so is 128 and the signal.
+        self.exit_code = code if code > 0 else 128 - code

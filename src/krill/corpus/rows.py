@@ -141,8 +141,9 @@ def split_row(limits: Limits, row: pa.RecordBatch) -> Iterator[Documents]:
 
 def _pieces(row: pa.RecordBatch, reader: _native.TextReader) -> Documents:
     offsets, data, _, starts, _, counts = reader.take()
-    repeated = row.take(as_arrow(np.zeros(len(starts), np.int64)))
-    return Documents(repeated.set_column(0, "text", text_column(offsets, data)), _nonzero(counts))
+    others = row.select(row.schema.names[1:]).take(as_arrow(np.zeros(len(starts), np.int64)))
+    batch = pa.RecordBatch.from_arrays([text_column(offsets, data), *others.columns], names=row.schema.names)
+    return Documents(batch, _nonzero(counts))
 
 
 def with_large_text(file: CorpusFile, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -227,7 +228,7 @@ class _Cutter:
         while first < len(lengths):
             # The row that fills the block is still in it.
             room = self._limits.block_bytes - self._size
-            stop = min(giant, int(np.searchsorted(ends, passed + room)) + 1)
+            stop = min(giant, int(np.searchsorted(ends, passed + room)) + 2)
             if stop > first:
                 self._gathered.append(batch.slice(first, stop - first))
                 self._size += int(ends[stop - 1]) - passed

@@ -55,7 +55,7 @@ class Window:
     def fill(self, size: int) -> bool:
         """Have at least `size` bytes, or all there are; false if there are none."""
         while len(self.data) < size:
-            chunk = self._stream.read()
+            chunk = self._stream.read(CHUNK_BYTES)
             if not chunk:
                 break
             self.data += chunk

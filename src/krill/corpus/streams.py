@@ -90,7 +90,7 @@ class DecodedStream:
         while self.offset < start and self.read(min(CHUNK_BYTES, start - self.offset)):
             pass
 
-    def read(self, size: int = CHUNK_BYTES) -> bytes:
+    def read(self, size: int) -> bytes:
         """Up to `size` bytes; none at the end."""
         if self._stop is not None:
             size = min(size, self._stop - self.offset)

@@ -291,7 +291,12 @@ class _Job:
             identity=run["identity"],
             config=run["config"],
             inputs=run["inputs"],
-            budget={**plan.to_json(), "measured_peak": meter.peak, "threads": self.context.threads},
+            budget={
+                **plan.to_json(),
+                "measured_peak": meter.peak,
+                "tree_pss": meter.tree_pss,
+                "threads": self.context.threads,
+            },
             seconds=round(seconds, 3),
             stages=self.stages,
             documents=document_counts(self.counts, self.kept),

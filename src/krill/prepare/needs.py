@@ -34,7 +34,7 @@ def scan_cost(nbytes: int) -> int:
 
 def encode_cost(nbytes: int) -> int:
     """A block being encoded: the cleaned copy, the ids in the tokenizer's type and in the dataset's."""
-    return 4 * nbytes + 10 * MB
+    return 4 * nbytes + 12 * MB
 
 
 def text_cost(config: KrillConfig) -> int:

@@ -184,3 +184,22 @@ def test_an_unfinished_separator_at_the_end_is_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"one{SEPARATOR}two{SEPARATOR[:-1]}")
     for unit_bytes in range(1, 40):
         assert texts(tmp_path / "a.txt", unit_bytes=unit_bytes) == ["one", f"two{SEPARATOR[:-1]}"]
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 2, 3, 5, 8, 13])
+def test_separators_that_lie_across_chunks_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    documents = ["0123456789" * (i % 5 + 1) + "<|en" for i in range(12)]
+    endings = ("txt", "txt.gz", "jsonl", "jsonl.gz", "csv")
+    paths = [write(tmp_path, ending, documents) for ending in endings]
+    units = [_unit_positions(path) for path in paths]
+    for module in ("streamed_bytes", "ranged_bytes"):
+        monkeypatch.setattr(f"krill.corpus.{module}.CHUNK_BYTES", chunk_bytes)
+    assert [texts(path, unit_bytes=200) for path in paths] == [documents] * len(endings)
+    assert [_unit_positions(path) for path in paths] == units
+    assert min(map(len, units)) > 1
+
+
+def _unit_positions(path: Path) -> list[int]:
+    return [unit.position for unit, _ in corpus_of(path, unit_bytes=200).walk(lambda _: None)]

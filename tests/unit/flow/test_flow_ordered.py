@@ -80,6 +80,30 @@ def test_closing_early_leaves_no_thread_behind():
     assert threading.active_count() == before
 
 
+def test_work_that_takes_long_can_see_that_it_is_abandoned():
+    abandoned = threading.Event()
+
+    def work(item):
+        if item:
+            assert abandoned.wait(10)
+        return item
+
+    results = ordered_map(
+        work, range(3), threads=2, bytes_in_flight=10, size=lambda _: 1, abandoned=abandoned
+    )
+    assert next(results) == 0
+    assert not abandoned.is_set()
+    results.close()
+    assert abandoned.is_set()
+
+
+def test_work_that_ends_well_is_not_abandoned():
+    abandoned = threading.Event()
+    results = ordered_map(str, range(3), threads=2, bytes_in_flight=10, size=lambda _: 1, abandoned=abandoned)
+    assert list(results) == ["0", "1", "2"]
+    assert not abandoned.is_set()
+
+
 def test_all_threads_work_at_once():
     barrier = threading.Barrier(3, timeout=10)
     assert list(run(lambda _: barrier.wait() >= 0, range(6), threads=3)) == [True] * 6

@@ -1,0 +1,275 @@
+"""The command line as people and scripts meet it: help, output, overrides, exit codes, and what it loads."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+import krill as package
+from conftest import KRILL
+from jobs import Job, check_error, document, json_lines
+
+pytest_plugins = ["job_fixtures"]
+
+CONFIG_OPTIONS = {"--config", "--memory", "--threads", "--set", "--quiet", "--json"}
+OPTIONS = {
+    "preprocess": CONFIG_OPTIONS | {"--overwrite", "--disk"},
+    "run": CONFIG_OPTIONS,
+    "estimate": CONFIG_OPTIONS,
+    "inspect": {"--path", "--samples", "--seed", "--quiet", "--json"},
+    "inspect-dataset": {"--path", "--samples", "--seed", "--quiet", "--json"},
+    "validate": {"--path", "--quiet", "--json"},
+}
+# What only some commands, or only some installations, should pay for.
+HEAVY = {"numpy", "pyarrow", "pydantic", "yaml", "tokenizers", "psutil", "fsspec"}
+EXTRAS = {"datasets", "huggingface_hub", "torch", "transformers", "jax", "ray", "datatrove"}
+
+
+@pytest.fixture
+def done(job, finished) -> Job:
+    """A job whose output is finished."""
+    job.write("input.jsonl", json_lines(map(document, range(100, 120))))
+    assert job.preprocess("--quiet").code == 0
+    return job
+
+
+# Help.
+
+
+def described(text: str) -> dict[str, str]:
+    """Commands and options of a help page, each with what is said of it."""
+    rows = re.findall(r"^│ [* ]? *(.*?) {2,}(.*?) *│$", text, re.MULTILINE)
+    return {name: what for names, what in rows for name in re.findall(r"--?[\w-]+|^[a-z]+", names)}
+
+
+def test_help_presents_every_command(krill):
+    outcome = krill("--help", env={"COLUMNS": "200"})
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "inside a memory budget that you state" in outcome.out
+    page = described(outcome.out)
+    assert {"preprocess", "run", "estimate", "inspect", "validate", "--help", "--version"} <= page.keys()
+    assert all(re.fullmatch(r"[A-Z].*\.", what) for what in page.values()), page
+
+
+@pytest.mark.parametrize("verb", OPTIONS)
+def test_help_of_a_command_explains_every_option_in_a_sentence(krill, verb):
+    outcome = krill(verb, "--help", env={"COLUMNS": "200"})
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"Usage: krill {verb} " in outcome.out
+    page = {name: what for name, what in described(outcome.out).items() if name.startswith("--")}
+    assert page.keys() == OPTIONS[verb]
+    assert all(re.match(r"[A-Z].* .*[.:]", what) for what in page.values()), page
+
+
+@pytest.mark.parametrize("command", ["krill", "kr"])
+def test_both_names_of_the_command_tell_its_version(command):
+    told = subprocess.run([KRILL.with_name(command), "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout == f"{package.__version__}\n"
+
+
+def test_the_module_is_the_command():
+    told = subprocess.run([sys.executable, "-m", "krill", "-V"], capture_output=True, text=True, check=True)
+    assert told.stdout == f"{package.__version__}\n"
+
+
+# What is loaded.
+
+
+def loaded(code: str) -> set[str]:
+    """The top-level modules in memory after `code`, in a fresh interpreter."""
+    program = f"import json, sys\n{code}\nprint(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in json.loads(told.stderr)}
+
+
+def test_importing_krill_loads_next_to_nothing():
+    assert loaded("import krill") & (HEAVY | EXTRAS | {"cyclopts", "rich"}) == set()
+
+
+def test_help_loads_no_room():
+    help_page = (
+        "sys.argv = ['krill', '--help']\nfrom krill.cli import main\ntry: main()\nexcept SystemExit: pass"
+    )
+    assert loaded(help_page) & (HEAVY | EXTRAS) == set()
+
+
+def test_preprocessing_loads_no_extra(tmp_path):
+    Job(tmp_path, krill=None).write("input.jsonl", json_lines(map(document, range(20))))
+    run = (
+        f"import os; os.chdir({str(tmp_path)!r})\nimport krill\n"
+        "krill.preprocess({'datasets': [{'path': 'input.jsonl'}], 'tokenizer': {'builtin': 'bytes'},"
+        " 'preprocess': {'prepared_path': 'out', 'sequence_len': 64}})"
+    )
+    assert loaded(run) & (EXTRAS | {"pandas", "cyclopts", "rich"}) == set()
+
+
+# What is printed.
+
+
+def test_json_is_one_object_and_nothing_else(job):
+    job.write("input.jsonl", json_lines(map(document, range(20))))
+    job.config["preprocess_memory_efficient"] = True  # gives a notice
+    estimate = job.run("estimate", job.save().name, "--json")
+    assert estimate.result["input_bytes"] == (job.folder / "input.jsonl").stat().st_size
+    preprocess = job.preprocess("--json")
+    assert preprocess.result["status"] == "done"
+    assert "notice: `preprocess_memory_efficient` changes nothing" in preprocess.err
+    assert "Memory monitoring started" in preprocess.err
+    assert job.run("run", "config.yaml", "--json").result["status"] == "finished"
+    assert job.run("inspect", "out", "--json").result["dataset"]["sequence_len"] == 64
+    assert job.run("validate", "out", "--json").result["files"] == 1
+
+
+def test_quiet_prints_nothing(job):
+    job.write("input.jsonl", json_lines(map(document, range(20))))
+    job.config["preprocess_memory_efficient"] = True
+    job.save()
+    for command in (["estimate", "config.yaml"], ["preprocess", "config.yaml"], ["run", "config.yaml"]):
+        outcome = job.run(*command, "--quiet")
+        assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+    for command in (["inspect", "out"], ["validate", "out"]):
+        outcome = job.run(*command, "-q")
+        assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+
+
+def test_an_error_is_told_even_if_quiet_and_never_on_standard_output(job):
+    outcome = job.preprocess("--quiet", "--json")
+    check_error(outcome, 3, "no such file: `input.jsonl`", hint="give a file")
+    assert outcome.out == ""
+
+
+def test_piped_output_has_the_seeds_memory_lines(job):
+    job.write("input.jsonl", json_lines(map(document, range(20))))
+    outcome = job.preprocess()
+    size = r"\d+\.\d MB"
+    for line in (
+        rf"Memory monitoring started\. Initial: {size}",
+        rf"Memory before scan: {size} \(peak: {size}\)",
+        rf"Memory after pack: {size} \(peak: {size}\)",
+        r"Memory Summary:",
+        rf"   - Start: {size}",
+        rf"   - Peak: {size}",
+        rf"   - Final: {size}",
+        rf"   - Peak increase: {size}",
+    ):
+        assert re.search(f"^{line}$", outcome.out, re.MULTILINE), line
+    assert "next: krill inspect out" in outcome.out
+
+
+def test_a_reader_that_leaves_early_is_no_fault(done):
+    command = f"{KRILL} inspect out --samples 10 | head -1; exit ${{PIPESTATUS[0]}}"
+    told = subprocess.run(
+        ["bash", "-c", command], cwd=done.folder, capture_output=True, text=True, check=False
+    )
+    assert told.stdout.startswith("output ")
+    assert "Traceback" not in told.stderr and "error" not in told.stderr
+
+
+# Overrides.
+
+
+def test_set_changes_a_key(job):
+    job.write("input.jsonl", json_lines(map(document, range(20))))
+    outcome = job.preprocess(
+        "--json", "--set", "preprocess.sequence_len=32", "--set", "datasets.0.text_column=text"
+    )
+    assert outcome.result["dataset"]["sequence_len"] == 32
+
+
+def test_the_environment_changes_a_key_and_set_wins_over_it(job):
+    job.write("input.jsonl", json_lines(map(document, range(20))))
+    env = {"KRILL_PREPROCESS__SEQUENCE_LEN": "16", "KRILL_PREPROCESS__MIN_CHARS": "10"}
+    outcome = job.preprocess("--json", "--set", "preprocess.min_chars=20", env=env)
+    settings = outcome.result["config"]["preprocess"]
+    assert (settings["sequence_len"], settings["min_chars"]) == (16, 20)
+
+
+def test_memory_and_threads_win_over_the_config(job):
+    job.write("input.jsonl", json_lines(map(document, range(20))))
+    budget = job.preprocess("--json", "--memory", "300MB", "--threads", "1").result["budget"]
+    assert (budget["limit"], budget["threads"]) == (300_000_000, 1)
+
+
+# The other commands.
+
+
+def test_run_does_what_is_missing_and_then_nothing(job):
+    job.write("input.jsonl", json_lines(map(document, range(20))))
+    job.save()
+    first = job.run("run", "config.yaml", "--memory", "200MB", "--set", "preprocess.sequence_len=32")
+    assert first.code == 0, first.err
+    assert job.manifest()["budget"]["limit"] == 200_000_000
+    assert job.manifest()["dataset"]["sequence_len"] == 32
+    again = job.run("run", "config.yaml", "--set", "preprocess.sequence_len=32")
+    assert again.code == 0
+    assert "nothing to do: out is finished" in again.out
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "fact"),
+    [
+        ({"datasets": [{"path": "absent.jsonl"}]}, 3, "no such file: `absent.jsonl`"),
+        ({"memory": "60MB"}, 4, "the budget is too small"),
+        ({"preprocess": {"prepared_path": "/proc/krill/out"}}, 5, "cannot write `/proc/krill/.out.krill`"),
+    ],
+)
+def test_run_passes_on_the_exit_code_of_its_step(job, change, code, fact):
+    job.write("input.jsonl", json_lines(map(document, range(20))))
+    job.config |= change
+    job.save()
+    outcome = job.run("run", "config.yaml")
+    assert outcome.code == code
+    assert fact in outcome.err
+    assert outcome.err.endswith(f"error: the step `preprocess` ended with exit code {code}\n")
+
+
+def test_run_finds_a_mistake_in_the_config_itself(job):
+    job.set(sequence_lenght=10)
+    job.save()
+    outcome = job.run("run", "config.yaml")
+    check_error(outcome, 2, "unknown key `preprocess.sequence_lenght`", hint="did you mean `sequence_len`?")
+    assert "the step" not in outcome.err
+
+
+def test_the_seeds_inspect_dataset_takes_the_config(done):
+    outcome = done.run("inspect-dataset", "config.yaml", "--samples", "1")
+    assert outcome.code == 0, outcome.err
+    assert "20 read, 20 kept" in outcome.out
+    assert len(re.findall(r"^row \d+: 64 tokens, full", outcome.out, re.MULTILINE)) == 1
+    assert "This is document" in outcome.out
+
+
+def test_validate_finds_a_changed_byte(done):
+    assert done.run("validate", "out").out.startswith("out is whole: 1 files")
+    shard = done.output / "data-00000.arrow"
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    outcome = done.run("validate", "out")
+    check_error(outcome, 3, "data-00000.arrow`", hint="")
+
+
+@pytest.mark.parametrize("verb", ["inspect", "validate"])
+def test_a_folder_that_is_no_output_is_refused(job, verb):
+    check_error(job.run(verb, "nowhere"), 3, "`nowhere` does not exist", hint="`krill preprocess` wrote")
+    (job.folder / "empty").mkdir()
+    check_error(job.run(verb, "empty"), 3, "`empty` is not a finished Krill output", hint="krill-run.json")
+
+
+def test_a_negative_number_of_samples_is_refused(done):
+    check_error(done.run("inspect", "out", "--samples", "-1"), 2, "`-1` for --samples", hint="--help")
+
+
+def test_estimate_says_what_a_run_will_take_and_reads_nothing(job):
+    job.write("input.jsonl", json_lines(map(document, range(20))))
+    job.save()
+    before = job.files()
+    outcome = job.run("estimate", "config.yaml")
+    assert outcome.code == 0, outcome.err
+    for line in ("predicted peak, 256 MB given", "blocks being encoded (capped)", "removed at the end"):
+        assert line in outcome.out
+    assert job.files() == before
