@@ -30,11 +30,10 @@ EXTRAS = {"datasets", "huggingface_hub", "torch", "transformers", "jax", "ray", 
 
 
 @pytest.fixture
-def done(job, finished) -> Job:
+def done(rerun) -> Job:
     """A job whose output is finished."""
-    job.write("input.jsonl", json_lines(map(document, range(100, 120))))
-    assert job.preprocess("--quiet").code == 0
-    return job
+    rerun.save()
+    return rerun
 
 
 # Help.
@@ -166,7 +165,7 @@ def test_a_reader_that_leaves_early_is_no_fault(done):
         ["bash", "-c", command], cwd=done.folder, capture_output=True, text=True, check=False
     )
     assert told.stdout.startswith("output ")
-    assert "Traceback" not in told.stderr and "error" not in told.stderr
+    assert told.stderr == ""
 
 
 # Overrides.

@@ -28,7 +28,8 @@ from krill.corpus.formats import (
     suffix_of,
 )
 from krill.corpus.splits import Split, canonical, splits_of
-from krill.errors import InputError
+from krill.corpus.streams import first_line
+from krill.errors import InputError, MissingExtra
 
 _HUB_ID = re.compile(r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?::(?P<config>[\w.-]+))?")
 
@@ -222,8 +223,14 @@ def _remote(url: str, split: Split) -> list[Found]:
         else:
             names = [root]
         infos = {name: filesystem.info(name) for name in names}
-    except (OSError, ValueError, ImportError, RuntimeError) as error:
-        raise InputError(f"can't read `{url}`: {error or type(error).__name__}") from error
+    except ImportError as error:
+        if url.startswith("http"):
+            raise MissingExtra(f"reading `{url}`", "hub") from error
+        raise InputError(f"can't read `{url}`: {error}", hint="pip install what it names") from error
+    except FileNotFoundError as error:
+        raise InputError(f"no such file: `{url}`") from error
+    except Exception as error:  # whatever the network or the protocol's file system can raise
+        raise InputError(f"can't read `{url}`: {first_line(error)}") from error
     if not infos:
         raise InputError(f"nothing to read at `{url}`: no file matches")
     chosen = _choose(url, splits_of(infos) if len(infos) > 1 else {"train": list(infos)}, split)

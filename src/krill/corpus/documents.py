@@ -42,7 +42,7 @@ class Documents:
     """One bounded batch of documents, in input order.
 
     Columns: `text` (large_string, null where the input has no string; may hold invalid UTF-8 until cleaned),
-    `position` (uint64, rising; the pieces of one oversize row of a columnar file share theirs), then the
+    `position` (uint64, rising; the pieces of one oversize row of a table, CSV too, share theirs), then the
     columns carried along.
     """
 

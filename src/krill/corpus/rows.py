@@ -228,7 +228,7 @@ class _Cutter:
         while first < len(lengths):
             # The row that fills the block is still in it.
             room = self._limits.block_bytes - self._size
-            stop = min(giant, int(np.searchsorted(ends, passed + room)) + 2)
+            stop = min(giant, int(np.searchsorted(ends, passed + room)) + 1)
             if stop > first:
                 self._gathered.append(batch.slice(first, stop - first))
                 self._size += int(ends[stop - 1]) - passed

@@ -10,13 +10,13 @@ import lzma
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Protocol, cast
+from typing import Protocol
 
 import pyarrow as pa
 
 from krill.corpus.documents import MAX_FILE_BYTES
-from krill.corpus.formats import Compression, CorpusFile
-from krill.errors import InputError
+from krill.corpus.formats import COLUMNAR, Compression, CorpusFile
+from krill.errors import InputError, KrillError
 
 CHUNK_BYTES = 1 << 20
 
@@ -44,7 +44,12 @@ def input_errors(file: CorpusFile, *, at: int | None = None) -> Iterator[None]:
         raise InputError(f"no permission to read `{file.path}`", hint=f"chmod +r '{file.path}'") from error
     except IsADirectoryError as error:
         raise InputError(f"`{file.path}` is a directory") from error
-    except (OSError, EOFError, lzma.LZMAError, pa.ArrowException) as error:
+    except KrillError:
+        raise
+    except Exception as error:
+        # A remote file's protocol may raise anything; with a local one, the unexpected is a fault of ours.
+        if not (file.remote or isinstance(error, OSError | EOFError | lzma.LZMAError | pa.ArrowException)):
+            raise
         where = "" if at is None else f" after {at:,} bytes"
         raise InputError(
             f"can't read `{file.path}`{where}: {first_line(error)}",
@@ -63,7 +68,10 @@ def open_raw(file: CorpusFile) -> pa.NativeFile:
         return pa.OSFile(file.location, "rb")
     import fsspec
 
-    return pa.PythonFile(cast(BinaryIO, fsspec.open(file.location, "rb").open()), mode="r")
+    # Not every web server gives ranges, and what is read in order needs none.
+    in_order = file.format not in COLUMNAR and file.location.startswith(("http://", "https://"))
+    options = {"block_size": 0} if in_order else {}
+    return pa.PythonFile(fsspec.open(file.location, "rb", **options).open(), mode="r")
 
 
 def open_decoded(file: CorpusFile) -> pa.NativeFile:

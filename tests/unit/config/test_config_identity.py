@@ -72,7 +72,11 @@ def test_a_dataset_more_and_keys_of_another_version_are_named() -> None:
 def test_the_identity_holds_every_key_that_is_not_left_out_on_purpose() -> None:
     identity, whole = identity_dict(load()), to_dict(load())
     assert set(whole) - set(identity) == {"memory", "threads", "spill_dir", "disk", "train", "engine"}
-    assert set(whole["preprocess"]) - set(identity["preprocess"]) == {"prepared_path", "batch_rows"}
+    assert set(whole["preprocess"]) - set(identity["preprocess"]) == {
+        "prepared_path",
+        "batch_rows",
+        "on_error",
+    }
     assert identity["datasets"] == whole["datasets"]
     assert identity["tokenizer"] == whole["tokenizer"]
 

@@ -37,18 +37,16 @@ def test_there_are_as_many_rows_as_arrow_sees(data: bytes) -> None:
     assert end == len(data)
 
 
-@given(_CSV, st.data())
-def test_rows_are_the_same_however_the_file_is_cut(data: bytes, choose: st.DataObject) -> None:
+@given(_CSV, st.integers(1, 9))
+def test_rows_are_the_same_however_the_file_is_cut(data: bytes, step: int) -> None:
     rows = CsvRows(",")
     whole, _ = rows.find(data, final=True)
     found: list[int] = []
-    done = 0
+    done = seen = 0
     while done < len(data):
-        seen = choose.draw(st.integers(done + 1, len(data)))
+        seen = min(seen + step, len(data))
         starts, end = rows.find(data[done:seen], final=False)
-        if end == 0:  # no row ends in it: see more
-            if seen < len(data):
-                continue
+        if end == 0 and seen == len(data):
             starts, end = rows.find(data[done:], final=True)
         found += [done + start for start in starts.tolist()]
         done += end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +27,8 @@ from corpus_reading import (
 )
 
 from krill.corpus import DatasetSource
+
+SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "docs_sample.jsonl.gz"
 
 DOCUMENTS = [
     f'Document {i}: {"naïve café 東京 🦐 " * (i % 9)}\nits second line, "quoted"\t.' for i in range(40)
@@ -172,6 +176,13 @@ def test_several_sources_follow_each_other_in_config_order(tmp_path: Path) -> No
     assert column(batches(corpus), "text") == ["one", "two"]
     assert [file.dataset for file in corpus.files] == [0, 1]
     assert len(corpus.units()) == 2
+
+
+@pytest.mark.skipif(not SAMPLE.exists(), reason="the shared sample is not here")
+def test_real_documents_are_those_that_python_reads() -> None:
+    with gzip.open(SAMPLE, "rt", encoding="utf-8") as lines:
+        expected = [json.loads(line)["text"] for line in lines]
+    assert texts(SAMPLE, unit_bytes=4_000_000) == expected
 
 
 _READ_ALL = """

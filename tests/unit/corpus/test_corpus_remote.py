@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +61,44 @@ def test_a_remote_file_has_a_fingerprint(tmp_path: Path, memory: Any) -> None:
 
 
 def test_urls_that_lead_nowhere_are_errors(memory: Any) -> None:
-    for url in ("memory://missing.jsonl", "nosuchprotocol://x.jsonl"):
-        with pytest.raises(InputError, match="can't read `"):
-            corpus_of(url)
+    with pytest.raises(InputError, match=r"no such file: `memory://missing\.jsonl`"):
+        corpus_of("memory://missing.jsonl")
+    with pytest.raises(InputError, match=r"can't read `nosuchprotocol://x\.jsonl`: Protocol not known"):
+        corpus_of("nosuchprotocol://x.jsonl")
     with pytest.raises(InputError, match="no file matches"):
         corpus_of("memory://*.jsonl")
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[str]:
+    """A web server that, like many, gives no ranges."""
+    pytest.importorskip("aiohttp")
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "txt.xz", "csv", "json.zst"])
+def test_files_are_read_from_a_web_server(tmp_path: Path, web: str, ending: str) -> None:
+    write(tmp_path, ending, DOCUMENTS)
+    assert texts(f"{web}/data.{ending}", unit_bytes=2000) == DOCUMENTS
+
+
+def test_what_a_web_server_does_not_give_is_an_error(tmp_path: Path, web: str) -> None:
+    with pytest.raises(InputError, match=f"no such file: `{web}/missing.jsonl`"):
+        corpus_of(f"{web}/missing.jsonl")
+    write(tmp_path, "parquet", DOCUMENTS * 100)
+    with pytest.raises(InputError, match=f"can't read `{web}/data.parquet`: .*range requests"):
+        texts(f"{web}/data.parquet")
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_blank_lines_and_empty_pieces_are_no_records(tmp_path: Path) -> None:
 
 
 def test_records_are_counted_right_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for size in (1, 2, 3, 7, 8, 50):
+    for size in (1, 3, 8, 50):
         monkeypatch.setattr("krill.corpus.record_starts.CHUNK_BYTES", size)
         for ending in ("jsonl", "txt", "json"):
             path = write(tmp_path, ending, DOCUMENTS)
