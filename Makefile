@@ -43,7 +43,7 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
 docs: .venv/dev
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
 clean:
 	rm -rf .venv build demo site

@@ -1,8 +1,8 @@
 """Read JSON lines, clean, drop exact duplicates, write Parquet: one core, no tokenizer.
 
-Ours: `krill preprocess` with `output: text`, `--threads 1 --memory 256MB`. The peer does the same with Hugging
-Face `datasets` in one process, as the seed's pipeline did: `load_dataset`, `map`, `filter`, a set of texts,
-`to_parquet`. Both start from nothing, imports and all, on one core.
+Ours: `krill preprocess` with `output: text`, `--threads 1 --memory 256MB`. The peer does the same with
+Hugging Face `datasets` in one process, as the seed's pipeline did: `load_dataset`, `map`, `filter`, a set of
+texts, `to_parquet`. Both start from nothing, imports and all, on one core.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import yaml
+
 from measured import Outcome, run_measured
 from real_text import grow_jsonl
 
@@ -75,7 +76,9 @@ def main() -> None:
                 f"{title:10} {outcome.seconds:7.1f} s {size / outcome.seconds:7.1f} MB/s"
                 f" {outcome.peak / 1e6:7.0f} MB peak, {outcome.cpu_seconds:.1f} s of CPU"
             )
-        print(f"ratio      {peer.seconds / ours.seconds:7.1f}x faster {peer.peak / ours.peak:5.1f}x less memory")
+        print(
+            f"ratio      {peer.seconds / ours.seconds:7.1f}x faster {peer.peak / ours.peak:5.1f}x less memory"
+        )
 
 
 if __name__ == "__main__":

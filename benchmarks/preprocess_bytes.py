@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import yaml
+
 from measured import run_measured
 from real_text import grow_jsonl
 

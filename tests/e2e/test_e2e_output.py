@@ -232,6 +232,5 @@ def test_no_python_runs_per_document(tmp_path, ending, output):
     few = lines_run(tmp_path / "few", 200, ending, output)
     many = lines_run(tmp_path / "many", 2000, ending, output)
     # Threads wait now and then, which takes some lines; a single line per document would be 1,800 more.
-    assert many - few < 600
-    print(few, many)
+    assert many - few < 300
     assert few > 2000  # it does count

@@ -9,13 +9,16 @@ import hashlib
 import io
 import json
 import lzma
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+import krill
 from jobs import Job, check_error, check_refused, document, json_lines
+from krill.errors import InputError, StorageError
 from real_text import real_texts
 
 pytest_plugins = ["job_fixtures"]
@@ -60,7 +63,7 @@ def test_an_empty_file_is_named(rerun, name):
 
 def test_a_file_of_blank_lines_has_no_documents(rerun):
     rerun.write("input.jsonl", b"\n\n \n")
-    check_refused(rerun, 3, "0 documents read, dropped: none", hint="add input")
+    check_refused(rerun, 3, "0 documents read; none dropped", hint="add input")
 
 
 def test_an_empty_file_among_others_is_no_fault(job):
@@ -77,9 +80,21 @@ def test_too_little_text_says_what_was_dropped(rerun):
         rerun,
         3,
         "tokens are left, fewer than one row of 4,096",
-        "4 documents read, dropped: 3 fewer than min_chars characters",
+        "4 documents read; 3 fewer than min_chars characters",
         hint="lower min_chars, min_length or sequence_len",
     )
+
+
+def test_a_pipe_is_refused_and_not_waited_for(rerun):
+    os.mkfifo(rerun.folder / "pipe.jsonl")
+    rerun.read_from("pipe.jsonl")
+    check_refused(rerun, 3, "`pipe.jsonl` is not a regular file", hint="into a file", timeout=30)
+
+
+def test_a_name_that_is_not_utf8_is_told(rerun):
+    rerun.write(os.fsdecode(b"caf\xe9.jsonl"), json_lines(TEXTS))
+    rerun.read_from("*.jsonl")
+    check_refused(rerun, 3, "the name of the file `caf\\xe9.jsonl` is not UTF-8", hint="rename it")
 
 
 # Columns.
@@ -253,6 +268,84 @@ def test_a_malformed_line_can_be_skipped_after_all(job):
     assert "continuing an earlier run" in outcome.out
     assert job.manifest()["documents"]["dropped"] == {"malformed": 1}
     assert not job.work.exists()
+
+
+# Input that changes.
+
+
+class Meanwhile:
+    """Watches a run, and does something when a stage ends."""
+
+    def __init__(self, stage: str, act) -> None:
+        self.stage, self.act = stage, act
+
+    def begin(self, stage, total) -> None: ...
+    def advance(self, done) -> None: ...
+    def note(self, line) -> None: ...
+
+    def end(self, stage) -> None:
+        if stage == self.stage:
+            self.act()
+
+
+def other_word(content: bytes) -> bytes:
+    return content.replace(b"document 777.", b"documemt 777.")
+
+
+def longer_lines(content: bytes) -> bytes:
+    """As many bytes, in blocks that are cut elsewhere."""
+    return json_lines(["x" * 9000] * (len(content) // 9100)).ljust(len(content), b"\n")
+
+
+def half(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        (other_word, "gave other documents than before"),
+        (longer_lines, "gave other documents than before"),
+        (half, "became shorter than"),
+    ],
+)
+def test_input_that_changes_between_two_stages_is_named(job, change, fact):
+    content = json_lines(document(number) for number in range(3000))
+    path = job.write("input.jsonl", content)
+    job.read_from(str(path))
+    job.set(unit_bytes="100KB", max_document_bytes="10KB", prepared_path=str(job.output))
+    watch = Meanwhile("scan", lambda: path.write_bytes(change(content)))
+    with pytest.raises(InputError, match=str(path)) as refused:
+        krill.preprocess(job.config, memory="500MB", progress=watch)
+    assert fact in refused.value.message
+    assert not job.output.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "stage", "artifact"),
+    [
+        ("input.jsonl", "resolve", "*.keep"),
+        ("input.jsonl", "encode", "*.tokens"),
+        ("input.jsonl", "encode", "*.lengths"),
+        ("input.jsonl.gz", "scan", "*.spill"),
+        ("input.jsonl", "scan", "*.hashes"),
+    ],
+)
+def test_a_file_of_an_earlier_stage_that_is_gone_is_named(job, name, stage, artifact):
+    content = json_lines(map(document, range(3000)))
+    path = job.write(name, gzip.compress(content) if name.endswith("gz") else content)
+    job.read_from(str(path))
+    job.set(unit_bytes="100KB", max_document_bytes="10KB", prepared_path=str(job.output))
+
+    def tamper() -> None:
+        files = list(job.work.rglob(artifact))
+        assert files
+        files[0].unlink()
+
+    with pytest.raises(StorageError) as refused:
+        krill.preprocess(job.config, memory="500MB", progress=Meanwhile(stage, tamper))
+    assert "can't be read" in refused.value.message
+    assert "--overwrite" in refused.value.hint
 
 
 # One line that no budget holds.

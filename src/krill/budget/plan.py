@@ -82,6 +82,10 @@ class Plan:
         """The same if every part fills its share."""
         return self.base + max(self._held(stage, expected=False) for stage in self._stages())
 
+    def fullest_stage(self) -> str:
+        """The stage that needs most if every part fills its share."""
+        return max(self._stages(), key=lambda stage: self._held(stage, expected=False))
+
     def to_json(self) -> dict[str, Any]:
         """The block that goes into `krill-run.json`."""
         return {
@@ -145,12 +149,15 @@ def _share(need: Need, size: int) -> Share:
 def _refusal(plan: Plan, needs: Sequence[Need]) -> BudgetError:
     mendable = sorted((need for need in needs if need.remedy), key=lambda need: need.minimum)
     needed = _round_up(plan.worst_peak)
-    parts = ", ".join(f"{share.name} {format_size(share.size)}" for share in plan.shares)
+    fullest = plan.fullest_stage()
+    held = [share for share in plan.shares if share.during in ("always", fullest)]
+    parts = ", ".join(f"{share.name} {format_size(share.size)}" for share in held)
+    when = "" if fullest == "always" else f" in the stage {fullest}"
     hint = f"--memory {needed // 10**6}MB would do"
     if mendable:
         hint += f"; or {mendable[-1].remedy}"
     return BudgetError(
-        f"the budget is too small: the plan needs {format_size(plan.worst_peak)},"
+        f"the budget is too small: the plan needs {format_size(plan.worst_peak)}{when},"
         f" given {format_size(plan.limit)} (the program itself {format_size(plan.base)}, {parts})",
         hint=hint,
     )

@@ -6,18 +6,18 @@ import os
 import signal
 import sys
 import traceback
+from io import TextIOWrapper
 from types import FrameType
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 from krill import __version__
-from krill.cli import INTERRUPT
 from krill.cli.estimate import estimate
 from krill.cli.inspect import inspect
 from krill.cli.preprocess import preprocess
 from krill.cli.run import run
 from krill.cli.validate import validate
-from krill.errors import ConfigError, KrillError
+from krill.errors import BudgetError, ConfigError, Interrupted, KrillError
 
 app = App(
     name="krill",
@@ -43,6 +43,9 @@ app.command(validate)
 def main() -> None:
     """Run the command line and exit with its code."""
     signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a narrow encoding must not end a run
     try:
         app(exit_on_error=False, print_error=False, help_on_error=False)
         sys.stdout.flush()
@@ -52,13 +55,18 @@ def main() -> None:
     except KrillError as error:
         code = _fail(error.message, error.hint, error.exit_code)
     except KeyboardInterrupt:
-        code = _fail("interrupted: what was done is kept", "run the same command to continue", INTERRUPT)
+        stop = Interrupted("interrupted: what was done is kept", hint="run the same command to continue")
+        code = _fail(stop.message, stop.hint, stop.exit_code)
     except BrokenPipeError:
         # Whoever read our output has gone; a second error while flushing would say the same.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = INTERRUPT
+        code = Interrupted.exit_code
     except MemoryError:
-        code = _fail("the system refused memory", "use a smaller --memory or fewer --threads", 4)
+        code = _fail(
+            "the system refused memory",
+            "give it a smaller --memory or fewer --threads",
+            BudgetError.exit_code,
+        )
     except Exception:
         traceback.print_exc()
         code = _fail("this is a bug in Krill", "please report it with the lines above", 1)

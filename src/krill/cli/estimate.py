@@ -7,6 +7,7 @@ from krill.cli.options import ConfigOptions, OutputOptions
 
 def estimate(
     config: str,
+    /,
     *,
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
     output: OutputOptions = OutputOptions(),  # noqa: B008

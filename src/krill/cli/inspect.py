@@ -12,9 +12,11 @@ from krill.cli.options import OutputOptions
 
 def inspect(
     path: str,
+    /,
     *,
     samples: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 2,
     seed: int = 0,
+    memory: str = "auto",
     output: OutputOptions = OutputOptions(),  # noqa: B008  a frozen value, never changed
 ) -> None:
     """Look into an output: samples, lengths, reasons for drops, stages, memory.
@@ -27,6 +29,8 @@ def inspect(
         How many rows to show.
     seed
         Which rows: the same seed shows the same.
+    memory
+        The memory budget, such as 512MB, 2GiB or auto: half of what this process may use.
     """
     from krill.cli.screen import print_inspection, print_json
     from krill.prepare.look import look_into
@@ -36,7 +40,7 @@ def inspect(
         from krill.config import load_config
 
         folder = Path(load_config(folder).preprocess.prepared_path)
-    inspection = look_into(folder, samples=samples, seed=seed)
+    inspection = look_into(folder, samples=samples, seed=seed, memory=memory)
     if output.json:
         print_json(inspection.to_json())
     elif not output.quiet:

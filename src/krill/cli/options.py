@@ -13,14 +13,20 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class ConfigOptions:
-    """How a config is read and changed for one command."""
+class BudgetOptions:
+    """What a command may use."""
 
     memory: str | None = None
     """The memory budget, such as 512MB, 2GiB or auto: half of what this process may use."""
 
     threads: str | None = None
     """How many threads work; auto is every core."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ConfigOptions(BudgetOptions):
+    """What a command may use, and how its config is changed for it."""
 
     set: Annotated[tuple[str, ...], Parameter(consume_multiple=False, negative="", show_default=False)] = ()
     """Change one key of the config: --set preprocess.sequence_len=4096. May be given several times."""

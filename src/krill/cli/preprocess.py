@@ -11,6 +11,7 @@ from krill.cli.options import ConfigOptions, OutputOptions
 
 def preprocess(
     config: str,
+    /,
     *,
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     disk: str | None = None,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from krill.cli.options import ConfigOptions, OutputOptions
 from krill.errors import KrillError
@@ -12,19 +15,23 @@ from krill.errors import KrillError
 
 def run(
     config: str,
+    /,
     *,
+    overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
     output: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
-    """Everything that a config asks for, each step only if its output is missing or stale.
+    """Everything that a config asks for, each step only if its output is missing.
 
     Each step is a process of its own, so the budget of one is not burdened with another. This version has
-    one step: preprocess.
+    one step: preprocess. An output that another config has made is refused, and named.
 
     Parameters
     ----------
     config
         The config file (YAML).
+    overwrite
+        Start anew, and replace what is there in the end.
     """
     options.load(config)  # a mistake in the config is found before any step starts
     arguments = [sys.executable, "-m", "krill", "preprocess", config]
@@ -33,7 +40,8 @@ def run(
         arguments += [f"--{name}", value] if value is not None else []
     for change in options.set:
         arguments += ["--set", change]
-    arguments += [flag for flag, wanted in (("--quiet", output.quiet), ("--json", output.json)) if wanted]
+    flags = (("--overwrite", overwrite), ("--quiet", output.quiet), ("--json", output.json))
+    arguments += [flag for flag, wanted in flags if wanted]
     with subprocess.Popen(arguments) as step:
         # Ctrl-C reaches the whole group: the step ends by itself, and this process must outlive it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from krill.budget.size import format_size
@@ -18,21 +17,22 @@ if TYPE_CHECKING:
     from krill.shards.inspect import TextFacts, TokenFacts
 
 _SAMPLE_CHARS = 300
+_LABEL_WIDTH = 14
+
+Row = tuple[str, str]
 
 
 def print_error(message: str, hint: str | None) -> None:
     """What went wrong and what to do, on standard error."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(Text("error: ", "bold red") + Text(message))
+    _labelled("error: ", "bold red", message)
     if hint:
-        console.print(Text("hint: ", "bold cyan") + Text(hint))
+        _labelled("hint: ", "bold cyan", hint)
 
 
 def print_notices(notices: Iterable[str]) -> None:
-    """Things about the config that are worth a line, on standard error."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    """Things that are worth a line, on standard error."""
     for notice in notices:
-        console.print(Text("notice: ", "bold yellow") + Text(notice))
+        _labelled("notice: ", "bold yellow", notice)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -44,121 +44,116 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 def print_summary(summary: Summary) -> None:
     """The end of a run."""
-    from krill.prepare.summary import NOTES, REASONS
-
     manifest = summary.manifest
     console = _console()
+    console.print()
     if summary.status == "finished":
-        console.print(f"\nnothing to do: [bold]{summary.output}[/] is finished and its config is the same")
-    documents, budget = manifest.documents, manifest.budget
-    rows = _rows()
-    rows.add_row("documents", f"{documents['read']:,} read, {documents['kept']:,} kept")
-    for name, count in documents["dropped"].items():
-        rows.add_row("  dropped", f"{count:,} {REASONS.get(name, name)}")
-    for name, count in documents["notes"].items():
-        rows.add_row("  mended", f"{count:,} {NOTES.get(name, name)}")
+        console.print(f"nothing to do: {summary.output} is finished, made by the same config and input\n")
+    rows = _document_rows(manifest.documents)
     if manifest.dataset is not None:
         dataset, tokens = manifest.dataset, manifest.tokens
-        rows.add_row(
-            "tokens", f"{tokens['kept']:,} in {dataset.rows:,} rows of {dataset.layout.sequence_len:,}"
-        )
-        rows.add_row(
-            "  dropped",
-            _dropped_tokens(tokens),
-        )
+        rows += [
+            ("tokens", f"{tokens['kept']:,} in {dataset.rows:,} rows of {dataset.layout.sequence_len:,}"),
+            ("  dropped", _dropped_tokens(tokens)),
+        ]
     if manifest.text is not None:
-        rows.add_row("text", f"{manifest.text.rows:,} documents in {len(manifest.text.shards)} Parquet files")
-    rows.add_row("time", _speed(manifest.seconds, manifest.stages))
-    rows.add_row("memory", _memory(budget))
-    rows.add_row("output", str(summary.output))
-    console.print()
-    console.print(rows)
+        files = _count(len(manifest.text.shards), "Parquet file")
+        rows.append(("text", f"{_count(manifest.text.rows, 'document')} in {files}"))
+    rows += [
+        ("time", _speed(manifest.seconds, manifest.stages, manifest.extra)),
+        ("memory", _memory(manifest.budget)),
+        ("output", str(summary.output)),
+    ]
+    _print_rows(console, rows)
     console.print(f"\nnext: krill inspect {summary.output}\n      krill validate {summary.output}")
 
 
 def print_estimate(estimate: Estimate) -> None:
     """The plan of a run."""
     plan = estimate.plan
-    rows = _rows()
-    rows.add_row("input", f"{estimate.files:,} files, {format_size(estimate.input_bytes)}")
-    rows.add_row(
-        "memory", f"{format_size(plan.predicted_peak)} predicted peak, {format_size(plan.limit)} given"
-    )
-    rows.add_row("  always", f"{format_size(plan.base)} the program and its libraries")
-    for share in plan.shares:
-        during = "always" if share.during == "always" else share.during
-        rows.add_row(f"  {during}", f"{format_size(share.size)} {share.name} ({share.kind.value})")
-    rows.add_row("disk", f"about {format_size(estimate.spill_bytes)} between stages, removed at the end")
-    rows.add_row("output", f"about {format_size(estimate.output_bytes)}")
-    rows.add_row("time", f"about {_duration(estimate.seconds)} with {estimate.threads} threads")
-    console = _console()
-    console.print(rows)
+    rows = [
+        ("input", f"{_count(estimate.files, 'file')}, {format_size(estimate.input_bytes)}"),
+        ("memory", f"{format_size(plan.predicted_peak)} predicted peak, {format_size(plan.limit)} given"),
+        ("  always", f"{format_size(plan.base)} the program and its libraries"),
+    ]
+    rows += [
+        (f"  {share.during}", f"{format_size(share.size)} {share.name} ({share.kind.value})")
+        for share in plan.shares
+    ]
+    rows += [
+        ("disk", f"about {format_size(estimate.spill_bytes)} between stages, removed at the end"),
+        ("output", f"about {format_size(estimate.output_bytes)}"),
+        ("time", f"about {_duration(estimate.seconds)} with {_count(estimate.threads, 'thread')}"),
+    ]
+    _print_rows(_console(), rows)
 
 
 def print_report(path: str, report: Report) -> None:
     """A check that found nothing wrong."""
-    facts = [f"{report.files} files", format_size(report.bytes)]
+    facts = [_count(report.files, "file"), format_size(report.bytes)]
     if report.rows:
-        facts += [f"{report.rows:,} rows", f"{report.tokens:,} tokens"]
+        facts += [_count(report.rows, "row"), _count(report.tokens, "token")]
     if report.documents:
-        facts.append(f"{report.documents:,} documents")
-    _console().print(f"[bold]{path}[/] is whole: {', '.join(facts)}")
+        facts.append(_count(report.documents, "document"))
+    _console().print(f"{path} is whole: {', '.join(facts)}")
 
 
 def print_inspection(found: Inspection) -> None:
     """A look into an output."""
-    from krill.prepare.summary import REASONS
-
-    console = _console()
-    rows = _rows()
-    rows.add_row("output", f"{found.path} (made by krill {found.krill} in {_duration(found.seconds)})")
-    rows.add_row("documents", f"{found.documents['read']:,} read, {found.documents['kept']:,} kept")
-    for name, count in found.dropped.items():
-        rows.add_row("  dropped", f"{count:,} {REASONS.get(name, name)}")
+    rows = [("output", f"{found.path} (made by krill {found.krill} in {_duration(found.seconds)})")]
+    rows += _document_rows(found.documents)
     if found.dataset is not None:
-        _add_token_facts(rows, found.dataset, found.tokens)
+        rows += _token_rows(found.dataset, found.tokens)
     if found.text is not None:
-        rows.add_row(
-            "text",
-            f"{found.text.rows:,} documents in {found.text.shards} files, {format_size(found.text.bytes)}",
+        files = _count(found.text.shards, "file")
+        rows.append(
+            ("text", f"{_count(found.text.rows, 'document')} in {files}, {format_size(found.text.bytes)}")
         )
-    for stage in found.stages:
-        rows.add_row(f"stage {stage['name']}", _stage(stage))
+    rows += [(f"stage {stage['name']}", _stage(stage)) for stage in found.stages]
     if found.predicted_peak is not None and found.measured_peak is not None:
-        rows.add_row(
-            "memory",
-            f"{format_size(found.measured_peak)} measured, {format_size(found.predicted_peak)} predicted",
-        )
-    console.print(rows)
+        measured, predicted = format_size(found.measured_peak), format_size(found.predicted_peak)
+        rows.append(("memory", f"{measured} measured, {predicted} predicted"))
+    console = _console()
+    _print_rows(console, rows)
     _print_samples(console, found.dataset, found.text)
 
 
-def _add_token_facts(rows: Table, dataset: TokenFacts, tokens: Mapping[str, Any]) -> None:
-    rows.add_row(
-        "tokens",
-        f"{dataset.tokens:,} in {dataset.rows:,} rows of {dataset.sequence_len:,} ({dataset.token_dtype}),"
-        f" {dataset.shards} shards, {format_size(dataset.bytes)}",
-    )
-    rows.add_row(
-        "  dropped",
-        _dropped_tokens(tokens),
-    )
+def _document_rows(documents: Mapping[str, Any]) -> list[Row]:
+    from krill.prepare.summary import NOTES, REASONS
+
+    rows = [("documents", f"{documents['read']:,} read, {documents['kept']:,} kept")]
+    rows += [
+        ("  dropped", f"{count:,} {REASONS.get(name, name)}") for name, count in documents["dropped"].items()
+    ]
+    rows += [("  mended", f"{count:,} {NOTES.get(name, name)}") for name, count in documents["notes"].items()]
+    return rows
+
+
+def _token_rows(dataset: TokenFacts, tokens: Mapping[str, Any]) -> list[Row]:
+    rows = [
+        (
+            "tokens",
+            f"{dataset.tokens:,} in {_count(dataset.rows, 'row')} of {dataset.sequence_len:,}"
+            f" ({dataset.token_dtype}), {_count(dataset.shards, 'shard')}, {format_size(dataset.bytes)}",
+        ),
+        ("  dropped", _dropped_tokens(tokens)),
+    ]
     spread = dataset.documents_per_row
     if spread is not None:
-        rows.add_row("  per row", f"{spread.least} to {spread.most} documents, median {spread.median:g}")
+        rows.append(("  per row", f"{spread.least} to {spread.most} documents, median {spread.median:g}"))
+    rows.append(("  lengths", "tokens of a document in a row, and how many there are:"))
     most = max((bucket.count for bucket in dataset.piece_lengths), default=1)
     for bucket in dataset.piece_lengths:
         bar = "#" * -(-30 * bucket.count // most)
-        rows.add_row(f"  {bucket.low:,}-{bucket.high:,}", f"{bucket.count:>9,} {bar}")
+        rows.append((f"  {bucket.low:,}-{bucket.high:,}", f"{bucket.count:>9,} {bar}"))
+    return rows
 
 
 def _print_samples(console: Console, dataset: TokenFacts | None, text: TextFacts | None) -> None:
     for row in dataset.samples if dataset else ():
         whole = "full" if len(row.input_ids) == sum(row.seq_lengths) else "WRONG LENGTH"
-        console.print(
-            f"\nrow {row.row:,}: {len(row.input_ids):,} tokens, {whole},"
-            f" documents of {_some(row.seq_lengths)}"
-        )
+        lengths = _some(row.seq_lengths)
+        console.print(f"\nrow {row.row:,}: {len(row.input_ids):,} tokens, {whole}, documents of {lengths}")
         shown = row.text if row.text is not None else f"ids {_some(row.input_ids)}"
         console.print(Text(_cut(shown), "dim"))
     for document in text.samples if text else ():
@@ -166,15 +161,21 @@ def _print_samples(console: Console, dataset: TokenFacts | None, text: TextFacts
         console.print(Text(_cut(document.text), "dim"))
 
 
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+def _console(*, stderr: bool = False) -> Console:
+    return Console(stderr=stderr, highlight=False, soft_wrap=True, markup=False)
 
 
-def _rows() -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    return table
+def _labelled(label: str, style: str, message: str) -> None:
+    _console(stderr=True).print(Text(label, style) + Text(message))
+
+
+def _print_rows(console: Console, rows: Iterable[Row]) -> None:
+    for label, fact in rows:
+        console.print(Text(f"{label:{_LABEL_WIDTH}} ", "bold") + Text(fact))
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _dropped_tokens(tokens: Mapping[str, Any]) -> str:
@@ -183,15 +184,14 @@ def _dropped_tokens(tokens: Mapping[str, Any]) -> str:
 
 
 def _memory(budget: Mapping[str, Any]) -> str:
-    kept = "kept" if budget["measured_peak"] <= budget["limit"] else "BROKEN"
-    return (
-        f"{format_size(budget['measured_peak'])} peak measured,"
-        f" {format_size(budget['predicted_peak'])} predicted,"
-        f" {format_size(budget['limit'])} given: promise {kept}"
-    )
+    kept = "promise kept" if budget["measured_peak"] <= budget["limit"] else "OVER THE BUDGET"
+    sizes = [format_size(budget[name]) for name in ("measured_peak", "predicted_peak", "limit")]
+    return "{} peak measured, {} predicted, {} given: ".format(*sizes) + kept
 
 
-def _speed(seconds: float, stages: Sequence[Mapping[str, Any]]) -> str:
+def _speed(seconds: float, stages: Sequence[Mapping[str, Any]], extra: Mapping[str, Any]) -> str:
+    if extra.get("continued"):
+        return f"{_duration(seconds)} since it was continued"
     read = max((stage["bytes"] for stage in stages if stage["name"] in ("scan", "encode")), default=0)
     rate = f", {format_size(int(read / seconds))}/s over {format_size(read)}" if read and seconds else ""
     return f"{_duration(seconds)}{rate}"

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from krill.cli.options import OutputOptions
+from krill.cli.options import BudgetOptions, OutputOptions
 
 
-def validate(path: str, *, output: OutputOptions = OutputOptions()) -> None:  # noqa: B008  a frozen value
+def validate(
+    path: str,
+    /,
+    *,
+    options: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
+    output: OutputOptions = OutputOptions(),  # noqa: B008
+) -> None:
     """Check an output: every row, every checksum. Exits with 3 at the first fault.
 
     Parameters
@@ -14,9 +20,9 @@ def validate(path: str, *, output: OutputOptions = OutputOptions()) -> None:  # 
         A folder that Krill has made.
     """
     from krill.cli.screen import print_json, print_report
-    from krill.shards import validate as check
+    from krill.prepare.look import check_all
 
-    report = check(path)
+    report = check_all(path, memory=options.memory or "auto", threads=options.threads or "auto")
     if output.json:
         print_json(report.to_json())
     elif not output.quiet:

@@ -104,12 +104,16 @@ def _status(path: str, location: str) -> os.stat_result:
 
 def _named(path: str, location: str) -> Found:
     """A local file, whatever its extension."""
+    if (name := os.fsencode(path).decode("utf-8", "backslashreplace")) != path:
+        raise InputError(
+            f"the name of the file `{name}` is not UTF-8", hint="rename the file, or leave it out"
+        )
     try:
         status = _status(path, location)
     except FileNotFoundError as error:
         raise InputError(f"no such file: `{path}`") from error
     if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"`{path}` is not a regular file")
+        raise InputError(f"`{path}` is not a regular file", hint="copy what it gives into a file")
     return Found(path, location, *(recognise(path) or as_plain_text(path)), status.st_size)
 
 

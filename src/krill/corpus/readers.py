@@ -95,10 +95,11 @@ class DocumentReader:
 def malformed_record(file: CorpusFile, error: _native.MalformedRecord) -> InputError:
     """What the reader says about a record, said to the user."""
     offset, _, reason = error.args
-    return InputError(
-        f"`{file.path}` line {line_number(file, offset)}: {reason}",
-        hint="mend the record, or set `on_error: skip` to leave such records out and count them",
-    )
+    hint = "mend the record, or set `on_error: skip` to leave such records out and count them"
+    if file.format is Format.JSON_ARRAY:
+        # Where the next element begins is not known after a fault.
+        hint = "mend the file, or make it JSON lines, where `on_error: skip` can leave single records out"
+    return InputError(f"`{file.path}` line {line_number(file, offset)}: {reason}", hint=hint)
 
 
 def _open_native(file: CorpusFile, limits: Limits) -> _native.JsonReader | _native.TextReader:

@@ -9,6 +9,7 @@ or machines, and because object stores can't append. Held in memory: one number 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,20 @@ class CommitLog:
 
     def _record_path(self, unit: int) -> Path:
         return self.folder / f"{unit:020d}{_SUFFIX}"
+
+
+@contextmanager
+def reading_artifact(path: Path) -> Iterator[None]:
+    """Turn an OSError of the body, which reads what an earlier stage has committed, into a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        raise damaged(path, f"can't be read: {error.strerror or error}") from error
+
+
+def damaged(path: Path, fact: str) -> StorageError:
+    """An artifact is not as it was committed: somebody else has changed it."""
+    return StorageError(f"`{path}`, kept by an earlier stage, {fact}", hint="start anew with --overwrite")
 
 
 class UnitFiles:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from krill.errors import StorageError
+from krill.flow.commits import damaged, reading_artifact
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,10 +75,10 @@ class TokenStream:
         return int(self._firsts.searchsorted(token, side="right")) - 1
 
     def _fill(self, path: Path, inside: int, ids: NDArray[Any]) -> None:
-        with path.open("rb", buffering=0) as file:
+        with reading_artifact(path), path.open("rb", buffering=0) as file:
             file.seek(inside * self._dtype.itemsize)
             if file.readinto(ids.data.cast("B")) != ids.nbytes:
-                raise _damaged(path)
+                raise damaged(path, "is shorter than its record says")
 
 
 class _DocumentEnds:
@@ -121,17 +121,11 @@ class _DocumentEnds:
             return False
         count = min(_CHUNK, int(self._runs.documents[self._run]) - self._document)
         path = self._runs.file(self._run, "lengths")
-        lengths = np.fromfile(path, np.uint32, count, offset=self._document * 4)
+        with reading_artifact(path):
+            lengths = np.fromfile(path, np.uint32, count, offset=self._document * 4)
         if len(lengths) != count:
-            raise _damaged(path)
+            raise damaged(path, "is shorter than its record says")
         self._document += count
         self._ends = self._last_end + np.cumsum(lengths, dtype=np.int64)
         self._last_end = int(self._ends[-1])
         return True
-
-
-def _damaged(path: Path) -> StorageError:
-    return StorageError(
-        f"`{path}` is shorter than its record says",
-        hint="run the command again with --overwrite to start anew",
-    )

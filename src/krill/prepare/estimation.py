@@ -59,7 +59,9 @@ def run_estimate(config: KrillConfig, *, floor: int = 0) -> Estimate:
     ready_process(threads, text_output=config.preprocess.output != "tokens")
     corpus = open_input(config)
     text = decoded_bytes(corpus)
-    plan = make_plan(limit, Meter(limit, floor).used, preprocess_needs(config, threads, text))
+    plan = make_plan(
+        limit, Meter(limit, floor).used, preprocess_needs(config, threads, text, corpus.held_bytes)
+    )
     spill, output = estimate_disk(config, corpus)
     return Estimate(
         plan,

@@ -30,7 +30,7 @@ from krill.prepare.process import ready_process
 from krill.prepare.progress import Progress, Silent
 from krill.prepare.run_folder import RunFolder
 from krill.prepare.scan import HASHES, scan
-from krill.prepare.summary import REASONS, Summary, document_counts
+from krill.prepare.summary import NOTES, REASONS, Summary, document_counts
 from krill.prepare.survivors import add_counts
 from krill.shards import DatasetPart, Manifest, ShardInfo, TextPart, write_dataset_files
 from krill.text import Clean, Step
@@ -65,7 +65,9 @@ def run_preprocess(config: KrillConfig, *, overwrite: bool, progress: Progress, 
     with Meter(limit, floor) as meter:
         make_plan(limit, meter.used, preprocess_needs(config, threads))  # refuses before any input is read
         corpus = open_input(config)
-        plan = make_plan(limit, meter.used, preprocess_needs(config, threads, decoded_bytes(corpus)))
+        plan = make_plan(
+            limit, meter.used, preprocess_needs(config, threads, decoded_bytes(corpus), corpus.held_bytes)
+        )
         run = describe_run(config, corpus)
         output = Path(config.preprocess.prepared_path)
         with RunFolder(output, None if config.spill_dir is None else Path(config.spill_dir)) as folder:
@@ -79,7 +81,7 @@ def run_preprocess(config: KrillConfig, *, overwrite: bool, progress: Progress, 
             with Context(config, corpus, steps, plan, meter, threads, folder, progress, disk) as context:
                 job = _Job(context)
                 job.run_stages()
-            manifest = job.manifest(run, plan, time.monotonic() - started)
+            manifest = job.manifest(run, plan, time.monotonic() - started, continued=state == "continue")
             manifest.save(folder.dataset)
             folder.publish()
     return Summary(output, "done", manifest)
@@ -213,6 +215,7 @@ class _Job:
             duplicates = log.record(0)["duplicates"]
             stage["documents"] = self.kept
             stage["bytes"] = 16 * self.kept
+            self.context.progress.advance(16 * self.kept)
         self.counts["duplicate"] = duplicates
         self.kept -= duplicates
         return log.folder
@@ -275,14 +278,15 @@ class _Job:
 
     def _nothing_left(self, fact: str) -> InputError:
         counts = document_counts(self.counts, self.kept)
-        why = ", ".join(f"{count:,} {REASONS[name]}" for name, count in counts["dropped"].items()) or "none"
+        why = [f"{count:,} {REASONS[name]}" for name, count in counts["dropped"].items()]
+        why += [f"{count:,} {NOTES[name]}" for name, count in counts["notes"].items()]
         self.context.folder.discard()  # nothing to go on with: a changed config must not be refused for it
         return InputError(
-            f"{fact}: {counts['read']:,} documents read, dropped: {why}",
+            f"{fact}: {counts['read']:,} documents read; {', '.join(why) or 'none dropped'}",
             hint="lower min_chars, min_length or sequence_len under `preprocess:`, or add input",
         )
 
-    def manifest(self, run: Mapping[str, Any], plan: Plan, seconds: float) -> Manifest:
+    def manifest(self, run: Mapping[str, Any], plan: Plan, seconds: float, *, continued: bool) -> Manifest:
         """Everything there is to say of the run."""
         meter = self.context.meter
         return Manifest(
@@ -304,7 +308,11 @@ class _Job:
             dataset=self.dataset,
             text=self.text,
             tokenizer=self.tokenizer,
-            extra={"settings": to_dict(self.context.config), "tokenizer_fingerprint": run["tokenizer"]},
+            extra={
+                "continued": continued,
+                "settings": to_dict(self.context.config),
+                "tokenizer_fingerprint": run["tokenizer"],
+            },
         )
 
     def _log(self, stage: str) -> CommitLog:

@@ -1,23 +1,46 @@
-"""Looking into an output with the tokenizer that made it."""
+"""Looking into an output, and checking it, inside a budget."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from krill.budget import Need, available_threads, make_plan, resident_bytes, resolve_limit
 from krill.config import load_config
 from krill.errors import KrillError
-from krill.shards import Inspection, Manifest, inspect
+from krill.prepare.process import ready_process
+from krill.shards import Inspection, Manifest, Report, inspect, validate
 from krill.shards.inspect import Decode
 from krill.tokenizer import open_encoder
 
+# A row group of text with what Arrow makes of it, and the code pages that the first one touches: measured.
+_ROW_GROUP = 45_000_000
+# A record batch of rows as read and as decoded.
+_ROW_BATCH = 6_000_000
 
-def look_into(folder: Path, *, samples: int, seed: int) -> Inspection:
+
+def look_into(folder: Path, *, samples: int, seed: int, memory: str | int = "auto") -> Inspection:
     """Facts and samples of an output; rows are shown as text if their tokenizer can still be opened."""
-    return inspect(folder, samples, seed, _decoder(folder))
-
-
-def _decoder(folder: Path) -> Decode | None:
     manifest = Manifest.load(folder)
+    make_plan(resolve_limit(memory), resident_bytes(), [Need("samples", _cost(manifest))])
+    return inspect(folder, samples, seed, _decoder(manifest))
+
+
+def check_all(folder: str | Path, *, memory: str | int = "auto", threads: int | str = "auto") -> Report:
+    """Check every row and every checksum of an output, on all threads that the budget allows."""
+    manifest = Manifest.load(folder)
+    count = available_threads() if threads == "auto" else max(1, int(threads))
+    ready_process(count, text_output=manifest.text is not None)
+    cost = _cost(manifest)
+    need = Need("shards being checked", cost, useful=cost * count)
+    plan = make_plan(resolve_limit(memory), resident_bytes(), [need])
+    return validate(folder, threads=max(1, plan.share(need.name) // cost))
+
+
+def _cost(manifest: Manifest) -> int:
+    return _ROW_BATCH if manifest.text is None else _ROW_GROUP
+
+
+def _decoder(manifest: Manifest) -> Decode | None:
     if manifest.dataset is None:
         return None
     try:

@@ -52,8 +52,13 @@ def block_nbytes(config: KrillConfig) -> int:
     return 2 * config.preprocess.unit_bytes // BLOCKS_PER_UNIT
 
 
-def preprocess_needs(config: KrillConfig, threads: int, text_bytes: int | None = None) -> list[Need]:
-    """The needs of this config's stages; with `text_bytes`, what input of that size will make of them."""
+def preprocess_needs(
+    config: KrillConfig, threads: int, text_bytes: int | None = None, held_bytes: int = 0
+) -> list[Need]:
+    """The needs of this config's stages; with `text_bytes`, what input of that size will make of them.
+
+    `held_bytes` is what the corpus must hold at once besides blocks, such as a large compressed Arrow batch.
+    """
     settings = config.preprocess
     text_bytes = 2**62 if text_bytes is None else text_bytes
     block = block_nbytes(config)
@@ -61,6 +66,10 @@ def preprocess_needs(config: KrillConfig, threads: int, text_bytes: int | None =
     largest = max(block, 2 * settings.max_document_bytes)
     blocks = min(threads + 1, max(1, -(-2 * text_bytes // block)))
     needs = [_blocks("blocks being scanned", "scan", scan_cost(largest), scan_cost(block) * blocks)]
+    if held_bytes:
+        needs.append(
+            Need("an Arrow batch read whole", held_bytes, remedy="write the Arrow file in smaller batches")
+        )
     if settings.dedup != "none":
         table = max(MIN_SHARE, table_bytes(text_bytes // ASSUMED_DOCUMENT_BYTES))
         needs.append(Need("dedup table", MIN_SHARE, useful=table, expected=table, during="resolve"))

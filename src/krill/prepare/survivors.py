@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from krill.corpus import Documents
+from krill.flow.commits import damaged, reading_artifact
 from krill.text import Step
 
 if TYPE_CHECKING:
@@ -39,11 +40,14 @@ class SpilledBlock:
         """Read them back."""
         import pyarrow as pa
 
-        with self.path.open("rb", buffering=0) as file:
+        with reading_artifact(self.path), self.path.open("rb", buffering=0) as file:
             file.seek(self.offset)
             data = file.read(self.nbytes)
-        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            return Documents(reader.read_next_batch(), {})
+        try:
+            with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+                return Documents(reader.read_next_batch(), {})
+        except (pa.ArrowException, OSError, StopIteration) as error:
+            raise damaged(self.path, f"is not as it was written: {error}") from error
 
 
 def spill(batch: pa.RecordBatch) -> pa.Buffer:

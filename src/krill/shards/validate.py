@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from krill.corpus.arrays import as_numpy
 from krill.errors import InputError
+from krill.flow import ordered_map
 from krill.shards.batch_index import rows_in_batch
 from krill.shards.dataset_files import dataset_files
 from krill.shards.layout import Layout
 from krill.shards.manifest import DatasetPart, Manifest
 from krill.shards.message import END_OF_STREAM
-from krill.shards.shard import ShardInfo
 from krill.shards.shard_file import ShardFile, reading
 
 _READ_BYTES = 2**20
@@ -44,19 +44,25 @@ class Report:
         return asdict(self)
 
 
-def validate(path: str | Path) -> Report:
-    """Check everything in `path`, an output folder of Krill."""
+def validate(path: str | Path, *, threads: int = 1) -> Report:
+    """Check everything in `path`, an output folder of Krill; the first fault in its order is told."""
     folder = Path(path)
     manifest = Manifest.load(folder)
-    shards: tuple[ShardInfo, ...] = ()
+    checks: list[_TokenShard | _TextShard] = []
     if manifest.dataset is not None:
         assert manifest.tokenizer is not None, "Manifest.load refuses a dataset without its tokenizer"
-        _check_dataset(folder, manifest.dataset, int(manifest.tokenizer["vocab_size"]))
-        shards += manifest.dataset.shards
+        _check_dataset_files(folder, manifest.dataset)
+        layout, vocab_size = manifest.dataset.layout, int(manifest.tokenizer["vocab_size"])
+        checks += [
+            _TokenShard(ShardFile(folder, shard), layout, vocab_size) for shard in manifest.dataset.shards
+        ]
     if manifest.text is not None:
-        for shard in manifest.text.shards:
-            _TextShard(ShardFile(folder, shard)).check()
-        shards += manifest.text.shards
+        checks += [_TextShard(ShardFile(folder, shard)) for shard in manifest.text.shards]
+    for _ in ordered_map(
+        lambda shard: shard.check(), checks, threads=threads, bytes_in_flight=threads, size=lambda _: 1
+    ):
+        pass
+    shards = [part for half in (manifest.dataset, manifest.text) if half for part in half.shards]
     return Report(
         files=len(shards),
         bytes=sum(shard.bytes for shard in shards),
@@ -66,9 +72,7 @@ def validate(path: str | Path) -> Report:
     )
 
 
-def _check_dataset(folder: Path, dataset: DatasetPart, vocab_size: int) -> None:
-    for shard in dataset.shards:
-        _TokenShard(ShardFile(folder, shard), dataset.layout, vocab_size).check()
+def _check_dataset_files(folder: Path, dataset: DatasetPart) -> None:
     for name, expected in dataset_files(dataset.layout, dataset.shards).items():
         with reading(folder / name):
             found = (folder / name).read_bytes()

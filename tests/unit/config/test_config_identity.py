@@ -78,7 +78,7 @@ def test_the_identity_holds_every_key_that_is_not_left_out_on_purpose() -> None:
         "on_error",
     }
     assert identity["datasets"] == whole["datasets"]
-    assert identity["tokenizer"] == whole["tokenizer"]
+    assert set(whole["tokenizer"]) - set(identity["tokenizer"]) == {"vocab_size", "pattern", "min_frequency"}
 
 
 def test_plain_data_is_json_with_sizes_in_bytes_and_loads_again() -> None:
