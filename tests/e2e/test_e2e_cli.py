@@ -12,18 +12,11 @@ import pytest
 import krill as package
 from conftest import KRILL
 from jobs import Job, check_error, document, json_lines
+from krill.cli.app import app
 
 pytest_plugins = ["job_fixtures"]
 
-CONFIG_OPTIONS = {"--config", "--memory", "--threads", "--set", "--quiet", "--json"}
-OPTIONS = {
-    "preprocess": CONFIG_OPTIONS | {"--overwrite", "--disk"},
-    "run": CONFIG_OPTIONS,
-    "estimate": CONFIG_OPTIONS,
-    "inspect": {"--path", "--samples", "--seed", "--quiet", "--json"},
-    "inspect-dataset": {"--path", "--samples", "--seed", "--quiet", "--json"},
-    "validate": {"--path", "--quiet", "--json"},
-}
+VERBS = ("preprocess", "run", "estimate", "inspect", "inspect-dataset", "validate")
 # What only some commands, or only some installations, should pay for.
 HEAVY = {"numpy", "pyarrow", "pydantic", "yaml", "tokenizers", "psutil", "fsspec"}
 EXTRAS = {"datasets", "huggingface_hub", "torch", "transformers", "jax", "ray", "datatrove"}
@@ -54,13 +47,15 @@ def test_help_presents_every_command(krill):
     assert all(re.fullmatch(r"[A-Z].*\.", what) for what in page.values()), page
 
 
-@pytest.mark.parametrize("verb", OPTIONS)
+@pytest.mark.parametrize("verb", VERBS)
 def test_help_of_a_command_explains_every_option_in_a_sentence(krill, verb):
     outcome = krill(verb, "--help", env={"COLUMNS": "200"})
     assert (outcome.code, outcome.err) == (0, "")
     assert f"Usage: krill {verb} " in outcome.out
     page = {name: what for name, what in described(outcome.out).items() if name.startswith("--")}
-    assert page.keys() == OPTIONS[verb]
+    arguments = app[verb].assemble_argument_collection()
+    assert page.keys() == {name for each in arguments for name in each.names if name.startswith("--")}
+    assert {"--memory", "--quiet", "--json"} <= page.keys()
     assert all(re.match(r"[A-Z].* .*[.:]", what) for what in page.values()), page
 
 
@@ -206,6 +201,8 @@ def test_run_does_what_is_missing_and_then_nothing(job):
     again = job.run("run", "config.yaml", "--set", "preprocess.sequence_len=32")
     assert again.code == 0
     assert "nothing to do: out is finished" in again.out
+    assert job.run("run", "config.yaml", "--overwrite", "--json").result["status"] == "done"
+    assert job.manifest()["dataset"]["sequence_len"] == 64
 
 
 @pytest.mark.parametrize(
