@@ -112,7 +112,7 @@ def check_refused(job: Job, code: int, *facts: str, hint: str, **options: Any) -
     assert job.files() == before
 
 
-def check_error(outcome: Outcome, code: int, *facts: str, hint: str) -> None:
+def check_error(outcome: Any, code: int, *facts: str, hint: str) -> None:
     """The command ended with this code, said these things, and what to do."""
     assert outcome.code == code, outcome.err
     assert "Traceback" not in outcome.out + outcome.err

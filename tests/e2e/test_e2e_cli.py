@@ -240,7 +240,7 @@ def test_the_seeds_inspect_dataset_takes_the_config(done):
 
 
 def test_validate_finds_a_changed_byte(done):
-    assert done.run("validate", "out").out.startswith("out is whole: 1 files")
+    assert done.run("validate", "out").out.startswith("out is whole: 1 file, ")
     shard = done.output / "data-00000.arrow"
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 1

@@ -57,7 +57,9 @@ WRITERS = {
     "documents.jsonl.xz": lambda path, texts: path.write_bytes(lzma.compress(jsonl(texts), preset=0)),
     "documents.json": lambda path, texts: path.write_text(json.dumps([{"text": t} for t in texts], indent=1)),
     "documents.txt": lambda path, texts: path.write_text(SEPARATOR.join(texts), newline=""),
-    "documents.parquet": lambda path, texts: pq.write_table(pa.table({"text": texts}), path, row_group_size=60),
+    "documents.parquet": lambda path, texts: pq.write_table(
+        pa.table({"text": texts}), path, row_group_size=60
+    ),
     "documents.arrow": write_arrow,
     "documents.csv": write_csv,
     "save_to_disk": write_hf,

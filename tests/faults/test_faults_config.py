@@ -86,14 +86,14 @@ def test_a_config_without_datasets_is_refused(rerun):
 def test_a_tokenizer_that_is_not_there_is_named(rerun):
     rerun.write("input.jsonl", DOCUMENTS)
     rerun.config["tokenizer"] = {"path": "nowhere"}
-    check_refused(rerun, 3, "no tokenizer at `nowhere`", hint="point `tokenizer.path` at a tokenizer.json")
+    check_refused(rerun, 3, "no tokenizer at `nowhere`", hint="`tokenizer.path`")
 
 
 def test_a_file_that_is_no_tokenizer_is_named(rerun):
     rerun.write("input.jsonl", DOCUMENTS)
     rerun.write("tokenizer.json", b'{"model": "unheard of"}')
     rerun.config |= {"memory": "1GB", "tokenizer": {"path": "tokenizer.json"}}
-    check_refused(rerun, 3, "`tokenizer.json` is not a tokenizer", hint="point `tokenizer.path` at")
+    check_refused(rerun, 3, "`tokenizer.json` is not a tokenizer", hint="`tokenizer.path`")
 
 
 def test_a_type_that_cannot_hold_the_vocabulary_is_refused(rerun):

@@ -94,7 +94,7 @@ def test_a_pipe_is_refused_and_not_waited_for(rerun):
 def test_a_name_that_is_not_utf8_is_told(rerun):
     rerun.write(os.fsdecode(b"caf\xe9.jsonl"), json_lines(TEXTS))
     rerun.read_from("*.jsonl")
-    check_refused(rerun, 3, "the name of the file `caf\\xe9.jsonl` is not UTF-8", hint="rename it")
+    check_refused(rerun, 3, "the name of the file `caf\\xe9.jsonl` is not UTF-8", hint="rename the file")
 
 
 # Columns.

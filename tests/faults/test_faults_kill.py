@@ -3,6 +3,7 @@ budget and other threads, end with the same bytes as a run that was left alone, 
 
 from __future__ import annotations
 
+import copy
 import gzip
 import os
 import random
@@ -45,7 +46,7 @@ class Case:
 
     def job(self, folder: Path) -> Job:
         job = Job(folder, krill=None)
-        job.config = self.config
+        job.config = copy.deepcopy(self.config)
         job.save()
         return job
 

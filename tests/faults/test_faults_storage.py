@@ -9,12 +9,12 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from conftest import KRILL, dataset_bytes
 from jobs import Job, check_error, check_refused, document, json_lines
-from measured import Outcome
 
 pytest_plugins = ["job_fixtures"]
 
@@ -31,7 +31,15 @@ def can_mount() -> bool:
 needs_mount = pytest.mark.skipif(not can_mount(), reason="no mount namespaces for this user")
 
 
-def with_mounts(job: Job, script: str) -> Outcome:
+class Ended(NamedTuple):
+    """How a script ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def with_mounts(job: Job, script: str) -> Ended:
     """Run a shell script in the job's folder, with mounts that nobody else sees; `$KRILL` is the command."""
     done = subprocess.run(
         ["unshare", "-rm", "sh", "-ec", script],
@@ -41,7 +49,7 @@ def with_mounts(job: Job, script: str) -> Outcome:
         text=True,
         check=False,
     )
-    return Outcome(done.returncode, done.stdout, done.stderr, 0)
+    return Ended(done.returncode, done.stdout, done.stderr)
 
 
 # Nowhere to write.

@@ -10,7 +10,7 @@ from krill.config import KrillConfig, load_config
 from krill.prepare.disk import decoded_bytes, estimate_disk
 from krill.prepare.job import open_input, resolve_threads
 from krill.prepare.needs import preprocess_needs
-from krill.prepare.process import ready_process
+from krill.prepare.process import bounded_process
 
 # Bytes of text per second and thread, measured on one core of a 2021 server (docs/benchmarks.md).
 _SCAN_RATE = 400e6
@@ -56,7 +56,11 @@ def run_estimate(config: KrillConfig, *, floor: int = 0) -> Estimate:
     config.require_for_preprocess()
     limit = resolve_limit(config.memory)
     threads = resolve_threads(config.threads)
-    ready_process(threads, text_output=config.preprocess.output != "tokens")
+    with bounded_process(threads, parquet=config.preprocess.output != "tokens"):
+        return _estimate(config, limit, threads, floor)
+
+
+def _estimate(config: KrillConfig, limit: int, threads: int, floor: int) -> Estimate:
     corpus = open_input(config)
     text = decoded_bytes(corpus)
     plan = make_plan(

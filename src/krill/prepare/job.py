@@ -26,7 +26,7 @@ from krill.prepare.disk import DiskCap, check_free_space, decoded_bytes, estimat
 from krill.prepare.encode import encode, token_runs
 from krill.prepare.kept import KeptUnits, keep_name
 from krill.prepare.needs import layout_of, preprocess_needs
-from krill.prepare.process import ready_process
+from krill.prepare.process import bounded_process
 from krill.prepare.progress import Progress, Silent
 from krill.prepare.run_folder import RunFolder
 from krill.prepare.scan import HASHES, scan
@@ -61,8 +61,7 @@ def run_preprocess(config: KrillConfig, *, overwrite: bool, progress: Progress, 
     started = time.monotonic()
     limit = resolve_limit(config.memory)
     threads = resolve_threads(config.threads)
-    ready_process(threads, text_output=config.preprocess.output != "tokens")
-    with Meter(limit, floor) as meter:
+    with bounded_process(threads, parquet=config.preprocess.output != "tokens"), Meter(limit, floor) as meter:
         make_plan(limit, meter.used, preprocess_needs(config, threads))  # refuses before any input is read
         corpus = open_input(config)
         plan = make_plan(

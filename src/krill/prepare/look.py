@@ -7,7 +7,7 @@ from pathlib import Path
 from krill.budget import Need, available_threads, make_plan, resident_bytes, resolve_limit
 from krill.config import load_config
 from krill.errors import KrillError
-from krill.prepare.process import ready_process
+from krill.prepare.process import bounded_process
 from krill.shards import Inspection, Manifest, Report, inspect, validate
 from krill.shards.inspect import Decode
 from krill.tokenizer import open_encoder
@@ -29,11 +29,11 @@ def check_all(folder: str | Path, *, memory: str | int = "auto", threads: int | 
     """Check every row and every checksum of an output, on all threads that the budget allows."""
     manifest = Manifest.load(folder)
     count = available_threads() if threads == "auto" else max(1, int(threads))
-    ready_process(count, text_output=manifest.text is not None)
     cost = _cost(manifest)
     need = Need("shards being checked", cost, useful=cost * count)
-    plan = make_plan(resolve_limit(memory), resident_bytes(), [need])
-    return validate(folder, threads=max(1, plan.share(need.name) // cost))
+    with bounded_process(count, parquet=manifest.text is not None):
+        plan = make_plan(resolve_limit(memory), resident_bytes(), [need])
+        return validate(folder, threads=max(1, plan.share(need.name) // cost))
 
 
 def _cost(manifest: Manifest) -> int:

@@ -1,22 +1,37 @@
 """The process made ready for bounded work: allocators, thread pools, and everything it will import.
 
 Libraries are imported here, before the plan takes stock of what the process holds, so that none of them
-arrives later as a surprise.
+arrives later as a surprise. A caller of the Python API gets Arrow's settings back as they were.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-def ready_process(threads: int, *, text_output: bool) -> None:
-    """Fix malloc and Arrow for this run; safe to call again."""
+
+@contextmanager
+def bounded_process(threads: int, *, parquet: bool) -> Iterator[None]:
+    """One heap, the system's allocator, and no more threads than were asked for."""
     import numpy  # noqa: F401
     import pyarrow as pa
 
     from krill import _native
 
-    _native.configure_malloc()
-    pa.set_memory_pool(pa.system_memory_pool())
-    pa.set_cpu_count(threads)
-    pa.set_io_thread_count(1)
-    if text_output:
+    if parquet:
         import pyarrow.parquet  # noqa: F401
+    _native.configure_malloc()
+    before = pa.default_memory_pool(), pa.cpu_count(), pa.io_thread_count()
+    _set_arrow(pa.system_memory_pool(), threads, 1)
+    try:
+        yield
+    finally:
+        _set_arrow(*before)
+
+
+def _set_arrow(pool: object, threads: int, io_threads: int) -> None:
+    import pyarrow as pa
+
+    pa.set_memory_pool(pool)
+    pa.set_cpu_count(threads)
+    pa.set_io_thread_count(io_threads)
