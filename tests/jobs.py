@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +98,16 @@ class Job:
 
     def texts(self) -> list[str]:
         """All documents of a text output."""
+        return list(self.iter_texts())
+
+    def iter_texts(self) -> Iterator[str]:
+        """The same, of which no more than a row group is held."""
         import pyarrow.parquet as pq
 
-        files = [self.output / shard["file"] for shard in self.manifest()["text"]["shards"]]
-        return [text for file in files for text in pq.read_table(file)["text"].to_pylist()]
+        for shard in self.manifest()["text"]["shards"]:
+            with pq.ParquetFile(self.output / shard["file"]) as file:
+                for group in range(file.num_row_groups):
+                    yield from file.read_row_group(group, ["text"])["text"].to_pylist()
 
 
 def check_refused(job: Job, code: int, *facts: str, hint: str, **options: Any) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -161,6 +164,54 @@ def test_a_reader_that_leaves_early_is_no_fault(done):
     )
     assert told.stdout.startswith("output ")
     assert told.stderr == ""
+
+
+def test_a_terminal_shows_progress_against_the_budget(job):
+    job.write("input.jsonl", json_lines(map(document, range(20))))
+    job.save()
+    ours, theirs = pty.openpty()
+    run = subprocess.Popen(
+        [KRILL, "preprocess", "config.yaml"],
+        cwd=job.folder,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "150"},
+    )
+    os.close(theirs)
+    shown = ""
+    with suppress(OSError), open(ours, encoding="utf-8") as screen:  # reading ends with an error here
+        for line in screen:
+            shown += line
+    assert run.wait() == 0, shown
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+    for stage in ("scan", "resolve", "encode", "pack"):
+        assert re.search(rf"^{stage} .*memory.* of 256 MB", plain.replace("\r", "\n"), re.MULTILINE), plain
+    assert "promise kept" in plain
+
+
+def test_a_narrow_encoding_is_no_fault(job):
+    text = "crustac\u00e9s \u78f7\u867e \U0001f990 " * 20
+    job.write("input.jsonl", json_lines([text]))
+    job.set(output="both")
+    job.preprocess("--quiet")
+    env = {"PYTHONIOENCODING": "ascii"}
+    shown = job.run("inspect", "out", env=env)
+    assert shown.code == 0, shown.err
+    assert "crustac\\xe9s" in shown.out
+    told = job.run("inspect", "out", "--json", env={"PYTHONIOENCODING": "latin-1"})
+    assert told.code == 0, told.err
+    assert told.result["text"]["samples"][0]["text"] == text.strip()
+
+
+def test_names_are_printed_as_they_are_and_never_cut(job):
+    name = "a folder [/with] [bold]brackets[/bold] :shrimp: and " + "a long name " * 12
+    job.write("input.jsonl", json_lines(map(document, range(20))))
+    job.set(prepared_path=name.strip())
+    for outcome in (job.preprocess(), job.preprocess()):
+        assert outcome.code == 0, outcome.err
+        assert re.search(rf"^output +{re.escape(name.strip())}$", outcome.out, re.MULTILINE)
+        assert f"next: krill inspect '{name.strip()}'\n" in outcome.out
+    assert job.run("validate", name.strip()).out.startswith(f"{name.strip()} is whole")
 
 
 # Overrides.

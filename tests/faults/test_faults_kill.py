@@ -85,13 +85,18 @@ def both(corpus, tmp_path_factory) -> Case:
 
 
 class Run:
-    """`krill preprocess` in a process of its own, to be killed."""
+    """`krill preprocess` (or `run`) in a process of its own, to be killed."""
 
-    def __init__(self, job: Job, *arguments: str) -> None:
+    def __init__(self, job: Job, *arguments: str, verb: str = "preprocess") -> None:
         self.job = job
-        command = [KRILL, "preprocess", "config.yaml", *arguments]
         self.log = (job.folder / "log.txt").open("w+")
-        self.process = subprocess.Popen(command, cwd=job.folder, stdout=self.log, stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(
+            [KRILL, verb, "config.yaml", *arguments],
+            cwd=job.folder,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
     def wait_until_begun(self) -> None:
         """Until it holds the lock."""
@@ -132,30 +137,44 @@ def committed(job: Job) -> dict[str, tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("part", range(2))
-@pytest.mark.parametrize("name", ["tokens", "both"])
-def test_runs_killed_at_random_moments_end_with_the_same_bytes(name, part, request, tmp_path):
-    case: Case = request.getfixturevalue(name)
-    chance = random.Random(f"{name} {part}")
-    kills = lives = reused = 0
-    while kills < KILLS // 4:
-        job = case.job(tmp_path)
+def survive(case: Case, folder: Path, kills: int, chance: random.Random) -> None:
+    """Kill runs at so many moments and let them go on; each that ends must have made the same bytes."""
+    lives = reused = 0
+    while kills > 0:
+        job = case.job(folder)
         while True:
             memory, threads = LIVES[lives % len(LIVES)]
             lives += 1
-            before = committed(job)
+            before = {} if job.output.exists() else committed(job)  # else it was killed while it tidied up
             run = Run(job, "--memory", memory, "--threads", threads)
             if not run.kill_after(chance.uniform(0, case.seconds * 0.6)):
                 break
-            kills += 1
-            if not job.output.exists():  # else it was killed while it tidied up
+            kills -= 1
+            if not job.output.exists():
                 assert before.items() <= committed(job).items()
                 reused += len(before)
         assert run.wait() == 0, run.output
+        if before:
+            assert "continuing an earlier run of this config" in run.output
+            reused += len(before)
+        if any(name.startswith("stages/resolve/") for name in before):
+            assert "scan: 0 B in" in run.output
         assert dataset_bytes(job.output) == case.expected
         assert not job.work.exists()
         shutil.rmtree(job.output)
     assert reused > 0
+
+
+@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("name", ["tokens", "both"])
+def test_runs_killed_at_random_moments_end_with_the_same_bytes(name, part, request, tmp_path):
+    survive(request.getfixturevalue(name), tmp_path, KILLS // 4, random.Random(f"{name} {part}"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["tokens", "both"])
+def test_runs_killed_at_hundreds_of_moments_end_with_the_same_bytes(name, request, tmp_path):
+    survive(request.getfixturevalue(name), tmp_path, 300, random.Random())
 
 
 def test_a_run_killed_late_reads_nothing_again(tokens, tmp_path):
@@ -200,6 +219,47 @@ def test_an_interrupted_run_stops_at_once_and_can_be_continued(tokens, tmp_path,
     assert "continuing an earlier run of this config" in resumed.output
     assert dataset_bytes(job.output) == tokens.expected
     assert not job.work.exists()
+
+
+@pytest.mark.parametrize("whole_group", [True, False], ids=["ctrl-c", "sigterm"])
+def test_an_interrupted_krill_run_stops_its_step(tokens, tmp_path, whole_group):
+    job = tokens.job(tmp_path)
+    run = Run(job, verb="run")
+    run.wait_until(lambda: any(job.work.glob("stages/scan/*.json")))
+    if whole_group:  # a terminal sends it to both
+        os.killpg(run.process.pid, signal.SIGINT)
+    else:
+        run.process.send_signal(signal.SIGTERM)
+    assert run.wait() == 130, run.output
+    assert "Traceback" not in run.output
+    assert "error: interrupted: what was done is kept\n" in run.output
+    resumed = Run(job, verb="run")
+    assert resumed.wait() == 0, resumed.output
+    assert "continuing an earlier run of this config" in resumed.output
+    assert dataset_bytes(job.output) == tokens.expected
+
+
+def test_a_second_interrupt_does_not_disturb_the_first(tokens, tmp_path):
+    job = tokens.job(tmp_path)
+    run = Run(job)
+    run.wait_until(lambda: any(job.work.glob("stages/scan/*.json")))
+    for _ in range(20):
+        run.process.send_signal(signal.SIGINT)
+        time.sleep(0.002)
+    assert run.wait() == 130, run.output
+    assert "Traceback" not in run.output
+    assert run.output.endswith("hint: run the same command to continue\n")
+    assert not list(job.work.rglob("*.krill-tmp"))
+
+
+def test_an_interrupt_while_the_command_loads_is_no_fault(tokens, tmp_path):
+    job = tokens.job(tmp_path)
+    for moment in (0.1, 0.2, 0.4):
+        run = Run(job)
+        time.sleep(moment)
+        run.process.send_signal(signal.SIGINT)
+        assert run.wait() == 130, run.output
+        assert "Traceback" not in run.output
 
 
 # After the end.

@@ -72,3 +72,15 @@ def test_the_smallest_budget_that_the_refusal_names_is_enough(krill, corpora, tm
     outcome = krill("preprocess", config, "--memory", f"{needed}MB", "--quiet")
     assert outcome.code == 0, outcome.err
     assert outcome.peak <= int(needed) * MB
+
+
+@pytest.mark.soak
+def test_gigabytes_take_no_more_than_half_a_gigabyte_did(krill, corpora, tmp_path):
+    corpus = grow_jsonl(tmp_path / "5gb.jsonl", 5_000 * MB)
+    (tmp_path / "large").mkdir()
+    large = krill(
+        "preprocess", write_config(tmp_path / "large", corpus), "--memory", "256MB", "--quiet", timeout=3600
+    )
+    small = krill("preprocess", write_config(tmp_path, corpora[500]), "--memory", "256MB", "--quiet")
+    assert (large.code, small.code) == (0, 0), large.err + small.err
+    assert large.peak <= 1.15 * small.peak

@@ -19,6 +19,8 @@ from krill.cli.run import run
 from krill.cli.validate import validate
 from krill.errors import BudgetError, ConfigError, Interrupted, KrillError
 
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+
 app = App(
     name="krill",
     help="""Prepare text for language models inside a memory budget that you state.
@@ -42,7 +44,9 @@ app.command(validate)
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in _INTERRUPTS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a narrow encoding must not end a run
@@ -92,6 +96,11 @@ def _fail(message: str, hint: str | None, code: int) -> int:
     return code
 
 
-def _terminate(signal_number: int, frame: FrameType | None) -> None:
-    """A scheduler's SIGTERM ends a run as Ctrl-C does: nothing half-written, everything resumable."""
+def _interrupt(signal_number: int, frame: FrameType | None) -> None:
+    """Ctrl-C and a scheduler's SIGTERM end a run alike: nothing half-written, everything resumable.
+
+    Tidying up takes a moment, in which a second one must not disturb it.
+    """
+    for number in _INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,8 @@ def print_json(value: Mapping[str, Any]) -> None:
     """One object on standard output."""
     import orjson
 
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+    # As bytes: JSON is UTF-8, whatever the terminal's encoding.
+    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
 def print_summary(summary: Summary) -> None:
@@ -65,7 +67,8 @@ def print_summary(summary: Summary) -> None:
         ("output", str(summary.output)),
     ]
     _print_rows(console, rows)
-    console.print(f"\nnext: krill inspect {summary.output}\n      krill validate {summary.output}")
+    output = shlex.quote(str(summary.output))
+    console.print(f"\nnext: krill inspect {output}\n      krill validate {output}")
 
 
 def print_estimate(estimate: Estimate) -> None:
@@ -162,7 +165,8 @@ def _print_samples(console: Console, dataset: TokenFacts | None, text: TextFacts
 
 
 def _console(*, stderr: bool = False) -> Console:
-    return Console(stderr=stderr, highlight=False, soft_wrap=True, markup=False)
+    # Names are printed as they are: neither brackets nor colons in them mean anything.
+    return Console(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def _labelled(label: str, style: str, message: str) -> None:
