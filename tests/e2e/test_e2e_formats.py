@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 import zstandard
-from conftest import dataset_bytes
-from real_text import real_texts
 
 import krill as package
+from conftest import dataset_bytes
+from real_text import real_texts
 
 datasets = pytest.importorskip("datasets")
 

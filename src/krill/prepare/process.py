@@ -19,7 +19,7 @@ def bounded_process(threads: int, *, parquet: bool) -> Iterator[None]:
     from krill import _native
 
     if parquet:
-        import pyarrow.parquet  # noqa: F401
+        import pyarrow.parquet
     _native.configure_malloc()
     before = pa.default_memory_pool(), pa.cpu_count(), pa.io_thread_count()
     _set_arrow(pa.system_memory_pool(), threads, 1)

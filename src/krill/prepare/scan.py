@@ -139,7 +139,7 @@ class _UnitScan:
             self.files.write(HASHES, piece.hashes)
             block["digest"] = digest(piece.hashes)
         if piece.spilled is not None:
-            block["spill"] = [self.files.write(SPILL, piece.spilled), piece.spilled.size]
+            block["spill"] = [self.files.write(SPILL, piece.spilled), piece.spilled.size, piece.text_bytes]
         self.blocks.append(block)
         self.end = piece.end
         add_counts(self.counts, piece.counts)

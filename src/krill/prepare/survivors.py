@@ -34,7 +34,13 @@ class SpilledBlock:
 
     path: Path
     offset: int
-    nbytes: int
+    size: int
+    text_bytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """What it will hold: the compressed bytes and the text they unfold to."""
+        return self.size + self.text_bytes
 
     def documents(self) -> Documents:
         """Read them back."""
@@ -42,7 +48,7 @@ class SpilledBlock:
 
         with reading_artifact(self.path), self.path.open("rb", buffering=0) as file:
             file.seek(self.offset)
-            data = file.read(self.nbytes)
+            data = file.read(self.size)
         try:
             with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
                 return Documents(reader.read_next_batch(), {})
