@@ -130,9 +130,7 @@ def test_a_disk_that_is_clearly_too_small_is_refused_before_reading(rerun):
         "mount -t tmpfs -o size=500k none disk; code=0; $KRILL preprocess config.yaml || code=$?;"
         " find disk -mindepth 1; exit $code",
     )
-    check_error(
-        outcome, 5, "the run will need about", "on disk, `disk/.out.krill` has", hint="free some space"
-    )
+    check_error(outcome, 5, "the run will need about", "on disk, `disk/.out.krill/", hint="free some space")
     assert outcome.out.splitlines()[-1].startswith("Memory")  # nothing was found in `disk`
 
 

@@ -147,7 +147,9 @@ def _share(need: Need, size: int) -> Share:
 
 
 def _refusal(plan: Plan, needs: Sequence[Need]) -> BudgetError:
-    mendable = sorted((need for need in needs if need.remedy), key=lambda need: need.minimum)
+    when_full = ("always", plan.fullest_stage())
+    mendable = [need for need in needs if need.remedy and need.during in when_full]
+    mendable.sort(key=lambda need: need.minimum)
     needed = _round_up(plan.worst_peak)
     fullest = plan.fullest_stage()
     held = [share for share in plan.shares if share.during in ("always", fullest)]

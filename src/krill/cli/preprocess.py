@@ -32,7 +32,7 @@ def preprocess(
         The most that may be kept on disk between stages, such as 20GB.
     """
     from krill.cli.progress import watch
-    from krill.cli.screen import print_json, print_notices, print_summary
+    from krill.cli.screen import over_budget, print_json, print_notices, print_summary
 
     loaded = options.load(config, disk=disk)
     from krill.budget import resolve_limit
@@ -42,6 +42,9 @@ def preprocess(
         print_notices(loaded.notices)
     with watch(output, limit=resolve_limit(loaded.memory)) as progress:
         summary = run_preprocess(loaded, overwrite=overwrite, progress=progress)
+    budget = summary.manifest.budget
+    if summary.status == "done" and budget["measured_peak"] > budget["limit"]:
+        print_notices([over_budget(budget)])
     if output.json:
         print_json(summary.to_json())
     elif not output.quiet:

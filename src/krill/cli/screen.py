@@ -71,6 +71,12 @@ def print_summary(summary: Summary) -> None:
     console.print(f"\nnext: krill inspect {output}\n      krill validate {output}")
 
 
+def over_budget(budget: Mapping[str, Any]) -> str:
+    """The promise was not kept: said even when everything else is quiet."""
+    peak, limit = format_size(budget["measured_peak"]), format_size(budget["limit"])
+    return f"the run held {peak}, over its budget of {limit}; its output is whole, its plan was wrong"
+
+
 def print_estimate(estimate: Estimate) -> None:
     """The plan of a run."""
     plan = estimate.plan

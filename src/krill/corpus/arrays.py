@@ -1,7 +1,7 @@
-"""NumPy arrays as Arrow arrays and back, and rows picked out of columns, without Arrow's heavier helpers.
+"""NumPy arrays as Arrow arrays and back, rows picked and weighed, without Arrow's heavier helpers.
 
-Comes in: columns and masks. Goes out: columns that share memory where they can. Held in memory: what was
-picked.
+Comes in: columns and masks. Goes out: columns that share memory where they can, and the bytes of each row.
+Held in memory: what was picked, or a few numbers per row.
 
 `pa.array(ndarray)` and `Array.to_numpy()` import pandas where it is installed, 45 MB that no budget has
 planned; `take` and `filter` import Arrow's compute functions, another 9 MB.
@@ -58,3 +58,94 @@ def pick(column: pa.Array, keep: npt.NDArray[np.bool_]) -> pa.Array:
 def pick_rows(batch: pa.RecordBatch, keep: npt.NDArray[np.bool_]) -> pa.RecordBatch:
     """The rows that `keep` marks."""
     return pa.RecordBatch.from_arrays([pick(column, keep) for column in batch.columns], schema=batch.schema)
+
+
+def row_bytes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """What each row weighs, all columns together."""
+    total = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        total += row_sizes(column)
+    return total
+
+
+def row_sizes(column: pa.Array, valid: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.int64]:
+    """The bytes that each value takes: its own, those of what it consists of, and its offset or index.
+
+    A value weighs the same in whichever array it stands: nothing is counted of what may lie unused beneath a
+    null (`valid` says which rows an enclosing struct or list leaves), and a value of a dictionary counts in
+    every row that it stands in. Types that Parquet can't hold, unions and the like, weigh nothing.
+    """
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return row_sizes(column.storage, valid)
+    if len(column) == 0 or pa.types.is_null(kind):
+        return np.zeros(len(column), np.int64)
+    valid = _valid(column, valid)
+    if pa.types.is_dictionary(kind):
+        return _dictionary_sizes(column, valid)
+    if pa.types.is_struct(kind):
+        fields = [row_sizes(column.field(index), valid) for index in range(kind.num_fields)]
+        return np.sum(fields, axis=0, dtype=np.int64) if fields else np.zeros(len(column), np.int64)
+    if pa.types.is_fixed_size_list(kind):
+        return _fixed_size_list_sizes(column, valid)
+    if any(is_kind(kind) for is_kind in _BY_OFFSETS):
+        return _offset_sizes(column, valid)
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        lengths = _own_numbers(column, "int32", 4 * len(column), 4)[::4].astype(np.int64)
+        return 16 + _kept(np.where(lengths > 12, lengths, 0), valid)  # short ones lie in the view itself
+    if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
+        return np.full(len(column), -(-kind.bit_width // 8), np.int64)
+    return np.zeros(len(column), np.int64)
+
+
+_NARROW = (pa.types.is_string, pa.types.is_binary, pa.types.is_list, pa.types.is_map)
+_WIDE = (pa.types.is_large_string, pa.types.is_large_binary, pa.types.is_large_list)
+_BY_OFFSETS = (*_NARROW, *_WIDE)
+
+
+def _offset_sizes(column: pa.Array, valid: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
+    """Strings, lists and maps: what lies between two offsets, and an offset."""
+    width = 8 if any(is_kind(column.type) for is_kind in _WIDE) else 4
+    offsets = _own_numbers(column, f"int{8 * width}", len(column) + 1)
+    if pa.types.is_nested(column.type):
+        first, last = int(offsets[0]), int(offsets[-1])
+        ends = np.zeros(last - first + 1, np.int64)
+        np.cumsum(row_sizes(column.values.slice(first, last - first)), out=ends[1:])
+        offsets = ends[offsets - first]
+    return width + _kept(np.diff(offsets).astype(np.int64), valid)
+
+
+def _fixed_size_list_sizes(column: pa.Array, valid: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
+    width = int(column.type.list_size)
+    values = column.values.slice(column.offset * width, len(column) * width)
+    sizes = row_sizes(values, None if valid is None else np.repeat(valid, width))
+    return np.asarray(sizes.reshape(len(column), width).sum(axis=1), np.int64)
+
+
+def _dictionary_sizes(column: pa.Array, valid: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
+    indices = as_numpy(column.indices, str(column.type.index_type)).astype(np.int64)
+    values = np.append(row_sizes(column.dictionary), 0)  # never without a value to point at
+    indices = _kept(indices, valid)  # beneath a null, an index may be anything
+    return int(column.type.index_type.bit_width) // 8 + _kept(values[indices], valid)
+
+
+def _valid(column: pa.Array, valid: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
+    """Which values are there, by the column itself and by what encloses it; None = all."""
+    bits = column.buffers()[0]
+    if bits is None or column.null_count == 0:
+        return valid
+    first = column.offset // 8
+    flags = np.frombuffer(bits, np.uint8)[first : -(-(column.offset + len(column)) // 8)]
+    start = column.offset - 8 * first
+    own = np.unpackbits(flags, bitorder="little")[start : start + len(column)].view(np.bool_)
+    return own if valid is None else own & valid
+
+
+def _own_numbers(column: pa.Array, dtype: str, count: int, each: int = 1) -> npt.NDArray[Any]:
+    """Numbers of a column's second buffer, `each` to a row."""
+    start = column.offset * each * np.dtype(dtype).itemsize
+    return np.frombuffer(column.buffers()[1], dtype, count, start)
+
+
+def _kept(numbers: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
+    return numbers if valid is None else np.where(valid, numbers, 0)

@@ -17,11 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from krill.corpus.arrow_messages import DICTIONARY_BATCH, RECORD_BATCH, SCHEMA, Message, NotArrow, messages
-from krill.corpus.buffers import text_buffers
 from krill.corpus.formats import CorpusFile
 from krill.corpus.ranged_rows import Chunks
 from krill.corpus.readers import Limits
-from krill.corpus.rows import large_text, text_slices, wanted_columns
+from krill.corpus.rows import bounded_slices, unfolded, wanted_columns
 from krill.corpus.streams import input_errors, open_raw
 from krill.errors import InputError
 
@@ -62,7 +61,8 @@ class ArrowReader:
         if self._batches["bytes"][chunk] > self._limits.block_bytes and self._can_map(chunk):
             yield from self._mapped_slices(chunk)
         else:
-            yield from text_slices(self._file, self.read(chunk, chunk + 1), self._limits.block_bytes)
+            rows = self.read(chunk, chunk + 1)
+            yield from unfolded(self._file, rows, self.schema, self._limits.block_bytes)
 
     def _decode(self, source: pa.NativeFile, chunk: int) -> pa.RecordBatch:
         """A batch as if it were the only one of a stream: then Arrow sees to dictionaries and compression."""
@@ -86,15 +86,9 @@ class ArrowReader:
             mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
             message = pa.py_buffer(mapped).slice(start, end - start)
             rows = pa.ipc.read_record_batch(message, self.schema).select(self._columns)
-        text = large_text(rows.column(0))  # its offsets in memory, its bytes still in the file
-        ends = text_buffers(text)[0][1:]
-        first, passed = 0, 0
-        while first < len(ends):
-            stop = max(first + 1, int(np.searchsorted(ends, passed + self._limits.block_bytes, "right")))
-            piece = rows.slice(first, stop - first)
+        for piece in bounded_slices(rows, self._limits.block_bytes):
             yield pa.ipc.read_record_batch(piece.serialize(), piece.schema)  # a copy, in memory of its own
             mapped.madvise(mmap.MADV_DONTNEED)
-            first, passed = stop, int(ends[stop - 1])
 
     def _range(self, chunk: int) -> tuple[int, int]:
         return int(self._batches["start"][chunk]), int(self._batches["end"][chunk])

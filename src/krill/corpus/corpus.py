@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
+from pathlib import Path
 from typing import Any
 
 from krill.corpus.blocks import SizedBlock, gathered
@@ -41,7 +42,8 @@ class Corpus:
 
     @property
     def held_bytes(self) -> int:
-        """The most that has to be in memory besides blocks: a compressed Arrow batch larger than one."""
+        """The most that reading one file holds besides blocks: compressed Arrow batches larger than one, and
+        Parquet's pages and dictionaries."""
         return max((self._openers.whole_bytes(file) for file in self.files), default=0)
 
     def fingerprints(self) -> list[dict[str, Any]]:
@@ -177,10 +179,12 @@ def open_corpus(
     skip_malformed: bool,
     default_separator: str,
     batch_rows: int | None,
+    exclude: Sequence[Path] = (),
 ) -> Corpus:
     """Find the files of all sources, in order, and resolve slices.
 
     `batch_rows` bounds the rows that columnar formats are asked for at once; it never changes what comes out.
+    Folders to `exclude`, such as the output's own, are passed by when a folder is searched or a glob matched.
     """
     limits = Limits(
         unit_bytes, max_document_bytes, drop_oversize, skip_malformed, default_separator, batch_rows
@@ -188,7 +192,7 @@ def open_corpus(
     openers = Openers(limits)
     files: list[CorpusFile] = []
     for dataset, source in enumerate(datasets):
-        for file in _source_files(source, dataset, openers):
+        for file in _source_files(source, dataset, openers, exclude):
             files.append(replace(file, ordinal=len(files)))
     if len(files) > MAX_FILES:
         raise InputError(
@@ -197,12 +201,14 @@ def open_corpus(
     return Corpus(files, limits, openers)
 
 
-def _source_files(source: DatasetSource, dataset: int, openers: Openers) -> list[CorpusFile]:
+def _source_files(
+    source: DatasetSource, dataset: int, openers: Openers, exclude: Sequence[Path]
+) -> list[CorpusFile]:
     """The files of one source, checked as far as can be without reading them."""
     _check_columns(source)
     split = parse_split(source.split)
     files = []
-    for found in discover(source, split):
+    for found in discover(source, split, exclude):
         if found.bytes > MAX_FILE_BYTES:
             raise InputError(f"`{found.path}` is larger than {MAX_FILE_BYTES:,} bytes", hint="split it")
         file = CorpusFile(

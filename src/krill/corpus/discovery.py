@@ -11,7 +11,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -49,25 +49,44 @@ class Found:
     remote: bool = False
 
 
-def discover(source: DatasetSource, split: Split) -> list[Found]:
-    """The files of a source's split, in the order in which they are read."""
+def discover(source: DatasetSource, split: Split, exclude: Sequence[Path] = ()) -> list[Found]:
+    """The files of a source's split, in the order in which they are read.
+
+    What lies in a folder of `exclude`, or in a run's work folder, is read only if the path names it itself.
+    """
     path = source.path
     if "://" in path:
         return _remote(path, split)
     location = os.path.expanduser(path)  # noqa: PTH111  keeps the path as it was written otherwise
     kind = _kind(path, location)
     if kind is not None and stat.S_ISDIR(kind):
-        return _folder(path, location, split)
+        return _folder(path, location, split, Passed(exclude))
     if kind is not None:
         _only_train(path, split)
         return [_named(path, location)]
     if glob.has_magic(path):
-        return _glob(path, location, split)
+        return _glob(path, location, split, Passed(exclude))
     if is_hub_id(path):
         return [Found(path, path, Format.HUB, None, 0, remote=True)]
     raise InputError(
         f"no such file: `{path}`", hint="give a file, folder, glob, URL, or a hub dataset as `org/name`"
     )
+
+
+class Passed:
+    """Folders that are passed by when files are looked for: a run would find its own output."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self._folders = {str(folder.resolve()) for folder in folders}
+        self._known: dict[str, bool] = {}
+
+    def __contains__(self, folder: str) -> bool:
+        """Whether a folder is one of them, or below one."""
+        if folder not in self._known:
+            real = Path(folder).resolve()
+            names = {str(real), *map(str, real.parents)}
+            self._known[folder] = not names.isdisjoint(self._folders)
+        return self._known[folder]
 
 
 def is_hub_id(path: str) -> bool:
@@ -117,13 +136,16 @@ def _named(path: str, location: str) -> Found:
     return Found(path, location, *(recognise(path) or as_plain_text(path)), status.st_size)
 
 
-def _glob(path: str, location: str, split: Split) -> list[Found]:
+def _glob(path: str, location: str, split: Split, passed: Passed) -> list[Found]:
     matches = sorted(glob.glob(location, recursive=True))  # noqa: PTH207  relative patterns stay relative
     files = [match for match in matches if not os.path.isdir(match)]  # noqa: PTH112  see `_status`
     if not files:
         raise InputError(f"no file matches `{path}`", hint=f"from here, `ls {path}` should list the files")
-    # Files that all speak of one split were picked by hand: then that is what to train on.
     base = location.rfind("/", 0, next(re.finditer(r"[*?[]", location)).start()) + 1
+    files = [file for file in files if _folder_of(file) not in passed and not _in_work(file[base:])]
+    if not files:
+        raise _own_output(path)
+    # Files that all speak of one split were picked by hand: then that is what to train on.
     by_split = splits_of(file[base:] for file in files)
     if len(by_split) > 1:
         chosen = set(_choose(path, by_split, split))
@@ -133,7 +155,23 @@ def _glob(path: str, location: str, split: Split) -> list[Found]:
     return [_named(file, file) for file in files]
 
 
-def _folder(path: str, location: str, split: Split) -> list[Found]:
+def _own_output(path: str) -> InputError:
+    return InputError(
+        f"all that there is to read in `{path}` is this run's own output",
+        hint="set `path:` to what is to be read, or `prepared_path:` to another folder",
+    )
+
+
+def _folder_of(file: str) -> str:
+    return file.rpartition("/")[0] or ("/" if file.startswith("/") else ".")
+
+
+def _in_work(name: str) -> bool:
+    """Whether a file lies in the work folder of some run, beside the output that it makes."""
+    return any(part.startswith(".") and part.endswith(".krill") for part in name.split("/")[:-1])
+
+
+def _folder(path: str, location: str, split: Split, passed: Passed) -> list[Found]:
     root = Path(location)
     if (root / "krill-run.json").is_file():
         return _krill_output(path, root, split)
@@ -141,7 +179,9 @@ def _folder(path: str, location: str, split: Split) -> list[Found]:
         return _dataset_dict(path, root, split)
     if (root / "state.json").is_file():
         return _saved_dataset(path, root, split)
-    found = {name: known for name in _walk(path, root) if (known := recognise(name)) is not None}
+    if location in passed:
+        raise _own_output(path)
+    found = {name: known for name in _walk(path, root, passed) if (known := recognise(name)) is not None}
     if any(known[0] is not Format.TEXT for known in found.values()):
         found = {name: known for name, known in found.items() if PurePosixPath(name).name not in _METADATA}
     if not found:
@@ -153,14 +193,17 @@ def _folder(path: str, location: str, split: Split) -> list[Found]:
     return [_named(f"{path.rstrip('/')}/{name}", str(root / name)) for name in names]
 
 
-def _walk(path: str, root: Path) -> list[str]:
-    """Names of the files below a folder, sorted, hidden ones left out."""
+def _walk(path: str, root: Path, passed: Passed) -> list[str]:
+    """Names of the files below a folder, sorted, without hidden ones and those in folders to be `passed`."""
 
     def fail(error: OSError) -> None:
         raise InputError(f"can't list the folder `{path}`: {error.strerror}: `{error.filename}`") from error
 
     names = []
     for folder, subfolders, files in os.walk(root, onerror=fail):
+        if folder in passed:
+            subfolders.clear()
+            continue
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         below = Path(folder).relative_to(root)
         names += [(below / name).as_posix() for name in files if not name.startswith(".")]

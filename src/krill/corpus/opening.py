@@ -80,8 +80,8 @@ class Openers:
         return self._arrows[key]
 
     def whole_bytes(self, file: CorpusFile) -> int:
-        """The largest piece of a file that is too large for a block and has to be held as a whole."""
-        return self._arrow(file).whole_bytes if file.format is Format.ARROW else 0
+        """What of a file is too large for a block and has to be held as a whole, at the most."""
+        return self.columnar(file).whole_bytes if file.format in COLUMNAR else 0
 
     def ranged(self, file: CorpusFile) -> RangedFile:
         """A file that is not sequential."""

@@ -2,8 +2,8 @@
 
 A row's position is its number. A row above the limit becomes several documents that share it (a row has no
 offsets to tell them apart): positions of columnar files never fall, but repeat there. `row_blocks` cuts
-what a format gives, batches of any size, into bounded blocks. Held in memory: the batch at hand, and a
-block.
+what a format gives, batches of any size, into blocks bounded by whole rows, carried columns included. Held
+in memory: the batch at hand, and a block.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from krill import _native
-from krill.corpus.arrays import as_arrow, as_numpy
+from krill.corpus.arrays import as_arrow, row_bytes
 from krill.corpus.blocks import ReadyBlock, SizedBlock
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import Documents, concat
@@ -28,8 +28,11 @@ from krill.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# What a row weighs besides its text, so that rows without text fill a block too.
-_ROW_BYTES = 16
+# What a row weighs besides its columns.
+_POSITION_BYTES = 8
+
+# Rows weighed at once: their weights are to be small beside a block.
+_WEIGHED_ROWS = 1 << 14
 
 
 def wanted_columns(file: CorpusFile, schema: pa.Schema) -> list[str]:
@@ -168,22 +171,39 @@ def large_text(text: pa.Array) -> pa.Array:
     return text_column(wide, np.frombuffer(data or b"", np.uint8), valid)
 
 
-def text_slices(file: CorpusFile, rows: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
-    """Rows whose text may be folded into a dictionary, unfolded in slices of at most `limit` bytes."""
-    text = rows.column(file.source.text_column)
-    if not pa.types.is_dictionary(text.type):
+def unfolded(
+    file: CorpusFile, rows: pa.RecordBatch, schema: pa.Schema, limit: int
+) -> Iterator[pa.RecordBatch]:
+    """Rows whose strings may be folded into dictionaries: the text, and columns that aren't in `schema`.
+
+    They are unfolded in slices of at most `limit` bytes; rows without such columns come as they are.
+    """
+    text = file.source.text_column
+    folded = [
+        (index, schema.field(name).type)
+        for index, (name, kind) in enumerate(zip(rows.schema.names, rows.schema.types, strict=True))
+        if pa.types.is_dictionary(kind) and (name == text or kind != schema.field(name).type)
+    ]
+    if not folded:
         yield rows
         return
-    values = np.append(np.diff(text_buffers(large_text(text.dictionary))[0]), 0)
-    indices = as_numpy(text.indices.cast(pa.int64()), "int64")
-    ends = np.cumsum(
-        values[np.clip(indices, 0, len(values) - 1)]
-    )  # where it is null, an index may be anything
-    first, passed = 0, 0
-    while first < len(ends):
-        stop = max(first + 1, int(np.searchsorted(ends, passed + limit, "right")))
-        yield with_large_text(file, rows.slice(first, stop - first))
-        first, passed = stop, int(ends[stop - 1])
+    for piece in bounded_slices(rows, limit):
+        for index, kind in folded:
+            name, column = piece.schema.names[index], piece.column(index)
+            piece = piece.set_column(index, name, large_text(column) if name == text else column.cast(kind))
+        yield piece
+
+
+def bounded_slices(rows: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in slices of at most `limit` bytes, or of one row."""
+    for start in range(0, rows.num_rows, _WEIGHED_ROWS):
+        weighed = rows.slice(start, _WEIGHED_ROWS)
+        ends = np.cumsum(row_bytes(weighed))
+        first, passed = 0, 0
+        while first < len(ends):
+            stop = max(first + 1, int(np.searchsorted(ends, passed + limit, "right")))
+            yield weighed.slice(first, stop - first)
+            first, passed = stop, int(ends[stop - 1])
 
 
 def row_blocks(
@@ -221,7 +241,7 @@ class _Cutter:
 
     def _add(self, batch: pa.RecordBatch) -> Iterator[RowBlock | ReadyBlock]:
         lengths = np.diff(text_buffers(batch.column(self._file.source.text_column))[0])
-        ends = np.cumsum(lengths + _ROW_BYTES)
+        ends = np.cumsum(row_bytes(batch) + _POSITION_BYTES)
         giants = iter([*np.flatnonzero(lengths > self._giant_bytes).tolist(), len(lengths)])
         giant = next(giants)
         first, passed = 0, 0
@@ -255,7 +275,7 @@ class _Cutter:
             # The reader counts the record when it ends.
             whole = "records" in pieces.counts
             end = number + 1 if whole else number
-            size = int(pieces.batch.column("text").nbytes) + _ROW_BYTES
+            size = int(row_bytes(pieces.batch).sum())
             yield ReadyBlock(pieces, file.ordinal, number, end, False, size, whole)
         self._row += 1
 

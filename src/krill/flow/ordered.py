@@ -41,8 +41,9 @@ def ordered_map(
 ) -> Generator[Result, None, None]:
     """`work` over `items` on `threads` threads; results in order.
 
-    No more than `bytes_in_flight` bytes of items (as `size` tells) are taken from `items` and not yet handed
-    out, except that one item always goes, whatever its size. `items` is advanced in the caller's thread. An
+    No more than `bytes_in_flight` bytes of items (as `size` tells) are worked on or wait to be handed out,
+    except that one item always goes, whatever its size; beside them the next item waits, already taken from
+    `items`, until it fits. `items` is advanced in the caller's thread. An
     error surfaces at its place in the order; later work is abandoned. Closing the iterator early waits for
     the items that run and drops the rest; work that takes long may look at `abandoned`, which is set then.
     """

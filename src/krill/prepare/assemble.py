@@ -15,7 +15,7 @@ from krill.flow import CommitLog
 from krill.pack import TokenRuns, TokenStream, piece_lengths
 from krill.prepare.context import Context
 from krill.prepare.kept import KeptUnits
-from krill.prepare.needs import pack_cost, text_cost
+from krill.prepare.needs import block_nbytes, pack_cost, text_cost
 from krill.prepare.survivors import add_counts
 from krill.shards import Layout, ShardInfo, ShardWriter, TextShardWriter
 from krill.shards.shard import text_shard_name, token_shard_name
@@ -108,7 +108,7 @@ def write_text(
     def work(shard: TextShard) -> tuple[TextShard, dict[str, Any]]:
         return shard, _write_text_shard(context, units, shard)
 
-    cost = text_cost(context.config)
+    cost = text_cost(block_nbytes(context.config))
     todo = [shard for shard in shards if shard.number not in log]
     for done, record in context.map(
         work, todo, in_flight=context.plan.share("text being written"), size=lambda _: cost

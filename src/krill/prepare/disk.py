@@ -7,6 +7,7 @@ read, counted while they are written, and removed at the end.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from krill.budget import format_size
@@ -51,7 +52,7 @@ class DiskCap:
 
     def __init__(self, cap: int | None, folder: Path) -> None:
         self._cap = cap
-        self._used = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        self._used = folder_bytes(folder)
 
     def check_estimate(self, estimate: int) -> None:
         """Refuse before reading what the cap can't hold."""
@@ -72,11 +73,25 @@ class DiskCap:
             )
 
 
-def check_free_space(folder: Path, needed: int) -> None:
-    """Refuse what the device clearly can't hold: less free than half of a generous estimate."""
-    free = shutil.disk_usage(folder).free
-    if free < needed // 2:
-        raise StorageError(
-            f"the run will need about {format_size(needed)} on disk, `{folder}` has {format_size(free)} free",
-            hint="free some space, or set `preprocess.prepared_path` and `spill_dir` to a larger device",
-        )
+def check_free_space(needed: Mapping[Path, int]) -> None:
+    """Refuse what a device clearly can't hold: less free than half of a generous estimate.
+
+    What a continued run has written already counts as there.
+    """
+    devices: dict[int, tuple[Path, int]] = {}
+    for folder, size in needed.items():
+        device = folder.stat().st_dev
+        devices[device] = folder, devices.get(device, (folder, 0))[1] + size - folder_bytes(folder)
+    for folder, size in devices.values():
+        free = shutil.disk_usage(folder).free
+        if free < size // 2:
+            raise StorageError(
+                f"the run will need about {format_size(size)} on disk,"
+                f" `{folder}` has {format_size(free)} free",
+                hint="free some space, or set `preprocess.prepared_path` and `spill_dir` to a larger device",
+            )
+
+
+def folder_bytes(folder: Path) -> int:
+    """What the files in a folder take."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -111,6 +111,7 @@ def open_input(config: KrillConfig) -> Corpus:
         skip_malformed=settings.on_error == "skip",
         default_separator=(config.tokenizer.special_tokens or [""])[0],
         batch_rows=settings.batch_rows,
+        exclude=[Path(settings.prepared_path)],
     )
 
 
@@ -135,7 +136,7 @@ def _disk_cap(config: KrillConfig, corpus: Corpus, folder: RunFolder) -> DiskCap
     spill, output = estimate_disk(config, corpus)
     cap = DiskCap(config.disk, folder.stages)
     cap.check_estimate(spill)
-    check_free_space(folder.work, output + spill)
+    check_free_space({folder.stages: spill, folder.dataset: output})
     return cap
 
 

@@ -46,7 +46,7 @@ def _decoder(manifest: Manifest) -> Decode | None:
     try:
         settings = load_config(dict(manifest.extra["settings"]), environ={})
         encoder = open_encoder(settings.tokenizer)
-    except (KrillError, KeyError):
+    except (KrillError, KeyError, TypeError, ValueError):
         return None  # moved or gone since: ids are shown instead
     described = manifest.tokenizer or {}
     return encoder.decode if encoder.describe()["fingerprint"] == described.get("fingerprint") else None

@@ -37,9 +37,9 @@ def encode_cost(nbytes: int) -> int:
     return 4 * nbytes + 12 * MB
 
 
-def text_cost(config: KrillConfig) -> int:
-    """A shard of text being written: a row group gathered and compressed, beside the block being read."""
-    return scan_cost(block_nbytes(config)) + 18 * MB
+def text_cost(nbytes: int) -> int:
+    """A shard of text being written: a row group gathered and compressed, beside its next block."""
+    return scan_cost(nbytes) + nbytes + 16 * MB
 
 
 def pack_cost(batch_bytes: int) -> int:
@@ -57,7 +57,7 @@ def preprocess_needs(
 ) -> list[Need]:
     """The needs of this config's stages; with `text_bytes`, what input of that size will make of them.
 
-    `held_bytes` is what the corpus must hold at once besides blocks, such as a large compressed Arrow batch.
+    `held_bytes` is what the corpus must hold at once besides blocks: a large Parquet page or Arrow batch.
     """
     settings = config.preprocess
     text_bytes = 2**62 if text_bytes is None else text_bytes
@@ -65,22 +65,34 @@ def preprocess_needs(
     # A document of the largest size passes through whole, alone if need be.
     largest = max(block, 2 * settings.max_document_bytes)
     blocks = min(threads + 1, max(1, -(-2 * text_bytes // block)))
-    needs = [_blocks("blocks being scanned", "scan", scan_cost(largest), scan_cost(block) * blocks)]
+    needs = [
+        Need(
+            "the block being read",
+            largest + 2 * MB,
+            expected=block + 2 * MB,
+            remedy=SMALLER_DOCUMENTS,
+        ),
+        _blocks("blocks being scanned", "scan", scan_cost(largest), scan_cost(block) * blocks),
+    ]
     if held_bytes:
         needs.append(
-            Need("an Arrow batch read whole", held_bytes, remedy="write the Arrow file in smaller batches")
+            Need(
+                "a page or batch read whole",
+                held_bytes,
+                remedy="write the Parquet or Arrow file in smaller pages",
+            )
         )
     if settings.dedup != "none":
         table = max(MIN_SHARE, table_bytes(text_bytes // ASSUMED_DOCUMENT_BYTES))
         needs.append(Need("dedup table", MIN_SHARE, useful=table, expected=table, during="resolve"))
     if settings.output != "tokens":
-        cost = text_cost(config)
+        cost = text_cost(block)
         shards = min(threads, max(1, -(-text_bytes // settings.shard_size)))
         needs.append(Need("the Parquet writer", PARQUET_WRITER, Kind.WATCHED, during="text"))
         needs.append(
             Need(
                 "text being written",
-                max(cost, scan_cost(largest)),
+                text_cost(largest),
                 useful=cost * threads,
                 expected=cost * shards,
                 during="text",
@@ -93,7 +105,8 @@ def preprocess_needs(
         )
         needs.extend(encoder_needs(config.tokenizer, settings.max_document_bytes))
         rows = pack_cost(max(2**20, settings.sequence_len * 4))
-        needs.append(Need("rows being packed", rows, useful=rows * threads, during="pack"))
+        remedy = "set preprocess.sequence_len lower (a row is held whole)"
+        needs.append(Need("rows being packed", rows, useful=rows * threads, during="pack", remedy=remedy))
     return needs
 
 

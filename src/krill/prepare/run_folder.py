@@ -32,6 +32,13 @@ class RunFolder:
     """One run's hold on its output; a context manager that keeps the lock."""
 
     def __init__(self, output: Path, spill_dir: Path | None) -> None:
+        # To where the data really is: a rename would replace the link and not what it names.
+        output = output.resolve() if output.is_symlink() else output
+        if output.is_mount():
+            raise StorageError(
+                f"`{output}` is a mount point, and the finished dataset is put into place by a rename",
+                hint=f"set `preprocess.prepared_path` to a folder in it, such as `{output / 'dataset'}`",
+            )
         self.output = output
         self.work = output.parent / f".{output.name}.krill"
         self.dataset = self.work / "dataset"
@@ -41,6 +48,7 @@ class RunFolder:
         self._old = self.work / "old"
         self._made: list[Path] = []
         self._lock: int | None = None
+        self._gone = False
 
     def __enter__(self) -> RunFolder:
         with storage_errors(self.work):
@@ -53,18 +61,20 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError):
-            self._bring_back_old()
-        before = self.begun()
-        if before is None or not self._anything_committed(before):
-            self.discard()
-        with suppress(StorageError):
-            self._sweep()
+        if not self._gone:
+            with suppress(OSError):
+                self._bring_back_old()
+            before = self.begun()
+            if before is None or not self._anything_committed(before):
+                self.discard()
+            with suppress(StorageError):
+                self._sweep()
         if self._lock is not None:
             os.close(self._lock)
 
     def discard(self) -> None:
         """Leave no trace of an unfinished run. Never raises: another error may be on its way."""
+        self._gone = True  # once the lock file is removed, the folder may be another run's
         before = self.begun() or {}
         with suppress(OSError):
             self._run.unlink(missing_ok=True)

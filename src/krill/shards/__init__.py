@@ -3,7 +3,7 @@
 Comes in: packed rows and kept documents. Goes out: a folder that Hugging Face `datasets.load_from_disk`
 opens, with Arrow shards, text shards as Parquet, checksums, and a manifest that finds any row by arithmetic;
 and from such a folder, its rows again. Held in memory: one record batch (a mebibyte) while writing rows, one
-row group (8 MB of text) while writing documents, the manifest and a small cache while reading.
+row group (8 MB of documents) while writing documents, the manifest and a small cache while reading.
 """
 
 from krill.shards.dataset_files import write_dataset_files

@@ -202,6 +202,9 @@ def _check_figures(fields: Fields) -> None:
         documents.count(name)
     for name in ("dropped", "notes"):
         documents.mapping(name)
+    if fields.has("dataset") and not fields.is_null("dataset"):
+        for name in ("kept", "dropped_short", "dropped_tail"):
+            fields.inner("tokens").count(name)
 
 
 def _read_json(folder: Path, path: Path) -> Any:

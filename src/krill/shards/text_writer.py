@@ -1,8 +1,9 @@
 """Documents -> one zstd Parquet file.
 
-Comes in: batches of kept documents. Goes out: a Parquet shard whose row groups hold 8 MB of text each. Row
-groups and pages are cut by the documents' own bytes, so the same documents give the same file however they
-were cut into batches. Held in memory: one row group, the batch that completes it, and one page (1 MiB).
+Comes in: batches of kept documents. Goes out: a Parquet shard whose row groups hold 8 MB of rows each, the
+columns carried along included. Row groups and pages are cut by the rows' own bytes, so the same documents
+give the same file however they were cut into batches. Held in memory: one row group, the batch that
+completes it, and one page (1 MiB) of each column.
 
 Measured on 78 MB of real text, one core: 220 to 290 MB/s, as fast as with Arrow's own page cuts.
 """
@@ -16,9 +17,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from krill.corpus.arrays import row_bytes
 from krill.errors import InputError
 from krill.shards.hashing import HashingFile
 from krill.shards.shard import ShardInfo
@@ -26,7 +27,7 @@ from krill.shards.shard import ShardInfo
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-ROW_GROUP_TEXT_BYTES = 8_000_000
+ROW_GROUP_BYTES = 8_000_000
 PAGE_BYTES = 2**20
 
 
@@ -53,16 +54,16 @@ class TextShardWriter:
         """Append documents: a batch of the writer's schema, with a column `text` of large_string."""
         if batch.num_rows == 0:
             return
-        ends = _text_ends(batch.column("text"))
+        ends = np.cumsum(row_bytes(batch))
         row = 0
         while row < batch.num_rows:
             before = int(ends[row - 1]) if row else 0
             # The document that reaches the limit still belongs to the row group.
-            last = int(np.searchsorted(ends, before + ROW_GROUP_TEXT_BYTES - self._gathered_bytes))
+            last = int(np.searchsorted(ends, before + ROW_GROUP_BYTES - self._gathered_bytes))
             end = min(batch.num_rows, last + 1)
             self._gathered.append(batch.slice(row, end - row))
             self._gathered_bytes += int(ends[end - 1]) - before
-            if self._gathered_bytes >= ROW_GROUP_TEXT_BYTES:
+            if self._gathered_bytes >= ROW_GROUP_BYTES:
                 self._write_row_group()
             row = end
         self.rows += batch.num_rows
@@ -131,11 +132,3 @@ class TextShardWriter:
         with suppress(Exception):
             self._parquet.close()
         self._file.abort()
-
-
-def _text_ends(texts: pa.LargeStringArray) -> npt.NDArray[np.int64]:
-    """The bytes of all documents up to and including each; from Arrow's own offsets, nothing is computed."""
-    first, count = int(texts.offset), len(texts)
-    offsets = np.frombuffer(texts.buffers()[1], dtype=np.int64)[first : first + count + 1]
-    ends: npt.NDArray[np.int64] = offsets[1:] - offsets[0]
-    return ends

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-HELD_PER_BYTE: Final = 125
+HELD_PER_BYTE: Final = 130
 # A loaded tokenizer takes about 12 bytes for each byte of its file: 27.8 MB at its peak for 2.3 MB.
 LOADED_PER_BYTE: Final = 13
 # Documents go to the library in groups of this many bytes: larger groups are no faster and hold more.
 GROUP_BYTES: Final = 64 * 1024
+# A single document of this size leaves so much freed memory behind that it is given back at once.
+LARGE_GROUP: Final = 512 * 1024
+_DECLARATIONS: Final = ("tokenizer_config.json", "special_tokens_map.json")
 _EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
 
 
@@ -49,7 +52,7 @@ class HuggingFaceEncoder:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._gate = Gate(share)
-        self._fingerprint = hashlib.sha256(content).hexdigest()
+        self._fingerprint = fingerprint(file, content)
         self.name = str(file)
         self.vocab_size = self._tokenizer.get_vocab_size(with_added_tokens=True)
         self.eos_token = _eos_token(file, self._tokenizer)
@@ -61,17 +64,22 @@ class HuggingFaceEncoder:
         """Group by group, so that what the library holds stays within the share."""
         import numpy as np
 
+        from krill import _native
+
         eos = [] if self.eos_id is None else [self.eos_id]
         runs: list[NDArray[np.uint32]] = []
         lengths = np.empty(len(text), np.uint32)
         for start, group, nbytes in _groups(text):
+            found: list[NDArray[np.uint32]] = []
             with self._gate.hold(nbytes * HELD_PER_BYTE):
                 encodings = self._tokenizer.encode_batch_fast(group, add_special_tokens=True)
-                for at, encoding in enumerate(encodings, start):
-                    ids = np.array(encoding.ids + eos, np.uint32)
-                    lengths[at] = len(ids)
-                    runs.append(ids)
-                del encodings
+                while encodings:
+                    ids = np.array(encodings.pop().ids + eos, np.uint32)
+                    lengths[start + len(encodings)] = len(ids)
+                    found.append(ids)
+                runs.extend(reversed(found))
+                if nbytes > LARGE_GROUP:
+                    _native.trim()  # else the next through the gate adds its own to what was freed here
         return (np.concatenate(runs) if runs else np.empty(0, np.uint32)), lengths
 
     def decode(self, ids: NDArray[Any]) -> str:
@@ -87,6 +95,12 @@ class HuggingFaceEncoder:
             "eos_token": self.eos_token,
             "fingerprint": self._fingerprint,
         }
+
+
+def fingerprint(file: Path, content: bytes) -> str:
+    """Of everything that shapes the ids: the tokenizer's content and the EOS that is declared beside it."""
+    declared = [_declared_eos(file.parent / name) for name in _DECLARATIONS]
+    return hashlib.sha256(content + repr(declared).encode()).hexdigest()
 
 
 def read_tokenizer_file(file: Path) -> bytes:
@@ -116,7 +130,7 @@ def _groups(text: pa.Array) -> Iterator[tuple[int, list[str], int]]:
 
 def _eos_token(file: Path, tokenizer: Any) -> str | None:
     """The declared `eos_token`, else the first well-known name among the special tokens, else none."""
-    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+    for name in _DECLARATIONS:
         declared = _declared_eos(file.parent / name)
         if declared is not None and tokenizer.token_to_id(declared) is not None:
             return declared

@@ -48,11 +48,10 @@ def tokenizer_fingerprint(config: TokenizerConfig) -> str:
     """What the tokenizer is, by content: a part of a run's identity."""
     if config.builtin is not None:
         return str(ByteEncoder().describe()["fingerprint"])
-    import hashlib
+    from krill.tokenizer.huggingface import fingerprint, read_tokenizer_file
 
-    from krill.tokenizer.huggingface import read_tokenizer_file
-
-    return hashlib.sha256(read_tokenizer_file(_file(config))).hexdigest()
+    file = _file(config)
+    return fingerprint(file, read_tokenizer_file(file))
 
 
 def _file(config: TokenizerConfig) -> Path:

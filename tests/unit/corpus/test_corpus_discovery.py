@@ -37,6 +37,44 @@ def test_a_folder_is_read_recursively_in_sorted_order(tmp_path: Path) -> None:
     assert texts(tmp_path) == ["a/1.jsonl", "a/2.jsonl", "b.jsonl", "c.jsonl"]
 
 
+@pytest.mark.parametrize("path", ["data", "data/**/*.jsonl", "data/**/*", "data/[a-z]*/*.jsonl", "./data"])
+def test_excluded_folders_are_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    for name in (
+        "in/a.jsonl",
+        "out/shard.jsonl",
+        "out/more/shard.jsonl",
+        "outer/b.jsonl",
+        ".out.krill/c.jsonl",
+    ):
+        _lines(tmp_path / "data" / name, name)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("data")
+    for out in (Path("data/out"), tmp_path / "link" / "out", Path("data/../data/out/")):
+        assert texts(path, exclude=[out, tmp_path / "absent"]) == ["in/a.jsonl", "outer/b.jsonl"]
+
+
+def test_an_excluded_file_is_read_if_it_is_named_itself(tmp_path: Path) -> None:
+    _lines(tmp_path / "out" / "a.jsonl", "one")
+    assert texts(tmp_path / "out" / "a.jsonl", exclude=[tmp_path / "out"]) == ["one"]
+
+
+def test_nothing_but_excluded_files_is_an_error(tmp_path: Path) -> None:
+    _lines(tmp_path / "out" / "a.jsonl", "one")
+    for path in (tmp_path / "out", tmp_path / "out" / "*.jsonl", tmp_path / "*" / "a.jsonl"):
+        with pytest.raises(InputError, match="is this run's own output") as error:
+            corpus_of(path, exclude=[tmp_path / "out"])
+        assert "prepared_path" in (error.value.hint or "")
+
+
+def test_a_glob_finds_nothing_in_work_folders(tmp_path: Path) -> None:
+    _lines(tmp_path / ".out.krill" / "scan" / "a.jsonl", "one")
+    _lines(tmp_path / ".hidden" / "scan" / "a.jsonl", "two")
+    assert texts(tmp_path / ".*" / "scan" / "*.jsonl") == ["two"]
+    assert texts(tmp_path / ".out.krill" / "scan" / "*.jsonl") == ["one"]
+
+
 def test_metadata_of_a_hub_folder_is_not_data_but_a_readme_among_texts_is(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("about")
     (tmp_path / "notes.txt").write_text("notes")

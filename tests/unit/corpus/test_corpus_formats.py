@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -145,6 +146,67 @@ def test_a_large_record_batch_is_read_in_slices(tmp_path: Path) -> None:
     compressed = corpus_of(tmp_path / "b.arrow", unit_bytes=80_000)
     assert column(batches(compressed), "text") == documents
     assert compressed.held_bytes > sum(map(len, documents))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "ipc", "feather"])
+def test_columns_carried_along_fill_blocks_too(tmp_path: Path, ending: str) -> None:
+    documents = [f"document {i}" for i in range(400)]
+    pages = [str(i % 10) * 1000 if i % 3 else None for i in range(400)]
+    path = tmp_path / f"a.{ending}"
+    rows = pa.table({"text": documents, "html": pages, "tags": [[text] for text in documents]})
+    if ending == "parquet":
+        pq.write_table(rows, path, data_page_size=1000, use_dictionary=False)
+    else:
+        compression = "lz4" if ending == "feather" else None
+        write_arrow(path, rows, stream=ending == "arrow", batch=400, compression=compression)
+    source = DatasetSource(str(path), columns=("html", "tags"))
+    corpus = corpus_of(source, unit_bytes=32 * 10_000)
+    read = batches(corpus)
+    assert column(read, "text") == documents
+    assert column(read, "html") == pages
+    assert column(read, "tags") == [[text] for text in documents]
+    assert max(each.batch.nbytes for each in read) < 10_000 + 1100 + 1000
+    for few in (1, 7, 100):
+        again = batches(corpus_of(source, unit_bytes=32 * 10_000, batch_rows=few))
+        assert [each.batch for each in again] == [each.batch for each in read]
+
+
+@pytest.mark.parametrize("words", [1, 200])
+def test_repeated_values_of_carried_columns_unfold_within_bounds(tmp_path: Path, words: int) -> None:
+    documents = [f"{i} " * words for i in range(2000)]
+    pages = [str(i % 4) * 5000 for i in range(2000)]
+    pq.write_table(pa.table({"text": documents, "html": pages}), tmp_path / "a.parquet")
+    source = DatasetSource(str(tmp_path / "a.parquet"), columns=("html",))
+    read = batches(corpus_of(source, unit_bytes=32 * 40_000))
+    assert column(read, "text") == documents
+    assert column(read, "html") == pages
+    assert {each.batch.schema.field("html").type for each in read} == {pa.string()}
+    assert max(each.batch.nbytes for each in read) < 40_000 + 7000 + 1000
+
+
+def test_pages_of_long_documents_are_held_whole_and_told_of(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    long = [rng.bytes(10_000).hex() for _ in range(50)]
+    rows = pa.table({"text": long, "other": [text[::-1] for text in long]})
+    pq.write_table(rows, tmp_path / "a.parquet", compression="none", use_dictionary=False)
+    pq.write_table(rows, tmp_path / "b.parquet", compression="none")
+    pq.write_table(pa.table({"text": ["x" * 100] * 20}), tmp_path / "short.parquet")
+    limits = {"unit_bytes": 32 * 100_000}
+    page = sum(map(len, long))
+    assert corpus_of(tmp_path / "short.parquet", **limits).held_bytes == 0
+    assert corpus_of(tmp_path / "a.parquet", **limits).held_bytes == pytest.approx(2 * page, rel=0.01)
+    assert corpus_of(tmp_path / "b.parquet", **limits).held_bytes == pytest.approx(3 * page, rel=0.01)
+    assert corpus_of(tmp_path / "*.parquet", **limits).held_bytes == pytest.approx(3 * page, rel=0.01)
+    both = DatasetSource(str(tmp_path / "a.parquet"), columns=("other",))
+    assert corpus_of(both, **limits).held_bytes == pytest.approx(4 * page, rel=0.01)
+    pq.write_table(
+        pa.table({"text": [text[:200] for text in long] * 400}),
+        tmp_path / "many.parquet",
+        compression="none",
+        use_dictionary=False,
+    )
+    held = corpus_of(tmp_path / "many.parquet", **limits).held_bytes
+    assert held == pytest.approx(2 * 1024 * 204, rel=0.05)  # of 20,000 documents, those of a page
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "jsonl", "json", "txt"])

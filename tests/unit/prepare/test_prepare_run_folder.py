@@ -187,3 +187,15 @@ def test_the_lock_names_its_holder(tmp_path):
     with RunFolder(tmp_path / "out", None), pytest.raises(StorageError) as refused:
         RunFolder(tmp_path / "out", None).__enter__()
     assert f"(process {os.getpid()})" in refused.value.message
+
+
+def test_a_link_leads_to_the_folder_that_is_written(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "dataset")
+    assert RunFolder(tmp_path / "link", None).output == tmp_path / "disk" / "dataset"
+
+
+def test_a_mount_point_is_refused_before_any_work():
+    with pytest.raises(StorageError, match="is a mount point") as caught:
+        RunFolder(Path("/"), None)
+    assert "dataset" in (caught.value.hint or "")

@@ -26,6 +26,11 @@ def write(path: Path, batches: list[pa.RecordBatch], schema: pa.Schema = TEXT_SC
         return writer.close()
 
 
+def row_groups(path: Path) -> list[int]:
+    metadata = pq.ParquetFile(path).metadata
+    return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+
+
 def test_documents_come_back_with_their_columns(tmp_path: Path) -> None:
     texts, urls = ["one", "", "drei \U0001f980"], ["a", None, "c"]
     shard = write(tmp_path / "text.parquet", [text_batch(texts, urls)])
@@ -39,10 +44,19 @@ def test_documents_come_back_with_their_columns(tmp_path: Path) -> None:
 def test_a_row_group_ends_with_the_document_that_fills_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "ROW_GROUP_TEXT_BYTES", 10)
-    write(tmp_path / "text.parquet", [text_batch(["x" * 4] * 4), text_batch(["x" * 25, "x" * 9, "x"])])
-    metadata = pq.ParquetFile(tmp_path / "text.parquet").metadata
-    assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [3, 2, 2]
+    offsets = 8 + 4  # of a text and of a URL
+    monkeypatch.setattr(module, "ROW_GROUP_BYTES", 10 + 2 * offsets)
+    write(tmp_path / "text.parquet", [text_batch(["x" * 5] * 3), text_batch(["x" * 25, "x" * 9, "x"])])
+    assert row_groups(tmp_path / "text.parquet") == [2, 2, 2]
+
+
+def test_a_row_group_is_filled_by_the_columns_carried_along_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ROW_GROUP_BYTES", 10_000)
+    urls = ["u" * 3000 if row < 10 else None for row in range(20)]
+    write(tmp_path / "text.parquet", [text_batch(["x"] * 20, urls)])
+    assert row_groups(tmp_path / "text.parquet") == [4, 4, 12]
 
 
 @settings(deadline=None, max_examples=50)
@@ -61,7 +75,7 @@ def test_the_bytes_do_not_depend_on_the_batches(
     pieces = [whole.slice(start, end - start) for start, end in pairwise(borders)]
     copies = [text_batch(texts[a:b], urls[a:b]) for a, b in pairwise(borders)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "ROW_GROUP_TEXT_BYTES", 200)
+        patch.setattr(module, "ROW_GROUP_BYTES", 200)
         patch.setattr(module, "PAGE_BYTES", 40)
         digests = {write(folder / "text.parquet", batches).sha256 for batches in ([whole], pieces, copies)}
     assert len(digests) == 1
@@ -83,7 +97,7 @@ def test_real_text_in_any_batches_gives_the_same_file(tmp_path: Path) -> None:
         digests.add(write(tmp_path / "text.parquet", batches).sha256)
     assert len(digests) == 1
     metadata = pq.ParquetFile(tmp_path / "text.parquet").metadata
-    assert metadata.num_row_groups == sum(len(text.encode()) for text in texts) // 8_000_000 + 1
+    assert metadata.num_row_groups == sum(len(text.encode()) + 12 for text in texts) // 8_000_000 + 1
     assert metadata.row_group(0).column(0).compression == "ZSTD"
     assert metadata.row_group(0).column(0).statistics is None
 

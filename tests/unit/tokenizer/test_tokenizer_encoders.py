@@ -118,15 +118,18 @@ def test_the_plan_sets_aside_what_the_longest_document_takes(tokenizer_folder):
     assert encoder_needs(TokenizerConfig(builtin="bytes"), 10**6) == []
     loaded, encoding = encoder_needs(TokenizerConfig(path=str(tokenizer_folder)), 10**6)
     assert loaded.minimum > (tokenizer_folder / "tokenizer.json").stat().st_size
-    assert encoding.minimum == 125 * 10**6
+    assert encoding.minimum == 130 * 10**6
     assert "max_document_bytes" in encoding.remedy
 
 
-def test_the_fingerprint_is_of_the_content(tokenizer_folder, tmp_path):
-    copy = tmp_path / "copy.json"
+def test_the_fingerprint_is_of_the_content_and_the_declared_eos(tokenizer_folder, tmp_path):
+    copy = tmp_path / "tokenizer.json"
     copy.write_bytes((tokenizer_folder / "tokenizer.json").read_bytes())
     same = tokenizer_fingerprint(TokenizerConfig(path=str(tokenizer_folder)))
     assert tokenizer_fingerprint(TokenizerConfig(path=str(copy))) == same
+    (tmp_path / "tokenizer_config.json").write_text('{"eos_token": "<s>"}')
+    assert tokenizer_fingerprint(TokenizerConfig(path=str(copy))) != same
+    (tmp_path / "tokenizer_config.json").unlink()
     copy.write_bytes(copy.read_bytes() + b"\n")
     assert tokenizer_fingerprint(TokenizerConfig(path=str(copy))) != same
 
