@@ -118,7 +118,7 @@ def test_the_plan_sets_aside_what_the_longest_document_takes(tokenizer_folder):
     assert encoder_needs(TokenizerConfig(builtin="bytes"), 10**6) == []
     loaded, encoding = encoder_needs(TokenizerConfig(path=str(tokenizer_folder)), 10**6)
     assert loaded.minimum > (tokenizer_folder / "tokenizer.json").stat().st_size
-    assert encoding.minimum == 130 * 10**6
+    assert encoding.minimum == 140 * 10**6
     assert "max_document_bytes" in encoding.remedy
 
 
