@@ -8,15 +8,14 @@ whatever the units' sizes are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from krill.errors import StorageError
 from krill.flow.atomic import AtomicFile
+from krill.flow.commits import damaged, reading_artifact
 
 HASH_BYTES = 16
 
@@ -52,11 +51,11 @@ class UnitHashes:
         buffer = np.empty((min(records, self.count), 2), np.uint64)
         filled = 0
         for file, count in zip(self.files, self.counts, strict=True):
-            with _reading(file), file.open("rb", buffering=0) as source:
+            with reading_artifact(file), file.open("rb", buffering=0) as source:
                 while count:
                     piece = buffer[filled : filled + count]
                     if source.readinto(bytes_of(piece)) != piece.nbytes:
-                        raise _damaged(file, "shrank while it was read")
+                        raise damaged(file, "shrank while it was read")
                     filled += len(piece)
                     count -= len(piece)
                     if filled == len(buffer):
@@ -116,20 +115,8 @@ class _BitFile:
 
 
 def _hashes_in(file: Path) -> int:
-    with _reading(file):
+    with reading_artifact(file):
         size = file.stat().st_size
     if size % HASH_BYTES:
-        raise _damaged(file, f"has `{size}` bytes, not a multiple of {HASH_BYTES}")
+        raise damaged(file, f"has `{size}` bytes, not a multiple of {HASH_BYTES}")
     return size // HASH_BYTES
-
-
-@contextmanager
-def _reading(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise _damaged(file, f"can't be read: {error.strerror or error}") from error
-
-
-def _damaged(file: Path, fact: str) -> StorageError:
-    return StorageError(f"hash file `{file}` {fact}", hint="start the run anew with `--overwrite`")

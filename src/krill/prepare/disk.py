@@ -13,7 +13,9 @@ from pathlib import Path
 from krill.budget import format_size
 from krill.config import KrillConfig
 from krill.corpus import Corpus
+from krill.dedup import spill_bytes
 from krill.errors import BudgetError, StorageError
+from krill.prepare.needs import ASSUMED_DOCUMENT_BYTES
 
 # Bytes of text for each byte that zstd leaves of it, and bytes of text for each token of a trained tokenizer:
 # on the low side of what English Markdown gives (3.9 and 3.7), so that the estimate is rather too large.
@@ -36,7 +38,8 @@ def estimate_disk(config: KrillConfig, corpus: Corpus) -> tuple[int, int]:
     if corpus.sequential:
         spill += text // _COMPRESSION
     if settings.dedup != "none":
-        spill += 16 * (text // 1000)
+        documents = text // ASSUMED_DOCUMENT_BYTES
+        spill += 16 * documents + spill_bytes(documents)
     if settings.output != "text":
         width = 2 if settings.token_dtype in ("auto", "uint16") else 4
         tokens = text * width if config.tokenizer.builtin else text * width // _BYTES_PER_TOKEN

@@ -167,13 +167,15 @@ def test_no_units_give_no_files(tmp_path: Path) -> None:
 def test_a_cut_hash_file_is_named(tmp_path: Path) -> None:
     hash_files, keep_files = write_units(tmp_path, [[bytes(16)], [bytes(16)]])
     hash_files[1].write_bytes(bytes(17))
-    with pytest.raises(StorageError, match=r"00001\.hash` has `17` bytes, not a multiple of 16"):
+    fact = r"00001\.hash`, kept by an earlier stage, has `17` bytes, not a multiple of 16"
+    with pytest.raises(StorageError, match=fact):
         resolve_exact(hash_files, keep_files, share=MIN_SHARE, spill=tmp_path, threads=1)
     assert not keep_files[0].exists()
 
 
 def test_a_missing_hash_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"gone\.hash` can't be read: No such file"):
+    fact = r"gone\.hash`, kept by an earlier stage, can't be read: No such file"
+    with pytest.raises(StorageError, match=fact):
         resolve_exact([tmp_path / "gone.hash"], [tmp_path / "k"], share=MIN_SHARE, spill=tmp_path, threads=1)
 
 
