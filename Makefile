@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find native -name '*.?pp')
+# The editable install knows modules by name: it is made again when there are others, not when they change.
+MODULES := .venv/modules-$(shell find src -name '*.py*' ! -name '*.pyc' | LC_ALL=C sort | cksum | cut -d' ' -f1)
 FUZZ_SECONDS ?= 600
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -48,8 +50,12 @@ docs: .venv/dev
 clean:
 	rm -rf .venv build demo site
 
-.venv/core: $(SOURCES)
+$(MODULES):
 	@test -d .venv || $(PYTHON) -m venv .venv
+	@rm -f .venv/modules-*
+	@touch $@
+
+.venv/core: $(SOURCES) $(MODULES)
 	$(BIN)/pip install -q "scikit-build-core>=0.11" "nanobind>=2.7" cmake ninja
 	$(BIN)/pip install -q --no-build-isolation -e .
 	@touch $@

@@ -96,6 +96,8 @@ class Run:
             stdout=self.log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # Whoever started the tests in the background has left Ctrl-C ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def wait_until_begun(self) -> None:
