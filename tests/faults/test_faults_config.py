@@ -1,4 +1,4 @@
-"""Issue 2, "Bad input", what is asked for: a budget that is too small ends with 4 before anything is read, a
+"""Bad input, what is asked for: a budget that is too small ends with 4 before anything is read, a
 config or command that can't be understood with 2, naming the key and the nearest known one."""
 
 from __future__ import annotations

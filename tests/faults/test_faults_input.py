@@ -1,4 +1,4 @@
-"""Issue 2, "Bad input", what is read: each is a clear error with its exit code, no traceback, nothing
+"""Bad input, what is read: each is a clear error with its exit code, no traceback, nothing
 half-written, an earlier finished output untouched; or it is mended, and counted."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Issue 2, "Done when" 3: runs that are killed or interrupted at any moment, and continued, also with another
+"""Runs that are killed or interrupted at any moment, and continued, also with another
 budget and other threads, end with the same bytes as a run that was left alone, and do nothing twice."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Issue 2, "Bad input", what is written: a read-only or full disk, a folder that is another's, two runs on
+"""Bad input, what is written: a read-only or full disk, a folder that is another's, two runs on
 one folder. Each ends with 5, says why, and what was done before is kept or nothing is."""
 
 from __future__ import annotations
