@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
 
+from krill import _native
 from krill.budget import Meter, Plan
 from krill.config import KrillConfig
 from krill.corpus import Corpus
@@ -59,6 +60,14 @@ class Context:
         """For work that takes long: raises when nobody waits for its result any more."""
         if self._abandoned.is_set():
             raise Abandoned
+
+    def unit_done(self, kept_bytes: int) -> None:
+        """A unit is committed: count what it keeps on disk, and give back what it has freed.
+
+        Without the second, the heap grows by its own unevenness: from 127 to 152 MB over 5 GB of input.
+        """
+        self.disk.add(kept_bytes)
+        _native.trim()
 
     def map(
         self,

@@ -55,7 +55,7 @@ def encode(context: Context, log: CommitLog, units: KeptUnits, encoder: Encoder,
         for position, piece in context.map_grouped(work, todo, in_flight=in_flight, size=weigh):
             current = current or _UnitRun(position, log.begin(position, TOKENS, LENGTHS))
             if piece is None:
-                context.disk.add(current.commit())
+                context.unit_done(current.commit())
                 current = None
             else:
                 current.add(piece)

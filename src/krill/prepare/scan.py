@@ -65,7 +65,7 @@ def scan(context: Context, log: CommitLog, *, hashing: bool) -> None:
                 log, unit, hashing=hashing, spilling=unit.parts[0].file in sequential
             )
             if piece is None:
-                context.disk.add(current.commit())
+                context.unit_done(current.commit())
                 current = None
             else:
                 current.add(piece)
