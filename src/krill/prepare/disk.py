@@ -18,7 +18,7 @@ from krill.errors import BudgetError, StorageError
 from krill.prepare.needs import ASSUMED_DOCUMENT_BYTES
 
 # Bytes of text for each byte that zstd leaves of it, and bytes of text for each token of a trained tokenizer:
-# on the low side of what English Markdown gives (3.9 and 3.7), so that the estimate is rather too large.
+# on the low side of what multilingual Markdown gave (3.3 and 4.0), so that the estimate is rather large.
 _COMPRESSION = 3
 _BYTES_PER_TOKEN = 3
 # A compressed input file is taken to hold this many times its size.
