@@ -12,8 +12,8 @@ from krill.prepare.job import open_input, resolve_threads
 from krill.prepare.needs import preprocess_needs
 from krill.prepare.process import bounded_process
 
-# Bytes per second and thread, packing included: the stages of 500 MB of JSON lines on one thread of the machine
-# in docs/benchmarks.md; for Hugging Face half of what two threads did on 100 MB.
+# Bytes per second and thread, packing included: the stages of 500 MB of JSON lines on one thread of the
+# machine in docs/benchmarks.md; for Hugging Face half of what two threads did on 100 MB.
 _SCAN_RATE = 430e6
 _TEXT_RATE = 160e6
 _BYTE_RATE = 97e6

@@ -12,8 +12,8 @@ from krill.shards import Inspection, Manifest, Report, inspect, validate
 from krill.shards.inspect import Decode
 from krill.tokenizer import open_encoder
 
-# A row group of text with what Arrow makes of it, and the code pages that the first one touches: checking 132 MB
-# of Parquet held 58 MB above the base on one thread and 85 MB on two.
+# A row group of text with what Arrow makes of it, and the code pages that the first one touches: checking
+# 132 MB of Parquet held 58 MB above the base on one thread and 85 MB on two.
 _ROW_GROUP = 62_000_000
 # A record batch of rows as read and as decoded: 8 MB above its base on 866 MB of shards.
 _ROW_BATCH = 10_000_000
