@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("clean_text", "preprocess_bytes")
+BENCHMARKS = ("clean_text", "preprocess_bytes", "train_tokenizer", "encode")
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ import yaml
 
 FOLDER = Path("demo")
 MEMORY = "256MB"
+VOCAB_SIZE = 8000
 
 
 def standard_library() -> list[dict[str, str]]:
@@ -31,14 +32,14 @@ def main() -> int:
     config = {
         "memory": MEMORY,
         "datasets": standard_library(),
-        "tokenizer": {"builtin": "bytes"},
+        "tokenizer": {"path": str(FOLDER / "tokenizer"), "vocab_size": VOCAB_SIZE},
         "preprocess": {"prepared_path": str(FOLDER / "dataset"), "sequence_len": 2048},
     }
     file = FOLDER / "config.yaml"
     file.write_text("# Written by `make demo`; yours to change.\n" + yaml.safe_dump(config, sort_keys=False))
     krill = str(Path(sys.executable).with_name("krill"))
-    print(f"$ krill preprocess {file}    # the budget is {MEMORY}", flush=True)
-    return subprocess.call([krill, "preprocess", str(file), "--overwrite"])
+    print(f"$ krill run {file}    # trains a tokenizer, then preprocesses; the budget is {MEMORY}", flush=True)
+    return subprocess.call([krill, "run", str(file), "--overwrite"])
 
 
 if __name__ == "__main__":

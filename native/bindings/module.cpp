@@ -8,6 +8,10 @@ void bind_clean(nb::module_&);
 void bind_dedup(nb::module_&);
 void bind_tokens(nb::module_&);
 void bind_memory(nb::module_&);
+void bind_scanner(nb::module_&);
+void bind_merges(nb::module_&);
+void bind_counter(nb::module_&);
+void bind_encoder(nb::module_&);
 
 NB_MODULE(_native, m) {
   m.doc() = "Krill's native core: the loops that touch every byte.";
@@ -16,4 +20,8 @@ NB_MODULE(_native, m) {
   bind_dedup(m);
   bind_tokens(m);
   bind_memory(m);
+  bind_scanner(m);
+  bind_merges(m);
+  bind_counter(m);
+  bind_encoder(m);
 }

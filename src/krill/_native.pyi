@@ -1,6 +1,6 @@
 """Krill's native core: the loops that touch every byte. All of it works without the GIL."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +140,22 @@ def select_runs(
 ) -> tuple[NDArray[_Id], NDArray[np.uint32]]:
     """The ids and lengths of those documents whose `keep` is not 0."""
 
+# ---- scanner: native/bindings/bind_scanner.cpp ----
+
+def scan_words(data: _Bytes, pattern: str) -> NDArray[np.uint32]:
+    """Where each word (pretoken) of one text ends. Patterns: gpt2, cl100k, o200k, llama3, qwen2."""
+
+def last_cut(data: _Bytes) -> int:
+    """The last place where the text may be cut in two without changing a word of any pattern, or 0."""
+
+def first_cut(data: _Bytes, from_: int) -> int:
+    """The first such place at `from_` or later, or the size of the data."""
+
+def find_tokens(
+    data: _Bytes, tokens: list[bytes]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]:
+    """Occurrences of tokens, leftmost and longest: their starts, their ends, and which token each one is."""
+
 # ---- memory: native/bindings/bind_memory.cpp ----
 
 def configure_malloc() -> None:
@@ -147,3 +163,58 @@ def configure_malloc() -> None:
 
 def trim() -> None:
     """Give free heap pages back to the system now. Elsewhere than on glibc, nothing."""
+
+# ---- training tokenizers
+
+class DamagedFile(ValueError): ...
+
+class WordCounter:
+    """Counts words exactly in `cap_bytes`; what goes over it is spilled in sorted segments."""
+
+    def __init__(
+        self,
+        pattern: str,
+        boundaries: list[bytes],
+        lines: bool,
+        cap_bytes: int,
+        threads: int,
+        spill_path: str,
+        segments: NDArray[np.uint64],
+        spill_size: int,
+    ) -> None: ...
+    def add(self, offsets: NDArray[np.int64], data: _Bytes) -> None:
+        """The words of each document; from any thread."""
+
+    def add_words(self, ends: NDArray[np.uint64], data: _Bytes) -> None:
+        """Words that somebody else has cut; from any thread."""
+
+    def checkpoint(self) -> NDArray[np.uint64]:
+        """Spill everything; the segments (shard, begin, end) that hold it. Only while no thread adds."""
+
+    def write_inventory(self, path: str) -> tuple[int, int, int, NDArray[np.uint64]]:
+        """All words and their counts: different words, all, bytes of the different ones, counts of bytes."""
+
+    @property
+    def held_bytes(self) -> int: ...
+    @property
+    def spilled_bytes(self) -> int: ...
+
+class MergeTrainer:
+    """Learns merges from an inventory in `cap_bytes`."""
+
+    def __init__(
+        self,
+        inventory: str,
+        byte_ids: NDArray[np.int32],
+        tokens: list[bytes | None],
+        vocab_size: int,
+        min_frequency: int,
+        max_token_length: int,
+        greatest: bool,
+        cap_bytes: int,
+        scratch_path: str,
+    ) -> None: ...
+    def run(self, most: int) -> int: ...
+    def merges(self) -> NDArray[np.uint32]: ...
+    def tokens(self) -> list[bytes]: ...
+    def statistics(self) -> dict[str, Any]: ...

@@ -7,7 +7,7 @@ and one sampling thread.
 `MB` is 10^6 bytes and `MiB` is 2^20, here and everywhere in Krill.
 """
 
-from krill.budget.machine import available_bytes, available_threads
+from krill.budget.machine import available_bytes, available_threads, resolve_threads
 from krill.budget.meter import Meter, peak_bytes, resident_bytes
 from krill.budget.monitor import MemoryMonitor
 from krill.budget.plan import Kind, Need, Plan, make_plan, resolve_limit
@@ -27,4 +27,5 @@ __all__ = [
     "peak_bytes",
     "resident_bytes",
     "resolve_limit",
+    "resolve_threads",
 ]

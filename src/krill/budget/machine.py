@@ -45,6 +45,11 @@ def _cgroup_left() -> int | None:
     return left
 
 
+def resolve_threads(threads: int | str) -> int:
+    """`auto` is every core that the process may use."""
+    return available_threads() if threads == "auto" else int(threads)
+
+
 def _read_number(path: Path) -> int | None:
     try:
         text = path.read_text().strip()

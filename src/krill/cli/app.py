@@ -16,6 +16,8 @@ from krill.cli.estimate import estimate
 from krill.cli.inspect import inspect
 from krill.cli.preprocess import preprocess
 from krill.cli.run import run
+from krill.cli.tokenizer import tokenizer
+from krill.cli.train_tokenizer import train_tokenizer
 from krill.cli.validate import validate
 from krill.errors import BudgetError, ConfigError, Interrupted, KrillError
 
@@ -37,6 +39,8 @@ app = App(
 )
 app.command(preprocess)
 app.command(run)
+app.command(tokenizer)
+app.command(train_tokenizer)
 app.command(estimate)
 app.command(inspect, name=["inspect", "inspect-dataset"])
 app.command(validate)

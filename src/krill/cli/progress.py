@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, TextIO
 
 from krill.budget import MemoryMonitor, format_size, resident_bytes
 from krill.cli.options import OutputOptions
-from krill.prepare.progress import Progress, Silent
+from krill.flow.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 # A stage that lasts says so this often when the output is piped.
 LINE_SECONDS = 10.0
+# Stages whose work is counted in something else than bytes.
+UNITS = {"merge": "merges"}
 
 
 @contextmanager
@@ -62,17 +64,17 @@ class Lines:
             return
         self._said = now
         rate = self._done / (now - self._begun)
-        line = f"{self._stage}: {format_size(self._done)}"
+        line = f"{self._stage}: {_amount(self._stage, self._done)}"
         if self._total:
             left = max(0.0, (self._total - self._done) / rate) if rate else 0.0
-            line += f" of {format_size(self._total)}, about {left:.0f} s left"
-        self.note(f"{line}, {format_size(int(rate))}/s, memory {_memory(self._limit)}")
+            line += f" of {_amount(self._stage, self._total)}, about {left:.0f} s left"
+        self.note(f"{line}, {_amount(self._stage, int(rate))}/s, memory {_memory(self._limit)}")
 
     def end(self, stage: str) -> None:
         """Say what the stage took."""
         seconds = time.monotonic() - self._begun
-        rate = f", {format_size(int(self._done / seconds))}/s" if self._done and seconds > 0 else ""
-        self.note(f"{stage}: {format_size(self._done)} in {seconds:.1f} s{rate}")
+        rate = f", {_amount(stage, int(self._done / seconds))}/s" if self._done and seconds > 0 else ""
+        self.note(f"{stage}: {_amount(stage, self._done)} in {seconds:.1f} s{rate}")
         self._monitor.report_current(f"after {stage}")
 
     def note(self, line: str) -> None:
@@ -97,18 +99,19 @@ def _terminal(stream: TextIO, limit: int) -> Iterator[Progress]:
 
 
 class Terminal:
-    """One bar per stage: bytes, rate, time left, memory against the budget."""
+    """One bar per stage: work done, rate, time left, memory against the budget."""
 
     def __init__(self, bars: Bars, limit: int) -> None:
         self._bars = bars
         self._limit = limit
+        self._stage = ""
         self._begun = 0.0
         self._done = 0
         self._task = bars.add_task("plan", total=1, completed=1, facts="", visible=False)
 
     def begin(self, stage: str, total: int | None) -> None:
         """A bar for the stage; without a total it moves but doesn't fill."""
-        self._begun, self._done = time.monotonic(), 0
+        self._stage, self._begun, self._done = stage, time.monotonic(), 0
         self._task = self._bars.add_task(stage, total=total, facts=self._facts())
 
     def advance(self, done: int) -> None:
@@ -127,8 +130,14 @@ class Terminal:
 
     def _facts(self) -> str:
         seconds = time.monotonic() - self._begun
-        rate = f"{format_size(int(self._done / seconds))}/s, " if self._done and seconds > 0.1 else ""
-        return f"{format_size(self._done)}, {rate}memory {_memory(self._limit)}"
+        rate = ""
+        if self._done and seconds > 0.1:
+            rate = f"{_amount(self._stage, int(self._done / seconds))}/s, "
+        return f"{_amount(self._stage, self._done)}, {rate}memory {_memory(self._limit)}"
+
+
+def _amount(stage: str, done: int) -> str:
+    return f"{done:,} {UNITS[stage]}" if stage in UNITS else format_size(done)
 
 
 def _memory(limit: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from krill.prepare import Estimate, Summary
     from krill.shards import Inspection, Report
     from krill.shards.inspect import TextFacts, TokenFacts
+    from krill.tokenizer.compare import Comparison, Trial
 
 _SAMPLE_CHARS = 300
+_TOKEN_CHARS = 40
 _LABEL_WIDTH = 14
 
 Row = tuple[str, str]
@@ -69,6 +72,81 @@ def print_summary(summary: Summary) -> None:
     _print_rows(console, rows)
     output = shlex.quote(str(summary.output))
     console.print(f"\nnext: krill inspect {output}\n      krill validate {output}")
+
+
+def print_training(facts: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
+    """The end of a training; `facts` as its summary's `to_json` has them, `files` were written besides."""
+    console = _console()
+    console.print()
+    output = facts["output"]
+    if facts["status"] == "finished":
+        console.print(f"nothing to do: {output} is finished, made by the same options and input\n")
+    rate = f", {format_size(int(facts['input_bytes'] / facts['seconds']))}/s" if facts["seconds"] else ""
+    rows = [
+        ("vocabulary", f"{facts['vocab_size']:,} tokens, {_count(facts['merges'], 'merge')}"),
+        ("  longest", ", ".join(f"`{_visible(token)}`" for token in facts["longest_tokens"])),
+        ("words", f"{facts['unique_words']:,} unique of {facts['words']:,}"),
+        ("compression", _compression(facts["bytes_per_token"])),
+        ("time", f"{_duration(facts['seconds'])}{rate} over {format_size(facts['input_bytes'])}"),
+    ]
+    rows += [(f"  {stage['name']}", _duration(stage["seconds"])) for stage in facts["stages"]]
+    rows += [("memory", _memory(facts["budget"])), ("output", str(output))]
+    rows += [("", str(file)) for file in files]
+    _print_rows(console, rows)
+    console.print(f'\nnext: krill tokenizer encode --tokenizer {shlex.quote(str(output))} "some text"')
+
+
+def print_encoding(facts: Mapping[str, Any]) -> None:
+    """The end of encoding files into one file of tokens."""
+    rate = f", {format_size(int(facts['input_bytes'] / facts['seconds']))}/s" if facts["seconds"] else ""
+    rows = [
+        ("documents", f"{facts['documents']:,}, {format_size(facts['input_bytes'])} of text"),
+        ("tokens", f"{facts['tokens']:,} as little-endian {facts['token_dtype']}"),
+        ("compression", f"{facts['bytes_per_token']:.2f} bytes per token"),
+        ("time", f"{_duration(facts['seconds'])}{rate}"),
+        ("words", _cached(facts["words"])),
+        ("memory", _memory(facts["budget"])),
+        ("output", f"{facts['output']} ({format_size(facts['output_bytes'])})"),
+    ]
+    _print_rows(_console(), rows)
+
+
+def print_trial(trial: Trial) -> None:
+    """One line for a trainer that has just ended."""
+    if trial.fault is None:
+        fact = f"{_duration(trial.seconds)}, {format_size(trial.peak)} peak"
+    else:
+        fact = trial.fault if trial.remedy is None else f"{trial.fault}: {trial.remedy}"
+    _print_rows(_console(), [(trial.name, fact)])
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """All trainers as a table: time, rate, peak, each beside ours."""
+    from krill.tokenizer.compare import vocabulary_beside
+
+    ours = comparison.ours
+    size = format_size(comparison.bytes)
+    threads = _count(comparison.threads, "thread")
+    console = _console()
+    console.print(f"\n{size}, {comparison.vocab_size:,} tokens, {threads}\n")
+    head = ("trainer", "seconds", "MB/s", "peak", "time", "memory", "vocabulary")
+    lines = [head]
+    for trial in comparison.trials:
+        if trial.fault is None:
+            lines.append(
+                (
+                    f"{trial.name} {trial.version}",
+                    f"{trial.seconds:.1f}",
+                    f"{comparison.bytes / trial.seconds / 1e6:.1f}",
+                    format_size(trial.peak),
+                    f"{trial.seconds / ours.seconds:.2f}x",
+                    f"{trial.peak / ours.peak:.2f}x",
+                    vocabulary_beside(ours, trial),
+                )
+            )
+    for line in lines:
+        name, *figures, vocabulary = line
+        console.print(f"{name:22}{''.join(f'{figure:>10}' for figure in figures)}  {vocabulary}")
 
 
 def over_budget(budget: Mapping[str, Any]) -> str:
@@ -211,6 +289,24 @@ def _stage(stage: Mapping[str, Any]) -> str:
     facts = [_duration(stage["seconds"]), format_size(stage["bytes"])]
     facts += [f"{stage[name]:,} {name}" for name in ("documents", "tokens") if stage[name]]
     return ", ".join([*facts, f"peak {format_size(stage['peak'])}"])
+
+
+def _compression(bytes_per_token: float | None) -> str:
+    return "not measured" if bytes_per_token is None else f"{bytes_per_token:.2f} bytes per token on a sample"
+
+
+def _cached(words: Mapping[str, Any] | None) -> str:
+    """How often the native encoder had a word in its cache, and what the others cost."""
+    if words is None:
+        return "encoded by Hugging Face: this kind of tokenizer has no native encoder"
+    hits = words["hits"] / max(1, words["hits"] + words["misses"])
+    return f"{words['words']:,}, {hits:.2%} of them found in the cache"
+
+
+def _visible(token: str) -> str:
+    """A token on one line, cut if it is very long."""
+    text = token.encode("unicode_escape").decode() if not token.isprintable() else token
+    return text if len(text) <= _TOKEN_CHARS else f"{text[:_TOKEN_CHARS]}..."
 
 
 def _duration(seconds: float) -> str:

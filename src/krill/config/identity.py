@@ -18,7 +18,16 @@ _SHAPES_OUTPUT = {"seed", "datasets", "tokenizer", "preprocess"}
 # `on_error` only decides whether a run with malformed records ends; these tokenizer keys are for training.
 _SHAPES_NOTHING = {
     "preprocess": {"prepared_path", "batch_rows", "on_error"},
-    "tokenizer": {"vocab_size", "pattern", "min_frequency"},
+    "tokenizer": {
+        "vocab_size",
+        "pattern",
+        "min_frequency",
+        "max_token_length",
+        "initial_alphabet",
+        "limit_alphabet",
+        "tie_break",
+        "boundaries",
+    },
 }
 _ABSENT = object()
 

@@ -96,7 +96,9 @@ class TokenizerConfig(Section):
     """Which tokenizer turns text into tokens, and how one is trained."""
 
     path: PathText | None = Field(
-        default=None, description="Folder with a `tokenizer.json`, or that file itself."
+        default=None,
+        description="Folder with a `tokenizer.json`, or that file itself; `krill train-tokenizer` and "
+        "`krill run` train one there.",
     )
     hub_id: Text | None = Field(
         default=None, description="Tokenizer on the Hugging Face hub, instead of `path`."
@@ -121,6 +123,30 @@ class TokenizerConfig(Section):
     )
     min_frequency: Annotated[int, Whole(0)] = Field(
         default=0, description="Occurrences that a pair needs to be merged in training."
+    )
+    max_token_length: Annotated[int | None, Whole(1, words=(None,))] = Field(
+        default=None,
+        description="Bytes that a trained token stays below; `null` for no such limit.",
+    )
+    initial_alphabet: Text = Field(
+        default="bytes",
+        description="Single bytes in a trained vocabulary: `bytes` for all 256, so that any text can be "
+        "encoded, `seen` for those that occur, or a text whose bytes are kept besides those that occur.",
+    )
+    limit_alphabet: Annotated[int | None, Whole(1, words=(None,))] = Field(
+        default=None,
+        description="Single bytes that a trained vocabulary keeps at most, the most frequent; `null` for "
+        "all.",
+    )
+    tie_break: Literal["huggingface", "greatest"] = Field(
+        default="huggingface",
+        description="Which of equally frequent pairs is merged first: `huggingface` the one with the "
+        "smallest ids, `greatest` the one whose bytes compare greatest.",
+    )
+    boundaries: Literal["documents", "lines"] = Field(
+        default="documents",
+        description="Where text is cut before words are counted: `documents` as Hugging Face's "
+        "`train_from_iterator`, `lines` as its `train(files)`.",
     )
 
     @model_validator(mode="after")
@@ -341,8 +367,9 @@ class KrillConfig(Section):
         if output != "text" and not self.tokenizer.is_given:
             raise ConfigError(
                 f"`tokenizer` is missing from the config, and `preprocess.output` is `{shown(output)}`",
-                hint="set `tokenizer.path` to a folder with a tokenizer.json, `tokenizer.hub_id` to one on "
-                "the hub, or `tokenizer.builtin` to `bytes`; `preprocess.output: text` needs none",
+                hint="set `tokenizer.path` to a folder with a tokenizer.json (`krill train-tokenizer CONFIG` "
+                "trains one there), `tokenizer.hub_id` to one on the hub, or `tokenizer.builtin` to `bytes`; "
+                "`preprocess.output: text` needs none",
             )
 
 

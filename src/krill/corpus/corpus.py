@@ -30,6 +30,13 @@ class Corpus:
         self._limits = limits
         self._openers = openers
 
+    def only(self, wanted: Callable[[CorpusFile], bool]) -> Corpus:
+        """A corpus of some of the files, numbered anew."""
+        kept = [file for file in self.files if wanted(file)]
+        return Corpus(
+            [replace(file, ordinal=at) for at, file in enumerate(kept)], self._limits, self._openers
+        )
+
     @property
     def input_bytes(self) -> int:
         """On disk, as far as known."""

@@ -13,9 +13,9 @@ from krill.budget import Meter, Plan
 from krill.config import KrillConfig
 from krill.corpus import Corpus
 from krill.flow import ordered_map
+from krill.flow.progress import Progress
+from krill.flow.run_folder import RunFolder
 from krill.prepare.disk import DiskCap
-from krill.prepare.progress import Progress
-from krill.prepare.run_folder import RunFolder
 from krill.text import Step
 
 Group = TypeVar("Group")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from krill.budget import Meter, Plan, make_plan, resident_bytes, resolve_limit
+from krill.budget import Meter, Plan, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget.process import bounded_process
 from krill.config import KrillConfig, load_config
 from krill.prepare.disk import decoded_bytes, estimate_disk
-from krill.prepare.job import open_input, resolve_threads
+from krill.prepare.job import open_input
 from krill.prepare.needs import preprocess_needs
-from krill.prepare.process import bounded_process
 
 # Bytes per second and thread, packing included: the stages of 500 MB of JSON lines on one thread of the
 # machine in docs/benchmarks.md; for Hugging Face half of what two threads did on 100 MB.

@@ -15,20 +15,20 @@ import orjson
 
 import krill
 from krill import _native
-from krill.budget import Meter, Plan, available_threads, make_plan, resident_bytes, resolve_limit
-from krill.config import KrillConfig, identity_dict, load_config, to_dict
-from krill.corpus import Corpus, DatasetSource, open_corpus
+from krill.budget import Meter, Plan, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget.process import bounded_process
+from krill.config import KrillConfig, differing_keys, identity_dict, load_config, to_dict
+from krill.corpus import Corpus, DatasetSource, changed, open_corpus
 from krill.errors import ConfigError, InputError
 from krill.flow import CommitLog
+from krill.flow.progress import Progress, Silent
+from krill.flow.run_folder import RunFolder
 from krill.prepare.assemble import pack, write_text
 from krill.prepare.context import Context
 from krill.prepare.disk import DiskCap, check_free_space, decoded_bytes, estimate_disk
 from krill.prepare.encode import encode, token_runs
 from krill.prepare.kept import KeptUnits, keep_name
 from krill.prepare.needs import layout_of, preprocess_needs
-from krill.prepare.process import bounded_process
-from krill.prepare.progress import Progress, Silent
-from krill.prepare.run_folder import RunFolder
 from krill.prepare.scan import HASHES, scan
 from krill.prepare.summary import NOTES, REASONS, Summary, document_counts
 from krill.prepare.survivors import add_counts
@@ -69,7 +69,10 @@ def run_preprocess(config: KrillConfig, *, overwrite: bool, progress: Progress, 
         )
         run = describe_run(config, corpus)
         output = Path(config.preprocess.prepared_path)
-        with RunFolder(output, None if config.spill_dir is None else Path(config.spill_dir)) as folder:
+        spill_dir = None if config.spill_dir is None else Path(config.spill_dir)
+        with RunFolder(
+            output, spill_dir, setting="preprocess.prepared_path", differences=differences
+        ) as folder:
             state = folder.begin(run, overwrite=overwrite)
             if state == "finished":
                 return Summary(output, state, Manifest.load(output))
@@ -84,11 +87,6 @@ def run_preprocess(config: KrillConfig, *, overwrite: bool, progress: Progress, 
             manifest.save(folder.dataset)
             folder.publish()
     return Summary(output, "done", manifest)
-
-
-def resolve_threads(threads: int | str) -> int:
-    """`auto` is every core that the process may use."""
-    return available_threads() if threads == "auto" else int(threads)
 
 
 def open_input(config: KrillConfig) -> Corpus:
@@ -130,6 +128,15 @@ def describe_run(config: KrillConfig, corpus: Corpus) -> dict[str, Any]:
     }
     canonical = orjson.dumps(run, option=orjson.OPT_SORT_KEYS)
     return {**run, "identity": hashlib.sha256(canonical).hexdigest()}
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What makes a run another one than the one that was begun or finished here."""
+    found = differing_keys(before.get("config", {}), now["config"])
+    found += [f"input `{path}`" for path in changed(before.get("inputs", []), now["inputs"])]
+    if before.get("tokenizer_fingerprint", before.get("tokenizer")) != now["tokenizer"]:
+        found.append("the tokenizer's content")
+    return found
 
 
 def _disk_cap(config: KrillConfig, corpus: Corpus, folder: RunFolder) -> DiskCap:

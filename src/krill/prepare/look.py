@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from krill.budget import Need, available_threads, make_plan, resident_bytes, resolve_limit
+from krill.budget.process import bounded_process
 from krill.config import load_config
 from krill.errors import KrillError
-from krill.prepare.process import bounded_process
 from krill.shards import Inspection, Manifest, Report, inspect, validate
 from krill.shards.inspect import Decode
 from krill.tokenizer import open_encoder

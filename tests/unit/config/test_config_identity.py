@@ -30,6 +30,14 @@ def load(*overrides: str) -> KrillConfig:
         "disk=1GB",
         "preprocess.prepared_path=elsewhere",
         "preprocess.batch_rows=10",
+        "tokenizer.vocab_size=8000",
+        "tokenizer.pattern=cl100k",
+        "tokenizer.min_frequency=2",
+        "tokenizer.max_token_length=16",
+        "tokenizer.initial_alphabet=seen",
+        "tokenizer.limit_alphabet=200",
+        "tokenizer.tie_break=greatest",
+        "tokenizer.boundaries=lines",
         "train.epochs=9",
         "train.output_dir=elsewhere",
     ],
@@ -78,7 +86,8 @@ def test_the_identity_holds_every_key_that_is_not_left_out_on_purpose() -> None:
         "on_error",
     }
     assert identity["datasets"] == whole["datasets"]
-    assert set(whole["tokenizer"]) - set(identity["tokenizer"]) == {"vocab_size", "pattern", "min_frequency"}
+    # What is left are the tokenizer's place and the special tokens, the first of which separates documents.
+    assert set(identity["tokenizer"]) == {"path", "hub_id", "builtin", "special_tokens"}
 
 
 def test_plain_data_is_json_with_sizes_in_bytes_and_loads_again() -> None:

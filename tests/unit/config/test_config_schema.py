@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from krill.budget.size import parse_size
 from krill.config import DatasetConfig, KrillConfig, TokenizerConfig, load_config, to_dict
 from krill.config.fields import written_size
 from krill.errors import ConfigError
+from krill.tokenizer.options import TrainOptions
 
 DESIGN = Path(__file__).parents[4] / "shared" / "DESIGN.md"
 
@@ -125,6 +127,11 @@ def test_off_values_of_later_features_are_accepted() -> None:
         ("preprocess.max_document_bytes", "1KB", 1000),
         ("preprocess.unit_bytes", "64MB", 64_000_000),
         ("tokenizer.special_tokens", [], ()),
+        ("tokenizer.max_token_length", "16", 16),
+        ("tokenizer.limit_alphabet", None, None),
+        ("tokenizer.initial_alphabet", "abc", "abc"),
+        ("tokenizer.tie_break", "greatest", "greatest"),
+        ("tokenizer.boundaries", "lines", "lines"),
         ("train.learning_rate", "1e-4", 0.0001),
         ("train.mixed_precision", "bf16", "bf16"),
         ("train.resume", True, True),
@@ -158,6 +165,10 @@ def test_values_are_taken_as_people_write_them(key: str, value: object, expected
         ("tokenizer.builtin", "gpt2", "must be `bytes`"),
         ("tokenizer.special_tokens", "<eos>", "must be a list"),
         ("tokenizer.special_tokens", ["a", "a"], "must not repeat `a`"),
+        ("tokenizer.max_token_length", 0, "must be a whole number of at least 1, or `null`"),
+        ("tokenizer.limit_alphabet", "all", "must be a whole number of at least 1, or `null`"),
+        ("tokenizer.tie_break", "smallest", "must be `huggingface` or `greatest`"),
+        ("tokenizer.boundaries", "words", "must be `documents` or `lines`"),
         ("tokenizer.path", "a\0b", "must be a path, and a path can't contain a NUL character"),
         ("train.learning_rate", 0, "must be a number above 0"),
         ("train.learning_rate", 10**400, "must be a number above 0"),
@@ -187,6 +198,11 @@ def test_a_document_must_fit_into_a_unit() -> None:
         load({"preprocess": {"max_document_bytes": "64KB", "unit_bytes": "64KB"}}).preprocess.unit_bytes
         == 64000
     )
+
+
+def test_training_has_the_same_defaults_in_the_config_and_in_python() -> None:
+    config = KrillConfig().tokenizer
+    assert {name: getattr(config, name) for name in TrainOptions.__slots__} == asdict(TrainOptions())
 
 
 def test_at_most_one_tokenizer_is_given() -> None:

@@ -1,6 +1,6 @@
 import pyarrow as pa
 
-from krill.prepare.process import bounded_process
+from krill.budget.process import bounded_process
 
 
 def test_a_caller_gets_arrows_settings_back():

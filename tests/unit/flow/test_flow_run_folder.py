@@ -9,16 +9,25 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from krill.errors import ConfigError, StorageError
-from krill.prepare.run_folder import RunFolder
+from krill.flow.run_folder import RunFolder
 
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
 KILLED = 9
+
+
+def differing(before: Mapping, now: Mapping) -> list[str]:
+    return [key for key in now["config"] if before["config"].get(key) != now["config"][key]]
+
+
+def opened(output: Path, spill_dir: Path | None) -> RunFolder:
+    return RunFolder(output, spill_dir, setting="output", differences=differing)
 
 
 def describe(content: str) -> dict:
@@ -27,7 +36,7 @@ def describe(content: str) -> dict:
 
 def run(output: Path, content: str, *, overwrite: bool = False, spill_dir: Path | None = None) -> str:
     """As `prepare.job` does it: two units, a shard each, the manifest, publication."""
-    with RunFolder(output, spill_dir) as folder:
+    with opened(output, spill_dir) as folder:
         state = folder.begin(describe(content), overwrite=overwrite)
         if state == "finished":
             return state
@@ -125,15 +134,15 @@ def test_an_overwriting_run_killed_at_any_step_keeps_the_old_output_or_has_the_n
 
 def test_another_config_is_refused_only_if_something_was_done(tmp_path):
     output = tmp_path / "out"
-    with RunFolder(output, None) as folder:
+    with opened(output, None) as folder:
         assert folder.begin(describe("first"), overwrite=False) == "start"
     assert not folder.work.exists()  # nothing was committed, so nothing is kept
 
-    with RunFolder(output, None) as folder:
+    with opened(output, None) as folder:
         assert folder.begin(describe("first"), overwrite=False) == "start"
         (folder.stages / "scan").mkdir()
         (folder.stages / "scan" / "0.json").write_text("{}")
-    with RunFolder(output, None) as folder:
+    with opened(output, None) as folder:
         with pytest.raises(ConfigError, match=r"unfinished run for .* was made differently: key: `first`"):
             folder.begin(describe("second"), overwrite=False)
         assert folder.begin(describe("first"), overwrite=False) == "continue"
@@ -143,7 +152,7 @@ def test_another_config_is_refused_only_if_something_was_done(tmp_path):
 
 def test_a_run_whose_spill_folder_moved_starts_there(tmp_path):
     output = tmp_path / "out"
-    with RunFolder(output, tmp_path / "a") as folder:
+    with opened(output, tmp_path / "a") as folder:
         folder.begin(describe("same"), overwrite=False)
         (folder.stages / "scan").mkdir()
         (folder.stages / "scan" / "0.json").write_text("{}")
@@ -154,7 +163,7 @@ def test_a_run_whose_spill_folder_moved_starts_there(tmp_path):
 
 def test_leftovers_of_a_killed_write_are_swept(tmp_path):
     output = tmp_path / "out"
-    with RunFolder(output, None) as folder:
+    with opened(output, None) as folder:
         folder.begin(describe("same"), overwrite=False)
         (folder.stages / "scan").mkdir()
         (folder.stages / "scan" / "0.json").write_text("{}")
@@ -184,18 +193,18 @@ def test_a_publication_that_fails_puts_the_old_output_back(tmp_path, monkeypatch
 
 
 def test_the_lock_names_its_holder(tmp_path):
-    with RunFolder(tmp_path / "out", None), pytest.raises(StorageError) as refused:
-        RunFolder(tmp_path / "out", None).__enter__()
+    with opened(tmp_path / "out", None), pytest.raises(StorageError) as refused:
+        opened(tmp_path / "out", None).__enter__()
     assert f"(process {os.getpid()})" in refused.value.message
 
 
 def test_a_link_leads_to_the_folder_that_is_written(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk" / "dataset")
-    assert RunFolder(tmp_path / "link", None).output == tmp_path / "disk" / "dataset"
+    assert opened(tmp_path / "link", None).output == tmp_path / "disk" / "dataset"
 
 
 def test_a_mount_point_is_refused_before_any_work():
     with pytest.raises(StorageError, match="is a mount point") as caught:
-        RunFolder(Path("/"), None)
+        opened(Path("/"), None)
     assert "dataset" in (caught.value.hint or "")

@@ -14,7 +14,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -27,17 +27,27 @@ from krill.flow.atomic import atomic_writer, fsync_dir, storage_errors, sweep_te
 
 MANIFEST = "krill-run.json"
 
+Differences = Callable[[Mapping[str, Any], Mapping[str, Any]], list[str]]
+"""What differs between two runs, each in a few words."""
+
 
 class RunFolder:
-    """One run's hold on its output; a context manager that keeps the lock."""
+    """One run's hold on its output; a context manager that keeps the lock.
 
-    def __init__(self, output: Path, spill_dir: Path | None) -> None:
+    `setting` is where the user named the output, for messages; `differences` says what makes two runs differ.
+    """
+
+    def __init__(
+        self, output: Path, spill_dir: Path | None, *, setting: str, differences: Differences
+    ) -> None:
+        self._setting = setting
+        self._differences = differences
         # To where the data really is: a rename would replace the link and not what it names.
         output = output.resolve() if output.is_symlink() else output
         if output.is_mount():
             raise StorageError(
                 f"`{output}` is a mount point, and the finished dataset is put into place by a rename",
-                hint=f"set `preprocess.prepared_path` to a folder in it, such as `{output / 'dataset'}`",
+                hint=f"set `{setting}` to a folder in it, such as `{output / 'output'}`",
             )
         self.output = output
         self.work = output.parent / f".{output.name}.krill"
@@ -54,7 +64,7 @@ class RunFolder:
         with storage_errors(self.work):
             self._made = [folder for folder in self.work.parents if not folder.exists()]
             self.work.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(self.work / "lock", self.output)
+            self._lock = _lock(self.work / "lock", self.output, self._setting)
             self._bring_back_old()
         return self
 
@@ -97,7 +107,7 @@ class RunFolder:
         if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
             raise StorageError(
                 f"`{self.output}` is there already and is not a Krill output: nothing in it was touched",
-                hint="choose another `preprocess.prepared_path`, or move what is there away",
+                hint=f"choose another `{self._setting}`, or move what is there away",
             )
         return None
 
@@ -122,10 +132,10 @@ class RunFolder:
                 if finished is None or before.get("overwrite"):
                     return self._continue(before, run)
             elif self._anything_committed(before):
-                raise changed_config(before, run, f"an unfinished run for `{self.output}`")
+                raise self._made_differently(before, run, f"an unfinished run for `{self.output}`")
         if finished is not None and not overwrite:
             if finished.get("identity") != run["identity"]:
-                raise changed_config(finished, run, f"the output `{self.output}`")
+                raise self._made_differently(finished, run, f"the output `{self.output}`")
             return "finished"
         self._start(run, overwrite=overwrite)
         return "start"
@@ -172,6 +182,16 @@ class RunFolder:
         place = hashlib.sha256(os.fsencode(self.output.resolve())).hexdigest()
         return Path(spill_dir) / f"{self.output.name}.{place[:12]}.krill-stages"
 
+    def _made_differently(self, before: Mapping[str, Any], now: Mapping[str, Any], what: str) -> ConfigError:
+        """The refusal to mix two runs in one folder, naming what differs."""
+        differences = self._differences(before, now)
+        if before.get("krill") != now["krill"]:
+            differences.append(f"Krill's version, {before.get('krill')} then and {now['krill']} now")
+        return ConfigError(
+            f"{what} was made differently: {'; '.join(differences) or 'its identity'}",
+            hint=f"use another `{self._setting}`, undo the change, or start anew with --overwrite",
+        )
+
     def _sweep(self) -> None:
         """Remove what a run was writing when it was killed or interrupted."""
         for folder in (self.work, self.dataset, *self.stages.glob("*/")):
@@ -182,30 +202,12 @@ class RunFolder:
         return any(self._stages_in(before.get("spill_dir")).glob("*/*.json"))
 
 
-def changed_config(before: Mapping[str, Any], now: Mapping[str, Any], what: str) -> ConfigError:
-    """The refusal to mix two configs in one folder, naming what differs."""
-    from krill.config import differing_keys
-    from krill.corpus import changed
-
-    differences = differing_keys(before.get("config", {}), now["config"])
-    differences += [f"input `{path}`" for path in changed(before.get("inputs", []), now["inputs"])]
-    if before.get("tokenizer_fingerprint", before.get("tokenizer")) != now["tokenizer"]:
-        differences.append("the tokenizer's content")
-    if before.get("krill") != now["krill"]:
-        differences.append(f"Krill's version, {before.get('krill')} then and {now['krill']} now")
-    listed = "; ".join(differences) or "its identity"
-    return ConfigError(
-        f"{what} was made differently: {listed}",
-        hint="use another `preprocess.prepared_path`, undo the change, or start anew with --overwrite",
-    )
-
-
 def _remove(folder: Path) -> None:
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
 
 
-def _lock(path: Path, output: Path) -> int:
+def _lock(path: Path, output: Path, setting: str) -> int:
     """An exclusive lock on `path`, also when another run removes the file meanwhile."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -216,7 +218,7 @@ def _lock(path: Path, output: Path) -> int:
             os.close(descriptor)
             raise StorageError(
                 f"another run is writing `{output}` (process {holder})",
-                hint="wait for it to end, or choose another `preprocess.prepared_path`",
+                hint=f"wait for it to end, or choose another `{setting}`",
             ) from None
         try:
             same = path.stat().st_ino == os.fstat(descriptor).st_ino

@@ -1,0 +1,1 @@
+"""The trainer's older import names."""

@@ -1,0 +1,86 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.hpp"
+#include "text/scanner.hpp"
+#include "text/token_finder.hpp"
+
+namespace nb = nanobind;
+using namespace krill;
+using namespace krill::bindings;
+
+namespace {
+
+Out<std::uint32_t> scan_all_words(nb::handle data, const std::string& pattern) {
+  const auto known = pattern_named(pattern);
+  if (!known) throw std::invalid_argument("no pattern is named `" + pattern + "`");
+  const ByteView text(data);
+  if (text.size() > UINT32_MAX) throw std::invalid_argument("a text must be smaller than 4 GiB");
+  Buffer<std::uint32_t> ends = [&] {
+    nb::gil_scoped_release release;
+    Buffer<std::uint32_t> room(text.size());
+    room.trim(scan_words(*known, text.data(), text.size(), 0, room.data(), room.size()));
+    return room;
+  }();
+  return to_numpy(std::move(ends));
+}
+
+std::size_t last_cut_of(nb::handle data) {
+  const ByteView text(data);
+  nb::gil_scoped_release release;
+  return last_cut(text.data(), text.size());
+}
+
+std::size_t first_cut_of(nb::handle data, std::size_t from) {
+  const ByteView text(data);
+  nb::gil_scoped_release release;
+  return first_cut(text.data(), text.size(), from);
+}
+
+std::vector<std::string> strings_of(const nb::list& tokens) {
+  std::vector<std::string> strings;
+  for (const nb::handle token : tokens) {
+    if (!nb::isinstance<nb::bytes>(token)) throw nb::type_error("tokens must be bytes");
+    const auto bytes = nb::borrow<nb::bytes>(token);
+    strings.emplace_back(bytes.c_str(), bytes.size());
+  }
+  return strings;
+}
+
+template <class T, class Field>
+Out<T> column_of(const std::vector<TokenFinder::Match>& matches, Field field) {
+  Buffer<T> column(matches.size());
+  std::transform(matches.begin(), matches.end(), column.data(), field);
+  return to_numpy(std::move(column));
+}
+
+nb::tuple find_all_tokens(nb::handle data, const nb::list& tokens) {
+  using Match = TokenFinder::Match;
+  const TokenFinder finder(strings_of(tokens));
+  const ByteView text(data);
+  std::vector<Match> matches;
+  {
+    nb::gil_scoped_release release;
+    Match match{};
+    while (finder.next(text.data(), text.size(), match.end, match)) matches.push_back(match);
+  }
+  return nb::make_tuple(column_of<std::uint64_t>(matches, [](const Match& match) { return match.start; }),
+                        column_of<std::uint64_t>(matches, [](const Match& match) { return match.end; }),
+                        column_of<std::uint32_t>(matches, [](const Match& match) { return match.token; }));
+}
+
+}  // namespace
+
+void bind_scanner(nb::module_& m) {
+  m.def("scan_words", &scan_all_words, nb::arg("data"), nb::arg("pattern"));
+  m.def("last_cut", &last_cut_of, nb::arg("data"));
+  m.def("first_cut", &first_cut_of, nb::arg("data"), nb::arg("from_"));
+  m.def("find_tokens", &find_all_tokens, nb::arg("data"), nb::arg("tokens"));
+}

@@ -1,0 +1,410 @@
+#include "bpe/counter.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "bpe/segments.hpp"
+
+namespace krill {
+
+namespace {
+
+constexpr std::size_t kBatch = 512;            // words scanned at a time
+constexpr std::size_t kAhead = 16;             // words whose places in the front are fetched together
+constexpr std::size_t kOutbox = 32;            // words sent to a shard at a time
+constexpr std::size_t kMaxFront = 32 * 1024;   // entries: 1 MB, about what a core's own cache takes
+constexpr std::size_t kMinEntries = 8;
+constexpr std::size_t kWriteBuffer = 256 * 1024;
+
+std::size_t shard_of(std::uint64_t hash) { return hash >> 58; }
+static_assert(WordCounter::kShards == std::size_t{1} << (64 - 58));
+
+}  // namespace
+
+void InventoryTotals::add(const Record& record) {
+  ++words;
+  occurrences += record.count;
+  bytes += record.word.size();
+  for (const char byte : record.word) byte_counts[static_cast<std::uint8_t>(byte)] += record.count;
+}
+
+// ---- one shard
+
+WordShard::WordShard(std::size_t quota, std::atomic<std::size_t>& held) : quota_(quota), held_(held) {
+  chunk_shift_ = 8;
+  while (chunk_shift_ < 16 && (std::size_t{8} << chunk_shift_) < quota) ++chunk_shift_;
+}
+
+WordShard::~WordShard() { reset(); }
+
+std::string_view WordShard::word_at(std::uint32_t place) const {
+  const std::uint8_t* at = chunks_[place >> chunk_shift_].get() + (place & (chunk_bytes() - 1));
+  std::uint16_t size;
+  std::memcpy(&size, at, 2);
+  return {reinterpret_cast<const char*>(at + 2), size};
+}
+
+bool WordShard::add(const std::uint8_t* word, std::size_t size, std::uint64_t hash, std::uint64_t count) {
+  if (used_ * 5 >= entries_.size() * 4 && !grow()) return false;
+  const std::uint32_t mark = tag(hash);
+  const std::string_view text(reinterpret_cast<const char*>(word), size);
+  std::size_t at = slot(mark);
+  while (entries_[at].count != 0) {
+    Entry& entry = entries_[at];
+    if (entry.tag == mark && word_at(entry.place) == text) {
+      entry.count += count;
+      return true;
+    }
+    if (++at == entries_.size()) at = 0;
+  }
+  std::uint32_t place;
+  if (!store(word, size, place)) return false;
+  entries_[at] = {place, mark, count};
+  ++used_;
+  return true;
+}
+
+// A half more room, or what the quota leaves.
+bool WordShard::grow() {
+  const std::size_t now = entries_.size() * sizeof(Entry) + chunks_.size() * chunk_bytes();
+  const std::size_t room = quota_ > now ? (quota_ - now) / sizeof(Entry) : 0;
+  const std::size_t wanted = entries_.size() + entries_.size() / 2;
+  const std::size_t size = std::max(kMinEntries, std::min(wanted, entries_.size() + room));
+  if (size <= entries_.size() + entries_.size() / 16) return false;
+  std::vector<Entry> old(size);
+  old.swap(entries_);
+  held_ += size * sizeof(Entry);
+  for (const Entry& entry : old) {
+    if (entry.count == 0) continue;
+    std::size_t at = slot(entry.tag);
+    while (entries_[at].count != 0)
+      if (++at == size) at = 0;
+    entries_[at] = entry;
+  }
+  held_ -= old.size() * sizeof(Entry);
+  return true;
+}
+
+bool WordShard::store(const std::uint8_t* word, std::size_t size, std::uint32_t& place) {
+  if (chunks_.empty() || chunk_used_ + 2 + size > chunk_bytes()) {
+    const std::size_t now = entries_.size() * sizeof(Entry) + chunks_.size() * chunk_bytes();
+    // The first chunk is always had, else a shard of no quota could hold nothing.
+    if (!chunks_.empty() && now + chunk_bytes() > quota_) return false;
+    if (((chunks_.size() + 1) << chunk_shift_) > std::size_t{0xffffffff}) return false;
+    chunks_.push_back(std::make_unique_for_overwrite<std::uint8_t[]>(chunk_bytes()));
+    held_ += chunk_bytes();
+    chunk_used_ = 0;
+  }
+  place = static_cast<std::uint32_t>(((chunks_.size() - 1) << chunk_shift_) + chunk_used_);
+  std::uint8_t* at = chunks_.back().get() + chunk_used_;
+  const auto length = static_cast<std::uint16_t>(size);
+  std::memcpy(at, &length, 2);
+  std::memcpy(at + 2, word, size);
+  chunk_used_ += 2 + size;
+  return true;
+}
+
+template <class Sink>
+void WordShard::drain(bool sorted, Sink&& sink) {
+  // In place: the table is done with, so its own memory is what gets sorted.
+  const auto end = std::remove_if(entries_.begin(), entries_.end(), [](const Entry& e) { return e.count == 0; });
+  if (sorted) {
+    std::sort(entries_.begin(), end, [this](const Entry& a, const Entry& b) {
+      return a.tag != b.tag ? a.tag < b.tag : word_at(a.place) < word_at(b.place);
+    });
+  }
+  for (auto entry = entries_.begin(); entry != end; ++entry) sink(Record{entry->count, word_at(entry->place)});
+  reset();
+}
+
+void WordShard::reset() {
+  held_ -= entries_.size() * sizeof(Entry) + chunks_.size() * chunk_bytes();
+  entries_ = {};
+  chunks_.clear();
+  chunk_used_ = used_ = 0;
+}
+
+// ---- what one thread has of its own
+
+struct WordCounter::Front {
+  struct Entry {
+    ShortWord word;
+    std::uint32_t size;
+    std::uint32_t count;  // 0 = nobody
+  };
+  struct Sent {
+    ShortWord word;
+    std::uint64_t hash;
+    std::uint32_t size;
+    std::uint32_t count;
+  };
+
+  explicit Front(std::size_t entries) : cache(entries), outboxes(kShards * kOutbox), waiting{} {}
+  static std::size_t bytes(std::size_t entries) {
+    return entries * sizeof(Entry) + kShards * kOutbox * sizeof(Sent) + sizeof(Front);
+  }
+
+  std::vector<Entry> cache;
+  std::vector<Sent> outboxes;
+  std::array<std::uint8_t, kShards> waiting;
+  std::array<std::uint32_t, kBatch> ends;
+};
+
+WordCounter::WordCounter(Options options, std::vector<Segment> segments, std::uint64_t spill_size)
+    : options_(std::move(options)),
+      finder_(options_.boundaries),
+      locks_(std::make_unique<std::mutex[]>(kShards)),
+      spill_file_(std::make_unique<File>(options_.spill_path, true)),
+      spill_end_(spill_size),
+      segments_(std::move(segments)) {
+  for (const Segment& segment : segments_)
+    if (segment.shard >= kShards || segment.begin > segment.end || segment.end > spill_size)
+      throw DamagedFile("a segment lies outside of its spill file");
+  if (spill_file_->size() < spill_size) throw DamagedFile("the spill file is shorter than it was");
+  spill_file_->truncate(spill_size);
+  // A sixteenth of the cap for the fronts together, a power of two of entries each.
+  const std::size_t share = options_.cap_bytes / 16 / std::max(1u, options_.threads);
+  front_entries_ = 16;
+  while (front_entries_ < kMaxFront && Front::bytes(front_entries_ * 2) <= share) front_entries_ *= 2;
+  const std::size_t fronts = Front::bytes(front_entries_) * std::max(1u, options_.threads);
+  const std::size_t rest = options_.cap_bytes > fronts ? options_.cap_bytes - fronts : 0;
+  // Shards take turns growing, and one that grows has its table twice for a moment.
+  const std::size_t quota = rest / (kShards + options_.threads);
+  for (std::size_t shard = 0; shard < kShards; ++shard)
+    shards_.push_back(std::make_unique<WordShard>(quota, held_));
+}
+
+WordCounter::~WordCounter() = default;
+
+// Fronts are lent to whoever adds, and keep what they hold until somebody flushes them.
+class WordCounter::Lease {
+ public:
+  explicit Lease(WordCounter& counter) : counter_(counter), front_(counter.lease()) {}
+  ~Lease() { counter_.give_back(std::move(front_)); }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  Front& operator*() { return *front_; }
+
+ private:
+  WordCounter& counter_;
+  std::unique_ptr<Front> front_;
+};
+
+std::unique_ptr<WordCounter::Front> WordCounter::lease() {
+  {
+    const std::lock_guard lock(fronts_lock_);
+    if (!fronts_.empty()) {
+      auto front = std::move(fronts_.back());
+      fronts_.pop_back();
+      return front;
+    }
+  }
+  held_ += Front::bytes(front_entries_);
+  return std::make_unique<Front>(front_entries_);
+}
+
+void WordCounter::give_back(std::unique_ptr<Front> front) {
+  const std::lock_guard lock(fronts_lock_);
+  fronts_.push_back(std::move(front));
+}
+
+void WordCounter::add(const TextColumn& documents) {
+  if (!options_.pattern) throw std::logic_error("this counter takes words only");
+  Lease front(*this);
+  for (std::size_t row = 0; row < documents.rows; ++row)
+    count_document(*front, documents.begin(row), documents.size(row));
+}
+
+void WordCounter::add_words(const std::uint8_t* data, const std::uint64_t* ends, std::size_t words) {
+  Lease lease(*this);
+  Front& front = *lease;
+  // The front counts ends in 32 bits from where a batch begins.
+  for (std::size_t first = 0; first < words; first += kBatch) {
+    const std::size_t last = std::min(words, first + kBatch);
+    const std::uint64_t base = first == 0 ? 0 : ends[first - 1];
+    if (ends[last - 1] - base > 0xffffffffu) throw std::length_error("words of 4 GiB or more");
+    for (std::size_t at = first; at < last; ++at)
+      front.ends[at - first] = static_cast<std::uint32_t>(ends[at] - base);
+    count_words(front, data + base, 0, last - first, data + ends[words - 1]);
+  }
+}
+
+void WordCounter::count_document(Front& front, const std::uint8_t* text, std::size_t size) {
+  std::size_t from = 0;
+  TokenFinder::Match match;
+  while (!finder_.empty() && finder_.next(text, size, from, match)) {
+    count_lines(front, text + from, match.start - from);
+    from = match.end;
+  }
+  count_lines(front, text + from, size - from);
+}
+
+void WordCounter::count_lines(Front& front, const std::uint8_t* text, std::size_t size) {
+  if (!options_.lines) return count_piece(front, text, size);
+  while (size > 0) {
+    const void* newline = std::memchr(text, '\n', size);
+    const std::size_t line =
+        newline == nullptr ? size : static_cast<std::size_t>(static_cast<const std::uint8_t*>(newline) - text) + 1;
+    count_piece(front, text, line);
+    text += line;
+    size -= line;
+  }
+}
+
+void WordCounter::count_piece(Front& front, const std::uint8_t* text, std::size_t size) {
+  std::size_t from = 0;
+  while (from < size) {
+    const std::size_t found = scan_words(*options_.pattern, text, size, from, front.ends.data(), kBatch);
+    count_words(front, text, from, found, text + size);
+    from = front.ends[found - 1];
+  }
+}
+
+// The words that end at `front.ends`, the first of them beginning at `from`.
+void WordCounter::count_words(Front& front, const std::uint8_t* text, std::size_t from, std::size_t words,
+                              const std::uint8_t* limit) {
+  struct {
+    ShortWord word;
+    std::uint64_t hash;
+    std::size_t size;
+  } ahead[kAhead];
+  for (std::size_t first = 0; first < words; first += kAhead) {
+    const std::size_t last = std::min(words, first + kAhead);
+    std::size_t short_ones = 0;
+    for (std::size_t at = first; at < last; ++at) {
+      const std::size_t size = front.ends[at] - from;
+      if (size > ShortWord::kLongest) {
+        count_long(text + from, size);
+      } else if (size > 0) {
+        auto& next = ahead[short_ones++];
+        next.word = ShortWord::load(text + from, size, limit);
+        next.hash = next.word.hash(size);
+        next.size = size;
+        __builtin_prefetch(&front.cache[next.hash & (front_entries_ - 1)]);
+      }
+      from = front.ends[at];
+    }
+    for (std::size_t at = 0; at < short_ones; ++at)
+      count_short(front, ahead[at].word, ahead[at].size, ahead[at].hash);
+  }
+}
+
+void WordCounter::count_long(const std::uint8_t* word, std::size_t size) {
+  const std::uint64_t hash = hash_word(word, size);
+  const std::size_t shard = shard_of(hash);
+  const std::lock_guard lock(locks_[shard]);
+  put(shard, word, size, hash, 1);
+}
+
+inline void WordCounter::count_short(Front& front, const ShortWord& word, std::size_t size, std::uint64_t hash) {
+  Front::Entry& entry = front.cache[hash & (front_entries_ - 1)];
+  if (entry.word == word && entry.size == size && entry.count != 0xffffffffu) {
+    ++entry.count;
+    return;
+  }
+  if (entry.count != 0) {
+    const std::uint64_t old = entry.word.hash(entry.size);
+    const std::size_t shard = shard_of(old);
+    front.outboxes[shard * kOutbox + front.waiting[shard]++] = {entry.word, old, entry.size, entry.count};
+    if (front.waiting[shard] == kOutbox) send(front, shard);
+  }
+  entry = {word, static_cast<std::uint32_t>(size), 1};
+}
+
+void WordCounter::send(Front& front, std::size_t shard) {
+  const std::lock_guard lock(locks_[shard]);
+  const auto* waiting = front.outboxes.data() + shard * kOutbox;
+  const std::size_t count = front.waiting[shard];
+  for (std::size_t at = 0; at < count; ++at) shards_[shard]->prefetch(waiting[at].hash);
+  for (std::size_t at = 0; at < count; ++at) shards_[shard]->prefetch_word(waiting[at].hash);
+  for (std::size_t at = 0; at < count; ++at) {
+    const auto& sent = waiting[at];
+    put(shard, reinterpret_cast<const std::uint8_t*>(sent.word.lanes.data()), sent.size, sent.hash, sent.count);
+  }
+  front.waiting[shard] = 0;
+}
+
+// With the shard's lock held.
+void WordCounter::put(std::size_t shard, const std::uint8_t* word, std::size_t size, std::uint64_t hash,
+                      std::uint64_t count) {
+  WordShard& table = *shards_[shard];
+  if (!table.holds(size)) {
+    // Too long for any table of this cap: a segment of its own.
+    const std::lock_guard lock(spill_lock_);
+    RecordWriter writer(*spill_file_, spill_end_, 64);
+    writer.write({count, {reinterpret_cast<const char*>(word), size}});
+    writer.flush();
+    segments_.push_back({shard, spill_end_, writer.position()});
+    spill_end_ = writer.position();
+    return;
+  }
+  if (table.add(word, size, hash, count)) return;
+  spill(shard);
+  if (!table.add(word, size, hash, count)) throw std::logic_error("an empty shard has no room for a word");
+}
+
+void WordCounter::spill(std::size_t shard) {
+  if (shards_[shard]->empty()) return;
+  const std::lock_guard lock(spill_lock_);
+  RecordWriter writer(*spill_file_, spill_end_, std::min(kWriteBuffer, options_.cap_bytes / 16));
+  shards_[shard]->drain(true, [&](const Record& record) { writer.write(record); });
+  writer.flush();
+  segments_.push_back({shard, spill_end_, writer.position()});
+  spill_end_ = writer.position();
+}
+
+void WordCounter::flush_fronts() {
+  for (auto& front : fronts_) {
+    for (auto& entry : front->cache) {
+      if (entry.count == 0) continue;
+      const std::uint64_t hash = entry.word.hash(entry.size);
+      const std::size_t shard = shard_of(hash);
+      const std::lock_guard lock(locks_[shard]);
+      put(shard, reinterpret_cast<const std::uint8_t*>(entry.word.lanes.data()), entry.size, hash, entry.count);
+      entry.count = 0;
+    }
+    for (std::size_t shard = 0; shard < kShards; ++shard) send(*front, shard);
+  }
+}
+
+const std::vector<Segment>& WordCounter::checkpoint() {
+  flush_fronts();
+  for (std::size_t shard = 0; shard < kShards; ++shard) spill(shard);
+  spill_file_->sync();
+  return segments_;
+}
+
+InventoryTotals WordCounter::write_inventory(const std::string& path) {
+  flush_fronts();
+  held_ -= fronts_.size() * Front::bytes(front_entries_);
+  fronts_.clear();
+  File file(path, true);
+  file.truncate(0);
+  RecordWriter writer(file, 0, std::min(kWriteBuffer, options_.cap_bytes / 16));
+  InventoryTotals totals;
+  for (std::size_t shard = 0; shard < kShards; ++shard) merge_shard(shard, writer, totals);
+  writer.flush();
+  file.sync();
+  return totals;
+}
+
+void WordCounter::merge_shard(std::size_t shard, RecordWriter& writer, InventoryTotals& totals) {
+  const auto emit = [&](const Record& record) {
+    totals.add(record);
+    writer.write(record);
+  };
+  std::vector<Segment> segments;
+  for (const Segment& segment : segments_)
+    if (segment.shard == shard) segments.push_back(segment);
+  if (segments.empty()) {
+    shards_[shard]->drain(false, emit);
+    return;
+  }
+  if (!shards_[shard]->empty()) {
+    spill(shard);
+    segments.push_back(segments_.back());
+  }
+  spill_end_ = merge_segments(*spill_file_, std::move(segments), spill_end_, options_.cap_bytes, emit);
+}
+
+}  // namespace krill

@@ -1,0 +1,152 @@
+// Counting words: how often each pretoken occurs, exactly, in a fixed number of bytes.
+//
+// Words go through a small direct-mapped front (one for each thread, it fits the L2 cache and takes nine words
+// in ten), from there in batches to one of 64 shards, chosen by hash: no thread has a table of its own.
+// A shard that has used up its part of the cap is sorted and appended to a spill file as a *segment*. What
+// comes out in the end is merged from the segments and the shards: the same counts, whatever the cap.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bpe/records.hpp"
+#include "bpe/word_hash.hpp"
+#include "text/column.hpp"
+#include "text/scanner.hpp"
+#include "text/token_finder.hpp"
+
+namespace krill {
+
+// Records of one shard in the spill file, sorted by hash and word.
+struct Segment {
+  std::uint64_t shard;
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+struct InventoryTotals {
+  std::uint64_t words = 0;        // different ones
+  std::uint64_t occurrences = 0;  // all of them
+  std::uint64_t bytes = 0;        // of the different ones
+  std::array<std::uint64_t, 256> byte_counts{};  // of all occurrences
+
+  void add(const Record& record);
+};
+
+class WordShard {
+ public:
+  WordShard(std::size_t quota, std::atomic<std::size_t>& held);
+  ~WordShard();
+
+  bool holds(std::size_t word_size) const { return word_size + 2 <= chunk_bytes(); }
+  void prefetch(std::uint64_t hash) const { __builtin_prefetch(entries_.data() + slot(tag(hash))); }
+  // When the slot has arrived: the word that it will be compared with.
+  void prefetch_word(std::uint64_t hash) const {
+    if (entries_.empty()) return;
+    const Entry& entry = entries_[slot(tag(hash))];
+    if (entry.count != 0 && entry.tag == tag(hash))
+      __builtin_prefetch(chunks_[entry.place >> chunk_shift_].get() + (entry.place & (chunk_bytes() - 1)));
+  }
+  // False if there is no room: spill, then add again. The word must be one that it `holds`.
+  bool add(const std::uint8_t* word, std::size_t size, std::uint64_t hash, std::uint64_t count);
+  // Everything, sorted by hash and word; then the shard is empty.
+  template <class Sink>
+  void drain(bool sorted, Sink&& sink);
+  bool empty() const { return used_ == 0; }
+
+  static std::uint32_t tag(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
+
+ private:
+  struct Entry {
+    std::uint32_t place;
+    std::uint32_t tag;
+    std::uint64_t count;  // 0 = nobody
+  };
+
+  std::size_t slot(std::uint32_t tag_) const {
+    return static_cast<std::size_t>((static_cast<std::uint64_t>(tag_) * entries_.size()) >> 32);
+  }
+  std::size_t chunk_bytes() const { return std::size_t{1} << chunk_shift_; }
+  std::string_view word_at(std::uint32_t place) const;
+  bool grow();
+  bool store(const std::uint8_t* word, std::size_t size, std::uint32_t& place);
+  void reset();
+
+  std::size_t quota_;
+  std::atomic<std::size_t>& held_;
+  unsigned chunk_shift_;
+  std::vector<Entry> entries_;
+  std::vector<std::unique_ptr<std::uint8_t[]>> chunks_;
+  std::size_t chunk_used_ = 0;
+  std::size_t used_ = 0;
+};
+
+class WordCounter {
+ public:
+  static constexpr std::size_t kShards = 64;
+
+  struct Options {
+    std::optional<Pattern> pattern;       // none: only `add_words`
+    std::vector<std::string> boundaries;  // cut out of the text and never counted
+    bool lines = false;                   // each line, its ending included, is a piece of its own
+    std::size_t cap_bytes = 0;
+    unsigned threads = 1;
+    std::string spill_path;
+  };
+
+  // `segments` are those of an earlier life, all in the first `spill_size` bytes of the spill file.
+  WordCounter(Options options, std::vector<Segment> segments, std::uint64_t spill_size);
+  ~WordCounter();
+
+  // From any thread: the words of each document.
+  void add(const TextColumn& documents);
+  // From any thread: words that somebody else has cut; they end at `ends` and cover the bytes before.
+  void add_words(const std::uint8_t* data, const std::uint64_t* ends, std::size_t words);
+
+  // The rest only while no thread adds.
+  const std::vector<Segment>& checkpoint();
+  InventoryTotals write_inventory(const std::string& path);
+  std::size_t held_bytes() const { return held_.load(std::memory_order_relaxed); }
+  std::uint64_t spilled_bytes() const { return spill_end_; }
+
+ private:
+  struct Front;
+  class Lease;
+
+  std::unique_ptr<Front> lease();
+  void give_back(std::unique_ptr<Front> front);
+  void count_piece(Front& front, const std::uint8_t* text, std::size_t size);
+  void count_lines(Front& front, const std::uint8_t* text, std::size_t size);
+  void count_document(Front& front, const std::uint8_t* text, std::size_t size);
+  void count_words(Front& front, const std::uint8_t* text, std::size_t from, std::size_t words,
+                   const std::uint8_t* limit);
+  void count_long(const std::uint8_t* word, std::size_t size);
+  void count_short(Front& front, const ShortWord& word, std::size_t size, std::uint64_t hash);
+  void send(Front& front, std::size_t shard);
+  void put(std::size_t shard, const std::uint8_t* word, std::size_t size, std::uint64_t hash,
+           std::uint64_t count);
+  void flush_fronts();
+  void spill(std::size_t shard);
+  void merge_shard(std::size_t shard, RecordWriter& writer, InventoryTotals& totals);
+
+  Options options_;
+  TokenFinder finder_;
+  std::atomic<std::size_t> held_{0};
+  std::size_t front_entries_;
+  std::vector<std::unique_ptr<WordShard>> shards_;
+  std::unique_ptr<std::mutex[]> locks_;
+  std::mutex fronts_lock_;
+  std::vector<std::unique_ptr<Front>> fronts_;
+  std::mutex spill_lock_;
+  std::unique_ptr<File> spill_file_;
+  std::uint64_t spill_end_;
+  std::vector<Segment> segments_;
+};
+
+}  // namespace krill

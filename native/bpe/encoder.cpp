@@ -1,0 +1,140 @@
+#include "bpe/encoder.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "bpe/encoder_offsets.hpp"
+
+namespace krill {
+
+// A worker for as long as a call lasts.
+template <class Id>
+class Encoder<Id>::Lease {
+ public:
+  explicit Lease(Encoder& owner) : owner_(owner) {
+    std::unique_lock lock(owner.pool_lock_);
+    owner.given_back_.wait(lock, [&] { return !owner.idle_.empty() || owner.made_ < owner.options_.workers; });
+    if (!owner.idle_.empty()) {
+      worker_ = std::move(owner.idle_.back());
+      owner.idle_.pop_back();
+      return;
+    }
+    const EncoderOptions& options = owner.options_;
+    const WordModel model{owner.vocabulary_, owner.merges_, options.pattern, options.ignore_merges,
+                          owner.long_words_};
+    worker_ = std::make_unique<WordEncoder<Id>>(model, options.cache_bytes);
+    ++owner.made_;
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() {
+    {
+      const std::lock_guard lock(owner_.pool_lock_);
+      owner_.statistics_.add(worker_->take_statistics());
+      owner_.idle_.push_back(std::move(worker_));
+    }
+    owner_.given_back_.notify_one();
+  }
+
+  WordEncoder<Id>& operator*() const { return *worker_; }
+
+ private:
+  Encoder& owner_;
+  std::unique_ptr<WordEncoder<Id>> worker_;
+};
+
+template <class Id>
+Encoder<Id>::Encoder(const VocabularyArrays& vocabulary, std::span<const std::uint32_t> merges,
+                     const std::vector<AddedToken>& added, EncoderOptions options)
+    : vocabulary_(vocabulary, options.ignore_merges),
+      merges_(vocabulary_, merges),
+      added_(added),
+      options_(std::move(options)) {
+  if (options_.workers == 0) throw std::invalid_argument("there must be a worker");
+  std::uint64_t largest = vocabulary_.size() == 0 ? 0 : vocabulary_.size() - 1;
+  for (const AddedToken& token : added) largest = std::max<std::uint64_t>(largest, token.id);
+  for (const auto* ids : {&options_.prefix, &options_.suffix})
+    for (const std::uint32_t id : *ids) largest = std::max<std::uint64_t>(largest, id);
+  if (largest > std::numeric_limits<Id>::max()) throw std::invalid_argument("an id is too large for its type");
+  idle_.reserve(options_.workers);
+}
+
+template <class Id>
+std::size_t Encoder<Id>::most_ids(std::size_t rows, std::size_t bytes) const {
+  const std::size_t around = options_.prefix.size() + options_.suffix.size() + 1;
+  return rows * around + bytes + WordEncoder<Id>::kSpareIds;
+}
+
+template <class Id>
+TokenRuns<Id> Encoder<Id>::encode(const TextColumn& documents, std::optional<std::uint32_t> eos) {
+  if (eos && *eos > std::numeric_limits<Id>::max()) throw std::invalid_argument("eos is too large for its type");
+  const Lease worker(*this);
+  TokenRuns<Id> runs{Buffer<Id>(most_ids(documents.rows, documents.total())),
+                     Buffer<std::uint32_t>(documents.rows)};
+  Id* out = runs.ids.data();
+  for (std::size_t row = 0; row < documents.rows; ++row) {
+    Id* const begin = out;
+    out = encode_document(*worker, documents.begin(row), documents.size(row), out);
+    if (eos) *out++ = static_cast<Id>(*eos);
+    runs.lengths[row] = static_cast<std::uint32_t>(out - begin);
+  }
+  runs.ids.trim(static_cast<std::size_t>(out - runs.ids.data()));
+  return runs;
+}
+
+template <class Id>
+Id* Encoder<Id>::encode_document(WordEncoder<Id>& words, const std::uint8_t* text, std::size_t size,
+                                 Id* out) const {
+  out = append(options_.prefix, out);
+  added_.split(text, size, [&](std::size_t begin, std::size_t end, std::uint32_t id) {
+    if (id == Vocabulary::kNoToken)
+      out = words.encode(text + begin, end - begin, out);
+    else
+      *out++ = static_cast<Id>(id);
+  });
+  return append(options_.suffix, out);
+}
+
+template <class Id>
+OffsetTokens<Id> Encoder<Id>::encode_offsets(const std::uint8_t* text, std::size_t size) {
+  const Lease worker(*this);
+  const std::size_t most = most_ids(1, size);
+  OffsetTokens<Id> tokens{Buffer<Id>(most), Buffer<std::uint32_t>(2 * most)};
+  Id* out = append(options_.prefix, tokens.ids.data());
+  std::uint32_t* const first = std::fill_n(tokens.offsets.data(), 2 * options_.prefix.size(), 0);
+  OffsetTracker tracker(vocabulary_, text, {options_.trims_offsets, options_.keeps_first_space}, first);
+  added_.split(text, size, [&](std::size_t begin, std::size_t end, std::uint32_t id) {
+    if (id != Vocabulary::kNoToken) {
+      *out++ = static_cast<Id>(id);
+      return tracker.add_added(begin, end);
+    }
+    out = (*worker).encode_each(text + begin, end - begin, out,
+                                [&](std::size_t word, std::size_t word_end, Id* ids, Id* ids_end) {
+                                  tracker.add_word(begin + word, begin + word_end, std::span<const Id>(ids, ids_end));
+                                });
+  });
+  out = append(options_.suffix, out);
+  std::fill_n(tracker.end(), 2 * options_.suffix.size(), 0);
+  const std::size_t count = static_cast<std::size_t>(out - tokens.ids.data());
+  tokens.ids.trim(count);
+  tokens.offsets.trim(2 * count);
+  return tokens;
+}
+
+template <class Id>
+Id* Encoder<Id>::append(const std::vector<std::uint32_t>& ids, Id* out) const {
+  return std::transform(ids.begin(), ids.end(), out, [](std::uint32_t id) { return static_cast<Id>(id); });
+}
+
+template <class Id>
+WordStatistics Encoder<Id>::statistics() {
+  const std::lock_guard lock(pool_lock_);
+  return statistics_;
+}
+
+template class Encoder<std::uint16_t>;
+template class Encoder<std::uint32_t>;
+
+}  // namespace krill

@@ -1,0 +1,45 @@
+#include "bpe/encoder_added_tokens.hpp"
+
+#include <utility>
+
+#include "bpe/encoder_characters.hpp"
+
+namespace krill {
+
+AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens)
+    : as_written_(those(tokens, false)), normalized_(those(tokens, true)) {}
+
+std::vector<AddedToken> AddedTokens::those(const std::vector<AddedToken>& tokens, bool normalized) {
+  std::vector<AddedToken> some;
+  for (const AddedToken& token : tokens)
+    if (token.normalized == normalized) some.push_back(token);
+  return some;
+}
+
+AddedTokens::Pass::Pass(std::vector<AddedToken> tokens)
+    : tokens_(std::move(tokens)), finder_([this] {
+        std::vector<std::string> texts;
+        for (const AddedToken& token : tokens_) texts.push_back(token.text);
+        return texts;
+      }()) {}
+
+bool AddedTokens::Pass::fits(const TokenFinder::Match& match, const std::uint8_t* text, std::size_t size) const {
+  return !tokens_[match.token].single_word ||
+         (!ends_with_word_character(text, match.start) &&
+          !begins_with_word_character(text + match.end, size - match.end));
+}
+
+AddedTokens::Pass::Found AddedTokens::Pass::widen(const TokenFinder::Match& match, const std::uint8_t* text,
+                                                  std::size_t size, std::size_t done) const {
+  const AddedToken& token = tokens_[match.token];
+  Found found{match.start, match.end, token.id};
+  if (token.lstrip) {
+    // What a token before has taken is not taken twice.
+    if (done < match.start) found.begin -= whitespace_at_end(text + done, match.start - done);
+    found.begin = std::min(std::max(found.begin, done), match.end);
+  }
+  if (token.rstrip) found.end += whitespace_at_begin(text + match.end, size - match.end);
+  return found;
+}
+
+}  // namespace krill

@@ -1,0 +1,89 @@
+// Special and other added tokens, found in text before it is cut into words.
+//
+// In: a document. Out: its parts, each an added token or plain text. Held in memory: the finders. As Hugging
+// Face's added vocabulary: in a first pass tokens that are not `normalized`, in a second, over what is left, the
+// others; each part that a pass leaves is a text of its own to the next, and to the pattern.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bpe/vocabulary.hpp"
+#include "text/token_finder.hpp"
+
+namespace krill {
+
+struct AddedToken {
+  std::string text;
+  std::uint32_t id;
+  bool single_word;  // only between characters that are no part of a word
+  bool lstrip;       // takes the whitespace before it along
+  bool rstrip;       // and that behind it
+  bool normalized;
+};
+
+class AddedTokens {
+ public:
+  // A token without text throws std::invalid_argument.
+  explicit AddedTokens(const std::vector<AddedToken>& tokens);
+
+  // Calls use(begin, end, id) for each part in turn, without empty ones; plain text has the id kNoToken. The plain
+  // parts don't overlap, and there are no more ids than bytes.
+  template <class Use>
+  void split(const std::uint8_t* text, std::size_t size, Use&& use) const {
+    as_written_.split(text, size, [&](std::size_t begin, std::size_t end, std::uint32_t id) {
+      if (id != Vocabulary::kNoToken) return use(begin, end, id);
+      normalized_.split(text + begin, end - begin, [&](std::size_t first, std::size_t last, std::uint32_t found) {
+        use(begin + first, begin + last, found);
+      });
+    });
+  }
+
+ private:
+  class Pass {
+   public:
+    explicit Pass(std::vector<AddedToken> tokens);
+
+    template <class Use>
+    void split(const std::uint8_t* text, std::size_t size, Use&& use) const;
+
+   private:
+    struct Found {
+      std::size_t begin;
+      std::size_t end;
+      std::uint32_t id;
+    };
+
+    bool fits(const TokenFinder::Match& match, const std::uint8_t* text, std::size_t size) const;
+    Found widen(const TokenFinder::Match& match, const std::uint8_t* text, std::size_t size,
+                std::size_t done) const;
+
+    std::vector<AddedToken> tokens_;
+    TokenFinder finder_;
+  };
+
+  static std::vector<AddedToken> those(const std::vector<AddedToken>& tokens, bool normalized);
+
+  Pass as_written_;
+  Pass normalized_;
+};
+
+template <class Use>
+void AddedTokens::Pass::split(const std::uint8_t* text, std::size_t size, Use&& use) const {
+  std::size_t done = 0;
+  TokenFinder::Match match{};
+  // The search goes on behind the token itself, also if it took whitespace along in which another one begins.
+  for (std::size_t from = 0; !finder_.empty() && finder_.next(text, size, from, match); from = match.end) {
+    if (!fits(match, text, size)) continue;
+    const Found found = widen(match, text, size, done);
+    if (done < found.begin) use(done, found.begin, Vocabulary::kNoToken);
+    use(found.begin, found.end, found.id);
+    done = found.end;
+  }
+  if (done < size) use(done, size, Vocabulary::kNoToken);
+}
+
+}  // namespace krill

@@ -1,0 +1,73 @@
+#include "bpe/encoder_words.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace krill {
+
+void WordStatistics::add(const WordStatistics& other) {
+  words += other.words;
+  bytes += other.bytes;
+  misses += other.misses;
+  miss_bytes += other.miss_bytes;
+  timed_bytes += other.timed_bytes;
+  timed_nanoseconds += other.timed_nanoseconds;
+}
+
+template <class Id>
+WordEncoder<Id>::WordEncoder(const WordModel& model, std::size_t cache_bytes)
+    : model_(model),
+      merger_(model.vocabulary, model.merges),
+      short_words_(std::max(cache_bytes, kLeastCache) / 2),
+      long_words_(std::max(cache_bytes, kLeastCache) / 2) {}
+
+template <class Id>
+void WordEncoder<Id>::look_ahead(Batch& batch, const std::uint8_t* text, std::size_t size) {
+  std::size_t begin = batch.begin;
+  for (std::size_t i = 0; i < batch.count; ++i) {
+    const std::size_t length = batch.ends[i] - begin;
+    if (length <= ShortWordTable<Id>::Key::kLongest) [[likely]] {
+      batch.hashes[i] = ShortWordTable<Id>::Key::load(text + begin, length, size - begin).hash();
+      short_words_.prefetch(batch.hashes[i]);
+    } else if (length <= LongWordTable<Id>::Key::kLongest) {
+      batch.hashes[i] = LongWordTable<Id>::Key::load(text + begin, length, size - begin).hash();
+      long_words_.prefetch(batch.hashes[i]);
+    }
+    begin = batch.ends[i];
+  }
+}
+
+template <class Id>
+std::size_t WordEncoder<Id>::miss(const std::uint8_t* word, std::size_t size, Id* out) {
+  statistics_.miss_bytes += size;
+  if (statistics_.misses++ % kTimedMisses != 0) [[likely]]
+    return merge(word, size, out);
+  const auto begun = std::chrono::steady_clock::now();
+  const std::size_t count = merge(word, size, out);
+  const auto taken = std::chrono::steady_clock::now() - begun;
+  statistics_.timed_bytes += size;
+  statistics_.timed_nanoseconds +=
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count());
+  return count;
+}
+
+template <class Id>
+std::size_t WordEncoder<Id>::merge(const std::uint8_t* word, std::size_t size, Id* out) {
+  if (model_.ignore_merges) {
+    const std::uint32_t token = model_.vocabulary.find(word, size);
+    if (token != Vocabulary::kNoToken) {
+      *out = static_cast<Id>(token);
+      return 1;
+    }
+  }
+  if (size <= kSharedScratch) return merger_.merge(word, size, out, scratch_);
+  const std::lock_guard lock(model_.long_words);
+  const std::size_t count = merger_.merge(word, size, out, scratch_);
+  scratch_.release();
+  return count;
+}
+
+template class WordEncoder<std::uint16_t>;
+template class WordEncoder<std::uint32_t>;
+
+}  // namespace krill

@@ -1,0 +1,465 @@
+#include "bpe/merge_trainer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "bpe/pair_table.hpp"
+#include "bpe/token_list.hpp"
+#include "bpe/word_store.hpp"
+#include "buffer.hpp"
+
+namespace krill {
+
+namespace {
+
+// What a tracked pair costs: its slot in the table, its entry in the heap, its place among the candidates.
+constexpr std::size_t kBytesPerPair = 112;
+// More pairs than this at once make nothing faster; larger tables only leave the caches.
+constexpr std::size_t kMostPairs = std::size_t{1} << 20;
+constexpr std::size_t kBytesPerToken = 200;
+
+// How the bytes of the cap are shared out.
+struct Shares {
+  std::size_t words = 0;     // what the words may take
+  std::size_t pairs = 0;     // how many may be tracked
+  std::size_t postings = 0;  // how many may be held
+  std::size_t events = 0;    // how many places of new pairs one merge may gather
+  std::size_t scratch = 0;   // pairs counted at once when the best are found again
+};
+
+// An entry of the heap; its pair may have become rarer since it was pushed.
+struct Candidate {
+  std::uint64_t count;
+  Pair pair;
+};
+
+// A pair while the best are found again.
+struct Counted {
+  Pair pair;
+  std::uint64_t count;
+  std::uint32_t occurrences;  // in different words, at most
+};
+
+// What one merge changes, by the neighbour of the merged pair; all zero between merges.
+struct Change {
+  std::uint64_t new_left = 0;   // (x, token)
+  std::uint64_t new_right = 0;  // (token, x)
+  std::uint64_t old_left = 0;   // (x, left)
+  std::uint64_t old_right = 0;  // (right, x)
+  std::uint32_t last[2] = {0, 0};    // the last word noted for (x, token) and for (token, x)
+  std::uint32_t events[2] = {0, 0};  // how many words were noted
+};
+
+template <class Symbol>
+class Loop final : public MergeTrainer {
+ public:
+  Loop(const std::string& inventory, MergeOptions options)
+      : options_(std::move(options)),
+        tokens_(options_.tokens),
+        shares_(before_words()),
+        words_(inventory, options_.byte_ids, shares_.words, std::max<std::size_t>(options_.cap_bytes / 8, 256),
+               options_.scratch_path + ".words"),
+        changes_(options_.vocab_size + 1) {
+    if (options_.vocab_size >= WordStore<Symbol>::kEnd) throw std::length_error("the vocabulary is too large");
+    after_words();
+    statistics_.symbols = words_.size();
+    statistics_.on_disk = !words_.in_memory();
+    find_best_pairs();
+    statistics_.rebuilds = 0;
+  }
+
+  std::size_t run(std::size_t most) override {
+    std::size_t done = 0;
+    while (done < most && !finished_) {
+      if (step()) ++done;
+    }
+    return done;
+  }
+
+  const std::vector<Merge>& merges() const override { return merges_; }
+  std::vector<std::string> tokens() const override { return tokens_.texts(); }
+  MergeStatistics statistics() const override { return statistics_; }
+
+ private:
+  // ---- shares
+
+  Shares before_words() const {
+    const std::size_t base = options_.vocab_size * kBytesPerToken;
+    const std::size_t rest = options_.cap_bytes > base ? options_.cap_bytes - base : 0;
+    Shares shares;
+    shares.words = rest / 4 * 3;
+    return shares;
+  }
+
+  void after_words() {
+    const std::size_t base = options_.vocab_size * kBytesPerToken + words_.bytes();
+    const std::size_t rest = options_.cap_bytes > base ? options_.cap_bytes - base : 0;
+    const bool posting = words_.in_memory();
+    shares_.pairs = std::clamp<std::size_t>(rest / 5 * 2 / kBytesPerPair, 4, kMostPairs);
+    // Postings beyond twice the symbols could only be of words that no longer hold their pair.
+    const std::size_t postings = std::min(rest / 5 * 2, 2 * words_.size() * sizeof(std::uint32_t));
+    shares_.postings = posting ? std::min<std::size_t>(postings / sizeof(std::uint32_t), 0x7fffffff) : 0;
+    shares_.events = posting ? std::min(rest / 10, words_.size() * sizeof(Event)) / sizeof(Event) : 0;
+    shares_.scratch = std::clamp<std::size_t>(rest / 5 * 2 / (2 * sizeof(PairTable::Entry)), 8, 1 << 21);
+    statistics_.planned_bytes = base + shares_.pairs * kBytesPerPair + postings + shares_.events * sizeof(Event);
+  }
+
+  // ---- order
+
+  // Whether `a` is merged before `b` when both have the same count.
+  bool goes_first(Pair a, Pair b) const { return options_.greatest ? tokens_.greater(a, b) : a < b; }
+
+  bool better(std::uint64_t count, Pair pair, std::uint64_t other_count, Pair other) const {
+    return count != other_count ? count > other_count : pair != other && goes_first(pair, other);
+  }
+
+  bool worse(const Candidate& a, const Candidate& b) const { return better(b.count, b.pair, a.count, a.pair); }
+
+  // Whether a pair of this count must be tracked: those that are not are all behind the bound.
+  bool within(std::uint64_t count, Pair pair) const {
+    return !bounded_ || !better(bound_count_, bound_pair_, count, pair);
+  }
+
+  void push(std::uint64_t count, Pair pair) {
+    heap_.push_back({count, pair});
+    std::push_heap(heap_.begin(), heap_.end(), [this](const auto& a, const auto& b) { return worse(a, b); });
+  }
+
+  Candidate pop() {
+    std::pop_heap(heap_.begin(), heap_.end(), [this](const auto& a, const auto& b) { return worse(a, b); });
+    const Candidate top = heap_.back();
+    heap_.pop_back();
+    return top;
+  }
+
+  // ---- one step: true if it merged
+
+  bool step() {
+    if (tokens_.size() >= options_.vocab_size) return finish();
+    if (must_rebuild_) find_best_pairs();
+    if (heap_.empty()) return bounded_ ? rebuild() : finish();
+    const Candidate top = pop();
+    const PairTable::Entry& entry = *table_.find(top.pair);
+    const auto count = static_cast<std::uint64_t>(entry.count);
+    if (count != top.count) {
+      if (count != 0) push(count, top.pair);
+      return false;
+    }
+    if (!within(count, top.pair)) return rebuild();
+    if (count < options_.min_frequency) return finish();
+    const bool scan = entry.posted_at == PairTable::kUnposted;
+    if (scan && shares_.postings > 0 && ++scans_since_rebuild_ > kScansBeforeRebuild) return rebuild();
+    merge(top.pair);
+    return true;
+  }
+
+  bool finish() {
+    finished_ = true;
+    return false;
+  }
+
+  bool rebuild() {
+    must_rebuild_ = true;
+    return false;
+  }
+
+  void merge(Pair pair) {
+    const std::uint32_t token = tokens_.join(pair);
+    merges_.push_back({left_of(pair), right_of(pair), token});
+    noting_ = shares_.postings > 0;
+    const auto visitor = [&](Symbol* word, std::uint64_t start, std::uint64_t count) {
+      return merge_word(word, start, count, pair, token);
+    };
+    PairTable::Entry& entry = *table_.find(pair);
+    if (entry.posted_at != PairTable::kUnposted) {
+      words_.for_each_at(postings_->data() + entry.posted_at, entry.postings, visitor);
+    } else {
+      ++statistics_.scans;
+      words_.for_each_match(static_cast<Symbol>(left_of(pair)), static_cast<Symbol>(right_of(pair)), visitor);
+    }
+    apply_changes(pair, token);
+    table_.find(pair)->count = 0;
+  }
+
+  // Merges a pair in one word, left to right, and notes what that changes.
+  bool merge_word(Symbol* word, std::uint64_t start, std::uint64_t count, Pair pair, std::uint32_t token) {
+    const auto left = static_cast<Symbol>(left_of(pair));
+    const auto right = static_cast<Symbol>(right_of(pair));
+    const Symbol* in = word;
+    while (*in != kEnd && !(in[0] == left && in[1] == right)) ++in;
+    if (*in == kEnd) return false;
+    Symbol* out = word + (in - word);
+    while (*in != kEnd) {
+      if (!(in[0] == left && in[1] == right)) {
+        *out++ = *in++;
+        continue;
+      }
+      if (out > word) {
+        touch(out[-1]).old_left += count;
+        note(out[-1], token, 0, start, count);
+      }
+      *out++ = static_cast<Symbol>(token);
+      in += 2;
+      if (*in != kEnd) {
+        touch(*in).old_right += count;
+        note(*in, token, 1, start, count);
+      }
+    }
+    std::fill(out, const_cast<Symbol*>(in), kEnd);
+    return true;
+  }
+
+  Change& touch(std::uint32_t symbol) {
+    Change& change = changes_[symbol];
+    if ((change.old_left | change.old_right | change.new_left | change.new_right) == 0) touched_.push_back(symbol);
+    return change;
+  }
+
+  // The new pair of `symbol` and the token, on side 0 (symbol first) or 1, in the word at `start`.
+  void note(std::uint32_t symbol, std::uint32_t token, unsigned side, std::uint64_t start, std::uint64_t count) {
+    if (too_long(symbol, token)) return;
+    Change& change = changes_[symbol];
+    (side == 0 ? change.new_left : change.new_right) += count;
+    const auto place = static_cast<std::uint32_t>(start);
+    if (change.events[side] != 0 && change.last[side] == place) return;
+    change.last[side] = place;
+    ++change.events[side];
+    if (!noting_) return;
+    if (events_.size() >= shares_.events) {
+      // Too many: the new pairs go without postings, to be found by a scan.
+      noting_ = false;
+      events_ = {};
+      return;
+    }
+    events_.push_back({symbol << 1 | side, place});
+  }
+
+  bool too_long(std::uint32_t symbol, std::uint32_t token) const {
+    return options_.max_token_length != 0 &&
+           tokens_.text(symbol).size() + tokens_.text(token).size() >= options_.max_token_length;
+  }
+
+  // ---- after a merge: the table, the heap, the postings
+
+  void apply_changes(Pair pair, std::uint32_t token) {
+    const std::uint32_t left = left_of(pair);
+    const std::uint32_t right = right_of(pair);
+    fresh_.clear();
+    for (const std::uint32_t symbol : touched_) {
+      const Change& change = changes_[symbol];
+      gain(pair_of(symbol, token), symbol, 0, change.new_left);
+      // (token, left) was formed where a further occurrence of the pair followed, and is gone by now.
+      const std::uint64_t gone = symbol == left ? changes_[token].old_left : 0;
+      gain(pair_of(token, symbol), symbol, 1, change.new_right - std::min(change.new_right, gone));
+      if (symbol == token) continue;
+      lose(pair_of(symbol, left), change.old_left);
+      lose(pair_of(right, symbol), change.old_right);
+    }
+    if (noting_) post_fresh();
+    for (const std::uint32_t symbol : touched_) changes_[symbol] = Change{};
+    touched_.clear();
+    events_.clear();
+  }
+
+  void lose(Pair pair, std::uint64_t count) {
+    if (count == 0) return;
+    if (PairTable::Entry* entry = table_.find(pair)) entry->count -= static_cast<std::int64_t>(count);
+  }
+
+  // A pair that the merge has formed.
+  void gain(Pair pair, std::uint32_t symbol, unsigned side, std::uint64_t count) {
+    if (count == 0) return;
+    if (!within(count, pair)) return;
+    if (table_.full()) {
+      must_rebuild_ = true;
+      return;
+    }
+    table_.insert(pair).count = static_cast<std::int64_t>(count);
+    push(count, pair);
+    fresh_.push_back({pair, symbol, side});
+  }
+
+  // Gives the new pairs their words: postings of exactly the size that they need.
+  void post_fresh() {
+    for (const Event& event : events_) changes_[event.key >> 1].last[event.key & 1] = kNowhere;
+    for (const Fresh& fresh : fresh_) {
+      PairTable::Entry& entry = *table_.find(fresh.pair);
+      Change& change = changes_[fresh.symbol];
+      const std::size_t size = change.events[fresh.side];
+      if (size > shares_.postings - postings_used_) continue;
+      entry.posted_at = static_cast<std::uint32_t>(postings_used_);
+      entry.postings = static_cast<std::uint32_t>(size);
+      change.last[fresh.side] = entry.posted_at;
+      postings_used_ += size;
+    }
+    for (const Event& event : events_) {
+      std::uint32_t& place = changes_[event.key >> 1].last[event.key & 1];
+      if (place != kNowhere) (*postings_)[place++] = event.start;
+    }
+  }
+
+  // ---- finding the best pairs again
+
+  void find_best_pairs() {
+    ++statistics_.rebuilds;
+    must_rebuild_ = false;
+    scans_since_rebuild_ = 0;
+    postings_.reset();
+    postings_used_ = 0;
+    heap_.clear();
+    table_.reset(shares_.pairs);
+    std::vector<Counted> best = count_pairs();
+    for (const Counted& pair : best) {
+      table_.insert(pair.pair).count = static_cast<std::int64_t>(pair.count);
+      push(pair.count, pair.pair);
+    }
+    post_best(best);
+  }
+
+  // The best pairs by count, at most half of what may be tracked, and sets the threshold. If the different
+  // pairs don't fit the scratch table, they are counted in several passes, a part of all pairs each.
+  std::vector<Counted> count_pairs() {
+    for (;; passes_ *= 2) {
+      std::vector<Counted> best;
+      dropped_ = false;
+      bool complete = true;
+      for (std::size_t pass = 0; pass < passes_ && complete; ++pass) complete = count_pass(pass, best);
+      if (!complete) continue;
+      keep_best(best, shares_.pairs / 2);
+      bounded_ = dropped_;
+      if (bounded_) {
+        const auto last = std::max_element(best.begin(), best.end(), [this](const Counted& a, const Counted& b) {
+          return better(a.count, a.pair, b.count, b.pair);
+        });
+        bound_count_ = last->count;
+        bound_pair_ = last->pair;
+      }
+      return best;
+    }
+  }
+
+  bool count_pass(std::size_t pass, std::vector<Counted>& best) {
+    PairTable counts;
+    counts.reset(shares_.scratch);
+    bool fits = true;
+    words_.for_each_word([&](const Symbol* word, std::uint64_t, std::uint64_t count) {
+      for (const Symbol* at = word; at[1] != kEnd && fits; ++at) {
+        const Pair pair = pair_of(at[0], at[1]);
+        if (passes_ > 1 && (PairTable::hash(pair) >> 40) % passes_ != pass) continue;
+        if (counts.full() && counts.find(pair) == nullptr) {
+          fits = false;
+          return;
+        }
+        PairTable::Entry& entry = counts.insert(pair);
+        entry.count += static_cast<std::int64_t>(count);
+        entry.postings = std::min<std::uint32_t>(entry.postings + 1, 0x7fffffff);
+      }
+    });
+    if (!fits) return false;
+    for (const PairTable::Entry& entry : counts.entries()) {
+      if (entry.pair == PairTable::kNobody || never_counted(entry.pair)) continue;
+      best.push_back({entry.pair, static_cast<std::uint64_t>(entry.count), entry.postings});
+      if (best.size() >= shares_.pairs) keep_best(best, shares_.pairs / 2);
+    }
+    return true;
+  }
+
+  // Pairs that would be too long are none, but for those of two bytes, which were there from the beginning.
+  bool never_counted(Pair pair) const {
+    const std::string& left = tokens_.text(left_of(pair));
+    const std::string& right = tokens_.text(right_of(pair));
+    if (left.size() == 1 && right.size() == 1) return false;
+    return too_long(left_of(pair), right_of(pair));
+  }
+
+  void keep_best(std::vector<Counted>& best, std::size_t most) {
+    most = std::max<std::size_t>(most, 1);
+    if (best.size() <= most) return;
+    std::nth_element(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(most), best.end(),
+                     [this](const Counted& a, const Counted& b) { return better(a.count, a.pair, b.count, b.pair); });
+    best.resize(most);
+    dropped_ = true;
+  }
+
+  // Postings for the best pairs, the best first, and room left for those to come.
+  void post_best(std::vector<Counted>& best) {
+    if (!words_.in_memory() || shares_.postings == 0) return;
+    std::sort(best.begin(), best.end(), [this](const Counted& a, const Counted& b) {
+      return better(a.count, a.pair, b.count, b.pair);
+    });
+    postings_.emplace(shares_.postings);
+    const std::size_t most = bounded_ ? shares_.postings / 3 * 2 : shares_.postings;
+    for (const Counted& tracked : best) {
+      if (tracked.occurrences > most - std::min(most, postings_used_)) break;
+      PairTable::Entry& entry = *table_.find(tracked.pair);
+      entry.posted_at = static_cast<std::uint32_t>(postings_used_);
+      postings_used_ += tracked.occurrences;
+    }
+    words_.for_each_word([&](const Symbol* word, std::uint64_t start, std::uint64_t) {
+      for (const Symbol* at = word; at[1] != kEnd; ++at) {
+        PairTable::Entry* entry = table_.find(pair_of(at[0], at[1]));
+        if (entry == nullptr || entry->posted_at == PairTable::kUnposted) continue;
+        std::uint32_t* list = postings_->data() + entry->posted_at;
+        if (entry->postings != 0 && list[entry->postings - 1] == start) continue;
+        list[entry->postings] = static_cast<std::uint32_t>(start);
+        entry->postings = entry->postings + 1;
+      }
+    });
+  }
+
+  // A pair that a merge has formed.
+  struct Fresh {
+    Pair pair;
+    std::uint32_t symbol;
+    unsigned side;
+  };
+
+  // A word in which a merge has formed a pair.
+  struct Event {
+    std::uint32_t key;  // symbol << 1 | side
+    std::uint32_t start;
+  };
+
+  static constexpr Symbol kEnd = WordStore<Symbol>::kEnd;
+  static constexpr std::uint32_t kNowhere = 0xffffffffu;
+  static constexpr unsigned kScansBeforeRebuild = 8;
+
+  MergeOptions options_;
+  TokenList tokens_;
+  Shares shares_;
+  WordStore<Symbol> words_;
+  PairTable table_;
+  std::vector<Candidate> heap_;
+  std::optional<Buffer<std::uint32_t>> postings_;
+  std::size_t postings_used_ = 0;
+  bool bounded_ = false;  // pairs behind the bound are not tracked
+  bool dropped_ = false;
+  std::uint64_t bound_count_ = 0;
+  Pair bound_pair_ = 0;
+  std::size_t passes_ = 1;
+  bool must_rebuild_ = false;
+  unsigned scans_since_rebuild_ = 0;
+  std::vector<Change> changes_;
+  std::vector<std::uint32_t> touched_;
+  std::vector<Event> events_;
+  std::vector<Fresh> fresh_;
+  bool noting_ = false;
+  std::vector<Merge> merges_;
+  MergeStatistics statistics_;
+  bool finished_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<MergeTrainer> make_merge_trainer(const std::string& inventory, MergeOptions options) {
+  for (const std::int32_t id : options.byte_ids)
+    if (id >= 0 && static_cast<std::size_t>(id) >= options.tokens.size())
+      throw std::invalid_argument("a byte has an id that no token has");
+  if (options.tokens.size() > options.vocab_size) throw std::invalid_argument("the vocabulary is smaller than its alphabet");
+  if (options.vocab_size < std::numeric_limits<std::uint16_t>::max())
+    return std::make_unique<Loop<std::uint16_t>>(inventory, std::move(options));
+  return std::make_unique<Loop<std::uint32_t>>(inventory, std::move(options));
+}
+
+}  // namespace krill

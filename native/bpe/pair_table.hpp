@@ -1,0 +1,79 @@
+// Pairs of tokens with their counts and the place of their postings: open addressing, of a fixed size.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "bpe/word_hash.hpp"
+
+namespace krill {
+
+using Pair = std::uint64_t;  // left << 32 | right: compares as (left, right)
+
+inline Pair pair_of(std::uint32_t left, std::uint32_t right) { return static_cast<Pair>(left) << 32 | right; }
+inline std::uint32_t left_of(Pair pair) { return static_cast<std::uint32_t>(pair >> 32); }
+inline std::uint32_t right_of(Pair pair) { return static_cast<std::uint32_t>(pair); }
+
+class PairTable {
+ public:
+  static constexpr Pair kNobody = ~Pair{0};
+  static constexpr std::uint32_t kUnposted = 0xffffffffu;
+
+  struct Entry {
+    Pair pair = kNobody;
+    std::int64_t count = 0;
+    std::uint32_t posted_at = kUnposted;
+    std::uint32_t postings = 0;
+  };
+  static_assert(sizeof(Entry) == 24);
+
+  // Room for `pairs`, at a load of three quarters at most.
+  void reset(std::size_t pairs) {
+    std::size_t slots = 16;
+    while (slots / 4 * 3 < pairs) slots *= 2;
+    if (slots == entries_.size()) {
+      std::fill(entries_.begin(), entries_.end(), Entry{});
+    } else {
+      entries_ = {};
+      entries_.resize(slots);
+    }
+    used_ = 0;
+  }
+
+  bool full() const { return used_ >= entries_.size() / 4 * 3; }
+  std::size_t used() const { return used_; }
+  const std::vector<Entry>& entries() const { return entries_; }
+
+  Entry* find(Pair pair) {
+    Entry& entry = entries_[slot(pair)];
+    return entry.pair == pair ? &entry : nullptr;
+  }
+
+  // The pair's entry, made if need be; the table must not be full.
+  Entry& insert(Pair pair) {
+    Entry& entry = entries_[slot(pair)];
+    if (entry.pair != pair) {
+      entry = Entry{};
+      entry.pair = pair;
+      ++used_;
+    }
+    return entry;
+  }
+
+  static std::uint64_t hash(Pair pair) { return mix64(pair ^ 0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu); }
+
+ private:
+  // Where the pair is or would be.
+  std::size_t slot(Pair pair) const {
+    const std::size_t mask = entries_.size() - 1;
+    std::size_t at = hash(pair) & mask;
+    while (entries_[at].pair != pair && entries_[at].pair != kNobody) at = (at + 1) & mask;
+    return at;
+  }
+
+  std::vector<Entry> entries_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace krill

@@ -1,0 +1,134 @@
+// Words whose tokens are known: a table of exactly the bytes that it is given, which forgets and never grows.
+//
+// In: words and their tokens. Out: the tokens of words seen before. Held in memory: two tables, one for words of
+// up to 15 bytes (entries of 32 bytes, two to a cache line), one for words of up to 38 (entries of 64 bytes, two
+// to a pair of lines). Longer words, and words of more tokens than an entry holds, are never kept.
+//
+// A set holds two entries. A new word takes the second place and moves to the first when it is met again, so that
+// the many words that occur once push out only each other. Pages that were never touched are not resident.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "bpe/word_hash.hpp"
+#include "buffer.hpp"
+
+namespace krill {
+
+static_assert(std::endian::native == std::endian::little, "keys are words read as numbers");
+
+// A word padded with zeros to `kLanes` machine words, its length in the bits above its last byte. The highest
+// four bits are left to the entry: how many tokens it holds.
+template <std::size_t kLanes>
+struct WordKey {
+  static constexpr unsigned kLengthBits = kLanes == 2 ? 4 : 12;
+  static constexpr std::size_t kLongest = 8 * kLanes - (kLengthBits + 4) / 8;
+  static constexpr unsigned kCountShift = 60;
+  static constexpr unsigned kLengthShift = kCountShift - kLengthBits;
+  static constexpr std::uint64_t kCountMask = std::uint64_t{15} << kCountShift;
+
+  std::array<std::uint64_t, kLanes> lanes;
+
+  // `readable` bytes may be read from `word` on: more than `size`, except near the end of a text.
+  static WordKey load(const std::uint8_t* word, std::size_t size, std::size_t readable) {
+    WordKey key;
+    if (readable >= 8 * kLanes) [[likely]] {
+      std::memcpy(key.lanes.data(), word, 8 * kLanes);
+      for (std::size_t lane = 0; lane < kLanes; ++lane) key.lanes[lane] &= mask(size, lane);
+    } else {
+      key.lanes.fill(0);
+      std::memcpy(key.lanes.data(), word, size);
+    }
+    key.lanes[kLanes - 1] |= std::uint64_t{size} << kLengthShift;
+    return key;
+  }
+
+  std::uint64_t hash() const {
+    std::uint64_t state = mix64(lanes[0] ^ 0x9e3779b97f4a7c15u, lanes[1] ^ 0xc2b2ae3d27d4eb4fu);
+    for (std::size_t lane = 2; lane < kLanes; ++lane)
+      state = mix64(state ^ lanes[lane], 0xff51afd7ed558ccdu + lane);
+    return state;
+  }
+
+ private:
+  static std::uint64_t mask(std::size_t size, std::size_t lane) {
+    if (size >= 8 * lane + 8) return ~std::uint64_t{0};
+    return size <= 8 * lane ? 0 : ~std::uint64_t{0} >> (64 - 8 * (size - 8 * lane));
+  }
+};
+
+// One of the two tables. `kEntryBytes` is a whole part of a cache line or several lines.
+template <class Id, std::size_t kLanes, std::size_t kEntryBytes>
+class WordTable {
+ public:
+  using Key = WordKey<kLanes>;
+  static constexpr std::size_t kMaxIds = (kEntryBytes - 8 * kLanes) / sizeof(Id);
+  static constexpr std::size_t kIdBytes = kMaxIds * sizeof(Id);
+  static_assert(kMaxIds <= 15);
+
+  struct alignas(kEntryBytes) Entry {
+    Key key;  // with the number of ids in its highest bits; a length of 0 = nobody
+    Id ids[kMaxIds];
+
+    std::size_t count() const { return key.lanes[kLanes - 1] >> Key::kCountShift; }
+    bool holds(const Key& wanted) const {
+      std::uint64_t different = (key.lanes[kLanes - 1] & ~Key::kCountMask) ^ wanted.lanes[kLanes - 1];
+      for (std::size_t lane = 0; lane + 1 < kLanes; ++lane) different |= key.lanes[lane] ^ wanted.lanes[lane];
+      return different == 0;
+    }
+  };
+
+  struct alignas(2 * kEntryBytes) Set {
+    Entry entries[2];
+  };
+
+  explicit WordTable(std::size_t bytes) : memory_(Buffer<std::uint8_t>::zeros(bytes + alignof(Set))) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+    sets_ = reinterpret_cast<Set*>((address + alignof(Set) - 1) / alignof(Set) * alignof(Set));
+    count_ = bytes / sizeof(Set);
+  }
+
+  void prefetch(std::uint64_t hash) const {
+    const char* set = reinterpret_cast<const char*>(sets_ + home(hash));
+    for (std::size_t line = 0; line < sizeof(Set); line += 64) __builtin_prefetch(set + line);
+  }
+
+  // Null if the word is not here. What it points to stays until the next call.
+  const Entry* find(const Key& key, std::uint64_t hash) {
+    Set& set = sets_[home(hash)];
+    if (set.entries[0].holds(key)) return &set.entries[0];
+    if (!set.entries[1].holds(key)) return nullptr;
+    std::swap(set.entries[0], set.entries[1]);
+    return &set.entries[0];
+  }
+
+  // For a word that `find` has just not found.
+  void insert(const Key& key, std::uint64_t hash, const Id* ids, std::size_t count) {
+    if (count > kMaxIds) return;
+    Entry& entry = sets_[home(hash)].entries[1];
+    entry.key = key;
+    entry.key.lanes[kLanes - 1] |= std::uint64_t{count} << Key::kCountShift;
+    std::memcpy(entry.ids, ids, count * sizeof(Id));
+  }
+
+ private:
+  std::size_t home(std::uint64_t hash) const {
+    return static_cast<std::size_t>(((hash >> 32) * count_) >> 32);
+  }
+
+  Buffer<std::uint8_t> memory_;
+  Set* sets_;
+  std::uint64_t count_;
+};
+
+template <class Id>
+using ShortWordTable = WordTable<Id, 2, 32>;
+template <class Id>
+using LongWordTable = WordTable<Id, 5, 64>;
+
+}  // namespace krill

@@ -1,0 +1,241 @@
+// Word boundaries in sixty-four bytes at once, by arithmetic on bit masks.
+//
+// A block begins where a word begins, so nothing before it matters. What the masks can't say (rules that look far
+// ahead, whitespace and numbers beyond ASCII) lowers `known`: the places before it are certain, and whoever asks goes
+// on from the last certain boundary, character by character if there is none.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "text/char_class.hpp"
+#include "text/scanner.hpp"
+#include "text/scanner_block.hpp"
+#include "text/scanner_words.hpp"
+
+namespace krill::scanner {
+
+using Mask = std::uint64_t;
+
+constexpr Mask bit(unsigned place) { return Mask{1} << place; }
+constexpr Mask below(unsigned place) { return place < kBlock ? bit(place) - 1 : ~Mask{0}; }
+inline unsigned lowest(Mask mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
+
+// Where the run of ones that ends just below `end` begins.
+inline unsigned run_begin(Mask mask, unsigned end) {
+  const Mask zeros = ~mask & below(end);
+  return kBlock - static_cast<unsigned>(std::countl_zero(zeros));
+}
+
+// A byte belongs to the class of its character, so a character of several bytes is a run like any other.
+struct Masks {
+  Mask letters;  // in o200k also marks that follow one
+  Mask upper;    // these two for o200k only
+  Mask lower;
+  Mask numbers;
+  Mask spaces;
+  Mask newlines;
+  Mask blanks;  // U+0020
+  Mask apostrophes;
+  Mask slashes;  // for o200k only
+  Mask continuations;  // bytes of a character after its first
+  unsigned known = kBlock - 1;  // what a whitespace character does depends on the next one
+
+  Mask others() const { return ~(letters | numbers | spaces); }
+  void stop(Mask at) {
+    if (at != 0 && lowest(at) < known) known = lowest(at);
+  }
+};
+
+// Characters of more than one byte. Reads up to three bytes beyond the block.
+template <Pattern kPattern>
+void add_wide(Masks& masks, const std::uint8_t* text, Mask wide) {
+  while (wide != 0) {
+    const unsigned place = lowest(wide);
+    const Character character = character_at(text + place, 4);
+    const Mask bits = below(character.length) << place;
+    wide &= ~bits;
+    masks.continuations |= bits & ~bit(place);
+    switch (character.kind) {
+      case CharClass::upper:
+        masks.upper |= bits;
+        masks.letters |= bits;
+        break;
+      case CharClass::lower:
+        masks.lower |= bits;
+        masks.letters |= bits;
+        break;
+      case CharClass::letter:
+        masks.letters |= bits;
+        break;
+      case CharClass::other:
+        break;
+      case CharClass::mark:
+        if (kPattern != Pattern::o200k) break;
+        if ((masks.letters << 1 | 1) & bit(place)) {
+          masks.letters |= bits;
+          break;
+        }
+        return masks.stop(bits);
+      default:
+        if (is_space(character.kind)) masks.spaces |= bits;
+        return masks.stop(bits);
+    }
+  }
+}
+
+template <Pattern kPattern>
+Masks masks_of(const std::uint8_t* text) {
+  const Block block(text);
+  Masks masks{};
+  if constexpr (kPattern == Pattern::o200k) {
+    masks.slashes = block.equal('/');
+    masks.upper = block.within('A', 'Z');
+    masks.lower = block.within('a', 'z');
+    masks.letters = masks.upper | masks.lower;
+  } else {
+    masks.letters = block.letters();
+  }
+  masks.numbers = block.within('0', '9');
+  masks.blanks = block.equal(' ');
+  masks.spaces = block.within('\t', '\r') | masks.blanks;
+  masks.apostrophes = block.equal('\'');
+  if constexpr (kPattern != Pattern::gpt2) masks.newlines = block.equal('\n') | block.equal('\r');
+  if (const Mask wide = block.wide()) add_wide<kPattern>(masks, text, wide);
+  return masks;
+}
+
+// A contraction at `place` is one word, or the end of one.
+inline void join_contraction(Mask& starts, unsigned place, std::size_t length) {
+  const unsigned end = place + static_cast<unsigned>(length);
+  starts &= ~(below(end) & ~below(place + 1));
+  if (end < kBlock) starts |= bit(end);
+}
+
+inline Mask gpt2_starts(const Masks& masks, const std::uint8_t* text) {
+  const Mask letters = masks.letters;
+  const Mask numbers = masks.numbers;
+  const Mask spaces = masks.spaces;
+  const Mask others = masks.others();
+  const Mask changes = (letters & ~(letters << 1)) | (numbers & ~(numbers << 1)) | (others & ~(others << 1));
+  const Mask words = changes & ~(masks.blanks << 1);
+  // Of whitespace, the first character of a run and the last one, which the next word may take.
+  Mask starts = words | (spaces & (~(spaces << 1) | ~(spaces >> 1)));
+  for (Mask left = masks.apostrophes & words & letters >> 1; left != 0; left &= left - 1) {
+    const unsigned place = lowest(left);
+    const std::size_t length = contraction_length<false>(text + place, 3);
+    if (length != 0) join_contraction(starts, place, length);
+  }
+  return starts;
+}
+
+// Whitespace where newlines matter: everything up to the last newline of a run is one word, unless the run begins
+// with newlines that end a word of other characters; then come the rest but its last character, and that.
+inline Mask space_starts(Masks& masks, Mask others) {
+  const Mask spaces = masks.spaces;
+  const Mask newlines = masks.newlines;
+  const Mask blank = spaces & ~newlines;
+  Mask after_newline = blank & newlines << 1;
+  // Blank runs with a newline before and after: no boundary, unless what is before belongs to other characters.
+  for (Mask left = blank << 1 & newlines; left != 0; left &= left - 1) {
+    const unsigned begin = run_begin(blank, lowest(left));
+    if (begin == 0 || !(after_newline & bit(begin))) continue;
+    const unsigned newlines_begin = run_begin(newlines, begin);
+    const bool joined = newlines_begin > 0 && (others & bit(newlines_begin - 1));
+    if (!joined) after_newline &= ~bit(begin);
+  }
+  // A blank run that may go on beyond what is known may have a newline there.
+  if (blank & bit(masks.known)) masks.known = run_begin(blank, masks.known);
+  const Mask first = spaces & ~(spaces << 1) & ~(newlines & others << 1);
+  const Mask last = blank & ~(spaces >> 1);
+  return first | after_newline | last;
+}
+
+template <Pattern kPattern>
+Mask number_starts(Mask numbers) {
+  if constexpr (most_numbers(kPattern) == 1) return numbers;
+  Mask starts = numbers & ~(numbers << 1);
+  if constexpr (most_numbers(kPattern) == 3) {
+    const Mask fourth = numbers & numbers << 1 & numbers << 2 & numbers << 3;
+    for (Mask third = starts << 3 & fourth; third != 0; third = third << 3 & fourth) starts |= third;
+  }
+  return starts;
+}
+
+// o200k: a contraction after letters belongs to them, but only one.
+inline void join_suffixes(Mask& starts, const Masks& masks, const std::uint8_t* text) {
+  unsigned joined_end = 0;
+  for (Mask left = masks.apostrophes & masks.letters << 1 & masks.letters >> 1; left != 0; left &= left - 1) {
+    const unsigned place = lowest(left);
+    if (place == joined_end) continue;
+    const std::size_t length = contraction_length<true>(text + place, 3);
+    if (length == 0) continue;
+    starts &= ~bit(place);
+    join_contraction(starts, place, length);
+    joined_end = place + static_cast<unsigned>(length);
+  }
+}
+
+// All patterns but gpt2.
+template <Pattern kPattern>
+Mask newer_starts(Masks& masks, const std::uint8_t* text) {
+  const Mask letters = masks.letters;
+  const Mask others = masks.others();
+  const Mask blank = masks.spaces & ~masks.newlines;
+  // Where a word begins with an `other` character. The whole of that character leads the letters that follow it.
+  const Mask other_starts = others & ~(others << 1) & ~(masks.blanks << 1);
+  Mask leaders = other_starts;
+  for (int more = 0; more < 3; ++more) leaders |= leaders << 1 & masks.continuations;
+  Mask starts = letters & ~(letters << 1) & ~((blank | leaders) << 1);
+  starts |= other_starts | number_starts<kPattern>(masks.numbers) | space_starts(masks, others);
+  if constexpr (kPattern == Pattern::o200k) {
+    starts |= masks.upper & masks.lower << 1;
+    // Upper case after a caseless letter: what follows decides.
+    masks.stop(masks.upper & (letters & ~masks.upper & ~masks.lower) << 1);
+    // A slash after newlines that may belong to other characters before them.
+    masks.stop(masks.slashes & masks.newlines << 1);
+    join_suffixes(starts, masks, text);
+  } else {
+    for (Mask left = masks.apostrophes & other_starts & letters >> 1; left != 0; left &= left - 1) {
+      const unsigned place = lowest(left);
+      const std::size_t length = contraction_length<true>(text + place, 3);
+      if (length != 0) join_contraction(starts, place, length);
+    }
+  }
+  return starts;
+}
+
+template <Pattern kPattern>
+Mask word_starts(Masks& masks, const std::uint8_t* text) {
+  if constexpr (kPattern == Pattern::gpt2) return gpt2_starts(masks, text);
+  else return newer_starts<kPattern>(masks, text);
+}
+
+// Writes the ends of words as `scan_words` does, by blocks where that goes and one by one where it does not.
+template <Pattern kPattern>
+std::size_t scan(const std::uint8_t* bytes, std::size_t size, std::size_t from, std::uint32_t* ends,
+                 std::size_t capacity) {
+  constexpr std::size_t kBeyond = 3;  // what is read after a block, to see its last character and contraction
+  const Text text{bytes, size};
+  std::size_t count = 0;
+  std::size_t place = from;
+  while (place < size && count < capacity) {
+    if (size - place >= kBlock + kBeyond && capacity - count >= kBlock) {
+      Masks masks = masks_of<kPattern>(bytes + place);
+      Mask starts = word_starts<kPattern>(masks, bytes + place);
+      starts &= below(masks.known) & ~Mask{1};
+      if (starts != 0) {
+        const auto base = static_cast<std::uint32_t>(place);
+        for (; starts != 0; starts &= starts - 1) ends[count++] = base + lowest(starts);
+        place = ends[count - 1];
+        continue;
+      }
+    }
+    place = word_end<kPattern>(text, place);
+    ends[count++] = static_cast<std::uint32_t>(place);
+  }
+  return count;
+}
+
+}  // namespace krill::scanner

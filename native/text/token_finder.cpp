@@ -1,0 +1,140 @@
+#include "text/token_finder.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+#include "text/byte_scan.hpp"
+
+namespace krill {
+
+using std::size_t;
+using std::uint32_t;
+using std::uint8_t;
+
+TokenFinder::TokenFinder(std::vector<std::string> tokens) {
+  size_t bytes = 0;
+  for (const std::string& token : tokens) {
+    if (token.empty()) throw std::invalid_argument("a special token is empty");
+    longest_ = std::max(longest_, token.size());
+    bytes += token.size();
+  }
+  if (bytes >= std::numeric_limits<uint32_t>::max()) throw std::invalid_argument("special tokens above 4 GiB");
+  build_trie(tokens);
+  collect_beginnings(tokens);
+}
+
+// Nodes are made level by level over the sorted tokens: the tokens below a node are a range of that order, so its
+// children are the subranges that agree in one byte more.
+void TokenFinder::build_trie(const std::vector<std::string>& tokens) {
+  std::vector<uint32_t> sorted(tokens.size());
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::sort(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) {
+    const int order = tokens[a].compare(tokens[b]);
+    return order != 0 ? order < 0 : a < b;
+  });
+
+  struct Range {
+    size_t begin;
+    size_t end;
+    size_t depth;
+  };
+  std::vector<Range> ranges{{0, sorted.size(), 0}};
+  nodes_.emplace_back();
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    auto [begin, end, depth] = ranges[index];
+    if (begin < end && tokens[sorted[begin]].size() == depth) {
+      nodes_[index].token = sorted[begin];
+      while (begin < end && tokens[sorted[begin]].size() == depth) ++begin;
+    }
+    nodes_[index].edges_begin = static_cast<uint32_t>(edge_bytes_.size());
+    while (begin < end) {
+      const auto byte = static_cast<uint8_t>(tokens[sorted[begin]][depth]);
+      const size_t child_begin = begin;
+      while (begin < end && static_cast<uint8_t>(tokens[sorted[begin]][depth]) == byte) ++begin;
+      edge_bytes_.push_back(byte);
+      nodes_.emplace_back();
+      ranges.push_back({child_begin, begin, depth + 1});
+    }
+    nodes_[index].edges_end = static_cast<uint32_t>(edge_bytes_.size());
+  }
+}
+
+void TokenFinder::collect_beginnings(const std::vector<std::string>& tokens) {
+  std::array<bool, 256> seconds{};
+  bool single = false;
+  for (const std::string& token : tokens) {
+    begins_[static_cast<uint8_t>(token[0])] = true;
+    if (token.size() > 1) {
+      seconds[static_cast<uint8_t>(token[1])] = true;
+    } else {
+      single = true;
+    }
+  }
+  first_ = few_of(begins_);
+  second_ = few_of(seconds);
+  second_.any |= single;
+}
+
+TokenFinder::FewBytes TokenFinder::few_of(const std::array<bool, 256>& present) {
+  FewBytes few;
+  size_t count = 0;
+  for (size_t byte = 0; byte < present.size(); ++byte) {
+    if (!present[byte]) continue;
+    if (count == few.values.size()) return {few.values, true};
+    for (size_t i = count; i < few.values.size(); ++i) few.values[i] = static_cast<uint8_t>(byte);
+    ++count;
+  }
+  return few;
+}
+
+// The first position that may begin a token, or `size`.
+size_t TokenFinder::next_candidate(const uint8_t* text, size_t size, size_t from) const {
+  size_t at = from;
+  if (!first_.any) {
+    const auto one_of = [](text::Bytes16 block, const std::array<uint8_t, 4>& values) {
+      return (block.equal(values[0]) | block.equal(values[1])) | (block.equal(values[2]) | block.equal(values[3]));
+    };
+    for (; size - at > 16; at += 16) {
+      text::Bytes16 hits = one_of(text::Bytes16::load(text + at), first_.values);
+      if (!second_.any) hits = hits & one_of(text::Bytes16::load(text + at + 1), second_.values);
+      const text::Matches matches = hits.matches();
+      if (matches.any()) return at + matches.first();
+    }
+  }
+  while (at < size && !begins_[text[at]]) ++at;
+  return at;
+}
+
+const TokenFinder::Node* TokenFinder::child(const Node& node, uint8_t byte) const {
+  const uint8_t* begin = edge_bytes_.data() + node.edges_begin;
+  const uint8_t* end = edge_bytes_.data() + node.edges_end;
+  const uint8_t* edge = std::lower_bound(begin, end, byte);
+  if (edge == end || *edge != byte) return nullptr;
+  return &nodes_[static_cast<size_t>(edge - edge_bytes_.data()) + 1];
+}
+
+bool TokenFinder::match_at(const uint8_t* text, size_t size, size_t start, Match& match) const {
+  const Node* node = &nodes_[0];
+  bool found = false;
+  for (size_t at = start; at < size; ++at) {
+    node = child(*node, text[at]);
+    if (node == nullptr) break;
+    if (node->token == kNoToken) continue;
+    match = {start, at + 1, node->token};
+    found = true;
+  }
+  return found;
+}
+
+bool TokenFinder::next(const uint8_t* text, size_t size, size_t from, Match& match) const {
+  if (empty() || from >= size) return false;
+  for (size_t at = from;; ++at) {
+    at = next_candidate(text, size, at);
+    if (at == size) return false;
+    if (match_at(text, size, at, match)) return true;
+  }
+}
+
+}  // namespace krill

@@ -1,0 +1,68 @@
+"""`krill tokenizer decode`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from krill.cli.tokenizer_options import TokenizerBudget
+from krill.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def decode(
+    *ids: str,
+    tokenizer: Path,
+    input: Path | None = None,
+    skip_special_tokens: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    budget: TokenizerBudget = TokenizerBudget(),  # noqa: B008  a frozen value, never changed
+) -> None:
+    """Token ids in, text out.
+
+    Ids come from the arguments, from a file that `krill tokenizer encode` wrote, or else from standard input,
+    where each line is a text of its own. They are separated by spaces or commas.
+
+    Parameters
+    ----------
+    ids
+        Ids to decode into one text.
+    tokenizer
+        A tokenizer.json, or the folder that holds one.
+    input
+        A file of ids: .npy, or else little-endian numbers as `krill tokenizer encode` writes them.
+    skip_special_tokens
+        Leave special tokens out of the text.
+    """
+    from krill.tokenizer import load
+
+    loaded = load(tokenizer, memory=budget.memory, threads=budget.thread_count)
+
+    def text(some: Any) -> str:
+        return loaded.decode(some, skip_special_tokens=skip_special_tokens)
+
+    if input is not None:
+        from krill.prepare.token_file import decoded, read_ids
+
+        for piece in decoded(read_ids(input, loaded.vocab_size), text, loaded.eos_id):
+            sys.stdout.write(piece)
+        return
+    for line in [ids] if ids else (line.split() for line in sys.stdin):
+        print(text(_numbers(line)))
+
+
+def _numbers(words: Iterable[str]) -> NDArray[Any]:
+    import numpy as np
+
+    numbers: list[int] = []
+    for word in words:
+        for number in filter(None, word.split(",")):
+            if not number.isdecimal() or int(number) >= 2**32:
+                raise InputError(f"`{number}` is not a token id", hint="give whole numbers from 0 on")
+            numbers.append(int(number))
+    return np.array(numbers, np.uint32)

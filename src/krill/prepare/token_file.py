@@ -1,0 +1,285 @@
+"""Documents in, one flat file of tokens out, and back: `krill tokenizer` encode and decode on files.
+
+In: any source that the corpus reads. Out: the ids of all documents one after the other, each document ended
+by EOS where the tokenizer has one, as little-endian `uint16` (or `uint32`, where the vocabulary needs it); a
+`.npy` file has NumPy's header before them. The ids are those of preprocessing without its dropping: only
+bytes that are not UTF-8 are removed. Held in memory: the tokenizer and the blocks in flight; while decoding,
+a megabyte of ids and its text.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from krill.budget import Meter, Need, Plan, make_plan, resolve_limit, resolve_threads
+from krill.budget.process import bounded_process
+from krill.config import KrillConfig
+from krill.corpus import Block, Corpus
+from krill.errors import InputError, StorageError
+from krill.flow import ordered_map
+from krill.flow.atomic import AtomicFile, storage_errors
+from krill.flow.progress import Progress
+from krill.prepare.disk import decoded_bytes
+from krill.prepare.job import open_input
+from krill.prepare.needs import encode_cost, preprocess_needs
+from krill.shards import smallest_dtype
+from krill.text import Clean
+from krill.tokenizer import Encoder, open_encoder
+
+# Room for the length of any array; a multiple of 64, as the format wants.
+NPY_HEADER_BYTES: Final = 128
+IDS_AT_ONCE: Final = 2**18
+# Tokens that one character can be spread over, at most.
+_CHARACTER_TOKENS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeSummary:
+    """What encoding made."""
+
+    output: Path | None
+    token_dtype: str
+    documents: int
+    input_bytes: int
+    tokens: int
+    seconds: float
+    notes: Mapping[str, int]
+    budget: Mapping[str, Any]
+    words: Mapping[str, Any] | None
+    """What the native encoder says of its cache; None where Hugging Face encoded."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "command": "tokenizer encode",
+            "output": None if self.output is None else str(self.output),
+            "output_bytes": 0 if self.output is None else self.output.stat().st_size,
+            "token_dtype": self.token_dtype,
+            "documents": self.documents,
+            "input_bytes": self.input_bytes,
+            "tokens": self.tokens,
+            "bytes_per_token": round(self.input_bytes / max(1, self.tokens), 4),
+            "seconds": round(self.seconds, 3),
+            "notes": dict(self.notes),
+            "budget": dict(self.budget),
+            "words": None if self.words is None else dict(self.words),
+        }
+
+
+def encode_files(
+    config: KrillConfig, output: Path | None, *, overwrite: bool, progress: Progress
+) -> EncodeSummary:
+    """Encode the config's datasets with its tokenizer into a file; with none, a printed line a document."""
+    if output is not None and output.exists() and not overwrite:
+        raise StorageError(f"`{output}` exists", hint="choose another name, or say --overwrite")
+    started = time.monotonic()
+    limit = resolve_limit(config.memory)
+    threads = resolve_threads(config.threads)
+    with bounded_process(threads, parquet=False), Meter(limit) as meter:
+        make_plan(limit, meter.used, _needs(config, threads))  # refuses before any input is read
+        corpus = open_input(config)
+        needs = _needs(config, threads, decoded_bytes(corpus), corpus.held_bytes)
+        plan = make_plan(limit, meter.used, needs)
+        encoder = open_encoder(config.tokenizer, plan.share("encoding by Hugging Face"))
+        dtype = smallest_dtype(encoder.vocab_size)
+        progress.begin("encode", None if corpus.sequential else corpus.input_bytes)
+        with _sink(output, dtype, encoder) as sink, meter.stage("encode"):
+            counts = _encode(corpus, encoder, sink, plan, threads, meter, progress)
+        progress.end("encode")
+    return EncodeSummary(
+        output,
+        dtype,
+        counts["documents"],
+        counts["bytes"],
+        counts["tokens"],
+        time.monotonic() - started,
+        {name: counts[name] for name in ("not_text", "invalid_utf8", "oversize_split") if counts[name]},
+        {**plan.to_json(), "measured_peak": meter.peak, "threads": threads},
+        None,
+    )
+
+
+def _needs(config: KrillConfig, threads: int, text_bytes: int | None = None, held: int = 0) -> list[Need]:
+    """What preprocessing needs while it encodes."""
+    needs = preprocess_needs(config, threads, text_bytes, held)
+    return [need for need in needs if need.during in ("always", "encode")]
+
+
+def _encode(
+    corpus: Corpus,
+    encoder: Encoder,
+    sink: _TokenFile | _Lines,
+    plan: Plan,
+    threads: int,
+    meter: Meter,
+    progress: Progress,
+) -> Counter[str]:
+    """All documents into the file, in order; returns what was counted."""
+    step = Clean(strip=False, min_chars=0)
+
+    def work(block: Block) -> tuple[NDArray[Any], NDArray[np.uint32], Mapping[str, int], int]:
+        read = block.size
+        documents = step.apply(block.documents())
+        text = documents.batch.column("text")
+        ids, lengths = encoder.encode(text)
+        found = {"documents": len(lengths), "tokens": len(ids), "bytes": int(text.nbytes)}
+        return sink.prepared(ids), lengths, {**documents.counts, **found}, read
+
+    blocks = (block for _, unit in corpus.walk(lambda position: None) for block in unit)
+    counts: Counter[str] = Counter()
+    for ids, lengths, found, read in ordered_map(
+        work,
+        blocks,
+        threads=threads,
+        bytes_in_flight=plan.share("blocks being encoded"),
+        size=lambda block: encode_cost(block.nbytes),
+        throttle=meter,
+    ):
+        sink.add(ids, lengths)
+        counts.update(found)
+        progress.advance(read)
+    return counts
+
+
+class _TokenFile(AtomicFile):
+    """A file of ids in the making; a `.npy` file begins with a header, which is known only in the end."""
+
+    def __init__(self, path: Path, dtype: str) -> None:
+        super().__init__(path)
+        self._dtype = np.dtype(dtype).newbyteorder("<")
+        self._tokens = 0
+        self._has_header = path.suffix == ".npy"
+        if self._has_header:
+            self.write(bytes(NPY_HEADER_BYTES))
+
+    def prepared(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Ids as they will be written; the work of whichever thread encoded them."""
+        return np.ascontiguousarray(ids.astype(self._dtype, copy=False))
+
+    def add(self, ids: NDArray[Any], lengths: NDArray[np.uint32]) -> None:
+        """Append prepared ids."""
+        self.write(ids)
+        self._tokens += len(ids)
+
+    def commit(self) -> None:
+        if self._has_header:
+            with storage_errors(self.path):
+                self._file.seek(0)
+                self._file.write(npy_header(self._dtype, self._tokens))
+        super().commit()
+
+
+class _Lines:
+    """Ids for people: a line for each document, without the EOS that a line's end stands for."""
+
+    def __init__(self, eos: int) -> None:
+        self._eos = eos
+
+    def prepared(self, ids: NDArray[Any]) -> NDArray[Any]:
+        return ids
+
+    def add(self, ids: NDArray[Any], lengths: NDArray[np.uint32]) -> None:
+        """Print the documents."""
+        start = 0
+        for length in lengths.tolist():
+            print(*ids[start : start + length - self._eos].tolist())
+            start += length
+
+
+@contextmanager
+def _sink(path: Path | None, dtype: str, encoder: Encoder) -> Iterator[_TokenFile | _Lines]:
+    """Where ids go; a file appears under its name when the body ends, and not at all if it raises."""
+    if path is None:
+        yield _Lines(0 if encoder.eos_id is None else 1)
+        return
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    file = _TokenFile(path, dtype)
+    try:
+        yield file
+    except BaseException:
+        file.abort()
+        raise
+    file.commit()
+
+
+def npy_header(dtype: np.dtype[Any], length: int) -> bytes:
+    """The header of a one-dimensional `.npy` file, version 1.0, always of the same length."""
+    fields = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({length},), }}"
+    prefix = b"\x93NUMPY\x01\x00" + (NPY_HEADER_BYTES - 10).to_bytes(2, "little")
+    return prefix + fields.ljust(NPY_HEADER_BYTES - len(prefix) - 1).encode("ascii") + b"\n"
+
+
+def read_ids(path: Path, vocab_size: int) -> Iterator[NDArray[Any]]:
+    """The ids of a file that `encode_files` wrote, or of any `.npy` of whole numbers, a piece at a time."""
+    try:
+        with path.open("rb") as file:
+            dtype = _npy_dtype(path, file) if path.suffix == ".npy" else _flat_dtype(path, vocab_size)
+            while len(ids := np.fromfile(file, dtype, IDS_AT_ONCE)):
+                yield ids
+    except OSError as error:
+        raise InputError(f"can't read `{path}`: {error.strerror}", hint="check the path") from None
+
+
+def _flat_dtype(path: Path, vocab_size: int) -> np.dtype[Any]:
+    dtype = np.dtype(smallest_dtype(vocab_size)).newbyteorder("<")
+    size = path.stat().st_size
+    if size % dtype.itemsize:
+        raise InputError(
+            f"`{path}` has {size:,} bytes, which is no whole number of {dtype.name} tokens",
+            hint="decode with the tokenizer that encoded it, or name a .npy file",
+        )
+    return dtype
+
+
+def _npy_dtype(path: Path, file: Any) -> np.dtype[Any]:
+    """The type in a `.npy` header, with the file left at its first id; nothing but numbers is read."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read_header = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read_header(file)
+    except ValueError as error:
+        raise InputError(f"`{path}` is not a .npy file: {error}", hint="check the path") from None
+    if len(shape) != 1 or dtype.kind not in "iu":
+        raise InputError(
+            f"`{path}` holds {dtype} of the shape {shape}, not a row of ids", hint="name a file of token ids"
+        )
+    return np.dtype(dtype)
+
+
+def decoded(
+    pieces: Iterable[NDArray[Any]], decode: Callable[[NDArray[Any]], str], eos_id: int | None
+) -> Iterator[str]:
+    """The text of ids that come in pieces, cut where no character is cut."""
+    left: NDArray[Any] = np.empty(0, np.uint32)
+    for piece in pieces:
+        ids = np.concatenate((left, piece)) if len(left) else piece
+        cut = _cut(ids, decode, eos_id)
+        yield decode(ids[:cut])
+        left = ids[cut:]
+    if len(left):
+        yield decode(left)
+
+
+def _cut(ids: NDArray[Any], decode: Callable[[NDArray[Any]], str], eos_id: int | None) -> int:
+    """After the last EOS, else after the last token that ends a character."""
+    if eos_id is not None:
+        ends = (ids == eos_id).nonzero()[0]
+        if len(ends):
+            return int(ends[-1]) + 1
+    for back in range(_CHARACTER_TOKENS):
+        end = len(ids) - back
+        if not decode(ids[max(0, end - 2 * _CHARACTER_TOKENS) : end]).endswith("�"):
+            return end
+    return len(ids)

@@ -1,0 +1,399 @@
+"""Counting: every source to one inventory of words and how often each occurs.
+
+In: a corpus. Out: a file of words with their counts, in no particular order, and their totals. Held in memory:
+the blocks in flight, and the native counter within its cap; what goes over it is spilled in sorted segments
+and merged at the end, so the counts are exact whatever the cap.
+
+Words are counted in any order, so threads take any block. Now and then, when no thread is at work, all that was
+counted is spilled and the units that it stands for are recorded: a run that was killed goes on from there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import orjson
+
+from krill import _native
+from krill.corpus import Block, Corpus, UnitEnd
+from krill.corpus.buffers import text_buffers
+from krill.corpus.documents import position_of
+from krill.corpus.formats import CorpusFile, Format
+from krill.errors import StorageError
+from krill.flow import Throttle, ordered_map
+from krill.flow.atomic import storage_errors, write_bytes
+from krill.flow.progress import Progress
+from krill.tokenizer.options import TrainOptions
+from krill.tokenizer.patterns import PATTERNS
+from krill.tokenizer.plain_text import Cuts, TextBlock, stream_blocks
+
+if TYPE_CHECKING:
+    from krill.tokenizer.foreign_words import ForeignWords
+
+BLOCK_BYTES: Final = 1 << 20
+UNIT_BYTES: Final = 32 * 10**6
+CHECKPOINT_SECONDS: Final = 20.0
+STATE: Final = "counted.json"
+SPILL: Final = "spilled"
+INVENTORY: Final = "inventory"
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The words of a corpus, in a file, and their totals."""
+
+    path: Path
+    words: int
+    """Different ones."""
+    occurrences: int
+    word_bytes: int
+    """Of the different ones."""
+    byte_counts: tuple[int, ...]
+    """How often each byte occurs in the corpus."""
+    spilled_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "words": self.words,
+            "occurrences": self.occurrences,
+            "word_bytes": self.word_bytes,
+            "byte_counts": list(self.byte_counts),
+            "spilled_bytes": self.spilled_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How one corpus is counted."""
+
+    corpus: Corpus
+    options: TrainOptions
+    folder: Path
+    cap_bytes: int
+    in_flight: int
+    threads: int
+    longest_piece: int
+    progress: Progress
+    throttle: Throttle | None = None
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    unit_bytes: int = UNIT_BYTES
+    block_bytes: int = BLOCK_BYTES
+
+    def boundaries(self) -> tuple[bytes, ...]:
+        """What is cut out of the text: special tokens, but not where Hugging Face would read line by line."""
+        lines = self.options.boundaries == "lines" and self.options.tie_break == "huggingface"
+        tokens = [] if lines else list(self.options.special_tokens)
+        tokens += [file.source.separator for file in self.corpus.files if file.source.separator]
+        return tuple(dict.fromkeys(token.encode() for token in tokens))
+
+
+def count(counting: Counting) -> Inventory:
+    """Count everything that an earlier run of the same has not counted yet."""
+    with storage_errors(counting.folder):
+        counting.folder.mkdir(parents=True, exist_ok=True)
+    done = _load_state(counting.folder)
+    if done is not None and "inventory" in done:
+        counting.progress.advance(done["bytes"])
+        found = done["inventory"]
+        return Inventory(counting.folder / INVENTORY, **{**found, "byte_counts": tuple(found["byte_counts"])})
+    work = _Work(counting, done or {"units": {}, "segments": [], "spill_size": 0, "bytes": 0})
+    counting.progress.advance(work.bytes)
+    work.run()
+    return work.finish()
+
+
+class _Work:
+    """The counter, and which units it has seen."""
+
+    def __init__(self, counting: Counting, state: dict[str, Any]) -> None:
+        self.counting = counting
+        self.units: dict[str, Any] = state["units"]
+        self.bytes: int = state["bytes"]
+        self._last = time.monotonic()
+        known = counting.options.pattern in PATTERNS
+        segments = np.array(state["segments"], np.uint64).reshape(-1, 3)
+        with storage_errors(counting.folder / SPILL), damaged_spill(counting.folder):
+            self._counter = _native.WordCounter(
+                counting.options.pattern if known else "",
+                list(counting.boundaries()),
+                counting.options.boundaries == "lines",
+                counting.cap_bytes,
+                counting.threads,
+                str(counting.folder / SPILL),
+                segments,
+                state["spill_size"],
+            )
+        self._foreign: ForeignWords | None = None
+        if not known:
+            from krill.tokenizer.foreign_words import ForeignWords
+
+            self._foreign = ForeignWords(counting.options, counting.boundaries())
+
+    def run(self) -> None:
+        """Count span after span; between two of them no thread is at work."""
+        units = self._units()
+        exhausted = False
+        while not exhausted:
+            span = _Span(units, self._due)
+            with storage_errors(self.counting.folder / SPILL):
+                results = ordered_map(
+                    self._count_block,
+                    span,
+                    threads=self.counting.threads,
+                    bytes_in_flight=self.counting.in_flight,
+                    size=lambda block: block.held,
+                    throttle=self.counting.throttle,
+                )
+                for size in results:
+                    self.bytes += size
+                    self.counting.progress.advance(size)
+            exhausted = span.exhausted
+            self.units.update(span.ended())
+            if not exhausted:
+                self._checkpoint()
+
+    def finish(self) -> Inventory:
+        """Merge what was counted into the inventory, which takes the place of everything spilled."""
+        path = self.counting.folder / INVENTORY
+        with storage_errors(path), damaged_spill(self.counting.folder):
+            spilled = self._counter.spilled_bytes
+            words, occurrences, word_bytes, byte_counts = self._counter.write_inventory(str(path))
+        inventory = Inventory(path, words, occurrences, word_bytes, tuple(byte_counts.tolist()), spilled)
+        del self._counter
+        _save_state(self.counting.folder, {"inventory": inventory.to_json(), "bytes": self.bytes})
+        with storage_errors(path):
+            (self.counting.folder / SPILL).unlink(missing_ok=True)
+        return inventory
+
+    def _due(self) -> bool:
+        return time.monotonic() - self._last >= self.counting.checkpoint_seconds
+
+    def _checkpoint(self) -> None:
+        with storage_errors(self.counting.folder / SPILL):
+            segments = self._counter.checkpoint()
+        _save_state(
+            self.counting.folder,
+            {
+                "units": self.units,
+                "segments": segments.tolist(),
+                "spill_size": self._counter.spilled_bytes,
+                "bytes": self.bytes,
+            },
+        )
+        self._last = time.monotonic()
+
+    def _count_block(self, block: _Piece) -> int:
+        """In any thread: the words of a block; returns the bytes of input that it stood for."""
+        offsets, data = block.read()
+        if self._foreign is not None:
+            self._foreign.add_to(self._counter, offsets, data)
+        else:
+            self._counter.add(offsets, data)
+        return block.size
+
+    # ---- the units: their names, their blocks, and what to remember of them
+
+    def _units(self) -> Iterator[_Unit]:
+        """All that are not counted yet."""
+        text = [file for file in self.counting.corpus.files if file.format is Format.TEXT]
+        cuts = Cuts(
+            self.counting.boundaries(),
+            newlines_only=self.counting.options.pattern not in PATTERNS,
+            longest=self.counting.longest_piece,
+        )
+        for file in text:
+            yield from self._streamed_text(file, cuts) if file.sequential else self._local_text(file, cuts)
+        yield from self._documents()
+
+    def _local_text(self, file: CorpusFile, cuts: Cuts) -> Iterator[_Unit]:
+        for start in range(0, file.bytes, self.counting.unit_bytes):
+            name = f"text {position_of(file.ordinal, start)}"
+            if name in self.units:
+                continue
+            end = min(file.bytes, start + self.counting.unit_bytes)
+            step = self.counting.block_bytes
+            blocks = (
+                _TextPiece(TextBlock(file, at, min(end, at + step), cuts)) for at in range(start, end, step)
+            )
+            yield _Unit(name, blocks)
+
+    def _streamed_text(self, file: CorpusFile, cuts: Cuts) -> Iterator[_Unit]:
+        start = 0
+        while (done := self.units.get(f"stream {position_of(file.ordinal, start)}")) is not None:
+            start = done["end"]
+        pieces = _streamed_pieces(file, cuts, self.counting.block_bytes, start)
+        while (first := next(pieces, None)) is not None:
+            name = f"stream {position_of(file.ordinal, first.end - first.size)}"
+            yield _Unit(name, _until_full(first, pieces, self.counting.unit_bytes))
+
+    def _documents(self) -> Iterator[_Unit]:
+        corpus = self.counting.corpus.only(lambda file: file.format is not Format.TEXT)
+
+        def committed(position: int) -> UnitEnd | None:
+            end = self.units.get(f"documents {position}")
+            return None if end is None else UnitEnd.from_json(end)
+
+        for unit, blocks in corpus.walk(committed):
+            yield _Unit(f"documents {unit.position}", (_DocumentsPiece(block) for block in blocks))
+
+
+@dataclass(slots=True)
+class _Unit:
+    """A piece of the input that is recorded as a whole, and its blocks."""
+
+    name: str
+    blocks: Iterator[_Piece]
+    end: dict[str, Any] = field(default_factory=dict)
+
+
+class _Span:
+    """The blocks of as many units as are counted between two checkpoints."""
+
+    def __init__(self, units: Iterator[_Unit], due: Callable[[], bool]) -> None:
+        self._units = units
+        self._due = due
+        self._ended: list[_Unit] = []
+        self.exhausted = False
+
+    def __iter__(self) -> Iterator[_Piece]:
+        for unit in self._units:
+            for block in unit.blocks:
+                unit.end = block.unit_end()
+                yield block
+            self._ended.append(unit)
+            if self._due():
+                return
+        self.exhausted = True
+
+    def ended(self) -> dict[str, Any]:
+        """What to remember of the units that are done."""
+        return {unit.name: unit.end for unit in self._ended}
+
+
+class _Piece:
+    """A block, however it is read."""
+
+    @property
+    def held(self) -> int:
+        """What it holds in memory while it is counted."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """Bytes of input that it stands for."""
+        raise NotImplementedError
+
+    def read(self) -> tuple[Any, Any]:
+        """Offsets of documents, and their bytes."""
+        raise NotImplementedError
+
+    def unit_end(self) -> dict[str, Any]:
+        """Where the unit ends if this is its last block."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class _TextPiece(_Piece):
+    block: TextBlock
+
+    @property
+    def held(self) -> int:
+        return 2 * self.block.size
+
+    @property
+    def size(self) -> int:
+        return self.block.size
+
+    def read(self) -> tuple[Any, Any]:
+        return _one_document(self.block.read())
+
+
+@dataclass(frozen=True, slots=True)
+class _BytesPiece(_Piece):
+    text: bytes
+    end: int
+    """The decoded offset after it."""
+
+    @property
+    def held(self) -> int:
+        return len(self.text)
+
+    @property
+    def size(self) -> int:
+        return len(self.text)
+
+    def read(self) -> tuple[Any, Any]:
+        return _one_document(self.text)
+
+    def unit_end(self) -> dict[str, Any]:
+        return {"end": self.end}
+
+
+@dataclass(frozen=True, slots=True)
+class _DocumentsPiece(_Piece):
+    block: Block
+
+    @property
+    def held(self) -> int:
+        return self.block.nbytes
+
+    @property
+    def size(self) -> int:
+        return self.block.size
+
+    def read(self) -> tuple[Any, Any]:
+        return text_buffers(self.block.documents().batch.column("text"))
+
+    def unit_end(self) -> dict[str, Any]:
+        return UnitEnd.after(self.block).to_json()
+
+
+def _streamed_pieces(file: CorpusFile, cuts: Cuts, block_bytes: int, start: int) -> Iterator[_BytesPiece]:
+    for text in stream_blocks(file, cuts, block_bytes, start):
+        start += len(text)
+        yield _BytesPiece(text, start)
+
+
+def _until_full(first: _BytesPiece, rest: Iterator[_BytesPiece], unit_bytes: int) -> Iterator[_BytesPiece]:
+    """A unit of streamed text: the first piece and those that follow, up to the size of a unit."""
+    yield first
+    size = first.size
+    while size < unit_bytes and (piece := next(rest, None)) is not None:
+        yield piece
+        size += piece.size
+
+
+def _one_document(text: bytes) -> tuple[Any, Any]:
+    return np.array([0, len(text)], np.int64), text
+
+
+@contextmanager
+def damaged_spill(folder: Path) -> Iterator[None]:
+    """Files of words that are not as they were written, said to the user."""
+    try:
+        yield
+    except _native.DamagedFile as error:
+        raise StorageError(
+            f"what was counted, in `{folder}`, is damaged: {error}", hint="start anew with --overwrite"
+        ) from None
+
+
+def _load_state(folder: Path) -> dict[str, Any] | None:
+    try:
+        state = orjson.loads((folder / STATE).read_bytes())
+    except OSError:
+        return None
+    except ValueError:
+        raise StorageError(f"`{folder / STATE}` is damaged", hint="start anew with --overwrite") from None
+    assert isinstance(state, dict)
+    return state
+
+
+def _save_state(folder: Path, state: dict[str, Any]) -> None:
+    write_bytes(folder / STATE, orjson.dumps(state))

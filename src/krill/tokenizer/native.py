@@ -1,0 +1,113 @@
+"""Byte-level BPE in the native core: the ids of Hugging Face's library, at the speed of the scanner.
+
+In: columns of text. Out: ids and lengths, in the smallest unsigned type that holds the vocabulary. Held in
+memory: the vocabulary's tables, a cache of words of the given size, and while a long word without a break is
+merged, thirteen times its bytes, once for all threads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from krill.tokenizer.tokenizer_json import NativeSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+# Reading a tokenizer.json: the JSON and its objects, for each byte of the file.
+READ_PER_BYTE: Final = 10
+# The tables made of it, for each byte of the file, and the table of all pairs of bytes.
+HELD_PER_BYTE: Final = 1
+HELD_ALWAYS: Final = 300_000
+# A word that is merged: its symbols, their ranks and borders, and the tree over them.
+MERGED_PER_BYTE: Final = 13
+# Below this most words are merged again and again; above it more cache is hardly any faster.
+LEAST_CACHE: Final = 512_000
+USEFUL_CACHE: Final = 32_000_000
+
+
+class NativeEncoder:
+    """Encodes on up to `threads` threads at once; the cache is shared out among them."""
+
+    def __init__(self, file: Path, fingerprint: str, spec: NativeSpec, cache: int, threads: int) -> None:
+        from krill import _native
+
+        self._native = _native.BpeEncoder(
+            spec.tokens,
+            spec.offsets,
+            spec.flags,
+            spec.merges,
+            [
+                (token.content.encode(), number, token.single_word, token.lstrip, token.rstrip, token.normalized)
+                for number, token in spec.added.items()
+            ],
+            spec.pattern,
+            spec.ignore_merges,
+            list(spec.post.prefix),
+            list(spec.post.suffix),
+            spec.post.trims_offsets,
+            spec.post.keeps_first_space,
+            cache // threads,
+            threads,
+        )
+        self._file = file
+        self._fingerprint = fingerprint
+        self._byte_decoder = spec.byte_decoder
+        self._library: Any = None
+        self.name = str(file)
+        self.vocab_size = spec.vocab_size
+        self.eos_token = spec.eos_token
+        self.eos_id = spec.eos_id
+
+    def encode(self, text: pa.Array, *, eos: bool = True) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+        """All ids of a `large_string` column and how many each document has, with EOS if it is wanted."""
+        from krill.corpus.buffers import text_buffers
+
+        return self._native.encode(*text_buffers(text), -1 if self.eos_id is None or not eos else self.eos_id)
+
+    def encode_offsets(self, text: str) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+        """The ids of one text and where each stands, in characters."""
+        return self._native.encode_offsets(text.encode())
+
+    def decode(self, ids: NDArray[Any], *, skip_special_tokens: bool = False) -> str:
+        """The text of some ids; a character that is cut in two shows as U+FFFD."""
+        if not self._byte_decoder:
+            return str(self._slow().decode(ids.tolist(), skip_special_tokens=skip_special_tokens))
+        return self._native.decode(ids.astype("uint32"), skip_special_tokens).decode("utf-8", "replace")
+
+    def statistics(self) -> dict[str, float]:
+        """How the cache did so far, and how fast words were merged that were not in it."""
+        found = self._native.statistics()
+        misses, miss_bytes = found["misses"], found["miss_bytes"]
+        seconds = found["timed_nanoseconds"] / 1e9 * miss_bytes / max(1, found["timed_bytes"])
+        return {
+            "words": found["words"],
+            "bytes": found["bytes"],
+            "hits": found["words"] - misses,
+            "misses": misses,
+            "hit_rate": round(1 - misses / max(1, found["words"]), 6),
+            "miss_bytes": miss_bytes,
+            "miss_seconds": round(seconds, 6),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """File, size and content hash."""
+        return {
+            "name": self.name,
+            "vocab_size": self.vocab_size,
+            "eos_id": self.eos_id,
+            "eos_token": self.eos_token,
+            "fingerprint": self._fingerprint,
+            "encoder": "native",
+        }
+
+    def _slow(self) -> Any:
+        """The library's tokenizer, for decoders that do more than to join bytes."""
+        if self._library is None:
+            from krill.tokenizer.huggingface import open_library
+
+            self._library = open_library(self._file)
+        return self._library

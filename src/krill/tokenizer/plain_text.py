@@ -1,0 +1,158 @@
+"""Plain text in blocks that end where no word does, whoever reads them and from wherever.
+
+In: a plain text file, local or not, compressed or not. Out: blocks of raw bytes; cutting them into words one by
+one gives the same words as cutting the whole file, since a block ends only at a *cut*: a place where every
+pattern has a border, whatever stands before and after it, and where no special token lies across. That is
+decided by a few bytes around the place, so any thread finds the cut after any offset by itself.
+
+Held in memory: the blocks that are worked on. Text without a cut for longer than `longest` is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from krill import _native
+from krill.budget import format_size
+from krill.corpus.formats import CorpusFile
+from krill.corpus.streams import CHUNK_BYTES, DecodedStream, RangeReader, refuse_wide_encodings
+from krill.errors import BudgetError
+
+# What is read around a place to find a cut near it.
+WINDOW_BYTES: Final = 4096
+# Characters before a place that decide about it: four bytes each.
+CONTEXT_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Where text may be cut: at any place that is safe for every pattern, or only after newlines."""
+
+    boundaries: tuple[bytes, ...]
+    """Special tokens, which are cut out as a whole."""
+
+    newlines_only: bool = False
+    """For patterns that Krill doesn't know, whose words may hold anything but, line by line, a newline."""
+
+    longest: int = 2**62
+    """How much text may go without a cut."""
+
+    @property
+    def margin(self) -> int:
+        """The bytes on either side of a place that decide about it."""
+        return max([CONTEXT_BYTES, *map(len, self.boundaries)])
+
+    def first(self, text: bytes, start: int, end: int) -> int:
+        """The first cut in [start, end), -1 if there is none; the margin around it must lie in the text."""
+        place = start
+        while place < end:
+            found = self._candidate(text, place)
+            if found >= end:
+                return -1
+            if not self._inside_boundary(text, found):
+                return found
+            place = found + 1
+        return -1
+
+    def last(self, text: bytes, end: int) -> int:
+        """The last cut before `end`, 0 if there is none."""
+        while end > 0:
+            if self.newlines_only:
+                end = text.rfind(b"\n", 0, end - 1) + 1
+            else:
+                end = _native.last_cut(memoryview(text)[:end])
+            if end > 0 and not self._inside_boundary(text, end):
+                return end
+        return 0
+
+    def _candidate(self, text: bytes, place: int) -> int:
+        if self.newlines_only:
+            newline = text.find(b"\n", max(0, place - 1))
+            return len(text) if newline < 0 else newline + 1
+        return _native.first_cut(text, place)
+
+    def _inside_boundary(self, text: bytes, place: int) -> bool:
+        """Whether a special token lies across the place."""
+        return any(
+            text.find(token, max(0, place - len(token) + 1), place + len(token) - 1) >= 0
+            for token in self.boundaries
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """A stretch of a local file, given by where it would begin and end if text could be cut anywhere."""
+
+    file: CorpusFile
+    start: int
+    end: int
+    cuts: Cuts
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file that it stands for."""
+        return self.end - self.start
+
+    def read(self) -> bytes:
+        """From the first cut at its start or after to the first one at its end or after."""
+        with RangeReader(self.file) as reader:
+            start = self._cut_after(reader, self.start)
+            end = self._cut_after(reader, self.end)
+            if end - start > self.cuts.longest + self.size:
+                raise no_cut(self.file, start, self.cuts.longest)
+            return reader.read(start, end)
+
+    def _cut_after(self, reader: RangeReader, place: int) -> int:
+        whole = self.file.bytes
+        if place <= 0 or place >= whole:
+            return min(max(place, 0), whole)
+        margin, window = self.cuts.margin, WINDOW_BYTES
+        begun = place
+        while True:
+            low, high = max(0, place - margin), min(whole, place + window + margin)
+            text = reader.read(low, high)
+            last = high == whole
+            found = self.cuts.first(text, place - low, len(text) - (0 if last else margin))
+            if found >= 0:
+                return low + found
+            if last:
+                return whole
+            place += window
+            if place - begun > self.cuts.longest:
+                raise no_cut(self.file, begun, self.cuts.longest)
+            window = min(window * 4, CHUNK_BYTES)
+
+
+def stream_blocks(file: CorpusFile, cuts: Cuts, block_bytes: int, start: int = 0) -> Iterator[bytes]:
+    """The blocks of a file that can only be read from its beginning; `start` is where one of them began."""
+    held = b""
+    looked_at = 0
+    with DecodedStream(file, start) as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            if stream.offset == len(chunk):
+                refuse_wide_encodings(file, chunk[:4])
+            held += chunk
+            if len(held) - looked_at < block_bytes:
+                continue
+            cut = cuts.last(held, len(held) - cuts.margin)
+            if cut > 0:
+                yield held[:cut]
+                held = held[cut:]
+                looked_at = 0
+            else:
+                looked_at = len(held)
+            if len(held) > cuts.longest + block_bytes:
+                raise no_cut(file, stream.offset - len(held), cuts.longest)
+    if held:
+        yield held
+
+
+def no_cut(file: CorpusFile, start: int, longest: int) -> BudgetError:
+    """Text that would have to be held as a whole, and is too much."""
+    return BudgetError(
+        f"`{file.path}` has no place to cut it in {format_size(longest)} from byte {start:,} on: no space, line"
+        " end or punctuation after a letter, and no special token",
+        hint="give more --memory, break the text into lines and use --boundaries lines, or leave the file out",
+    )

@@ -1,0 +1,371 @@
+"""A `tokenizer.json` read for the native encoder: its arrays, or the reason why it isn't one of ours.
+
+In: a tokenizer file of Hugging Face's library, and the files beside it that declare EOS. Out: a `NativeSpec`, or
+`NotNative` with a reason that fits behind "because". Held in memory: while it is read, the parsed JSON (about
+ten times the file); afterwards flat arrays (less than the file).
+
+Ids, flags and post-processing are taken as the library would make them of this file, quirks included: added
+tokens get their ids from the vocabulary and not from the file. Files that the library refuses are refused here
+or left for it to refuse.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from krill.errors import InputError
+from krill.tokenizer.alphabet import to_bytes
+from krill.tokenizer.patterns import recognise
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+HINT: Final = "point `tokenizer.path` at a tokenizer.json, or a folder that holds one"
+# What the native tables can number: native/bpe/vocabulary_merges.hpp.
+MAX_IDS: Final = 2**20 - 1
+MAX_MERGES: Final = 2**24 - 1
+PRESENT, WORD, SPECIAL = 1, 2, 4
+_DECLARATIONS: Final = ("tokenizer_config.json", "special_tokens_map.json")
+_EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
+
+
+@dataclass(frozen=True, slots=True)
+class AddedToken:
+    """A token that is found in the text before it is cut into words."""
+
+    content: str
+    single_word: bool
+    lstrip: bool
+    rstrip: bool
+    normalized: bool
+    special: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PostProcessing:
+    """What is put around each text, and what becomes of offsets."""
+
+    prefix: tuple[int, ...] = ()
+    suffix: tuple[int, ...] = ()
+    trims_offsets: bool = False
+    keeps_first_space: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NativeSpec:
+    """What `_native.BpeEncoder` is made of, and what else there is to know of a tokenizer."""
+
+    tokens: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+    merges: NDArray[np.uint32]
+    added: Mapping[int, AddedToken]
+    pattern: str
+    ignore_merges: bool
+    post: PostProcessing
+    vocab_size: int
+    eos_token: str | None
+    eos_id: int | None
+    byte_decoder: bool
+    """Whether decoding joins bytes; if not, the library's own decoder must be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotNative:
+    """A tokenizer that only the library can run."""
+
+    reason: str
+
+
+class _Unknown(Exception):
+    """Carries the reason of a `NotNative`."""
+
+
+def read_tokenizer_file(file: Path) -> bytes:
+    """The file's bytes, or an error that says what to do."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"can't read the tokenizer `{file}`: {error.strerror}", hint=HINT) from None
+
+
+def fingerprint(file: Path, content: bytes) -> str:
+    """Of everything that shapes the ids: the tokenizer's content and the EOS that is declared beside it."""
+    declared = [_declared_eos(file.parent / name) for name in _DECLARATIONS]
+    return hashlib.sha256(content + repr(declared).encode()).hexdigest()
+
+
+def find_eos(
+    file: Path, token_to_id: Callable[[str], int | None], special: Collection[str]
+) -> tuple[str | None, int | None]:
+    """The declared `eos_token`, else the first well-known name among the special tokens, else none."""
+    for name in _DECLARATIONS:
+        declared = _declared_eos(file.parent / name)
+        if declared is not None and token_to_id(declared) is not None:
+            return declared, token_to_id(declared)
+    token = next((name for name in _EOS_NAMES if name in special), None)
+    return token, None if token is None else token_to_id(token)
+
+
+def read_spec(file: Path, content: bytes) -> NativeSpec | NotNative:
+    """What the native encoder needs of this tokenizer, or why it can't run it."""
+    import orjson
+
+    try:
+        parsed = orjson.loads(content)
+    except ValueError as error:
+        raise InputError(f"the tokenizer `{file}` is not JSON: {error}", hint=HINT) from None
+    if not isinstance(parsed, dict):
+        raise InputError(f"the tokenizer `{file}` is JSON, but not an object", hint=HINT)
+    try:
+        return _spec(file, parsed)
+    except _Unknown as unknown:
+        return NotNative(str(unknown))
+
+
+def _spec(file: Path, parsed: Mapping[str, Any]) -> NativeSpec:
+    if parsed.get("version", "1.0") != "1.0":
+        raise _Unknown(f"its version is {parsed['version']}")
+    if parsed.get("normalizer") is not None:
+        raise _Unknown(f"it has a normalizer ({_type_of(parsed['normalizer'])})")
+    pattern = _pattern(parsed.get("pre_tokenizer"))
+    post = _post_processing(parsed.get("post_processor"))
+    vocab, merges, ignore_merges = _model(file, parsed.get("model"))
+    ids, added = _added_tokens(parsed.get("added_tokens"), vocab)
+    special = {token.content for token in added.values() if token.special}
+    tokens, offsets, flags = _token_arrays(file, vocab, added)
+
+    def token_to_id(token: str) -> int | None:
+        return ids.get(token, vocab.get(token))
+
+    eos_token, eos_id = find_eos(file, token_to_id, special)
+    return NativeSpec(
+        tokens=tokens,
+        offsets=offsets,
+        flags=flags,
+        merges=_merge_array(file, merges, vocab, flags),
+        added=added,
+        pattern=pattern,
+        ignore_merges=ignore_merges,
+        post=post,
+        vocab_size=max(len(flags), len(vocab) + sum(token not in vocab for token in ids)),
+        eos_token=eos_token,
+        eos_id=eos_id,
+        byte_decoder=_type_of(parsed.get("decoder")) == "ByteLevel",
+    )
+
+
+def _pattern(section: Any) -> str:
+    if section is None:
+        raise _Unknown("it has no pre-tokenizer")
+    pattern = recognise(section)
+    if pattern is not None:
+        return pattern
+    steps = section.get("pretokenizers", [section]) if isinstance(section, dict) else []
+    if isinstance(steps, list) and any(
+        _type_of(step) == "ByteLevel" and step.get("add_prefix_space") is not False for step in steps
+    ):
+        raise _Unknown("it puts a space before the first word")
+    raise _Unknown("its pattern is not one that Krill knows")
+
+
+def _post_processing(section: Any) -> PostProcessing:
+    """The post-processors in order: at most one trims offsets, at most one adds tokens."""
+    if section is None:
+        return PostProcessing()
+    steps = section.get("processors") if _type_of(section) == "Sequence" else [section]
+    found = PostProcessing()
+    for step in steps if isinstance(steps, list) else [None]:
+        kind = _type_of(step)
+        if kind not in ("ByteLevel", "TemplateProcessing", "RobertaProcessing", "BertProcessing"):
+            raise _Unknown(f"its post-processor ({kind}) is not one that Krill knows")
+        prefix, suffix = _surrounding(step, kind)
+        trims = kind in ("ByteLevel", "RobertaProcessing") and step.get("trim_offsets") is not False
+        if (found.trims_offsets and trims) or ((found.prefix or found.suffix) and (prefix or suffix)):
+            raise _Unknown("its post-processors do the same thing twice")
+        found = PostProcessing(
+            found.prefix + prefix,
+            found.suffix + suffix,
+            found.trims_offsets or trims,
+            found.keeps_first_space or (trims and step.get("add_prefix_space") is not False),
+        )
+    return found
+
+
+def _surrounding(step: Mapping[str, Any], kind: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The ids before and behind the text."""
+    try:
+        if kind == "TemplateProcessing":
+            return _template(step)
+        if kind in ("RobertaProcessing", "BertProcessing"):
+            return (_id(step["cls"][1]),), (_id(step["sep"][1]),)
+    except (KeyError, IndexError, TypeError):
+        raise _Unknown(f"its post-processor ({kind}) is not as the library writes it") from None
+    return (), ()
+
+
+def _template(step: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    around: tuple[list[int], list[int]] = ([], [])
+    texts = 0
+    for piece in step["single"]:
+        if "Sequence" in piece:
+            texts += 1
+            if texts > 1 or piece["Sequence"]["id"] != "A":
+                raise _Unknown("its template holds the text more than once")
+        else:
+            token = step["special_tokens"][piece["SpecialToken"]["id"]]
+            around[min(texts, 1)].extend(_id(number) for number in token["ids"])
+    if texts == 0:
+        raise _Unknown("its template doesn't hold the text")
+    return tuple(around[0]), tuple(around[1])
+
+
+def _model(file: Path, model: Any) -> tuple[dict[str, int], list[Any], bool]:
+    """Vocabulary, merges and `ignore_merges` of a model that the native encoder computes as the library does."""
+    kind = _type_of(model)
+    if not isinstance(model, dict) or kind not in ("BPE", "nothing"):
+        raise _Unknown(f"its model is {kind}")
+    vocab, merges = model.get("vocab"), model.get("merges")
+    if not isinstance(vocab, dict) or not isinstance(merges, list):
+        raise _Unknown("its model has no vocabulary and merges")
+    if model.get("dropout"):
+        raise _Unknown("its model drops merges at random")
+    for affix in ("continuing_subword_prefix", "end_of_word_suffix"):
+        if model.get(affix):
+            raise _Unknown(f"its model has a {affix}")
+    if len(merges) > MAX_MERGES:
+        raise _Unknown(f"it has {len(merges):,} merges")
+    for token, number in vocab.items():
+        if type(number) is not int or not 0 <= number < 2**32:
+            raise InputError(f"the token `{token}` of `{file}` has the id `{number}`", hint="mend the file")
+        if number >= MAX_IDS:
+            raise _Unknown(f"its ids reach {number:,}")
+    complete = sum(len(token) == 1 and to_bytes(token) is not None for token in vocab) == 256
+    for way in ("unk_token", "byte_fallback"):
+        # With a token for every byte, neither is ever used.
+        if model.get(way) and not complete:
+            raise _Unknown(f"its model has a {way} for bytes without a token")
+    return vocab, merges, bool(model.get("ignore_merges"))
+
+
+def _added_tokens(section: Any, vocab: Mapping[str, int]) -> tuple[dict[str, int], dict[int, AddedToken]]:
+    """Ids by text and tokens by id, numbered as the library does: known texts keep their id, others come next."""
+    ids: dict[str, int] = {}
+    tokens: dict[int, AddedToken] = {}
+    taken = set(vocab.values())
+    following = len(vocab)
+    for entry in section or []:
+        try:
+            token = AddedToken(**{name: entry[name] for name in AddedToken.__dataclass_fields__})
+        except (KeyError, TypeError):
+            raise _Unknown("its added tokens are not as the library writes them") from None
+        if not token.content:
+            continue
+        number = ids.get(token.content, vocab.get(token.content))
+        if number is None:
+            number, following = following, following + 1
+            if number in taken:
+                raise _Unknown(f"its added token `{token.content}` gets an id that is taken")
+        known = tokens.get(number)
+        if known is not None and known.special and not token.special:
+            raise _Unknown(f"its added token `{token.content}` is there twice")
+        ids[token.content] = number
+        tokens[number] = token
+    return ids, tokens
+
+
+def _token_arrays(
+    file: Path, vocab: Mapping[str, int], added: Mapping[int, AddedToken]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
+    """By id: the bytes that decoding gives, and what kind of id it is."""
+    import numpy as np
+
+    size = 1 + max([*vocab.values(), *added], default=-1)
+    pieces = [b""] * size
+    flags = np.zeros(size, np.uint8)
+    for token, number in vocab.items():
+        if flags[number]:
+            other = next(text for text, its in vocab.items() if its == number)
+            raise InputError(
+                f"two tokens of `{file}` have the id {number}: `{other}` and `{token}`",
+                hint="give each token an id of its own",
+            )
+        # Text in other letters than those of bytes is never found in a word, and decodes to itself.
+        word = to_bytes(token)
+        pieces[number] = token.encode() if word is None else word
+        flags[number] = PRESENT if word is None or not word else PRESENT | WORD
+    for number, known in added.items():
+        word = to_bytes(known.content)
+        pieces[number] = known.content.encode() if word is None else word
+        flags[number] |= PRESENT | (SPECIAL if known.special else 0)
+    offsets = np.zeros(size + 1, np.int64)
+    np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
+    return np.frombuffer(b"".join(pieces), np.uint8), offsets, flags
+
+
+def _merge_array(
+    file: Path, merges: list[Any], vocab: Mapping[str, int], flags: NDArray[np.uint8]
+) -> NDArray[np.uint32]:
+    """Left, right and new id of each merge by rank, without those of tokens that no word can hold."""
+    import numpy as np
+
+    found: list[int] = []
+    for place, merge in enumerate(_pairs(file, merges)):
+        left, right = merge
+        try:
+            trio = (vocab[left], vocab[right], vocab[left + right])
+        except KeyError as missing:
+            raise InputError(
+                f"merge {place:,} of `{file}` is `{left} {right}`, but `{missing.args[0]}` is not in the vocabulary",
+                hint="take vocabulary and merges from one tokenizer",
+            ) from None
+        if all(flags[number] & WORD for number in trio):
+            found += trio
+    return np.array(found, np.uint32)
+
+
+def _pairs(file: Path, merges: list[Any]) -> list[tuple[str, str]]:
+    """Merges as pairs, from either way of writing them: `"a b"` or `["a", "b"]`."""
+    if all(isinstance(merge, list) for merge in merges):
+        if not all(len(merge) == 2 and all(isinstance(part, str) for part in merge) for merge in merges):
+            raise _Unknown("its merges are not pairs")
+        return [(left, right) for left, right in merges]
+    if not all(isinstance(merge, str) for merge in merges):
+        raise _Unknown("its merges are written in more than one way")
+    pairs = []
+    for line in merges:
+        if line.startswith("#version"):
+            continue
+        parts = line.split(" ")
+        if len(parts) != 2:
+            raise InputError(f"a merge of `{file}` is not two tokens: `{line}`", hint="mend the file")
+        pairs.append((parts[0], parts[1]))
+    return pairs
+
+
+def _declared_eos(file: Path) -> str | None:
+    import orjson
+
+    try:
+        value = orjson.loads(file.read_bytes()).get("eos_token")
+    except (OSError, ValueError, AttributeError):
+        return None
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) else None
+
+
+def _type_of(section: Any) -> str:
+    kind = section.get("type") if isinstance(section, dict) else None
+    return kind if isinstance(kind, str) else "nothing"
+
+
+def _id(number: Any) -> int:
+    if type(number) is not int or not 0 <= number < 2**32:
+        raise TypeError(number)
+    return number

@@ -1,0 +1,350 @@
+"""Training a tokenizer from end to end: plan, count, merge, save.
+
+In: any sources that the corpus reads, and options. Out: a folder with `tokenizer.json` and its companions, and a
+summary. Held in memory: first the counter, then the trainer, each within its share of the budget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+import krill
+from krill.budget import Meter, Need, Plan, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget.process import bounded_process
+from krill.corpus import Corpus, DatasetSource, changed, open_corpus
+from krill.errors import InputError
+from krill.flow.atomic import write_json
+from krill.flow.progress import Progress, Silent
+from krill.flow.run_folder import MANIFEST, RunFolder
+from krill.tokenizer import count as counting
+from krill.tokenizer.files import save
+from krill.tokenizer.merge import merge
+from krill.tokenizer.options import Boundaries, TieBreak, TrainOptions
+from krill.tokenizer.patterns import check_pattern
+from krill.tokenizer.sample import bytes_per_token
+from krill.tokenizer.trained import Trained
+
+MB: Final = 10**6
+# Documents of formats with records above this size are split, as everywhere in Krill; plain text never is.
+MAX_DOCUMENT_BYTES: Final = 4 * MB
+# A block being counted: its text, twice while a reader parses it.
+BLOCK_COST: Final = 3 * MB
+# Words grow with about the square root of the text; these give 1.6M words for 480 MB of multilingual Markdown.
+WORDS_FACTOR: Final = 215
+WORDS_EXPONENT: Final = 0.446
+COUNTED_BYTES_PER_WORD: Final = 45
+MERGED_BYTES_PER_WORD: Final = 90
+BYTES_PER_TOKEN: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class TrainSummary:
+    """The end of a training; `status` is "done", or "finished" if an earlier run had done everything."""
+
+    status: str
+    output: Path | None
+    trained: Trained
+    facts: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {"status": self.status, "output": str(self.output) if self.output else None, **self.facts}
+
+
+def train(
+    inputs: str | Path | Sequence[str | Path | DatasetSource],
+    *,
+    vocab_size: int = 32000,
+    pattern: str = "gpt2",
+    special_tokens: Sequence[str] = ("<|endoftext|>",),
+    min_frequency: int = 0,
+    max_token_length: int | None = None,
+    initial_alphabet: str = "bytes",
+    limit_alphabet: int | None = None,
+    tie_break: TieBreak = "huggingface",
+    boundaries: Boundaries = "documents",
+    memory: str | int = "auto",
+    threads: int | str = "auto",
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    text_column: str = "text",
+    tiktoken: bool = False,
+    chat: bool = False,
+    progress: Progress | None = None,
+) -> TrainSummary:
+    """Train a byte-level BPE tokenizer on `inputs`: paths, globs, folders, or sources of a config.
+
+    `memory` is how much this process may grow while it works; it never changes the result. Calling it again on
+    a run that was killed continues it; on a finished one it returns the same and does nothing.
+    """
+    options = TrainOptions(
+        vocab_size,
+        pattern,
+        tuple(special_tokens),
+        min_frequency,
+        max_token_length,
+        initial_alphabet,
+        limit_alphabet,
+        tie_break,
+        boundaries,
+    )
+    many = [inputs] if isinstance(inputs, str | Path) else inputs
+    sources = [
+        source if isinstance(source, DatasetSource) else DatasetSource(str(source), text_column=text_column)
+        for source in many
+    ]
+    return run_training(
+        sources,
+        options,
+        memory=memory,
+        threads=threads,
+        output=None if output is None else Path(output),
+        overwrite=overwrite,
+        tiktoken=tiktoken,
+        chat=chat,
+        progress=progress or Silent(),
+        floor=resident_bytes(),
+    )
+
+
+def run_training(
+    sources: Sequence[DatasetSource],
+    options: TrainOptions,
+    *,
+    memory: str | int,
+    threads: int | str,
+    output: Path | None,
+    overwrite: bool,
+    progress: Progress,
+    tiktoken: bool = False,
+    chat: bool = False,
+    floor: int = 0,
+    checkpoint_seconds: float = counting.CHECKPOINT_SECONDS,
+) -> TrainSummary:
+    """The same for the command line, where `floor` is 0: the budget is the whole process."""
+    options.check()
+    check_pattern(options.pattern)
+    started = time.monotonic()
+    limit = resolve_limit(memory)
+    workers = resolve_threads(threads)
+    with bounded_process(workers, parquet=False), Meter(limit, floor) as meter, ExitStack() as stack:
+        corpus = _open(sources, output)
+        plan = make_plan(limit, meter.used, _needs(corpus, options, workers))
+        run = _describe(corpus, options, tiktoken=tiktoken, chat=chat)
+        folder = None if output is None else stack.enter_context(_folder(output))
+        if folder is not None:
+            state = folder.begin(run, overwrite=overwrite)
+            if state == "finished":
+                return _finished(folder)
+            if state == "continue":
+                progress.note("continuing an earlier run of this training")
+            work = folder.stages / "count"
+        else:
+            work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="krill-")))
+        job = _Training(corpus, options, plan, meter, workers, work, progress, run, checkpoint_seconds)
+        trained = job.run()
+        facts = job.facts(trained, time.monotonic() - started)
+        if folder is None:
+            return TrainSummary("done", None, trained, facts)
+        save(trained, folder.dataset, tiktoken=tiktoken, chat=chat)
+        facts["bytes_per_token"] = bytes_per_token(corpus, folder.dataset)
+        write_json(folder.dataset / MANIFEST, {**run, **facts, "budget": job.budget()})
+        folder.publish()
+    return TrainSummary("done", output, trained, {**facts, "budget": job.budget()})
+
+
+@dataclass(slots=True)
+class _Training:
+    """One run: its stages and what they found."""
+
+    corpus: Corpus
+    options: TrainOptions
+    plan: Plan
+    meter: Meter
+    threads: int
+    work: Path
+    progress: Progress
+    described: Mapping[str, Any]
+    checkpoint_seconds: float
+    stages: list[dict[str, Any]] = field(default_factory=list)
+    inventory: counting.Inventory | None = None
+    statistics: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> Trained:
+        """Count, then merge."""
+        with self._stage("count", None if self.corpus.sequential else self.corpus.input_bytes) as stage:
+            self.inventory = counting.count(self._counting())
+            self._check_unchanged()
+            stage["bytes"] = self.corpus.input_bytes
+        if self.inventory.words == 0:
+            raise InputError(
+                "the corpus has no text to learn from: it is empty, or nothing but special tokens",
+                hint="check the input paths, and --text-column",
+            )
+        with self._stage("merge", self.options.vocab_size - len(self.options.special_tokens) - 256) as stage:
+            trained, self.statistics = merge(
+                self.inventory, self.options, self.plan.share("merging"), self.progress
+            )
+            stage["merges"] = len(trained.merges)
+        return trained
+
+    def facts(self, trained: Trained, seconds: float) -> dict[str, Any]:
+        """What there is to say at the end."""
+        assert self.inventory is not None
+        longest = sorted(trained.tokens[trained.special :], key=len, reverse=True)[:8]
+        return {
+            "command": "tokenizer train",
+            "vocab_size": len(trained.tokens),
+            "merges": len(trained.merges),
+            "input_bytes": self.corpus.input_bytes,
+            "unique_words": self.inventory.words,
+            "words": self.inventory.occurrences,
+            "seconds": round(seconds, 3),
+            "stages": self.stages,
+            "spilled_bytes": self.inventory.spilled_bytes,
+            "merging": self.statistics,
+            "budget": self.budget(),
+            "bytes_per_token": None,
+            "longest_tokens": [token.decode("utf-8", "replace") for token in longest],
+        }
+
+    def budget(self) -> dict[str, Any]:
+        return {
+            **self.plan.to_json(),
+            "measured_peak": self.meter.peak,
+            "tree_pss": self.meter.tree_pss,
+            "threads": self.threads,
+        }
+
+    def _counting(self) -> counting.Counting:
+        return counting.Counting(
+            self.corpus,
+            self.options,
+            self.work,
+            cap_bytes=self.plan.share("word counts"),
+            in_flight=self.plan.share("text being counted"),
+            threads=self.threads,
+            longest_piece=self.plan.share("text being counted"),
+            progress=self.progress,
+            throttle=self.meter,
+            checkpoint_seconds=self.checkpoint_seconds,
+        )
+
+    def _check_unchanged(self) -> None:
+        """Words of two versions of a file must not end in one vocabulary."""
+        names = changed(list(self.described["inputs"]), self.corpus.fingerprints())
+        grown = [
+            file.path
+            for file in self.corpus.files
+            if not file.remote and Path(file.location).stat().st_size != file.bytes
+        ]
+        if names or grown:
+            raise InputError(
+                f"the input changed while it was read: `{(names + grown)[0]}`",
+                hint="let it be finished first, then start anew with --overwrite",
+            )
+
+    @contextmanager
+    def _stage(self, name: str, total: int | None) -> Iterator[dict[str, Any]]:
+        from krill import _native
+
+        stage: dict[str, Any] = {"name": name, "seconds": 0.0, "bytes": 0}
+        _native.trim()
+        begun = time.monotonic()
+        self.progress.begin(name, total)
+        with self.meter.stage(name):
+            yield stage
+        self.progress.end(name)
+        stage["seconds"] = round(time.monotonic() - begun, 3)
+        stage["peak"] = self.meter.stages.get(name, 0)
+        self.stages.append(stage)
+
+
+def _open(sources: Sequence[DatasetSource], output: Path | None) -> Corpus:
+    return open_corpus(
+        sources,
+        unit_bytes=counting.UNIT_BYTES,
+        max_document_bytes=MAX_DOCUMENT_BYTES,
+        drop_oversize=False,
+        skip_malformed=False,
+        default_separator="",
+        batch_rows=None,
+        exclude=[] if output is None else [output],
+    )
+
+
+def _needs(corpus: Corpus, options: TrainOptions, threads: int) -> list[Need]:
+    """The counter and the trainer are never there at once; each takes what the budget leaves."""
+    text = max(1, sum(file.bytes * (4 if file.compression else 1) for file in corpus.files))
+    words = int(min(text / 4, WORDS_FACTOR * text**WORDS_EXPONENT))
+    vocabulary = options.vocab_size * BYTES_PER_TOKEN
+    block = 2 * MAX_DOCUMENT_BYTES + corpus.held_bytes
+    return [
+        Need(
+            "text being counted",
+            block,
+            useful=block + BLOCK_COST * (threads + 1),
+            during="count",
+            expected=BLOCK_COST * (threads + 1),
+        ),
+        Need(
+            "word counts",
+            4 * MB,
+            useful=2**40,
+            during="count",
+            expected=4 * MB + words * COUNTED_BYTES_PER_WORD,
+        ),
+        Need(
+            "merging",
+            4 * MB + vocabulary,
+            useful=2**40,
+            during="merge",
+            expected=4 * MB + vocabulary + words * MERGED_BYTES_PER_WORD,
+            remedy="set a smaller --vocab-size",
+        ),
+    ]
+
+
+def _describe(corpus: Corpus, options: TrainOptions, **files: bool) -> dict[str, Any]:
+    """What shapes the output, and the hash of that, its identity."""
+    run: dict[str, Any] = {
+        "krill": krill.__version__,
+        "config": {**asdict(options), **files},
+        "inputs": corpus.fingerprints(),
+    }
+    run["config"]["special_tokens"] = list(options.special_tokens)
+    canonical = orjson.dumps(run, option=orjson.OPT_SORT_KEYS)
+    return {**run, "identity": hashlib.sha256(canonical).hexdigest()}
+
+
+def _folder(output: Path) -> RunFolder:
+    return RunFolder(output, None, setting="--output", differences=_differences)
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    old = before.get("config", {})
+    found = [
+        f"`{key}` was `{old.get(key)}` and is `{value}`"
+        for key, value in now["config"].items()
+        if old.get(key) != value
+    ]
+    return found + [f"input `{path}`" for path in changed(before.get("inputs", []), now["inputs"])]
+
+
+def _finished(folder: RunFolder) -> TrainSummary:
+    from krill.tokenizer.files import load_trained
+
+    manifest = folder.finished() or {}
+    facts = {
+        key: value for key, value in manifest.items() if key not in ("config", "inputs", "identity", "krill")
+    }
+    return TrainSummary("finished", folder.output, load_trained(folder.output), facts)
