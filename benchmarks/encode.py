@@ -147,11 +147,11 @@ def pieces(corpus: Path, limit: int) -> Iterator[bytes]:
 
 def krill_encoder(options: argparse.Namespace) -> Callable[[bytes], int]:
     """Documents are cut by the native reader, as in preprocessing."""
-    import krill
     from krill import _native
     from krill.corpus.buffers import text_column
+    from krill.tokenizer import load
 
-    tokenizer = krill.tokenizer.load(options.tokenizer, memory=options.memory, threads=options.threads[0])
+    tokenizer = load(options.tokenizer, memory=options.memory, threads=options.threads[0])
     reader = _native.TextReader(SEPARATOR, 4_000_000, False)
     place = 0
 

@@ -141,7 +141,8 @@ class _Document:
         while at < len(self.words):
             start, end = self.words[at]
             middle = start + (end - start) // 2
-            others = words[_script(self.text[start])]
+            # A script that the sample doesn't have lends its own word.
+            others = words.get(_script(self.text[start])) or [self.text[start:end]]
             # The rank is drawn evenly over its logarithm.
             other = others[int(len(others) ** draw.random()) - 1]
             pieces += (self.text[kept:middle], other[len(other) // 2 :])

@@ -14,10 +14,12 @@ namespace krill {
 namespace {
 
 // What a tracked pair costs: its slot in the table, its entry in the heap, its place among the candidates.
-constexpr std::size_t kBytesPerPair = 112;
+constexpr std::size_t kBytesPerPair = 144;
+// A slot at the lowest load, and half a table more while it grows.
+constexpr std::size_t kBytesPerScratchPair = 96;
 // More pairs than this at once make nothing faster; larger tables only leave the caches.
 constexpr std::size_t kMostPairs = std::size_t{1} << 20;
-constexpr std::size_t kBytesPerToken = 200;
+constexpr std::size_t kBytesPerToken = 260;
 
 // How the bytes of the cap are shared out.
 struct Shares {
@@ -88,7 +90,8 @@ class Loop final : public MergeTrainer {
     const std::size_t base = options_.vocab_size * kBytesPerToken;
     const std::size_t rest = options_.cap_bytes > base ? options_.cap_bytes - base : 0;
     Shares shares;
-    shares.words = rest / 4 * 3;
+    // What is left must do for pairs; with little of it merging is slow, from a file it is slower still.
+    shares.words = rest / 16 * 15;
     return shares;
   }
 
@@ -97,11 +100,12 @@ class Loop final : public MergeTrainer {
     const std::size_t rest = options_.cap_bytes > base ? options_.cap_bytes - base : 0;
     const bool posting = words_.in_memory();
     shares_.pairs = std::clamp<std::size_t>(rest / 5 * 2 / kBytesPerPair, 4, kMostPairs);
+    shares_.pairs = std::min(shares_.pairs, std::max<std::size_t>(words_.size(), 4));
     // Postings beyond twice the symbols could only be of words that no longer hold their pair.
     const std::size_t postings = std::min(rest / 5 * 2, 2 * words_.size() * sizeof(std::uint32_t));
     shares_.postings = posting ? std::min<std::size_t>(postings / sizeof(std::uint32_t), 0x7fffffff) : 0;
     shares_.events = posting ? std::min(rest / 10, words_.size() * sizeof(Event)) / sizeof(Event) : 0;
-    shares_.scratch = std::clamp<std::size_t>(rest / 5 * 2 / (2 * sizeof(PairTable::Entry)), 8, 1 << 21);
+    shares_.scratch = std::clamp<std::size_t>(rest / 5 * 2 / kBytesPerScratchPair, 8, kMostPairs);
     statistics_.planned_bytes = base + shares_.pairs * kBytesPerPair + postings + shares_.events * sizeof(Event);
   }
 
@@ -149,7 +153,8 @@ class Loop final : public MergeTrainer {
     if (!within(count, top.pair)) return rebuild();
     if (count < options_.min_frequency) return finish();
     const bool scan = entry.posted_at == PairTable::kUnposted;
-    if (scan && shares_.postings > 0 && ++scans_since_rebuild_ > kScansBeforeRebuild) return rebuild();
+    if (scan && shares_.postings > 0 && scans_since_rebuild_ >= patience_) return lose_patience();
+    ++(scan ? scans_since_rebuild_ : posted_since_rebuild_);
     merge(top.pair);
     return true;
   }
@@ -162,6 +167,14 @@ class Loop final : public MergeTrainer {
   bool rebuild() {
     must_rebuild_ = true;
     return false;
+  }
+
+  // Many merges had to scan: new postings may help. If the last ones hardly did, there is too little room for
+  // them, and as finding them costs some twenty scans, it is tried ever more rarely.
+  bool lose_patience() {
+    const bool helped = posted_since_rebuild_ >= 4 * patience_;
+    patience_ = helped ? kPatience : std::min(patience_ * 2, kMostPatience);
+    return rebuild();
   }
 
   void merge(Pair pair) {
@@ -305,6 +318,7 @@ class Loop final : public MergeTrainer {
     ++statistics_.rebuilds;
     must_rebuild_ = false;
     scans_since_rebuild_ = 0;
+    posted_since_rebuild_ = 0;
     postings_.reset();
     postings_used_ = 0;
     heap_.clear();
@@ -423,7 +437,8 @@ class Loop final : public MergeTrainer {
 
   static constexpr Symbol kEnd = WordStore<Symbol>::kEnd;
   static constexpr std::uint32_t kNowhere = 0xffffffffu;
-  static constexpr unsigned kScansBeforeRebuild = 8;
+  static constexpr std::size_t kPatience = 16;
+  static constexpr std::size_t kMostPatience = 1 << 16;
 
   MergeOptions options_;
   TokenList tokens_;
@@ -439,7 +454,9 @@ class Loop final : public MergeTrainer {
   Pair bound_pair_ = 0;
   std::size_t passes_ = 1;
   bool must_rebuild_ = false;
-  unsigned scans_since_rebuild_ = 0;
+  std::size_t patience_ = kPatience;
+  std::size_t scans_since_rebuild_ = 0;
+  std::size_t posted_since_rebuild_ = 0;
   std::vector<Change> changes_;
   std::vector<std::uint32_t> touched_;
   std::vector<Event> events_;

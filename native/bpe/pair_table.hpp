@@ -1,4 +1,4 @@
-// Pairs of tokens with their counts and the place of their postings: open addressing, of a fixed size.
+// Pairs of tokens with their counts and the place of their postings: open addressing, up to a fixed size.
 #pragma once
 
 #include <algorithm>
@@ -28,20 +28,16 @@ class PairTable {
   };
   static_assert(sizeof(Entry) == 24);
 
-  // Room for `pairs`, at a load of three quarters at most.
+  // Empty, with room for `pairs` in the end; it begins small, since most vocabularies need less.
   void reset(std::size_t pairs) {
-    std::size_t slots = 16;
-    while (slots / 4 * 3 < pairs) slots *= 2;
-    if (slots == entries_.size()) {
-      std::fill(entries_.begin(), entries_.end(), Entry{});
-    } else {
-      entries_ = {};
-      entries_.resize(slots);
-    }
+    most_slots_ = kFewSlots;
+    while (most_slots_ / 4 * 3 < pairs) most_slots_ *= 2;
+    entries_ = {};
+    entries_.resize(kFewSlots);
     used_ = 0;
   }
 
-  bool full() const { return used_ >= entries_.size() / 4 * 3; }
+  bool full() const { return used_ >= most_slots_ / 4 * 3; }
   std::size_t used() const { return used_; }
   const std::vector<Entry>& entries() const { return entries_; }
 
@@ -50,8 +46,9 @@ class PairTable {
     return entry.pair == pair ? &entry : nullptr;
   }
 
-  // The pair's entry, made if need be; the table must not be full.
+  // The pair's entry, made if need be; the table must not be full. Moves the others.
   Entry& insert(Pair pair) {
+    if (used_ >= entries_.size() / 4 * 3) grow();
     Entry& entry = entries_[slot(pair)];
     if (entry.pair != pair) {
       entry = Entry{};
@@ -72,7 +69,17 @@ class PairTable {
     return at;
   }
 
-  std::vector<Entry> entries_;
+  void grow() {
+    std::vector<Entry> old(entries_.size() * 2);
+    old.swap(entries_);
+    for (const Entry& entry : old)
+      if (entry.pair != kNobody) entries_[slot(entry.pair)] = entry;
+  }
+
+  static constexpr std::size_t kFewSlots = 16;
+
+  std::vector<Entry> entries_ = std::vector<Entry>(kFewSlots);
+  std::size_t most_slots_ = kFewSlots;
   std::size_t used_ = 0;
 };
 

@@ -48,8 +48,9 @@ MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const std::uint32
     pairs.push_back(pair_key(left, right) << kRankBits | rank);
     tokens_.push_back(joined);
   }
-  place(last_of_each(std::move(pairs)));
-  fill_byte_ranks(vocabulary);
+  pairs = last_of_each(std::move(pairs));
+  place(pairs);
+  fill_byte_ranks(vocabulary, pairs);
 }
 
 // Groups by size, the largest first, while there are many free slots.
@@ -82,12 +83,13 @@ bool MergeTable::place_group(std::span<const std::uint64_t> group) {
   return false;
 }
 
-void MergeTable::fill_byte_ranks(const Vocabulary& vocabulary) {
+void MergeTable::fill_byte_ranks(const Vocabulary& vocabulary, const Pairs& pairs) {
   byte_ranks_.assign(256 * 256, kNever);
-  for (std::size_t pair = 0; pair < byte_ranks_.size(); ++pair) {
-    const std::uint32_t left = vocabulary.byte_token(static_cast<std::uint8_t>(pair >> 8));
-    const std::uint32_t right = vocabulary.byte_token(static_cast<std::uint8_t>(pair));
-    if (left != Vocabulary::kNoToken && right != Vocabulary::kNoToken) byte_ranks_[pair] = rank(left, right);
+  for (const std::uint64_t pair : pairs) {
+    const auto left = vocabulary.bytes(static_cast<std::uint32_t>(pair >> (kRankBits + kIdBits)));
+    const auto right = vocabulary.bytes(static_cast<std::uint32_t>(pair >> kRankBits) & kNobody);
+    if (left.size() == 1 && right.size() == 1)
+      byte_ranks_[std::size_t{left[0]} << 8 | right[0]] = static_cast<std::int32_t>(pair & kMaxMerges);
   }
 }
 

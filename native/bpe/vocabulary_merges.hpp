@@ -64,7 +64,7 @@ class MergeTable {
 
   void place(const Pairs& pairs);
   bool place_group(std::span<const std::uint64_t> group);
-  void fill_byte_ranks(const Vocabulary& vocabulary);
+  void fill_byte_ranks(const Vocabulary& vocabulary, const Pairs& pairs);
 
   std::vector<std::uint64_t> slots_;
   std::vector<std::uint16_t> displacements_;

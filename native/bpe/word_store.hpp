@@ -105,12 +105,17 @@ class WordStore {
 
   void lay_out(const File& words, const std::array<std::int32_t, 256>& ids) {
     std::unordered_map<std::uint64_t, std::uint64_t> symbols;
+    std::uint64_t occurrences = 0;
     RecordReader reader(words, 0, words.size(), kReadBuffer);
     Record record;
     while (reader.next(record)) {
       std::size_t length = 0;
       for (const char byte : record.word) length += ids[static_cast<std::uint8_t>(byte)] >= 0;
-      if (length >= 2) symbols[record.count] += length + 1;
+      if (length < 2) continue;
+      if (record.count == 0 || record.count > (kMostOccurrences - occurrences) / length)
+        throw DamagedFile("a word has a count that no corpus gives");
+      occurrences += record.count * length;
+      symbols[record.count] += length + 1;
     }
     runs_.reserve(symbols.size());
     for (const auto& [count, room] : symbols) runs_.push_back({room, count});
@@ -241,6 +246,8 @@ class WordStore {
   }
 
   static constexpr std::size_t kReadBuffer = 256 * 1024;
+  // Of all symbols: no sum over pairs overflows.
+  static constexpr std::uint64_t kMostOccurrences = std::uint64_t{1} << 62;
 
   std::vector<Run> runs_;
   std::size_t size_ = 0;

@@ -21,8 +21,10 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzz/encoder_fuzz.hpp"
 #include "fuzz/kernels_fuzz.hpp"
 #include "fuzz/readers_fuzz.hpp"
+#include "fuzz/scanner_fuzz.hpp"
 
 // Sanitizers are to end in SIGABRT, where the input is saved.
 extern "C" const char* __asan_default_options() { return "abort_on_error=1"; }
@@ -56,6 +58,9 @@ constexpr std::string_view kTokens[] = {
     "]"sv, ","sv, ":"sv, "\"text\":"sv, "\"id\":"sv, "true"sv, "null"sv, "-0.5e+1"sv, "\xef\xbb\xbf"sv,
     // whitespace
     " "sv, "\t"sv, "\x1c"sv, "\xc2\x85"sv, "\xc2\xa0"sv, "\xe1\x9a\x80"sv, "\xe2\x80\xa8"sv, "\xe3\x80\x80"sv,
+    // words: contractions, upper and lower case, letters without case, marks, numbers
+    "'s"sv, "'LL"sv, "'\xc5\xbf"sv, "'"sv, "Ab"sv, "aB"sv, "1234"sv, "\xc2\xb2"sv, "\xd0\x96\xd0\xb6"sv, "!/"sv,
+    "\xe6\xbc\xa2"sv, "\xcc\x81"sv, "  \n \n"sv, "<|endoftext|>"sv,
     // the least and the greatest of each length, well-formed and not
     "\0"sv, "\x7f"sv, "\x80"sv, "\xbf"sv, "\xc0\x80"sv, "\xc1\xbf"sv, "\xc2\x80"sv, "\xdf\xbf"sv,
     "\xe0\x9f\xbf"sv, "\xe0\xa0\x80"sv, "\xed\x9f\xbf"sv, "\xed\xa0\x80"sv, "\xee\x80\x80"sv, "\xef\xbf\xbf"sv,
@@ -85,6 +90,8 @@ void run(const Input& input) {
   fuzz_clean(exact.data(), exact.size());
   fuzz_dedup(exact.data(), exact.size());
   fuzz_tokens(exact.data(), exact.size());
+  fuzz_scanner(exact.data(), exact.size());
+  fuzz_encoder(exact.data(), exact.size());
   current = nullptr;
 }
 

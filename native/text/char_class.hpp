@@ -1,6 +1,5 @@
 // What a character is to the patterns that cut text into words, and which character stands at a place in UTF-8.
-//
-// The tables hold what Hugging Face's regex engine takes each code point for; generate_char_classes.py writes them.
+// The tables hold what Hugging Face's regex engine takes each code point for: see generate_char_classes.py.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +19,7 @@ enum class CharClass : std::uint8_t {
 };
 
 inline bool is_letter(CharClass kind) { return kind >= CharClass::letter && kind <= CharClass::lower; }
+inline bool is_number(CharClass kind) { return kind == CharClass::number; }
 inline bool is_space(CharClass kind) { return kind >= CharClass::space; }
 inline bool is_other(CharClass kind) { return kind <= CharClass::mark; }  // [^\s\p{L}\p{N}]
 

@@ -1,4 +1,4 @@
-// Made by generate_char_classes.py from the regex engine of Hugging Face's tokenizers; not edited by hand.
+// Made by generate_char_classes.py from the regex engine of Hugging Face's tokenizers.
 #include "text/char_class.hpp"
 
 namespace krill {

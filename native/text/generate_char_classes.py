@@ -1,8 +1,8 @@
 """Writes char_class_tables.cpp: what Hugging Face's regex engine takes each code point for.
 
-In: the engine of the installed `tokenizers`, asked about every code point. Out: a two-stage table, equal pages of
-128 code points stored once. The engine is asked rather than Python's `unicodedata`, because what counts is where
-the peer splits, and their Unicode versions differ.
+In: the engine of the installed `tokenizers`, asked about every code point. Out: a two-stage table in which
+equal pages of 128 code points stand once. The engine is asked rather than Python's `unicodedata`, because
+what counts is where the peer splits, and their Unicode versions differ.
 
     python native/text/generate_char_classes.py > native/text/char_class_tables.cpp
 """
@@ -29,24 +29,25 @@ CLASSES = {
 }
 
 
-def matching(regex: str) -> Iterator[int]:
-    """The code points that a regex for one character matches, surrogates left out."""
+def matching(regex: str, characters: str) -> str:
+    """Those of some characters that a regex for one character matches."""
     remove = pre_tokenizers.Split(Regex(regex), behavior="removed")
-    for begin in range(0, POINTS, STEP):
-        points = [point for point in range(begin, begin + STEP) if not 0xD800 <= point < 0xE000]
-        if not points:
-            continue
-        kept = remove.pre_tokenize_str("".join(map(chr, points)))
-        unmatched = {place for _, (first, end) in kept for place in range(first, end)}
-        yield from (point for place, point in enumerate(points) if place not in unmatched)
+    matched: list[str] = []
+    for begin in range(0, len(characters), STEP):
+        text = characters[begin : begin + STEP]
+        others = {character for word, _ in remove.pre_tokenize_str(text) for character in word}
+        matched += (character for character in text if character not in others)
+    return "".join(matched)
 
 
 def probe() -> bytes:
-    """The class of every code point; 0 is `other`."""
+    """The class of every code point; 0 is `other`, and so are surrogates, which no text has."""
     classes = bytearray(POINTS)
+    everything = "".join(chr(point) for point in range(POINTS) if not 0xD800 <= point < 0xE000)
+    classified = matching(r"[\p{L}\p{M}\p{N}\s]", everything)
     for number, regex in enumerate(CLASSES.values(), 1):
-        for point in matching(regex):
-            classes[point] = number
+        for character in matching(regex, classified):
+            classes[ord(character)] = number
     return bytes(classes)
 
 
@@ -66,7 +67,7 @@ def rows(values: list[int], width: int) -> Iterator[str]:
 def source(classes: bytes) -> str:
     page_of, pages = two_stages(classes)
     lines = [
-        "// Made by generate_char_classes.py from the regex engine of Hugging Face's tokenizers; not edited by hand.",
+        "// Made by generate_char_classes.py from the regex engine of Hugging Face's tokenizers.",
         '#include "text/char_class.hpp"',
         "",
         "namespace krill {",

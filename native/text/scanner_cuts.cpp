@@ -8,13 +8,13 @@ namespace {
 using std::size_t;
 using std::uint8_t;
 
-// No pattern has these two in one word, and none takes the first for something else when the text ends after it.
-// Whitespace before the cut would: how a run is divided depends on what follows. `\r` and `\n` may belong to the
+// No pattern has these two in one word, and the words before don't change when the text ends between them.
+// Whitespace before a cut would: how a run is divided depends on what follows. `\r` and `\n` may belong to the
 // characters before them, unless those are letters or numbers; marks and apostrophes to letters before them.
 bool separate(CharClass before, CharClass after, uint8_t after_byte) {
   if (is_space(before)) return false;
   if (after == CharClass::space) return true;
-  if ((before == CharClass::number) != (after == CharClass::number)) return true;
+  if (is_number(before) != is_number(after)) return true;
   if (!is_letter(before)) return false;
   return after == CharClass::newline || (after == CharClass::other && after_byte != '\'');
 }

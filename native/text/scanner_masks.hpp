@@ -1,8 +1,8 @@
 // Word boundaries in sixty-four bytes at once, by arithmetic on bit masks.
 //
 // A block begins where a word begins, so nothing before it matters. What the masks can't say (rules that look far
-// ahead, whitespace and numbers beyond ASCII) lowers `known`: the places before it are certain, and whoever asks goes
-// on from the last certain boundary, character by character if there is none.
+// ahead, whitespace and numbers beyond ASCII) lowers `known`: the places before it are certain, and the scan goes
+// on from the last certain boundary, or character by character if there is none.
 #pragma once
 
 #include <bit>
@@ -38,8 +38,8 @@ struct Masks {
   Mask newlines;
   Mask blanks;  // U+0020
   Mask apostrophes;
-  Mask slashes;  // for o200k only
-  Mask continuations;  // bytes of a character after its first
+  Mask slashes;                 // for o200k only
+  Mask continuations;           // bytes of a character after its first
   unsigned known = kBlock - 1;  // what a whitespace character does depends on the next one
 
   Mask others() const { return ~(letters | numbers | spaces); }
@@ -48,39 +48,37 @@ struct Masks {
   }
 };
 
+constexpr unsigned of(CharClass kind) { return 1u << static_cast<unsigned>(kind); }
+constexpr unsigned kLetters = of(CharClass::letter) | of(CharClass::upper) | of(CharClass::lower);
+
+// `bits` if the class is one of those in `classes`, else none; without a branch, which would often be guessed wrong.
+inline Mask bits_if(Mask bits, CharClass kind, unsigned classes) {
+  return bits & (Mask{0} - (classes >> static_cast<unsigned>(kind) & 1));
+}
+
 // Characters of more than one byte. Reads up to three bytes beyond the block.
 template <Pattern kPattern>
 void add_wide(Masks& masks, const std::uint8_t* text, Mask wide) {
+  constexpr bool kCased = kPattern == Pattern::o200k;
   while (wide != 0) {
     const unsigned place = lowest(wide);
     const Character character = character_at(text + place, 4);
     const Mask bits = below(character.length) << place;
+    const CharClass kind = character.kind;
     wide &= ~bits;
+    if (kind >= CharClass::number) {
+      masks.spaces |= bits_if(bits, kind, of(CharClass::space));
+      return masks.stop(bits);
+    }
     masks.continuations |= bits & ~bit(place);
-    switch (character.kind) {
-      case CharClass::upper:
-        masks.upper |= bits;
+    masks.letters |= bits_if(bits, kind, kLetters);
+    if constexpr (kCased) {
+      masks.upper |= bits_if(bits, kind, of(CharClass::upper));
+      masks.lower |= bits_if(bits, kind, of(CharClass::lower));
+      if (kind == CharClass::mark) {
+        if ((masks.letters << 1 & bit(place)) == 0 && place != 0) return masks.stop(bits);
         masks.letters |= bits;
-        break;
-      case CharClass::lower:
-        masks.lower |= bits;
-        masks.letters |= bits;
-        break;
-      case CharClass::letter:
-        masks.letters |= bits;
-        break;
-      case CharClass::other:
-        break;
-      case CharClass::mark:
-        if (kPattern != Pattern::o200k) break;
-        if ((masks.letters << 1 | 1) & bit(place)) {
-          masks.letters |= bits;
-          break;
-        }
-        return masks.stop(bits);
-      default:
-        if (is_space(character.kind)) masks.spaces |= bits;
-        return masks.stop(bits);
+      }
     }
   }
 }
@@ -113,6 +111,15 @@ inline void join_contraction(Mask& starts, unsigned place, std::size_t length) {
   if (end < kBlock) starts |= bit(end);
 }
 
+template <bool kAnyCase>
+void join_contractions(Mask& starts, Mask apostrophes, const std::uint8_t* text) {
+  for (; apostrophes != 0; apostrophes &= apostrophes - 1) {
+    const unsigned place = lowest(apostrophes);
+    const std::size_t length = contraction_length<kAnyCase>(text + place, 3);
+    if (length != 0) join_contraction(starts, place, length);
+  }
+}
+
 inline Mask gpt2_starts(const Masks& masks, const std::uint8_t* text) {
   const Mask letters = masks.letters;
   const Mask numbers = masks.numbers;
@@ -122,24 +129,20 @@ inline Mask gpt2_starts(const Masks& masks, const std::uint8_t* text) {
   const Mask words = changes & ~(masks.blanks << 1);
   // Of whitespace, the first character of a run and the last one, which the next word may take.
   Mask starts = words | (spaces & (~(spaces << 1) | ~(spaces >> 1)));
-  for (Mask left = masks.apostrophes & words & letters >> 1; left != 0; left &= left - 1) {
-    const unsigned place = lowest(left);
-    const std::size_t length = contraction_length<false>(text + place, 3);
-    if (length != 0) join_contraction(starts, place, length);
-  }
+  join_contractions<false>(starts, masks.apostrophes & words & letters >> 1, text);
   return starts;
 }
 
-// Whitespace where newlines matter: everything up to the last newline of a run is one word, unless the run begins
-// with newlines that end a word of other characters; then come the rest but its last character, and that.
+// Whitespace where newlines matter. Those right after other characters belong to them. Of the run that is left,
+// everything up to the last newline is one word; then come the rest but for its last character, and that.
 inline Mask space_starts(Masks& masks, Mask others) {
   const Mask spaces = masks.spaces;
   const Mask newlines = masks.newlines;
   const Mask blank = spaces & ~newlines;
   Mask after_newline = blank & newlines << 1;
-  // Blank runs with a newline before and after: no boundary, unless what is before belongs to other characters.
-  for (Mask left = blank << 1 & newlines; left != 0; left &= left - 1) {
-    const unsigned begin = run_begin(blank, lowest(left));
+  // A blank run between newlines: no boundary, unless those before it belong to other characters.
+  for (Mask ends = blank << 1 & newlines; ends != 0; ends &= ends - 1) {
+    const unsigned begin = run_begin(blank, lowest(ends));
     if (begin == 0 || !(after_newline & bit(begin))) continue;
     const unsigned newlines_begin = run_begin(newlines, begin);
     const bool joined = newlines_begin > 0 && (others & bit(newlines_begin - 1));
@@ -166,8 +169,9 @@ Mask number_starts(Mask numbers) {
 // o200k: a contraction after letters belongs to them, but only one.
 inline void join_suffixes(Mask& starts, const Masks& masks, const std::uint8_t* text) {
   unsigned joined_end = 0;
-  for (Mask left = masks.apostrophes & masks.letters << 1 & masks.letters >> 1; left != 0; left &= left - 1) {
-    const unsigned place = lowest(left);
+  Mask apostrophes = masks.apostrophes & masks.letters << 1 & masks.letters >> 1;
+  for (; apostrophes != 0; apostrophes &= apostrophes - 1) {
+    const unsigned place = lowest(apostrophes);
     if (place == joined_end) continue;
     const std::size_t length = contraction_length<true>(text + place, 3);
     if (length == 0) continue;
@@ -183,7 +187,7 @@ Mask newer_starts(Masks& masks, const std::uint8_t* text) {
   const Mask letters = masks.letters;
   const Mask others = masks.others();
   const Mask blank = masks.spaces & ~masks.newlines;
-  // Where a word begins with an `other` character. The whole of that character leads the letters that follow it.
+  // Where a word begins with an `other` character; all of that character leads the letters that follow it.
   const Mask other_starts = others & ~(others << 1) & ~(masks.blanks << 1);
   Mask leaders = other_starts;
   for (int more = 0; more < 3; ++more) leaders |= leaders << 1 & masks.continuations;
@@ -197,11 +201,7 @@ Mask newer_starts(Masks& masks, const std::uint8_t* text) {
     masks.stop(masks.slashes & masks.newlines << 1);
     join_suffixes(starts, masks, text);
   } else {
-    for (Mask left = masks.apostrophes & other_starts & letters >> 1; left != 0; left &= left - 1) {
-      const unsigned place = lowest(left);
-      const std::size_t length = contraction_length<true>(text + place, 3);
-      if (length != 0) join_contraction(starts, place, length);
-    }
+    join_contractions<true>(starts, masks.apostrophes & other_starts & letters >> 1, text);
   }
   return starts;
 }

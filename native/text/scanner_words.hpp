@@ -1,7 +1,5 @@
-// One word at a time, character by character: the rules of the patterns, written out as the regexes would match.
-//
-// The regexes try their alternatives in order, and so do these functions. `start` is where a word begins and lies
-// inside the text; all of them return where something ends.
+// One word at a time, character by character: the rules of the patterns, in the order of the regexes' alternatives.
+// `start` is where a word begins and lies inside the text; the functions return where something ends.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +17,8 @@ struct Text {
   Character at(std::size_t place) const { return character_at(bytes + place, size - place); }
 };
 
-// How many numbers stand in one word. cl100k is written `\p{N}{1,3}+`, which the engine of Hugging Face reads as any
-// number of such groups, not as possessive.
+// How many numbers stand in one word. cl100k has `\p{N}{1,3}+`, which Hugging Face's engine reads as any number of
+// such groups, not as possessive.
 constexpr std::size_t most_numbers(Pattern pattern) {
   if (pattern == Pattern::qwen2) return 1;
   return pattern == Pattern::llama3 || pattern == Pattern::o200k ? 3 : SIZE_MAX;
@@ -51,11 +49,9 @@ std::size_t run_end(const Text& text, std::size_t start, Wanted wanted, std::siz
   return place;
 }
 
-// Whitespace that no other word takes. The last character of a run is left for the word after it, unless the text
-// ends there or there is no other: `\s+(?!\S)|\s+`.
-//
-// Where newlines matter, everything up to the last one of the run comes first: `\s*[\r\n]+`. And before that, in
-// cl100k, a run that ends the text is one word: `\s++$`.
+// Whitespace that no other word takes. The last character of a run is left to the next word, unless the text ends
+// there or it is the only one: `\s+(?!\S)|\s+`. Where newlines matter, everything up to the last one of the run
+// comes first: `\s*[\r\n]+`. And before that, in cl100k, a run that ends the text is one word: `\s++$`.
 template <Pattern kPattern>
 std::size_t space_end(const Text& text, std::size_t start) {
   std::size_t place = start;
@@ -81,7 +77,7 @@ inline std::size_t gpt2_word_end(const Text& text, std::size_t start) {
   const std::size_t body = start + (*at == ' ' && start + 1 < text.size ? 1 : 0);
   const CharClass kind = text.at(body).kind;
   if (is_letter(kind)) return run_end(text, body, is_letter);
-  if (kind == CharClass::number) return run_end(text, body, [](CharClass k) { return k == CharClass::number; });
+  if (is_number(kind)) return run_end(text, body, is_number);
   if (is_other(kind)) return run_end(text, body, is_other);
   return space_end<Pattern::gpt2>(text, start);
 }
@@ -100,10 +96,7 @@ std::size_t other_end(const Text& text, std::size_t body) {
 // Numbers, other characters, whitespace: what the newer patterns do when no letters come.
 template <Pattern kPattern>
 std::size_t plain_end(const Text& text, std::size_t start, CharClass kind) {
-  if (kind == CharClass::number) {
-    constexpr auto number = [](CharClass k) { return k == CharClass::number; };
-    return run_end(text, start, number, most_numbers(kPattern));
-  }
+  if (is_number(kind)) return run_end(text, start, is_number, most_numbers(kPattern));
   if (is_other(kind)) return other_end<kPattern>(text, start);
   if (text.bytes[start] == ' ' && start + 1 < text.size && is_other(text.at(start + 1).kind))
     return other_end<kPattern>(text, start + 1);
@@ -115,7 +108,7 @@ inline bool leads_letters(CharClass kind) { return is_other(kind) || kind == Cha
 
 // cl100k, llama3, qwen2.
 template <Pattern kPattern>
-std::size_t cased_less_word_end(const Text& text, std::size_t start) {
+std::size_t caseless_word_end(const Text& text, std::size_t start) {
   const std::uint8_t* at = text.bytes + start;
   if (*at == '\'') {
     if (const std::size_t length = contraction_length<true>(at, text.size - start)) return start + length;
@@ -130,12 +123,13 @@ std::size_t cased_less_word_end(const Text& text, std::size_t start) {
   return plain_end<kPattern>(text, start, first.kind);
 }
 
-inline bool not_lower(CharClass kind) { return kind == CharClass::upper || kind == CharClass::letter || kind == CharClass::mark; }
-inline bool not_upper(CharClass kind) { return kind == CharClass::lower || kind == CharClass::letter || kind == CharClass::mark; }
+inline bool is_uncased(CharClass kind) { return kind == CharClass::letter || kind == CharClass::mark; }
+inline bool not_lower(CharClass kind) { return is_uncased(kind) || kind == CharClass::upper; }
+inline bool not_upper(CharClass kind) { return is_uncased(kind) || kind == CharClass::lower; }
 
-// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`, else `[\p{Lu}...]+`. The first class takes all it
-// can; if no lower case letter follows, it gives back down to its last character that belongs to both classes, which
-// ends the word.
+// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`, else `[\p{Lu}...]+`. The first class takes all
+// it can. If no lower case letter follows, it gives back down to its last character that belongs to both classes,
+// and that ends the word.
 inline std::size_t cased_letters_end(const Text& text, std::size_t start) {
   std::size_t place = start;
   std::size_t after_both = start;
@@ -143,7 +137,7 @@ inline std::size_t cased_letters_end(const Text& text, std::size_t start) {
     const Character character = text.at(place);
     if (!not_lower(character.kind)) break;
     place += character.length;
-    if (character.kind != CharClass::upper) after_both = place;
+    if (is_uncased(character.kind)) after_both = place;
   }
   const std::size_t end = run_end(text, place, not_upper);
   if (end != place) return end;
@@ -169,7 +163,7 @@ template <Pattern kPattern>
 std::size_t word_end(const Text& text, std::size_t start) {
   if constexpr (kPattern == Pattern::gpt2) return gpt2_word_end(text, start);
   else if constexpr (kPattern == Pattern::o200k) return o200k_word_end(text, start);
-  else return cased_less_word_end<kPattern>(text, start);
+  else return caseless_word_end<kPattern>(text, start);
 }
 
 }  // namespace krill::scanner

@@ -25,7 +25,7 @@ TokenFinder::TokenFinder(std::vector<std::string> tokens) {
   collect_beginnings(tokens);
 }
 
-// Nodes are made level by level over the sorted tokens: the tokens below a node are a range of that order, so its
+// Nodes are made level by level over the sorted tokens: those below a node are a range of that order, and its
 // children are the subranges that agree in one byte more.
 void TokenFinder::build_trie(const std::vector<std::string>& tokens) {
   std::vector<uint32_t> sorted(tokens.size());
@@ -93,8 +93,8 @@ TokenFinder::FewBytes TokenFinder::few_of(const std::array<bool, 256>& present) 
 size_t TokenFinder::next_candidate(const uint8_t* text, size_t size, size_t from) const {
   size_t at = from;
   if (!first_.any) {
-    const auto one_of = [](text::Bytes16 block, const std::array<uint8_t, 4>& values) {
-      return (block.equal(values[0]) | block.equal(values[1])) | (block.equal(values[2]) | block.equal(values[3]));
+    const auto one_of = [](text::Bytes16 block, const std::array<uint8_t, 4>& few) {
+      return (block.equal(few[0]) | block.equal(few[1])) | (block.equal(few[2]) | block.equal(few[3]));
     };
     for (; size - at > 16; at += 16) {
       text::Bytes16 hits = one_of(text::Bytes16::load(text + at), first_.values);

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 __version__ = "0.1.0"
-__all__ = ["KrillConfig", "MemoryMonitor", "__version__", "do_preprocess", "estimate", "preprocess"]
+__all__ = [
+    "KrillConfig",
+    "MemoryMonitor",
+    "__version__",
+    "do_preprocess",
+    "estimate",
+    "preprocess",
+    "tokenizer",
+]
 
 _HOMES = {
     "KrillConfig": ("krill.config", "KrillConfig"),
@@ -33,7 +41,13 @@ _HOMES = {
 }
 
 
+# Rooms that are used by their own name: `krill.tokenizer.train(...)`.
+_ROOMS = {"tokenizer"}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"krill.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module `krill` has no attribute `{name}`")
     module, attribute = _HOMES[name]
@@ -41,4 +55,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_HOMES, *_ROOMS])

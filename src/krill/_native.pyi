@@ -156,6 +156,50 @@ def find_tokens(
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]:
     """Occurrences of tokens, leftmost and longest: their starts, their ends, and which token each one is."""
 
+# ---- encoder: native/bindings/bind_encoder.cpp ----
+
+class BpeEncoder:
+    """Byte-level BPE over a checked vocabulary, from up to `workers` threads at once.
+
+    `flags` of each id: 1 in use, 2 part of a word, 4 special. `merges` holds left, right and new id by rank.
+    An added token is its text, its id, and whether it is single_word, lstrip, rstrip, normalized.
+    `cache_bytes` is what each worker's cache of words takes.
+    """
+
+    def __init__(
+        self,
+        tokens: _Bytes,
+        offsets: NDArray[np.int64],
+        flags: NDArray[np.uint8],
+        merges: NDArray[np.uint32],
+        added: list[tuple[bytes, int, bool, bool, bool, bool]],
+        pattern: str,
+        ignore_merges: bool,
+        prefix: list[int],
+        suffix: list[int],
+        trims_offsets: bool,
+        keeps_first_space: bool,
+        cache_bytes: int,
+        workers: int,
+    ) -> None: ...
+    def encode(
+        self, offsets: NDArray[np.int64], data: _Bytes, eos: int
+    ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.uint32]]:
+        """All ids and each document's length: prefix, tokens, suffix, and `eos` unless it is negative."""
+
+    def encode_offsets(
+        self, data: _Bytes
+    ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.uint32]]:
+        """The ids of one text, and begin and end of each in characters, shape (n, 2)."""
+
+    def decode(self, ids: NDArray[np.uint32], skip_special: bool) -> bytes:
+        """The bytes of some ids; `IndexError` if one is not in the vocabulary."""
+
+    def statistics(self) -> dict[str, int]:
+        """Of all calls that have ended: words, bytes, misses, miss_bytes, timed_bytes, timed_nanoseconds."""
+
+    def __len__(self) -> int: ...
+
 # ---- memory: native/bindings/bind_memory.cpp ----
 
 def configure_malloc() -> None:

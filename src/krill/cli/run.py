@@ -29,7 +29,8 @@ def run(
 
     Each step is a process of its own, so the budget of one is not burdened with another. The steps of this
     version: train-tokenizer, if `tokenizer.path` names a folder that has none or one that Krill has trained,
-    and preprocess. An output that another config has made is refused, and named.
+    and preprocess. An output that another config has made is refused, and named. With --json, the result is
+    that of the last step, and `steps` has those of the steps before it.
 
     Parameters
     ----------
@@ -46,7 +47,8 @@ def run(
 
         from krill.cli.screen import print_json
 
-        print_json({step: orjson.loads(result) for step, result in results.items()})
+        *before, last = ((step, orjson.loads(result)) for step, result in results.items())
+        print_json({**last[1], "steps": dict(before)})
 
 
 def _steps(config: KrillConfig) -> list[str]:

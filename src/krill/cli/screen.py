@@ -108,7 +108,9 @@ def print_encoding(facts: Mapping[str, Any]) -> None:
         ("memory", _memory(facts["budget"])),
         ("output", f"{facts['output']} ({format_size(facts['output_bytes'])})"),
     ]
-    _print_rows(_console(), rows)
+    console = _console()
+    console.print()
+    _print_rows(console, rows)
 
 
 def print_trial(trial: Trial) -> None:

@@ -35,7 +35,7 @@ from krill.prepare.survivors import add_counts
 from krill.shards import DatasetPart, Manifest, ShardInfo, TextPart, write_dataset_files
 from krill.text import Clean, Step
 from krill.tokenizer import Encoder, open_encoder
-from krill.tokenizer.open import tokenizer_fingerprint
+from krill.tokenizer.open import fallback_notice, tokenizer_fingerprint
 
 
 def preprocess(
@@ -189,8 +189,10 @@ class _Job:
 
     def _open_encoder(self) -> Encoder:
         config = self.context.config.tokenizer
-        share = 0 if config.builtin else self.context.plan.share("encoding by Hugging Face")
-        encoder = open_encoder(config, share)
+        notice = fallback_notice(config)
+        if notice is not None:
+            self.context.progress.note(notice)
+        encoder = open_encoder(config, self.context.plan, self.context.threads)
         _check_token_dtype(self.context.config.preprocess.token_dtype, encoder.vocab_size)
         self.tokenizer = encoder.describe()
         return encoder

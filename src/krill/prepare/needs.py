@@ -103,7 +103,7 @@ def preprocess_needs(
         needs.append(
             _blocks("blocks being encoded", "encode", encode_cost(largest), encode_cost(block) * blocks)
         )
-        needs.extend(encoder_needs(config.tokenizer, settings.max_document_bytes))
+        needs.extend(encoder_needs(config.tokenizer, settings.max_document_bytes, threads))
         rows = pack_cost(max(2**20, settings.sequence_len * 4))
         remedy = "set preprocess.sequence_len lower (a row is held whole)"
         needs.append(Need("rows being packed", rows, useful=rows * threads, during="pack", remedy=remedy))

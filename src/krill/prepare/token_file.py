@@ -24,6 +24,7 @@ from krill.budget import Meter, Need, Plan, make_plan, resolve_limit, resolve_th
 from krill.budget.process import bounded_process
 from krill.config import KrillConfig
 from krill.corpus import Block, Corpus
+from krill.corpus.buffers import text_buffers
 from krill.errors import InputError, StorageError
 from krill.flow import ordered_map
 from krill.flow.atomic import AtomicFile, storage_errors
@@ -33,7 +34,8 @@ from krill.prepare.job import open_input
 from krill.prepare.needs import encode_cost, preprocess_needs
 from krill.shards import smallest_dtype
 from krill.text import Clean
-from krill.tokenizer import Encoder, open_encoder
+from krill.tokenizer import Encoder
+from krill.tokenizer.open import fallback_notice, open_file, tokenizer_file
 
 # Room for the length of any array; a multiple of 64, as the format wants.
 NPY_HEADER_BYTES: Final = 128
@@ -89,7 +91,10 @@ def encode_files(
         corpus = open_input(config)
         needs = _needs(config, threads, decoded_bytes(corpus), corpus.held_bytes)
         plan = make_plan(limit, meter.used, needs)
-        encoder = open_encoder(config.tokenizer, plan.share("encoding by Hugging Face"))
+        notice = fallback_notice(config.tokenizer)
+        if notice is not None:
+            progress.note(notice)
+        encoder = open_file(tokenizer_file(config.tokenizer.path or ""), plan, threads)
         dtype = smallest_dtype(encoder.vocab_size)
         progress.begin("encode", None if corpus.sequential else corpus.input_bytes)
         with _sink(output, dtype, encoder) as sink, meter.stage("encode"):
@@ -104,14 +109,14 @@ def encode_files(
         time.monotonic() - started,
         {name: counts[name] for name in ("not_text", "invalid_utf8", "oversize_split") if counts[name]},
         {**plan.to_json(), "measured_peak": meter.peak, "threads": threads},
-        None,
+        encoder.statistics() or None,
     )
 
 
 def _needs(config: KrillConfig, threads: int, text_bytes: int | None = None, held: int = 0) -> list[Need]:
     """What preprocessing needs while it encodes."""
     needs = preprocess_needs(config, threads, text_bytes, held)
-    return [need for need in needs if need.during in ("always", "encode")]
+    return [need for need in needs if need.during in ("always", "start", "encode")]
 
 
 def _encode(
@@ -131,7 +136,8 @@ def _encode(
         documents = step.apply(block.documents())
         text = documents.batch.column("text")
         ids, lengths = encoder.encode(text)
-        found = {"documents": len(lengths), "tokens": len(ids), "bytes": int(text.nbytes)}
+        offsets, _ = text_buffers(text)
+        found = {"documents": len(lengths), "tokens": len(ids), "bytes": int(offsets[-1] - offsets[0])}
         return sink.prepared(ids), lengths, {**documents.counts, **found}, read
 
     blocks = (block for _, unit in corpus.walk(lambda position: None) for block in unit)

@@ -1,12 +1,46 @@
-"""Tokenizers: text in, token ids out.
+"""Tokenizers: trained on text, and text turned into token ids.
 
-In: columns of cleaned text. Out: one flat array of ids per batch and the length of each document, EOS
-included. Held in memory: the tokenizer, and what encoding one batch takes; each encoder says how much
-through `needs`, so that the plan can refuse before anything is read.
+Training: any corpus in; a vocabulary and a folder that Hugging Face opens out (count -> merge -> files). Held in
+memory: a table of words within its cap, then the words as symbols within theirs.
+
+Encoding: columns of text in; one flat array of ids per batch and the length of each document out. Held in
+memory: the tokenizer, a cache of words, and what encoding one batch takes; each encoder says how much, so that
+the plan can refuse before anything is read.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from krill.tokenizer.byte import ByteEncoder
 from krill.tokenizer.encoder import Encoder
 from krill.tokenizer.open import open_encoder
 
-__all__ = ["ByteEncoder", "Encoder", "open_encoder"]
+if TYPE_CHECKING:
+    from krill.tokenizer.bpe import BPE, MemoryEfficientBPE
+    from krill.tokenizer.tokenizer import Tokenizer, load
+    from krill.tokenizer.training import train
+
+__all__ = [
+    "BPE",
+    "ByteEncoder",
+    "Encoder",
+    "MemoryEfficientBPE",
+    "Tokenizer",
+    "load",
+    "open_encoder",
+    "train",
+]
+
+_HOMES = {
+    "BPE": "krill.tokenizer.bpe",
+    "MemoryEfficientBPE": "krill.tokenizer.bpe",
+    "Tokenizer": "krill.tokenizer.tokenizer",
+    "load": "krill.tokenizer.tokenizer",
+    "train": "krill.tokenizer.training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module `krill.tokenizer` has no attribute `{name}`")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,11 +1,11 @@
 """Counting: every source to one inventory of words and how often each occurs.
 
-In: a corpus. Out: a file of words with their counts, in no particular order, and their totals. Held in memory:
-the blocks in flight, and the native counter within its cap; what goes over it is spilled in sorted segments
-and merged at the end, so the counts are exact whatever the cap.
+In: a corpus. Out: a file of words with their counts, in no particular order, and their totals. Held in
+memory: the blocks in flight, and the native counter within its cap; what goes over it is spilled in sorted
+segments and merged at the end, so the counts are exact whatever the cap.
 
-Words are counted in any order, so threads take any block. Now and then, when no thread is at work, all that was
-counted is spilled and the units that it stands for are recorded: a run that was killed goes on from there.
+Words are counted in any order, so threads take any block. Now and then, when no thread is at work, all that
+was counted is spilled and the units that it stands for are recorded: a killed run goes on from there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from krill.flow.atomic import storage_errors, write_bytes
 from krill.flow.progress import Progress
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import PATTERNS
-from krill.tokenizer.plain_text import Cuts, TextBlock, stream_blocks
+from krill.tokenizer.plain_text import Cuts, TextBlock, bounds, stream_blocks
 
 if TYPE_CHECKING:
     from krill.tokenizer.foreign_words import ForeignWords
@@ -99,13 +99,19 @@ def count(counting: Counting) -> Inventory:
         counting.folder.mkdir(parents=True, exist_ok=True)
     done = _load_state(counting.folder)
     if done is not None and "inventory" in done:
+        inventory = _finished(counting.folder, done)
         counting.progress.advance(done["bytes"])
-        found = done["inventory"]
-        return Inventory(counting.folder / INVENTORY, **{**found, "byte_counts": tuple(found["byte_counts"])})
+        return inventory
     work = _Work(counting, done or {"units": {}, "segments": [], "spill_size": 0, "bytes": 0})
     counting.progress.advance(work.bytes)
     work.run()
     return work.finish()
+
+
+def forget(folder: Path) -> None:
+    """Make nothing of what was counted: a later run is not to go on with it."""
+    with storage_errors(folder):
+        (folder / STATE).unlink(missing_ok=True)
 
 
 class _Work:
@@ -166,7 +172,11 @@ class _Work:
             words, occurrences, word_bytes, byte_counts = self._counter.write_inventory(str(path))
         inventory = Inventory(path, words, occurrences, word_bytes, tuple(byte_counts.tolist()), spilled)
         del self._counter
-        _save_state(self.counting.folder, {"inventory": inventory.to_json(), "bytes": self.bytes})
+        with storage_errors(path):
+            size = path.stat().st_size
+        _save_state(
+            self.counting.folder, {"inventory": inventory.to_json(), "size": size, "bytes": self.bytes}
+        )
         with storage_errors(path):
             (self.counting.folder / SPILL).unlink(missing_ok=True)
         return inventory
@@ -205,6 +215,7 @@ class _Work:
         cuts = Cuts(
             self.counting.boundaries(),
             newlines_only=self.counting.options.pattern not in PATTERNS,
+            lines=self.counting.options.boundaries == "lines",
             longest=self.counting.longest_piece,
         )
         for file in text:
@@ -212,11 +223,12 @@ class _Work:
         yield from self._documents()
 
     def _local_text(self, file: CorpusFile, cuts: Cuts) -> Iterator[_Unit]:
-        for start in range(0, file.bytes, self.counting.unit_bytes):
+        first, last = bounds(file)
+        for start in range(first, last, self.counting.unit_bytes):
             name = f"text {position_of(file.ordinal, start)}"
             if name in self.units:
                 continue
-            end = min(file.bytes, start + self.counting.unit_bytes)
+            end = min(last, start + self.counting.unit_bytes)
             step = self.counting.block_bytes
             blocks = (
                 _TextPiece(TextBlock(file, at, min(end, at + step), cuts)) for at in range(start, end, step)
@@ -224,7 +236,7 @@ class _Work:
             yield _Unit(name, blocks)
 
     def _streamed_text(self, file: CorpusFile, cuts: Cuts) -> Iterator[_Unit]:
-        start = 0
+        start = file.start
         while (done := self.units.get(f"stream {position_of(file.ordinal, start)}")) is not None:
             start = done["end"]
         pieces = _streamed_pieces(file, cuts, self.counting.block_bytes, start)
@@ -384,15 +396,34 @@ def damaged_spill(folder: Path) -> Iterator[None]:
         ) from None
 
 
+# What the state holds: while counting goes on, and when it is finished.
+_STATES: Final = ({"units", "segments", "spill_size", "bytes"}, {"inventory", "size", "bytes"})
+
+
 def _load_state(folder: Path) -> dict[str, Any] | None:
+    path = folder / STATE
     try:
-        state = orjson.loads((folder / STATE).read_bytes())
+        state = orjson.loads(path.read_bytes())
     except OSError:
         return None
     except ValueError:
-        raise StorageError(f"`{folder / STATE}` is damaged", hint="start anew with --overwrite") from None
-    assert isinstance(state, dict)
+        state = None
+    if not isinstance(state, dict) or state.keys() not in _STATES:
+        raise _damaged(path)
     return state
+
+
+def _finished(folder: Path, state: dict[str, Any]) -> Inventory:
+    """The inventory of an earlier run, whole."""
+    path = folder / INVENTORY
+    if not path.is_file() or path.stat().st_size != state["size"]:
+        raise _damaged(path)
+    found = state["inventory"]
+    return Inventory(path, **{**found, "byte_counts": tuple(found["byte_counts"])})
+
+
+def _damaged(path: Path) -> StorageError:
+    return StorageError(f"`{path}` is damaged", hint="start anew with --overwrite")
 
 
 def _save_state(folder: Path, state: dict[str, Any]) -> None:

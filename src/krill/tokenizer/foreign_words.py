@@ -1,7 +1,7 @@
 """Words of a pattern that Krill has no scanner for, cut by Hugging Face's own pre-tokenizer.
 
-In: documents. Out: their words, given to the native counter. Slower, and the same words. The library takes text,
-so bytes that are not UTF-8 become U+FFFD first. Held in memory: what the library makes of one document.
+In: documents. Out: their words, given to the native counter. Slower, and the same words. The library takes
+text, so bytes that are not UTF-8 become U+FFFD first. Held in memory: what the library makes of one document.
 """
 
 from __future__ import annotations

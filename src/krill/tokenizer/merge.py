@@ -1,7 +1,7 @@
 """Merging: from an inventory of words to the vocabulary.
 
-In: words and their counts, in a file. Out: a `Trained`. Held in memory: the native trainer within its cap, and
-the vocabulary.
+In: words and their counts, in a file. Out: a `Trained`. Held in memory: the native trainer within its cap,
+and the vocabulary.
 """
 
 from __future__ import annotations

@@ -41,7 +41,14 @@ class NativeEncoder:
             spec.flags,
             spec.merges,
             [
-                (token.content.encode(), number, token.single_word, token.lstrip, token.rstrip, token.normalized)
+                (
+                    token.content.encode(),
+                    number,
+                    token.single_word,
+                    token.lstrip,
+                    token.rstrip,
+                    token.normalized,
+                )
                 for number, token in spec.added.items()
             ],
             spec.pattern,

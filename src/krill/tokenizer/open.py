@@ -1,57 +1,151 @@
-"""From the config's `tokenizer:` to an encoder, and what that encoder will hold."""
+"""From the config's `tokenizer:` to an encoder, and what that encoder will hold.
+
+A `tokenizer.json` that is byte-level BPE with a known pattern is run by the native core; every other one by
+Hugging Face's library, and the run says why.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from krill.budget import Kind, Need
+from krill.budget import Kind, Need, Plan
 from krill.errors import ConfigError, InputError, MissingExtra
 from krill.tokenizer.byte import ByteEncoder
 from krill.tokenizer.encoder import Encoder
+from krill.tokenizer.tokenizer_json import (
+    DECLARATIONS,
+    NativeSpec,
+    NotNative,
+    fingerprint,
+    read_spec,
+    read_tokenizer_file,
+)
 
 if TYPE_CHECKING:
     from krill.config import TokenizerConfig
+    from krill.tokenizer.huggingface import HuggingFaceEncoder
+    from krill.tokenizer.native import NativeEncoder
+
+WORD_CACHE: Final = "word cache"
+BY_HUGGING_FACE: Final = "encoding by Hugging Face"
 
 
-def encoder_needs(config: TokenizerConfig, max_document_bytes: int) -> list[Need]:
-    """What the plan must set aside for the tokenizer of this config; reads no more than file sizes."""
+def encoder_needs(config: TokenizerConfig, max_document_bytes: int, threads: int = 1) -> list[Need]:
+    """What the plan must set aside for the tokenizer of this config."""
     if config.builtin is not None:
         return []
-    from krill.tokenizer.huggingface import GROUP_BYTES, HELD_PER_BYTE, LOADED_PER_BYTE
-
-    longest = max_document_bytes * HELD_PER_BYTE
-    typical = GROUP_BYTES * HELD_PER_BYTE * 2
-    return [
-        Need("tokenizer", _file(config).stat().st_size * LOADED_PER_BYTE, Kind.WATCHED),
-        Need(
-            "encoding by Hugging Face",
-            longest,
-            Kind.WATCHED,
-            expected=typical,
-            during="encode",
-            remedy="set preprocess.max_document_bytes lower (it is the longest text encoded at once)",
-        ),
-    ]
+    return file_needs(_file(config), max_document_bytes, threads)
 
 
-def open_encoder(config: TokenizerConfig, share: int = 0) -> Encoder:
-    """The encoder of this config; `share` bounds what encoding holds where it grows with the text."""
+def file_needs(file: Path, max_document_bytes: int, threads: int) -> list[Need]:
+    """The same for a tokenizer file."""
+    size = file.stat().st_size
+    if isinstance(_spec(file), NotNative):
+        return _library_needs(size, max_document_bytes)
+    return _native_needs(size, max_document_bytes, threads)
+
+
+def open_encoder(config: TokenizerConfig, plan: Plan | None = None, threads: int = 1) -> Encoder:
+    """The encoder of this config, for up to `threads` threads, with its shares of the plan; else small."""
     if config.builtin is not None:
         return ByteEncoder()
-    from krill.tokenizer.huggingface import HuggingFaceEncoder
+    return open_file(_file(config), plan, threads)
 
-    return HuggingFaceEncoder(_file(config), share)
+
+def open_file(file: Path, plan: Plan | None, threads: int) -> NativeEncoder | HuggingFaceEncoder:
+    """The same for a tokenizer file."""
+    spec = _spec(file)
+    _specs.cache_clear()  # the encoder has tables of its own
+    if isinstance(spec, NotNative):
+        from krill.tokenizer.huggingface import HuggingFaceEncoder
+
+        return HuggingFaceEncoder(file, 0 if plan is None else plan.share(BY_HUGGING_FACE), spec.reason)
+    from krill import _native
+    from krill.tokenizer.native import LEAST_CACHE, NativeEncoder
+
+    cache = LEAST_CACHE * threads if plan is None else plan.share(WORD_CACHE)
+    encoder = NativeEncoder(file, fingerprint(file, read_tokenizer_file(file)), spec, cache, threads)
+    _native.trim()  # what reading the file took
+    return encoder
+
+
+def fallback_notice(config: TokenizerConfig) -> str | None:
+    """A line for people where the native encoder can't be used: what happens instead, and why."""
+    spec = None if config.builtin is not None else _spec(_file(config))
+    if not isinstance(spec, NotNative):
+        return None
+    return f"the tokenizer is run by Hugging Face's library, many times slower, because {spec.reason}"
 
 
 def tokenizer_fingerprint(config: TokenizerConfig) -> str:
     """What the tokenizer is, by content: a part of a run's identity."""
     if config.builtin is not None:
         return str(ByteEncoder().describe()["fingerprint"])
-    from krill.tokenizer.huggingface import fingerprint, read_tokenizer_file
-
     file = _file(config)
     return fingerprint(file, read_tokenizer_file(file))
+
+
+def tokenizer_file(path: str | Path) -> Path:
+    """The `tokenizer.json` at a path: itself, or the one in that folder."""
+    file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
+    if not file.is_file():
+        raise InputError(
+            f"no tokenizer at `{path}`",
+            hint="set `tokenizer.path` to a tokenizer.json or its folder, or `tokenizer.builtin: bytes`",
+        )
+    return file
+
+
+def _native_needs(size: int, max_document_bytes: int, threads: int) -> list[Need]:
+    from krill.tokenizer import native
+
+    return [
+        Need("tokenizer", size * native.HELD_PER_BYTE + native.HELD_ALWAYS),
+        Need("reading the tokenizer", size * native.READ_PER_BYTE, Kind.WATCHED, during="start"),
+        Need(
+            WORD_CACHE,
+            native.LEAST_CACHE * threads,
+            useful=native.USEFUL_CACHE * threads,
+            during="encode",
+        ),
+        Need(
+            "a document that is one word",
+            max_document_bytes * native.MERGED_PER_BYTE,
+            expected=0,
+            during="encode",
+            remedy="set preprocess.max_document_bytes lower (it is the longest word that is merged)",
+        ),
+    ]
+
+
+def _library_needs(size: int, max_document_bytes: int) -> list[Need]:
+    from krill.tokenizer.huggingface import GROUP_BYTES, HELD_PER_BYTE, LOADED_PER_BYTE
+
+    return [
+        Need("tokenizer", size * LOADED_PER_BYTE, Kind.WATCHED),
+        Need(
+            BY_HUGGING_FACE,
+            max_document_bytes * HELD_PER_BYTE,
+            Kind.WATCHED,
+            expected=GROUP_BYTES * HELD_PER_BYTE * 2,
+            during="encode",
+            remedy="set preprocess.max_document_bytes lower (it is the longest text encoded at once)",
+        ),
+    ]
+
+
+def _spec(file: Path) -> NativeSpec | NotNative:
+    """What the file is; remembered from the plan to the opening."""
+    beside = [file, *(file.parent / name for name in DECLARATIONS)]
+    states = [path.stat() if path.is_file() else None for path in beside]
+    return _specs(file, tuple(state and (state.st_size, state.st_mtime_ns) for state in states))
+
+
+@lru_cache(maxsize=1)
+def _specs(file: Path, state: object) -> NativeSpec | NotNative:
+    return read_spec(file, read_tokenizer_file(file))
 
 
 def _file(config: TokenizerConfig) -> Path:
@@ -62,14 +156,7 @@ def _file(config: TokenizerConfig) -> Path:
             "the config names no tokenizer",
             hint="set `tokenizer.path` to a tokenizer.json or its folder, or `tokenizer.builtin: bytes`",
         )
-    path = Path(config.path)
-    file = path / "tokenizer.json" if path.is_dir() else path
-    if not file.is_file():
-        raise InputError(
-            f"no tokenizer at `{config.path}`",
-            hint="set `tokenizer.path` to a tokenizer.json or its folder, or `tokenizer.builtin: bytes`",
-        )
-    return file
+    return tokenizer_file(config.path)
 
 
 def _from_hub(hub_id: str) -> Path:
@@ -87,7 +174,7 @@ def _from_hub(hub_id: str) -> Path:
             f"can't get `tokenizer.json` of `{hub_id}` from the hub: {reason}",
             hint="check the id and the connection, or set `tokenizer.path` to a local copy",
         ) from None
-    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+    for name in DECLARATIONS:
         try:
             hf_hub_download(hub_id, name)
         except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from krill.errors import ConfigError
 
@@ -31,11 +31,40 @@ class TrainOptions:
 
     def check(self) -> None:
         """Faults that show before any text is read."""
+        self._check_special_tokens()
+        self._check_choice("tie_break", self.tie_break, get_args(TieBreak))
+        self._check_choice("boundaries", self.boundaries, get_args(Boundaries))
+        self._check_least("min_frequency", self.min_frequency, 0)
+        self._check_least("max_token_length", self.max_token_length, 1)
+        self._check_least("limit_alphabet", self.limit_alphabet, 0)
+        self._check_vocab_size()
+
+    def _check_special_tokens(self) -> None:
+        seen = set()
         for token in self.special_tokens:
             if not token:
                 raise ConfigError("a special token is empty", hint="give each one at least one character")
-            if self.special_tokens.count(token) > 1:
+            if token in seen:
                 raise ConfigError(f"the special token `{token}` is given twice", hint="name it once")
+            seen.add(token)
+            try:
+                token.encode()
+            except UnicodeEncodeError:
+                raise ConfigError(
+                    f"the special token {token!a} is not Unicode text", hint="write it in UTF-8"
+                ) from None
+
+    @staticmethod
+    def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+        if value not in choices:
+            raise ConfigError(f"{name} is `{value}`", hint=f"give one of {', '.join(choices)}")
+
+    @staticmethod
+    def _check_least(name: str, value: int | None, least: int) -> None:
+        if value is not None and value < least:
+            raise ConfigError(f"{name} is {value}", hint=f"give {least} or more")
+
+    def _check_vocab_size(self) -> None:
         alphabet = 256 if self.initial_alphabet == "bytes" else 0
         if self.limit_alphabet is not None:
             alphabet = min(alphabet, self.limit_alphabet)

@@ -5,8 +5,8 @@ stands for. A named pattern is cut by the native scanner (`native/text/scanner.h
 library. Held in memory: nothing.
 
 A pattern means what the library's engine makes of it. That engine reads `\p{N}{1,3}+` in cl100k as a repeated
-group, so its numbers have any length; tiktoken's reads it as at most three digits. Public tokenizer.json files
-for cl100k spell it `\p{N}{1,3}`, which is the pattern called llama3 here.
+group, so its numbers have any length; tiktoken's engine takes at most three digits. Public tokenizer.json
+files for cl100k spell it `\p{N}{1,3}`, and that is the pattern called llama3 here.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ PATTERNS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
-# Spellings that match the same text in these patterns. Giving characters back never helps a match at these places,
-# so possessive quantifiers change nothing there; and the last newline of a run is the same with one or several.
+# Spellings that match the same text in these patterns. Giving characters back never helps a match at these
+# places, so possessive quantifiers change nothing; the last newline of a run is the same with one or several.
 _SAME: Final = (
     ("'(?i:[sdmt]|ll|ve|re)", _CONTRACTIONS),
     ("'(?:[sdmt]|ll|ve|re)", "'s|'t|'re|'ve|'m|'ll|'d"),

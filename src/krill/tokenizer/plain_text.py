@@ -1,7 +1,7 @@
 """Plain text in blocks that end where no word does, whoever reads them and from wherever.
 
-In: a plain text file, local or not, compressed or not. Out: blocks of raw bytes; cutting them into words one by
-one gives the same words as cutting the whole file, since a block ends only at a *cut*: a place where every
+In: a plain text file, local or not, compressed or not. Out: blocks of raw bytes; cutting them into words one
+by one gives the same words as cutting the whole file, since a block ends only at a *cut*: a place where every
 pattern has a border, whatever stands before and after it, and where no special token lies across. That is
 decided by a few bytes around the place, so any thread finds the cut after any offset by itself.
 
@@ -28,13 +28,16 @@ CONTEXT_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Where text may be cut: at any place that is safe for every pattern, or only after newlines."""
+    """Where text may be cut: at any place that is safe for every pattern, after newlines, or at both."""
 
     boundaries: tuple[bytes, ...]
     """Special tokens, which are cut out as a whole."""
 
     newlines_only: bool = False
     """For patterns that Krill doesn't know, whose words may hold anything but, line by line, a newline."""
+
+    lines: bool = False
+    """Whether each line is a piece of its own, so that after a newline it is safe, too."""
 
     longest: int = 2**62
     """How much text may go without a cut."""
@@ -59,19 +62,18 @@ class Cuts:
     def last(self, text: bytes, end: int) -> int:
         """The last cut before `end`, 0 if there is none."""
         while end > 0:
-            if self.newlines_only:
-                end = text.rfind(b"\n", 0, end - 1) + 1
-            else:
-                end = _native.last_cut(memoryview(text)[:end])
+            newline = text.rfind(b"\n", 0, end - 1) + 1 if self.newlines_only or self.lines else 0
+            end = max(newline, 0 if self.newlines_only else _native.last_cut(memoryview(text)[:end]))
             if end > 0 and not self._inside_boundary(text, end):
                 return end
         return 0
 
     def _candidate(self, text: bytes, place: int) -> int:
-        if self.newlines_only:
-            newline = text.find(b"\n", max(0, place - 1))
-            return len(text) if newline < 0 else newline + 1
-        return _native.first_cut(text, place)
+        found = len(text) if self.newlines_only else _native.first_cut(text, place)
+        if self.newlines_only or self.lines:
+            newline = text.find(b"\n", max(0, place - 1), found)
+            return found if newline < 0 else newline + 1
+        return found
 
     def _inside_boundary(self, text: bytes, place: int) -> bool:
         """Whether a special token lies across the place."""
@@ -102,16 +104,19 @@ class TextBlock:
             end = self._cut_after(reader, self.end)
             if end - start > self.cuts.longest + self.size:
                 raise no_cut(self.file, start, self.cuts.longest)
-            return reader.read(start, end)
+            text = reader.read(start, end)
+        if start == 0:
+            refuse_wide_encodings(self.file, text[:4])
+        return text
 
     def _cut_after(self, reader: RangeReader, place: int) -> int:
-        whole = self.file.bytes
-        if place <= 0 or place >= whole:
-            return min(max(place, 0), whole)
+        first, whole = bounds(self.file)
+        if place <= first or place >= whole:
+            return min(max(place, first), whole)
         margin, window = self.cuts.margin, WINDOW_BYTES
         begun = place
         while True:
-            low, high = max(0, place - margin), min(whole, place + window + margin)
+            low, high = max(first, place - margin), min(whole, place + window + margin)
             text = reader.read(low, high)
             last = high == whole
             found = self.cuts.first(text, place - low, len(text) - (0 if last else margin))
@@ -125,8 +130,13 @@ class TextBlock:
             window = min(window * 4, CHUNK_BYTES)
 
 
+def bounds(file: CorpusFile) -> tuple[int, int]:
+    """Where the wanted part of a local file begins and ends: a slice of documents, or all of it."""
+    return file.start, file.bytes if file.stop is None else file.stop
+
+
 def stream_blocks(file: CorpusFile, cuts: Cuts, block_bytes: int, start: int = 0) -> Iterator[bytes]:
-    """The blocks of a file that can only be read from its beginning; `start` is where one of them began."""
+    """The blocks of a file that can only be read from its beginning; one began at `start`."""
     held = b""
     looked_at = 0
     with DecodedStream(file, start) as stream:
@@ -152,7 +162,7 @@ def stream_blocks(file: CorpusFile, cuts: Cuts, block_bytes: int, start: int = 0
 def no_cut(file: CorpusFile, start: int, longest: int) -> BudgetError:
     """Text that would have to be held as a whole, and is too much."""
     return BudgetError(
-        f"`{file.path}` has no place to cut it in {format_size(longest)} from byte {start:,} on: no space, line"
-        " end or punctuation after a letter, and no special token",
-        hint="give more --memory, break the text into lines and use --boundaries lines, or leave the file out",
+        f"`{file.path}` has no place to cut it in {format_size(longest)} from byte {start:,} on: no space,"
+        " line end or punctuation after a letter, and no special token",
+        hint="give more --memory, break the text into lines and use --boundaries lines, or leave it out",
     )

@@ -1,12 +1,11 @@
 """A `tokenizer.json` read for the native encoder: its arrays, or the reason why it isn't one of ours.
 
-In: a tokenizer file of Hugging Face's library, and the files beside it that declare EOS. Out: a `NativeSpec`, or
-`NotNative` with a reason that fits behind "because". Held in memory: while it is read, the parsed JSON (about
-ten times the file); afterwards flat arrays (less than the file).
+In: a tokenizer file of Hugging Face's library, and the files beside it that declare EOS. Out: a `NativeSpec`,
+or `NotNative` with a reason that fits behind "because". Held in memory: while it is read, the parsed JSON
+(about ten times the file); afterwards flat arrays (less than the file).
 
-Ids, flags and post-processing are taken as the library would make them of this file, quirks included: added
-tokens get their ids from the vocabulary and not from the file. Files that the library refuses are refused here
-or left for it to refuse.
+Everything is as the library would make it of this file, quirks included: added tokens get their ids from the
+vocabulary and not from the file. Files that the library refuses are refused here, or left for it to refuse.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ HINT: Final = "point `tokenizer.path` at a tokenizer.json, or a folder that hold
 MAX_IDS: Final = 2**20 - 1
 MAX_MERGES: Final = 2**24 - 1
 PRESENT, WORD, SPECIAL = 1, 2, 4
-_DECLARATIONS: Final = ("tokenizer_config.json", "special_tokens_map.json")
+DECLARATIONS: Final = ("tokenizer_config.json", "special_tokens_map.json")
 _EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
 
 
@@ -96,7 +95,7 @@ def read_tokenizer_file(file: Path) -> bytes:
 
 def fingerprint(file: Path, content: bytes) -> str:
     """Of everything that shapes the ids: the tokenizer's content and the EOS that is declared beside it."""
-    declared = [_declared_eos(file.parent / name) for name in _DECLARATIONS]
+    declared = [_declared_eos(file.parent / name) for name in DECLARATIONS]
     return hashlib.sha256(content + repr(declared).encode()).hexdigest()
 
 
@@ -104,7 +103,7 @@ def find_eos(
     file: Path, token_to_id: Callable[[str], int | None], special: Collection[str]
 ) -> tuple[str | None, int | None]:
     """The declared `eos_token`, else the first well-known name among the special tokens, else none."""
-    for name in _DECLARATIONS:
+    for name in DECLARATIONS:
         declared = _declared_eos(file.parent / name)
         if declared is not None and token_to_id(declared) is not None:
             return declared, token_to_id(declared)
@@ -178,9 +177,9 @@ def _post_processing(section: Any) -> PostProcessing:
     """The post-processors in order: at most one trims offsets, at most one adds tokens."""
     if section is None:
         return PostProcessing()
-    steps = section.get("processors") if _type_of(section) == "Sequence" else [section]
+    steps: Any = section.get("processors") if _type_of(section) == "Sequence" else [section]
     found = PostProcessing()
-    for step in steps if isinstance(steps, list) else [None]:
+    for step in steps if isinstance(steps, list) else [{}]:
         kind = _type_of(step)
         if kind not in ("ByteLevel", "TemplateProcessing", "RobertaProcessing", "BertProcessing"):
             raise _Unknown(f"its post-processor ({kind}) is not one that Krill knows")
@@ -226,7 +225,7 @@ def _template(step: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]
 
 
 def _model(file: Path, model: Any) -> tuple[dict[str, int], list[Any], bool]:
-    """Vocabulary, merges and `ignore_merges` of a model that the native encoder computes as the library does."""
+    """Vocabulary, merges and `ignore_merges` of a model that can be run natively."""
     kind = _type_of(model)
     if not isinstance(model, dict) or kind not in ("BPE", "nothing"):
         raise _Unknown(f"its model is {kind}")
@@ -254,16 +253,13 @@ def _model(file: Path, model: Any) -> tuple[dict[str, int], list[Any], bool]:
 
 
 def _added_tokens(section: Any, vocab: Mapping[str, int]) -> tuple[dict[str, int], dict[int, AddedToken]]:
-    """Ids by text and tokens by id, numbered as the library does: known texts keep their id, others come next."""
+    """Ids by text and tokens by id, as the library numbers them: known texts keep their id, others follow."""
     ids: dict[str, int] = {}
     tokens: dict[int, AddedToken] = {}
     taken = set(vocab.values())
     following = len(vocab)
-    for entry in section or []:
-        try:
-            token = AddedToken(**{name: entry[name] for name in AddedToken.__dataclass_fields__})
-        except (KeyError, TypeError):
-            raise _Unknown("its added tokens are not as the library writes them") from None
+    for entry in section if isinstance(section, list) else []:
+        token = _added_token(entry)
         if not token.content:
             continue
         number = ids.get(token.content, vocab.get(token.content))
@@ -277,6 +273,14 @@ def _added_tokens(section: Any, vocab: Mapping[str, int]) -> tuple[dict[str, int
         ids[token.content] = number
         tokens[number] = token
     return ids, tokens
+
+
+def _added_token(entry: Any) -> AddedToken:
+    names = list(AddedToken.__dataclass_fields__)
+    values = [entry.get(name) for name in names] if isinstance(entry, dict) else [None]
+    if not isinstance(values[0], str) or not all(isinstance(value, bool) for value in values[1:]):
+        raise _Unknown("its added tokens are not as the library writes them")
+    return AddedToken(*values)
 
 
 def _token_arrays(
@@ -321,7 +325,8 @@ def _merge_array(
             trio = (vocab[left], vocab[right], vocab[left + right])
         except KeyError as missing:
             raise InputError(
-                f"merge {place:,} of `{file}` is `{left} {right}`, but `{missing.args[0]}` is not in the vocabulary",
+                f"merge {place:,} of `{file}` is `{left} {right}`,"
+                f" but `{missing.args[0]}` is not in the vocabulary",
                 hint="take vocabulary and merges from one tokenizer",
             ) from None
         if all(flags[number] & WORD for number in trio):

@@ -1,7 +1,7 @@
 """Training a tokenizer from end to end: plan, count, merge, save.
 
-In: any sources that the corpus reads, and options. Out: a folder with `tokenizer.json` and its companions, and a
-summary. Held in memory: first the counter, then the trainer, each within its share of the budget.
+In: any sources that the corpus reads, and options. Out: a folder with `tokenizer.json` and its companions,
+and a summary. Held in memory: first the counter, then the trainer, each within its share of the budget.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from krill.flow.atomic import write_json
 from krill.flow.progress import Progress, Silent
 from krill.flow.run_folder import MANIFEST, RunFolder
 from krill.tokenizer import count as counting
-from krill.tokenizer.files import save
+from krill.tokenizer.alphabet import initial_ids
+from krill.tokenizer.files import check_rank_file, save
 from krill.tokenizer.merge import merge
 from krill.tokenizer.options import Boundaries, TieBreak, TrainOptions
 from krill.tokenizer.patterns import check_pattern
+from krill.tokenizer.presets import check_chat
 from krill.tokenizer.sample import bytes_per_token
 from krill.tokenizer.trained import Trained
 
@@ -38,12 +40,16 @@ MB: Final = 10**6
 MAX_DOCUMENT_BYTES: Final = 4 * MB
 # A block being counted: its text, twice while a reader parses it.
 BLOCK_COST: Final = 3 * MB
-# Words grow with about the square root of the text; these give 1.6M words for 480 MB of multilingual Markdown.
+# Words grow with about the square root of the text; these give 1.6M for 480 MB of multilingual Markdown.
 WORDS_FACTOR: Final = 215
 WORDS_EXPONENT: Final = 0.446
 COUNTED_BYTES_PER_WORD: Final = 45
-MERGED_BYTES_PER_WORD: Final = 90
-BYTES_PER_TOKEN: Final = 400
+MERGED_BYTES_PER_WORD: Final = 160
+# What Python holds of a token, beside the native trainer or while files are written.
+BYTES_PER_TOKEN: Final = 700
+MERGER_MINIMUM: Final = 12 * MB
+# Encoding the sample with the finished tokenizer.
+SAVING: Final = 24 * MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +89,8 @@ def train(
 ) -> TrainSummary:
     """Train a byte-level BPE tokenizer on `inputs`: paths, globs, folders, or sources of a config.
 
-    `memory` is how much this process may grow while it works; it never changes the result. Calling it again on
-    a run that was killed continues it; on a finished one it returns the same and does nothing.
+    `memory` is how much this process may grow while it works; it never changes the result. Calling it again
+    on a run that was killed continues it; on a finished one it returns the same and does nothing.
     """
     options = TrainOptions(
         vocab_size,
@@ -133,6 +139,10 @@ def run_training(
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
     options.check()
     check_pattern(options.pattern)
+    if tiktoken:
+        check_rank_file(options)
+    if chat:
+        check_chat(options.special_tokens)
     started = time.monotonic()
     limit = resolve_limit(memory)
     workers = resolve_threads(threads)
@@ -155,8 +165,9 @@ def run_training(
         facts = job.facts(trained, time.monotonic() - started)
         if folder is None:
             return TrainSummary("done", None, trained, facts)
-        save(trained, folder.dataset, tiktoken=tiktoken, chat=chat)
-        facts["bytes_per_token"] = bytes_per_token(corpus, folder.dataset)
+        with meter.stage("save"):
+            save(trained, folder.dataset, tiktoken=tiktoken, chat=chat)
+            facts["bytes_per_token"] = bytes_per_token(corpus, folder.dataset)
         write_json(folder.dataset / MANIFEST, {**run, **facts, "budget": job.budget()})
         folder.publish()
     return TrainSummary("done", output, trained, {**facts, "budget": job.budget()})
@@ -186,11 +197,13 @@ class _Training:
             self._check_unchanged()
             stage["bytes"] = self.corpus.input_bytes
         if self.inventory.words == 0:
+            counting.forget(self.work)
             raise InputError(
                 "the corpus has no text to learn from: it is empty, or nothing but special tokens",
                 hint="check the input paths, and --text-column",
             )
-        with self._stage("merge", self.options.vocab_size - len(self.options.special_tokens) - 256) as stage:
+        first, _ = initial_ids(self.inventory.byte_counts, self.options)
+        with self._stage("merge", self.options.vocab_size - len(first)) as stage:
             trained, self.statistics = merge(
                 self.inventory, self.options, self.plan.share("merging"), self.progress
             )
@@ -248,9 +261,10 @@ class _Training:
             if not file.remote and Path(file.location).stat().st_size != file.bytes
         ]
         if names or grown:
+            counting.forget(self.work)
             raise InputError(
                 f"the input changed while it was read: `{(names + grown)[0]}`",
-                hint="let it be finished first, then start anew with --overwrite",
+                hint="let it be finished first, then run the same command",
             )
 
     @contextmanager
@@ -288,29 +302,16 @@ def _needs(corpus: Corpus, options: TrainOptions, threads: int) -> list[Need]:
     words = int(min(text / 4, WORDS_FACTOR * text**WORDS_EXPONENT))
     vocabulary = options.vocab_size * BYTES_PER_TOKEN
     block = 2 * MAX_DOCUMENT_BYTES + corpus.held_bytes
+    blocks = BLOCK_COST * (threads + 1)
+    smaller = "set a smaller --vocab-size"
+    counted = 4 * MB + words * COUNTED_BYTES_PER_WORD
+    merged = MERGER_MINIMUM + words * MERGED_BYTES_PER_WORD
     return [
-        Need(
-            "text being counted",
-            block,
-            useful=block + BLOCK_COST * (threads + 1),
-            during="count",
-            expected=BLOCK_COST * (threads + 1),
-        ),
-        Need(
-            "word counts",
-            4 * MB,
-            useful=2**40,
-            during="count",
-            expected=4 * MB + words * COUNTED_BYTES_PER_WORD,
-        ),
-        Need(
-            "merging",
-            4 * MB + vocabulary,
-            useful=2**40,
-            during="merge",
-            expected=4 * MB + vocabulary + words * MERGED_BYTES_PER_WORD,
-            remedy="set a smaller --vocab-size",
-        ),
+        Need("text being counted", block, useful=block + blocks, expected=blocks, during="count"),
+        Need("word counts", 4 * MB, useful=2**40, expected=counted, during="count"),
+        Need("vocabulary", vocabulary, expected=vocabulary, during="merge", remedy=smaller),
+        Need("merging", MERGER_MINIMUM, useful=2**40, expected=merged, during="merge"),
+        Need("saving", 2 * vocabulary + SAVING, during="save", remedy=smaller),
     ]
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import krill
 from krill.cli.app import app
 from krill.cli.options import OutputOptions
 from krill.cli.progress import Lines
-from krill.cli.run import _steps
+from krill.cli.run import _run_step, _steps
 from krill.cli.screen import print_comparison, print_training, print_trial
 from krill.cli.train_tokenizer import output_folder
 from krill.config import load_config
@@ -181,6 +183,13 @@ def test_run_trains_a_tokenizer_only_where_it_is_its_own_work(tmp_path: Path) ->
     assert steps(tokenizer={"path": str(given)}) == ["preprocess"]
     (given / "krill-run.json").write_text("{}")
     assert steps(tokenizer={"path": str(given)}) == ["train-tokenizer", "preprocess"]
+
+
+def test_a_step_leaves_interrupts_as_they_were_for_the_next_one() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    assert _run_step("--version", [], capture=True).decode() == f"{krill.__version__}\n"
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 # What is shown.

@@ -5,13 +5,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from krill.budget import Kind, make_plan
 from krill.config import TokenizerConfig
 from krill.errors import InputError
 from krill.tokenizer import ByteEncoder, open_encoder
 from krill.tokenizer.huggingface import GROUP_BYTES, HuggingFaceEncoder
-from krill.tokenizer.open import encoder_needs, tokenizer_fingerprint
+from krill.tokenizer.native import LEAST_CACHE, USEFUL_CACHE
+from krill.tokenizer.open import encoder_needs, fallback_notice, tokenizer_fingerprint
 from real_text import real_texts
 
 
@@ -101,7 +103,8 @@ def test_a_tokenizer_without_any_known_end_adds_none(tmp_path):
     tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1, "[UNK]": 2}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    encoder = open_encoder(TokenizerConfig(path=str(tmp_path)), share=10**9)
+    config = TokenizerConfig(path=str(tmp_path))
+    encoder = open_encoder(config, make_plan(10**9, 0, encoder_needs(config, 10**6)))
     assert encoder.eos_id is None
     assert documents_of(encoder, ["a b a", "", "b"]) == [[0, 1, 0], [], [1]]
 
@@ -109,17 +112,49 @@ def test_a_tokenizer_without_any_known_end_adds_none(tmp_path):
 def test_a_missing_or_broken_tokenizer_is_an_input_error_that_names_it(tmp_path):
     with pytest.raises(InputError, match="no tokenizer at"):
         open_encoder(TokenizerConfig(path=str(tmp_path / "nowhere")))
-    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "tokenizer.json").write_text('{"model": {}}')
     with pytest.raises(InputError, match=r"tokenizer\.json` is not a tokenizer"):
         open_encoder(TokenizerConfig(path=str(tmp_path)))
 
 
-def test_the_plan_sets_aside_what_the_longest_document_takes(tokenizer_folder):
+def test_the_plan_sets_aside_tables_a_cache_and_the_longest_word(tokenizer_folder):
     assert encoder_needs(TokenizerConfig(builtin="bytes"), 10**6) == []
-    loaded, encoding = encoder_needs(TokenizerConfig(path=str(tokenizer_folder)), 10**6)
-    assert loaded.minimum > (tokenizer_folder / "tokenizer.json").stat().st_size
-    assert encoding.minimum == 140 * 10**6
+    config = TokenizerConfig(path=str(tokenizer_folder))
+    needs = {need.name: need for need in encoder_needs(config, 10**6, threads=2)}
+    size = (tokenizer_folder / "tokenizer.json").stat().st_size
+    assert size < needs["tokenizer"].minimum < 10 * size
+    assert needs["word cache"].minimum == 2 * LEAST_CACHE
+    assert needs["word cache"].useful == 2 * USEFUL_CACHE
+    assert needs["a document that is one word"].minimum == 13 * 10**6
+    assert "max_document_bytes" in needs["a document that is one word"].remedy
+    assert all(need.kind is Kind.CAPPED for need in needs.values() if need.during != "start")
+    assert fallback_notice(config) is None
+
+
+def test_the_plan_sets_aside_what_the_library_takes_and_says_why_it_is_used(tokenizer_folder, tmp_path):
+    tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    config = TokenizerConfig(path=str(tmp_path))
+    loaded, encoding = encoder_needs(config, 10**6)
+    assert loaded.minimum > (tmp_path / "tokenizer.json").stat().st_size
+    assert (encoding.name, encoding.minimum) == ("encoding by Hugging Face", 140 * 10**6)
     assert "max_document_bytes" in encoding.remedy
+    notice = fallback_notice(config)
+    assert notice is not None and notice.endswith("because it has a normalizer (NFC)")
+    described = open_encoder(config, make_plan(10**9, 0, [loaded, encoding])).describe()
+    assert (described["encoder"], described["why"]) == ("huggingface", "it has a normalizer (NFC)")
+
+
+def test_the_native_encoder_and_the_library_describe_one_tokenizer_and_give_the_same_ids(tokenizer_folder):
+    config = TokenizerConfig(path=str(tokenizer_folder))
+    ours = open_encoder(config, make_plan(10**8, 0, encoder_needs(config, 10**6, threads=2)), threads=2)
+    library = HuggingFaceEncoder(tokenizer_folder / "tokenizer.json", share=10**9)
+    assert ours.describe()["encoder"] == "native"
+    for key in ("name", "vocab_size", "eos_id", "eos_token", "fingerprint"):
+        assert ours.describe()[key] == library.describe()[key]
+    texts = [text for text, _ in zip(real_texts(), range(40), strict=False)] + ["", "a<s>b<|endoftext|>"]
+    assert documents_of(ours, texts) == documents_of(library, texts)
 
 
 def test_the_fingerprint_is_of_the_content_and_the_declared_eos(tokenizer_folder, tmp_path):
@@ -142,7 +177,7 @@ def test_a_tokenizer_from_the_hub_is_found_in_its_cache(tokenizer_folder, tmp_pa
     (tmp_path / "models--org--name" / "refs" / "main").write_text("a")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    encoder = open_encoder(TokenizerConfig(hub_id="org/name"), share=10**9)
+    encoder = open_encoder(TokenizerConfig(hub_id="org/name"))
     assert encoder.vocab_size == 1000
     with pytest.raises(InputError, match="`org/other` from the hub"):
         open_encoder(TokenizerConfig(hub_id="org/other"))

@@ -1,0 +1,218 @@
+"""`krill.tokenizer.load`: any tokenizer, for text, lists of texts and Arrow columns.
+
+In: a `tokenizer.json` or its folder. Out: ids as Hugging Face's `encode(text, add_special_tokens=True)` gives
+them, special tokens in the text and those of the post-processor included, EOS not added. Held in memory: the
+tokenizer, a cache of words within the budget, and the ids that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from krill.budget import make_plan, resolve_limit, resolve_threads
+from krill.errors import InputError
+from krill.flow import ordered_map
+from krill.tokenizer.huggingface import HuggingFaceEncoder
+from krill.tokenizer.native import NativeEncoder
+from krill.tokenizer.open import file_needs, open_file, tokenizer_file
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+# Text goes to a thread in pieces of about this many bytes.
+PIECE_BYTES: Final = 1_000_000
+
+
+def load(path: str | Path, memory: str | int = "auto", threads: int | str = "auto") -> Tokenizer:
+    """The tokenizer at `path`, on `threads` threads; `memory` is how much the process may grow by it.
+
+    The result of encoding itself is not counted. Neither memory nor threads change it.
+    """
+    file = tokenizer_file(path)
+    count = max(1, resolve_threads(threads))
+    plan = make_plan(
+        resolve_limit(memory), 0, file_needs(file, max_document_bytes=PIECE_BYTES, threads=count)
+    )
+    return Tokenizer(open_file(file, plan, count), count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some rows of a column, and how many bytes they have."""
+
+    text: pa.Array
+    nbytes: int
+
+
+class Tokenizer:
+    """A loaded tokenizer; threads may share it."""
+
+    def __init__(self, encoder: NativeEncoder | HuggingFaceEncoder, threads: int) -> None:
+        self._encoder = encoder
+        self._threads = threads
+        self.vocab_size = encoder.vocab_size
+        self.eos_token = encoder.eos_token
+        self.eos_id = encoder.eos_id
+
+    def __repr__(self) -> str:
+        how = "native" if self.native else f"by Hugging Face, because {self.why}"
+        return f"Tokenizer({self._encoder.name!r}, {self.vocab_size:,} tokens, {how})"
+
+    @property
+    def native(self) -> bool:
+        """Whether the native core encodes; if not, `why` says why the library does."""
+        return isinstance(self._encoder, NativeEncoder)
+
+    @property
+    def why(self) -> str | None:
+        """What the native core can't do of this tokenizer; None if it can."""
+        return None if isinstance(self._encoder, NativeEncoder) else self._encoder.why
+
+    def encode(self, text: str) -> NDArray[np.uint32]:
+        """The ids of one text."""
+        import numpy as np
+
+        ids, _ = self._encoder.encode(_column([text]), eos=False)
+        return ids.astype(np.uint32, copy=False)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[NDArray[np.uint32]]:
+        """The ids of each text, on all threads."""
+        import numpy as np
+
+        offsets, ids = self.encode_arrow(_column(texts))
+        ids = ids.astype(np.uint32, copy=False)
+        return [
+            ids[begin:end] for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+        ]
+
+    def encode_arrow(self, texts: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Offsets (one more than rows) and the ids of all rows; no Python object is made for a row.
+
+        The ids have the smallest unsigned type that holds the vocabulary, or 32 bits if not native.
+        """
+        import numpy as np
+
+        pieces = list(_pieces(texts))
+        rows = sum(len(piece.text) for piece in pieces)
+        offsets = np.zeros(rows + 1, np.int64)
+        row = 0
+        runs: list[NDArray[Any]] = []
+        for ids, lengths in ordered_map(
+            lambda piece: self._encoder.encode(piece.text, eos=False),
+            pieces,
+            threads=self._threads,
+            bytes_in_flight=2 * PIECE_BYTES * self._threads,
+            size=lambda piece: piece.nbytes,
+        ):
+            offsets[row + 1 : row + 1 + len(lengths)] = lengths
+            row += len(lengths)
+            runs.append(ids)
+        np.cumsum(offsets, out=offsets)
+        return offsets, _joined(runs)
+
+    def encode_offsets(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """The ids of one text and where each stands in it: begin and end in characters, shape (n, 2)."""
+        import numpy as np
+
+        _checked(text, 0)
+        ids, offsets = self._encoder.encode_offsets(text)
+        return ids.astype(np.uint32, copy=False), offsets
+
+    def decode(self, ids: Sequence[int] | NDArray[Any], skip_special_tokens: bool = False) -> str:
+        """The text of some ids; bytes that are no text show as U+FFFD."""
+        import numpy as np
+
+        numbers = np.asarray(ids, np.int64 if len(ids) == 0 else None).reshape(-1)
+        wrong = numbers[(numbers < 0) | (numbers >= self.vocab_size)]
+        if len(wrong):
+            raise InputError(
+                f"the id `{wrong[0]}` is not in the vocabulary, which has {self.vocab_size:,} ids",
+                hint="decode with the tokenizer that made the ids",
+            )
+        return self._encoder.decode(numbers, skip_special_tokens=skip_special_tokens)
+
+    def statistics(self) -> dict[str, float]:
+        """Words, hits and misses of the cache, bytes and seconds of misses; empty if not native."""
+        return self._encoder.statistics()
+
+
+def _column(texts: Sequence[str]) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(texts, pa.large_string())
+    except UnicodeEncodeError:
+        for place, text in enumerate(texts):
+            _checked(text, place)
+        raise
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise InputError(
+            "what is to be encoded is not a list of strings", hint="give a list of str"
+        ) from None
+
+
+def _checked(text: str, place: int) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"text {place:,} has a lone surrogate at character {error.start:,}, which is no Unicode text",
+            hint="make it with text.encode('utf-8', 'replace').decode()",
+        ) from None
+
+
+def _pieces(texts: pa.Array | pa.ChunkedArray) -> Iterator[_Piece]:
+    """Slices of a column, each of about `PIECE_BYTES` and at least one row."""
+    import pyarrow as pa
+
+    from krill.corpus.buffers import text_buffers
+
+    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+        text = _large(chunk)
+        offsets, _ = text_buffers(text)
+        start = 0
+        while start < len(text):
+            end = int(offsets.searchsorted(offsets[start] + PIECE_BYTES, side="right")) - 1
+            end = min(max(start + 1, end), len(text))
+            yield _Piece(text.slice(start, end - start), int(offsets[end] - offsets[start]))
+            start = end
+
+
+def _large(chunk: pa.Array) -> pa.Array:
+    """A chunk as `large_string`, which has no nulls."""
+    import numpy as np
+    import pyarrow as pa
+
+    from krill.corpus.buffers import text_column
+
+    if chunk.null_count:
+        raise InputError("the column has rows without text", hint='leave them out, or fill them with ""')
+    if chunk.type == pa.large_string():
+        return chunk
+    if chunk.type != pa.string():
+        raise InputError(f"the column holds `{chunk.type}`, not text", hint="give a column of strings")
+    _, offsets, data = chunk.buffers()
+    if len(chunk) == 0:
+        return pa.array([], pa.large_string())
+    narrow = np.frombuffer(offsets, np.int32, len(chunk) + 1, chunk.offset * 4)
+    return text_column(narrow.astype(np.int64), np.frombuffer(data or b"", np.uint8))
+
+
+def _joined(runs: list[NDArray[Any]]) -> NDArray[Any]:
+    """All runs in one array; each is let go as soon as it is copied."""
+    import numpy as np
+
+    if len(runs) == 1:
+        return runs[0]
+    ids = np.empty(sum(map(len, runs)), runs[0].dtype if runs else np.uint16)
+    end = len(ids)
+    while runs:
+        run = runs.pop()
+        ids[end - len(run) : end] = run
+        end -= len(run)
+    return ids

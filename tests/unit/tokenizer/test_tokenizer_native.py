@@ -1,0 +1,353 @@
+"""The native encoder: what it takes and refuses, and that neither cache nor threads show in its ids."""
+
+from __future__ import annotations
+
+import json
+import threading
+from itertools import islice, pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+import krill.tokenizer
+from krill import _native
+from krill.errors import BudgetError, InputError
+from krill.tokenizer.native import NativeEncoder
+from krill.tokenizer.tokenizer_json import NativeSpec, NotNative, read_spec
+from real_text import real_texts
+
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return list(islice(real_texts(), 60))
+
+
+@pytest.fixture(scope="module")
+def content(texts) -> bytes:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=1500,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer.to_str().encode()
+
+
+@pytest.fixture
+def folder(tmp_path, content):
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    return tmp_path
+
+
+def changed(content: bytes, **sections) -> bytes:
+    """The tokenizer with other sections; those of the model by `model_<key>`."""
+    written = json.loads(content)
+    for name, section in sections.items():
+        owner, key = (written["model"], name[6:]) if name.startswith("model_") else (written, name)
+        owner[key] = section
+    return json.dumps(written).encode()
+
+
+# ---- what is native, and why not ----
+
+
+def test_the_spec_is_flat_arrays_by_id(tmp_path, content) -> None:
+    spec = read_spec(tmp_path / "tokenizer.json", content)
+    assert isinstance(spec, NativeSpec)
+    written = json.loads(content)["model"]
+    assert len(spec.flags) == len(spec.offsets) - 1 == spec.vocab_size == 1500
+    space_t = written["vocab"]["Ġt"]
+    assert bytes(spec.tokens[spec.offsets[space_t] : spec.offsets[space_t + 1]]) == b" t"
+    assert len(spec.merges) == 3 * len(written["merges"])
+    assert (spec.eos_token, spec.eos_id) == ("<|endoftext|>", 0)
+    assert (spec.pattern, spec.ignore_merges, spec.byte_decoder) == ("gpt2", False, True)
+
+
+@pytest.mark.parametrize(
+    ("sections", "reason"),
+    [
+        ({"normalizer": {"type": "NFC"}}, "it has a normalizer (NFC)"),
+        ({"model": {"type": "Unigram", "vocab": []}}, "its model is Unigram"),
+        ({"model": {"type": "WordPiece"}}, "its model is WordPiece"),
+        ({"model": None}, "its model is nothing"),
+        ({"pre_tokenizer": None}, "it has no pre-tokenizer"),
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "its pattern is not one that Krill knows"),
+        (
+            {"pre_tokenizer": {**BYTE_LEVEL, "add_prefix_space": True}},
+            "it puts a space before the first word",
+        ),
+        ({"model_dropout": 0.1}, "its model drops merges at random"),
+        ({"model_continuing_subword_prefix": "##"}, "its model has a continuing_subword_prefix"),
+        ({"model_end_of_word_suffix": "</w>"}, "its model has a end_of_word_suffix"),
+        ({"model_vocab": {"a": 2**20}, "model_merges": []}, "its ids reach 1,048,576"),
+        (
+            {"model_vocab": {"a": 0}, "model_merges": [], "model_unk_token": "a"},
+            "its model has a unk_token for bytes without a token",
+        ),
+        ({"post_processor": {"type": "Other"}}, "its post-processor (Other) is not one that Krill knows"),
+        ({"added_tokens": [{"id": 3}]}, "its added tokens are not as the library writes them"),
+        ({"model_merges": [["a", "b", "c"]]}, "its merges are not pairs"),
+        ({"version": "2.0"}, "its version is 2.0"),
+    ],
+)
+def test_what_is_not_native_has_a_reason(tmp_path, content, sections, reason) -> None:
+    assert read_spec(tmp_path / "tokenizer.json", changed(content, **sections)) == NotNative(reason)
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"model_dropout": 0.0},
+        {"model_continuing_subword_prefix": "", "model_end_of_word_suffix": ""},
+        {"model_unk_token": "<|endoftext|>", "model_byte_fallback": True, "model_fuse_unk": True},
+        {"model_ignore_merges": True},
+        {"truncation": {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}},
+    ],
+)
+def test_settings_that_change_nothing_don_t_make_it_slow(tmp_path, content, sections) -> None:
+    assert isinstance(read_spec(tmp_path / "tokenizer.json", changed(content, **sections)), NativeSpec)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (b"{", "is not JSON"),
+        (b"[1]", "is JSON, but not an object"),
+        (
+            {"model_merges": [["Ġ", "nowhere"]]},
+            r"merge 0 of .* is `Ġ nowhere`, but `nowhere` is not in the voc",
+        ),
+        (
+            {"model_merges": [["Ġ", "Ġ"], ["Ġ", "Z"]]},
+            r"merge 1 of .* is `Ġ Z`, but `ĠZ` is not in the vocabulary",
+        ),
+        ({"model_merges": ["a b c"]}, "is not two tokens: `a b c`"),
+        ({"model_vocab": {"a": 0, "b": 0}, "model_merges": []}, "have the id 0: `a` and `b`"),
+        ({"model_vocab": {"a": -1}, "model_merges": []}, "has the id `-1`"),
+        ({"model_vocab": {"a": True}, "model_merges": []}, "has the id `True`"),
+    ],
+)
+def test_a_damaged_tokenizer_is_an_input_error_that_names_it(folder, content, written, message) -> None:
+    damaged = written if isinstance(written, bytes) else changed(content, **written)
+    (folder / "tokenizer.json").write_bytes(damaged)
+    with pytest.raises(InputError, match=message) as caught:
+        krill.tokenizer.load(folder)
+    assert str(folder / "tokenizer.json") in caught.value.message
+
+
+def test_a_tokenizer_of_another_kind_is_run_by_the_library_and_says_why(folder, content, texts) -> None:
+    tokenizer = Tokenizer.from_str(content.decode())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    ours = krill.tokenizer.load(folder, memory="1GB", threads=2)
+    assert not ours.native and ours.why == "it has a normalizer (NFC)"
+    assert "by Hugging Face, because it has a normalizer (NFC)" in repr(ours)
+    assert [ids.tolist() for ids in ours.encode_batch(texts[:5])] == [
+        tokenizer.encode(t).ids for t in texts[:5]
+    ]
+    ids, offsets = ours.encode_offsets("e\u0301 b")
+    assert ids.tolist() == tokenizer.encode("é b").ids and offsets.shape == (len(ids), 2)
+    assert ours.decode(ids) == "é b"
+    assert ours.statistics() == {}
+
+
+# ---- the same ids, whatever the cache and the threads ----
+
+
+def encode_all(
+    spec: NativeSpec, texts: list[str], cache: int, threads: int = 1
+) -> tuple[list[int], list[int]]:
+    from pathlib import Path
+
+    encoder = NativeEncoder(Path("tokenizer.json"), "", spec, cache, threads)
+    ids, lengths = encoder.encode(pa.array(texts, pa.large_string()))
+    return ids.tolist(), lengths.tolist()
+
+
+def test_a_cache_of_any_size_gives_the_same_ids(tmp_path, content, texts) -> None:
+    spec = read_spec(tmp_path / "tokenizer.json", content)
+    expected = encode_all(spec, texts, cache=30_000_000)
+    for cache in (0, 5000, 100_000):
+        assert encode_all(spec, texts, cache) == expected
+
+
+def test_many_threads_at_once_give_the_same_ids(folder, texts) -> None:
+    ours = krill.tokenizer.load(folder, memory="100MB", threads=3)
+    expected = krill.tokenizer.load(folder, memory="50MB", threads=1).encode_arrow(pa.array(texts))
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def work() -> None:
+        found.append(ours.encode_arrow(pa.array(texts)))
+
+    workers = [threading.Thread(target=work) for _ in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(found) == 6
+    for offsets, ids in found:
+        assert np.array_equal(offsets, expected[0]) and np.array_equal(ids, expected[1])
+
+
+def test_statistics_count_words_hits_and_misses(folder, texts) -> None:
+    ours = krill.tokenizer.load(folder, memory="100MB", threads=1)
+    ours.encode("one two one two one")
+    found = ours.statistics()
+    assert (found["words"], found["misses"], found["hits"]) == (5, 3, 2)  # " one", " two" and "one" are new
+    assert found["bytes"] == 19 and found["miss_bytes"] == 11
+    ours.encode_batch(texts)
+    found = ours.statistics()
+    assert 0.5 < found["hit_rate"] < 1 and found["miss_seconds"] > 0
+
+
+# ---- the ways in ----
+
+
+def test_columns_of_any_kind_of_string_give_offsets_and_ids(folder) -> None:
+    ours = krill.tokenizer.load(folder, threads=1)
+    texts = ["first", "", "second text", "<|endoftext|>"]
+    expected = [ours.encode(text).tolist() for text in texts]
+    assert expected[1] == [] and expected[3] == [0]
+    for column in (
+        pa.array(texts),
+        pa.array(texts, pa.large_string()),
+        pa.array(["x", *texts, "y"])[1:5],
+        pa.array(["x", *texts, "y"], pa.large_string())[1:5],
+        pa.chunked_array([texts[:1], [], texts[1:]]),
+    ):
+        offsets, ids = ours.encode_arrow(column)
+        assert offsets.dtype == np.int64 and ids.dtype == np.uint16
+        assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == expected
+    assert [ids.tolist() for ids in ours.encode_batch(texts)] == expected
+    offsets, ids = ours.encode_arrow(pa.array([], pa.string()))
+    assert offsets.tolist() == [0] and len(ids) == 0
+    assert ours.encode_batch([]) == []
+
+
+def test_a_column_in_many_pieces_is_put_together_in_order(folder, texts, monkeypatch) -> None:
+    ours = krill.tokenizer.load(folder, threads=2)
+    expected = ours.encode_arrow(pa.array(texts))
+    monkeypatch.setattr("krill.tokenizer.tokenizer.PIECE_BYTES", 3000)
+    offsets, ids = ours.encode_arrow(pa.array(texts))
+    assert np.array_equal(offsets, expected[0]) and np.array_equal(ids, expected[1])
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array(["a", None]), "rows without text"),
+        (pa.array([1, 2]), "holds `int64`, not text"),
+    ],
+)
+def test_columns_that_are_not_text_are_refused(folder, column, message) -> None:
+    with pytest.raises(InputError, match=message):
+        krill.tokenizer.load(folder).encode_arrow(column)
+
+
+def test_text_that_is_no_unicode_is_refused_by_its_place(folder) -> None:
+    ours = krill.tokenizer.load(folder)
+    with pytest.raises(InputError, match="text 1 has a lone surrogate at character 2"):
+        ours.encode_batch(["fine", "no\ud800"])
+    with pytest.raises(InputError, match="text 0 has a lone surrogate"):
+        ours.encode_offsets("\udfff")
+    with pytest.raises(InputError, match="not a list of strings"):
+        ours.encode_batch(["a", 3])
+
+
+@pytest.mark.parametrize("wrong", [1500, -1, 2**40])
+def test_ids_out_of_range_are_named_with_the_size_of_the_vocabulary(folder, wrong) -> None:
+    ours = krill.tokenizer.load(folder)
+    with pytest.raises(InputError, match=f"`{wrong}` is not in the vocabulary, which has 1,500 ids"):
+        ours.decode([1, wrong, 2])
+    assert ours.decode([]) == ""
+
+
+def test_special_tokens_are_left_out_of_the_text_on_request(folder) -> None:
+    ours = krill.tokenizer.load(folder)
+    ids = ours.encode("a<|endoftext|>b")
+    assert ours.decode(ids) == "a<|endoftext|>b"
+    assert ours.decode(ids, skip_special_tokens=True) == "ab"
+
+
+def test_a_budget_that_can_t_hold_the_tokenizer_is_refused(folder) -> None:
+    with pytest.raises(BudgetError, match="the budget is too small"):
+        krill.tokenizer.load(folder, memory="1MB")
+
+
+# ---- the native class itself ----
+
+
+def native(**changes):
+    """Two bytes and their merge."""
+    arguments = {
+        "tokens": b"abab",
+        "offsets": np.array([0, 1, 2, 4]),
+        "flags": np.array([3, 3, 3], np.uint8),
+        "merges": np.array([0, 1, 2], np.uint32),
+        "added": [],
+        "pattern": "gpt2",
+        "ignore_merges": False,
+        "prefix": [],
+        "suffix": [],
+        "trims_offsets": False,
+        "keeps_first_space": False,
+        "cache_bytes": 0,
+        "workers": 1,
+    }
+    return _native.BpeEncoder(**{**arguments, **changes})
+
+
+def test_the_native_class_encodes_what_its_arrays_say() -> None:
+    encoder = native(prefix=[2], suffix=[1, 1])
+    ids, lengths = encoder.encode(np.array([0, 4, 4, 6]), b"abaaXb", 0)
+    assert ids.dtype == np.uint16
+    assert ids.tolist() == [2, 2, 0, 0, 1, 1, 0, 2, 1, 1, 0, 2, 1, 1, 1, 0]
+    assert lengths.tolist() == [7, 4, 5]
+    assert encoder.decode(np.array([2, 0], np.uint32), False) == b"aba"
+    assert len(encoder) == 3
+    with pytest.raises(IndexError):
+        encoder.decode(np.array([3], np.uint32), False)
+
+
+def test_large_ids_make_the_array_wide() -> None:
+    ids, _ = native(suffix=[70_000]).encode(np.array([0, 1]), b"a", -1)
+    assert ids.dtype == np.uint32 and ids.tolist() == [0, 70_000]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"offsets": np.array([0, 1, 2])},
+        {"offsets": np.array([0, 1, 2, 5])},
+        {"offsets": np.array([0, 3, 2, 4])},
+        {"offsets": np.array([-1, 1, 2, 4])},
+        {"offsets": np.array([0, 0, 2, 4])},
+        {"flags": np.array([3, 3], np.uint8)},
+        {"flags": np.array([3, 3, 1], np.uint8)},
+        {"merges": np.array([0, 1], np.uint32)},
+        {"merges": np.array([0, 1, 3], np.uint32)},
+        {"merges": np.array([1, 0, 2], np.uint32)},
+        {"tokens": b"aaaa"},
+        {"added": [(b"", 1, False, False, False, False)]},
+        {"pattern": "other"},
+        {"workers": 0},
+    ],
+)
+def test_arrays_that_contradict_each_other_are_refused(changes) -> None:
+    with pytest.raises(ValueError):
+        native(**changes)
+
+
+def test_columns_with_hostile_offsets_are_refused() -> None:
+    with pytest.raises(ValueError):
+        native().encode(np.array([0, 9]), b"abc", -1)
+    with pytest.raises(ValueError):
+        native().encode(np.array([0, 1]), b"a", 2**16)
