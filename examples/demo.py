@@ -38,7 +38,7 @@ def main() -> int:
     file = FOLDER / "config.yaml"
     file.write_text("# Written by `make demo`; yours to change.\n" + yaml.safe_dump(config, sort_keys=False))
     krill = str(Path(sys.executable).with_name("krill"))
-    print(f"$ krill run {file}    # trains a tokenizer, then preprocesses; the budget is {MEMORY}", flush=True)
+    print(f"$ krill run {file}    # a tokenizer, then the dataset; the budget is {MEMORY}", flush=True)
     return subprocess.call([krill, "run", str(file), "--overwrite"])
 
 

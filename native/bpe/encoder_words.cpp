@@ -18,22 +18,22 @@ template <class Id>
 WordEncoder<Id>::WordEncoder(const WordModel& model, std::size_t cache_bytes)
     : model_(model),
       merger_(model.vocabulary, model.merges),
-      short_words_(std::max(cache_bytes, kLeastCache) / 2),
-      long_words_(std::max(cache_bytes, kLeastCache) / 2) {}
+      short_words_(std::max(cache_bytes, kLeastCache) / 4 * 3),
+      long_words_(std::max(cache_bytes, kLeastCache) / 4) {}
 
 template <class Id>
-void WordEncoder<Id>::look_ahead(Batch& batch, const std::uint8_t* text, std::size_t size) {
-  std::size_t begin = batch.begin;
-  for (std::size_t i = 0; i < batch.count; ++i) {
-    const std::size_t length = batch.ends[i] - begin;
+void WordEncoder<Id>::look_ahead(const std::uint8_t* text, std::size_t size, std::size_t begin,
+                                 const std::uint32_t* ends, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t length = ends[i] - begin;
     if (length <= ShortWordTable<Id>::Key::kLongest) [[likely]] {
-      batch.hashes[i] = ShortWordTable<Id>::Key::load(text + begin, length, size - begin).hash();
-      short_words_.prefetch(batch.hashes[i]);
+      hashes_[i] = ShortWordTable<Id>::Key::load(text + begin, length, size - begin).hash();
+      short_words_.prefetch(hashes_[i]);
     } else if (length <= LongWordTable<Id>::Key::kLongest) {
-      batch.hashes[i] = LongWordTable<Id>::Key::load(text + begin, length, size - begin).hash();
-      long_words_.prefetch(batch.hashes[i]);
+      hashes_[i] = LongWordTable<Id>::Key::load(text + begin, length, size - begin).hash();
+      long_words_.prefetch(hashes_[i]);
     }
-    begin = batch.ends[i];
+    begin = ends[i];
   }
 }
 

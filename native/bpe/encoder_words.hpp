@@ -4,6 +4,7 @@
 // the scratch of the longest word. One thread at a time uses a WordEncoder; what it refers to is shared.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -63,18 +64,14 @@ class WordEncoder {
   WordStatistics take_statistics() { return std::exchange(statistics_, {}); }
 
  private:
-  static constexpr std::size_t kBatch = 128;
+  // Words are cut so many at a time: near the end of its room the scanner is slow.
+  static constexpr std::size_t kBatch = 1024;
+  // So many are hashed before the first is looked up: their sets of the cache are on their way from memory then.
+  static constexpr std::size_t kAhead = 64;
   static constexpr std::uint64_t kTimedMisses = 16;  // one in so many
 
-  // Some words, whose sets of the cache are on their way from memory while the first are looked up.
-  struct Batch {
-    std::size_t begin = 0;  // of the first word
-    std::size_t count = 0;
-    std::uint32_t ends[kBatch];
-    std::uint64_t hashes[kBatch];
-  };
-
-  void look_ahead(Batch& batch, const std::uint8_t* text, std::size_t size);
+  void look_ahead(const std::uint8_t* text, std::size_t size, std::size_t begin, const std::uint32_t* ends,
+                  std::size_t count);
   Id* encode_word(const std::uint8_t* word, std::size_t size, std::size_t readable, std::uint64_t hash, Id* out);
   template <class Table>
   Id* from_table(Table& table, const std::uint8_t* word, std::size_t size, std::size_t readable,
@@ -87,24 +84,29 @@ class WordEncoder {
   ShortWordTable<Id> short_words_;
   LongWordTable<Id> long_words_;
   MergeScratch scratch_;
+  std::uint32_t ends_[kBatch];
+  std::uint64_t hashes_[kAhead];
   WordStatistics statistics_;
 };
 
 template <class Id>
 template <class Use>
 Id* WordEncoder<Id>::encode_each(const std::uint8_t* text, std::size_t size, Id* out, Use&& use) {
-  Batch batch;
-  while (batch.begin < size) {
-    batch.count = scan_words(model_.pattern, text, size, batch.begin, batch.ends, kBatch);
-    look_ahead(batch, text, size);
-    for (std::size_t i = 0; i < batch.count; ++i) {
-      const std::size_t end = batch.ends[i];
-      Id* const first = out;
-      out = encode_word(text + batch.begin, end - batch.begin, size - batch.begin, batch.hashes[i], out);
-      use(batch.begin, end, first, out);
-      batch.begin = end;
+  std::size_t begin = 0;
+  while (begin < size) {
+    const std::size_t count = scan_words(model_.pattern, text, size, begin, ends_, kBatch);
+    statistics_.words += count;
+    for (std::size_t first = 0; first < count; first += kAhead) {
+      const std::size_t some = std::min(kAhead, count - first);
+      look_ahead(text, size, begin, ends_ + first, some);
+      for (std::size_t i = 0; i < some; ++i) {
+        const std::size_t end = ends_[first + i];
+        Id* const ids = out;
+        out = encode_word(text + begin, end - begin, size - begin, hashes_[i], out);
+        use(begin, end, ids, out);
+        begin = end;
+      }
     }
-    statistics_.words += batch.count;
   }
   statistics_.bytes += size;
   return out;

@@ -1,8 +1,9 @@
 #include "bpe/vocabulary_merges.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
-#include <utility>
+#include <tuple>
 
 namespace krill {
 
@@ -16,81 +17,100 @@ bool joins(const Vocabulary& vocabulary, std::uint32_t left, std::uint32_t right
          std::ranges::equal(second, whole.last(second.size()));
 }
 
-constexpr std::size_t kPairsPerGroup = 4;
-
-// Sorted by pair; of equal pairs only the one of the highest rank.
-std::vector<std::uint64_t> last_of_each(std::vector<std::uint64_t> pairs) {
-  std::ranges::sort(pairs);
-  const auto same_pair = [](std::uint64_t left, std::uint64_t right) {
-    return left >> MergeTable::kRankBits == right >> MergeTable::kRankBits;
-  };
-  const auto kept = std::unique(pairs.rbegin(), pairs.rend(), same_pair);
-  pairs.erase(pairs.begin(), kept.base());
-  return pairs;
-}
-
 }  // namespace
 
-MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const std::uint32_t> merges) {
+// Finds a place for one row after the other. Sixty-four places are tried at once.
+class MergeTable::Rows {
+ public:
+  // The first place, from 1 on, that is no other row's, where none of the row's columns is taken; then they are.
+  std::size_t place(std::span<const Pair> row) {
+    for (std::size_t begin = 1;; begin += 64) {
+      std::uint64_t free = ~word_at(begins_, begin);
+      for (auto pair = row.begin(); pair != row.end() && free != 0; ++pair) free &= ~word_at(taken_, begin + pair->right);
+      if (free == 0) continue;
+      begin += static_cast<std::size_t>(std::countr_zero(free));
+      set(begins_, begin);
+      for (const Pair& pair : row) set(taken_, begin + pair.right);
+      return begin;
+    }
+  }
+
+ private:
+  using Bits = std::vector<std::uint64_t>;
+
+  static std::uint64_t word_at(const Bits& bits, std::size_t place) {
+    const std::size_t word = place / 64, shift = place % 64;
+    const std::uint64_t low = word < bits.size() ? bits[word] >> shift : 0;
+    const std::uint64_t high = shift != 0 && word + 1 < bits.size() ? bits[word + 1] << (64 - shift) : 0;
+    return low | high;
+  }
+  static void set(Bits& bits, std::size_t place) {
+    if (bits.size() <= place / 64) bits.resize(place / 64 + 1, 0);
+    bits[place / 64] |= std::uint64_t{1} << place % 64;
+  }
+
+  Bits begins_;
+  Bits taken_;
+};
+
+MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const std::uint32_t> merges)
+    : places_(vocabulary.size()) {
+  std::vector<Pair> pairs = checked_pairs(vocabulary, merges);
+  const std::size_t columns = number_columns(pairs);
+  std::vector<std::span<const Pair>> rows;
+  for (auto begin = pairs.begin(); begin != pairs.end();) {
+    const auto end = std::find_if(begin, pairs.end(), [&](const Pair& pair) { return pair.left != begin->left; });
+    rows.emplace_back(begin, end);
+    begin = end;
+  }
+  // The longest first, while there is room for them.
+  std::ranges::stable_sort(rows, std::ranges::greater{}, [](const auto& row) { return row.size(); });
+  Rows placed;
+  for (const auto& row : rows) {
+    const std::size_t begin = placed.place(row);
+    if (begin >= std::size_t{1} << kRowBits) throw std::invalid_argument("the merges are too many");
+    places_[row.front().left].row = static_cast<std::uint32_t>(begin);
+    // So that every column of every row can be read.
+    if (slots_.size() < begin + columns) slots_.resize(begin + columns, kEmpty);
+    for (const Pair& pair : row)
+      slots_[begin + pair.right] = (std::uint64_t{begin} << kRankBits | pair.rank) << kIdBits | pair.token;
+  }
+  slots_.resize(std::max(slots_.size(), columns), kEmpty);
+}
+
+// Ordered by left and right id, each pair once.
+std::vector<MergeTable::Pair> MergeTable::checked_pairs(const Vocabulary& vocabulary,
+                                                        std::span<const std::uint32_t> merges) {
   if (merges.size() % 3 != 0) throw std::invalid_argument("a merge has three ids");
   const std::size_t count = merges.size() / 3;
   if (vocabulary.size() > kMaxIds || count > kMaxMerges)
     throw std::invalid_argument("the vocabulary or its merges are too many");
-  tokens_.reserve(count);
-  Pairs pairs;
+  std::vector<Pair> pairs;
   pairs.reserve(count);
-  for (std::size_t rank = 0; rank < count; ++rank) {
+  for (std::size_t rank = count; rank-- > 0;) {  // from the back, so that the last of equal ones comes first
     const std::uint32_t left = merges[3 * rank], right = merges[3 * rank + 1], joined = merges[3 * rank + 2];
     for (const std::uint32_t id : {left, right, joined})
       if (!vocabulary.has(id, kWord)) throw std::invalid_argument("a merge names an id that is not a word's");
     if (!joins(vocabulary, left, right, joined))
       throw std::invalid_argument("a merge makes a token that is not its two parts");
-    pairs.push_back(pair_key(left, right) << kRankBits | rank);
-    tokens_.push_back(joined);
+    pairs.push_back({left, right, static_cast<std::uint32_t>(rank), joined});
   }
-  pairs = last_of_each(std::move(pairs));
-  place(pairs);
-  fill_byte_ranks(vocabulary, pairs);
+  const auto ids = [](const Pair& pair) { return std::tie(pair.left, pair.right); };
+  std::ranges::stable_sort(pairs, {}, ids);
+  const auto repeated = std::ranges::unique(pairs, {}, ids);
+  pairs.erase(repeated.begin(), repeated.end());
+  return pairs;
 }
 
-// Groups by size, the largest first, while there are many free slots.
-void MergeTable::place(const Pairs& pairs) {
-  displacements_.assign(pairs.size() / kPairsPerGroup + 1, 0);
-  slots_.assign(pairs.size() + pairs.size() / 4 + 1, kEmpty);
-  std::vector<std::vector<std::uint64_t>> groups(displacements_.size());
-  for (const std::uint64_t pair : pairs) groups[group_of((pair >> kRankBits) * kSpread)].push_back(pair);
-  std::ranges::sort(groups, std::ranges::greater{}, [](const auto& group) { return group.size(); });
-  for (const auto& group : groups)
-    if (!place_group(group)) throw std::runtime_error("no room for a group of merges");
-}
-
-bool MergeTable::place_group(std::span<const std::uint64_t> group) {
-  if (group.empty()) return true;
-  std::uint16_t& displacement = displacements_[group_of((group.front() >> kRankBits) * kSpread)];
-  for (std::uint32_t tried = 0; tried <= 0xffff; ++tried) {
-    std::size_t placed = 0;
-    for (; placed < group.size(); ++placed) {
-      std::uint64_t& slot = slots_[slot_of((group[placed] >> kRankBits) * kSpread, tried)];
-      if (slot != kEmpty) break;
-      slot = group[placed];
-    }
-    if (placed == group.size()) {
-      displacement = static_cast<std::uint16_t>(tried);
-      return true;
-    }
-    while (placed > 0) slots_[slot_of((group[--placed] >> kRankBits) * kSpread, tried)] = kEmpty;
-  }
-  return false;
-}
-
-void MergeTable::fill_byte_ranks(const Vocabulary& vocabulary, const Pairs& pairs) {
-  byte_ranks_.assign(256 * 256, kNever);
-  for (const std::uint64_t pair : pairs) {
-    const auto left = vocabulary.bytes(static_cast<std::uint32_t>(pair >> (kRankBits + kIdBits)));
-    const auto right = vocabulary.bytes(static_cast<std::uint32_t>(pair >> kRankBits) & kNobody);
-    if (left.size() == 1 && right.size() == 1)
-      byte_ranks_[std::size_t{left[0]} << 8 | right[0]] = static_cast<std::int32_t>(pair & kMaxMerges);
-  }
+// Columns for right tokens only, in the order of ids: the frequent ones lie close together. Returns how many there
+// are, and puts them in the place of right ids.
+std::size_t MergeTable::number_columns(std::vector<Pair>& pairs) {
+  for (const Pair& pair : pairs) places_[pair.right].column = 1;
+  std::uint32_t columns = 1;
+  for (Place& place : places_)
+    if (place.column != 0) place.column = columns++;
+  for (Pair& pair : pairs) pair.right = places_[pair.right].column;
+  return columns;
 }
 
 }  // namespace krill

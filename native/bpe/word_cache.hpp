@@ -39,7 +39,9 @@ struct WordKey {
     WordKey key;
     if (readable >= 8 * kLanes) [[likely]] {
       std::memcpy(key.lanes.data(), word, 8 * kLanes);
-      for (std::size_t lane = 0; lane < kLanes; ++lane) key.lanes[lane] &= mask(size, lane);
+      std::uint64_t kept[kLanes];
+      std::memcpy(kept, kMasks.data() + 8 * kLanes - size, sizeof kept);
+      for (std::size_t lane = 0; lane < kLanes; ++lane) key.lanes[lane] &= kept[lane];
     } else {
       key.lanes.fill(0);
       std::memcpy(key.lanes.data(), word, size);
@@ -56,10 +58,12 @@ struct WordKey {
   }
 
  private:
-  static std::uint64_t mask(std::size_t size, std::size_t lane) {
-    if (size >= 8 * lane + 8) return ~std::uint64_t{0};
-    return size <= 8 * lane ? 0 : ~std::uint64_t{0} >> (64 - 8 * (size - 8 * lane));
-  }
+  // Ones and then zeros; from the middle backwards, so many ones as a word has bytes.
+  static constexpr std::array<std::uint8_t, 16 * kLanes> kMasks = [] {
+    std::array<std::uint8_t, 16 * kLanes> masks{};
+    for (std::size_t i = 0; i < 8 * kLanes; ++i) masks[i] = 0xff;
+    return masks;
+  }();
 };
 
 // One of the two tables. `kEntryBytes` is a whole part of a cache line or several lines.

@@ -11,38 +11,116 @@ namespace {
 
 constexpr std::int32_t kNever = MergeTable::kNever;
 
-// Ranks are searched four at a time, and in whole blocks of sixteen.
+// Ranks are searched four at a time, without a branch: which one is the least can't be foreseen.
 using Four [[gnu::vector_size(16)]] = std::int32_t;
-constexpr std::size_t kLanes = 16;
 
 Four lesser(Four left, Four right) { return left < right ? left : right; }
 
-// Without a branch: which one is the least can't be foreseen. `lanes` is a whole number of blocks.
-std::int32_t least_of(const std::int32_t* values, std::size_t lanes) {
-  const auto load = [&](std::size_t at) {
-    Four four;
-    std::memcpy(&four, values + at, sizeof four);
-    return four;
-  };
-  Four least = load(0);
-  for (std::size_t i = 0; i < lanes; i += kLanes) {
-    const Four first = lesser(load(i), load(i + 4));
-    const Four second = lesser(load(i + 8), load(i + 12));
-    least = lesser(least, lesser(first, second));
-  }
-  least = lesser(least, __builtin_shuffle(least, Four{2, 3, 0, 1}));
-  least = lesser(least, __builtin_shuffle(least, Four{1, 0, 3, 2}));
-  return least[0];
+std::int32_t least_of(Four four) {
+  four = lesser(four, __builtin_shuffle(four, Four{2, 3, 0, 1}));
+  return lesser(four, __builtin_shuffle(four, Four{1, 0, 3, 2}))[0];
 }
 
 // A short word's pairs: rank and place in one number, so that the least is the leftmost of the lowest rank.
-constexpr unsigned kPlaceBits = 6;
+constexpr unsigned kPlaceBits = 5;
 constexpr std::int32_t kNoPair = kNever << kPlaceBits;
 static_assert(MergeTable::kRankBits + kPlaceBits < 31);
 static_assert(WordMerger::kShort + 2 == std::size_t{1} << kPlaceBits);
 
-std::int32_t pair_key(std::int32_t rank, std::size_t place) {
-  return rank << kPlaceBits | static_cast<std::int32_t>(place);
+// They stay in registers: written to memory one by one and read back four at a time, every search would wait for
+// the writes before it, which took as long as all the rest.
+template <std::size_t kVectors>
+class PairKeys {
+ public:
+  PairKeys() { std::ranges::fill(vectors_, Four{kNoPair, kNoPair, kNoPair, kNoPair}); }
+
+  void set(std::size_t place, std::int32_t key) {
+    const std::int32_t wanted = static_cast<std::int32_t>(place);
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      const std::int32_t first = static_cast<std::int32_t>(4 * i);
+      const Four mask = Four{first, first + 1, first + 2, first + 3} == Four{wanted, wanted, wanted, wanted};
+      vectors_[i] = (vectors_[i] & ~mask) | (Four{key, key, key, key} & mask);
+    }
+  }
+
+  std::int32_t least() const {
+    Four least = vectors_[0];
+    for (std::size_t i = 1; i < kVectors; ++i) least = lesser(least, vectors_[i]);
+    return least_of(least);
+  }
+
+ private:
+  Four vectors_[kVectors];
+};
+
+// A word of up to 4 * kVectors - 2 bytes while it is merged. Nobody stands before the first symbol and behind the
+// last, so that no symbol is a special case.
+template <std::size_t kVectors>
+class ShortWord {
+ public:
+  ShortWord(const Vocabulary& vocabulary, const MergeTable& merges, const std::uint8_t* word, std::size_t size)
+      : merges_(merges) {
+    places_[0] = {};
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::uint32_t id = vocabulary.byte_token(word[i]);
+      if (id == Vocabulary::kNoToken) [[unlikely]]
+        continue;
+      set(++count, id);
+      keys_.set(count - 1, key_of(count - 1, count));
+    }
+    places_[count + 1] = {};
+    alive_ = ~std::uint32_t{0} >> (30 - count);
+  }
+
+  void merge() {
+    for (std::int32_t least = keys_.least(); least < kNoPair; least = keys_.least()) {
+      const unsigned at = static_cast<unsigned>(least) & ((1u << kPlaceBits) - 1);
+      const std::uint32_t behind = ~std::uint32_t{1} << at;
+      const auto right = static_cast<unsigned>(std::countr_zero(alive_ & behind));
+      alive_ &= ~(1u << right);
+      const auto after = static_cast<unsigned>(std::countr_zero(alive_ & behind));
+      const auto before = static_cast<unsigned>(31 - std::countl_zero(alive_ & ~(~0u << at)));
+      set(at, joined_[at]);
+      keys_.set(right, kNoPair);
+      keys_.set(at, key_of(at, after));
+      keys_.set(before, key_of(before, at));
+    }
+  }
+
+  template <class Id>
+  std::size_t write(Id* out) const {
+    std::size_t written = 0;
+    std::uint32_t left = alive_ & (alive_ - 1);
+    for (; (left & (left - 1)) != 0; left &= left - 1) out[written++] = static_cast<Id>(ids_[std::countr_zero(left)]);
+    return written;
+  }
+
+ private:
+  void set(std::size_t at, std::uint32_t id) {
+    ids_[at] = id;
+    places_[at] = merges_.place(id);
+  }
+  std::int32_t key_of(std::size_t left, std::size_t right) {
+    const MergeTable::Merge merge = merges_.find(places_[left].row, places_[right].column);
+    joined_[left] = merge.token;
+    return merge.rank << kPlaceBits | static_cast<std::int32_t>(left);
+  }
+
+  const MergeTable& merges_;
+  std::uint32_t alive_;  // one bit for each symbol, and for nobody twice
+  std::uint32_t ids_[4 * kVectors];
+  std::uint32_t joined_[4 * kVectors];  // what a symbol and the next make
+  MergeTable::Place places_[4 * kVectors];
+  PairKeys<kVectors> keys_;
+};
+
+template <std::size_t kVectors, class Id>
+std::size_t merge_within(const Vocabulary& vocabulary, const MergeTable& merges, const std::uint8_t* word,
+                         std::size_t size, Id* out) {
+  ShortWord<kVectors> symbols(vocabulary, merges, word, size);
+  symbols.merge();
+  return symbols.write(out);
 }
 
 }  // namespace
@@ -59,7 +137,13 @@ void MergeScratch::prepare(std::size_t size) {
 void MergeScratch::release() { *this = MergeScratch(); }
 
 std::int32_t MergeScratch::block_least(std::size_t block) const {
-  return least_of(ranks_.data() + block * kBlock, kBlock);
+  Four least = {kNever, kNever, kNever, kNever};
+  for (std::size_t i = 0; i < kBlock; i += 4) {
+    Four four;
+    std::memcpy(&four, ranks_.data() + block * kBlock + i, sizeof four);
+    least = lesser(least, four);
+  }
+  return least_of(least);
 }
 
 void MergeScratch::build() {
@@ -92,58 +176,22 @@ void MergeScratch::set_rank(std::size_t symbol, std::int32_t rank) {
 
 template <class Id>
 std::size_t WordMerger::merge_short(const std::uint8_t* word, std::size_t size, Id* out) const {
-  // Nobody stands before the first symbol and behind the last, so that no symbol is a special case.
-  std::uint32_t ids[kShort + 2];
-  std::int32_t keys[kShort + 2];
-  const std::size_t lanes = (size + 2 + kLanes - 1) / kLanes * kLanes;
-  std::fill_n(keys, lanes, kNoPair);
-  ids[0] = MergeTable::kNobody;
-  std::size_t count = 0;
-  std::uint8_t before = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    const std::uint32_t id = vocabulary_.byte_token(word[i]);
-    if (id == Vocabulary::kNoToken) [[unlikely]]
-      continue;
-    if (count > 0) keys[count] = pair_key(merges_.byte_rank(before, word[i]), count);
-    ids[++count] = id;
-    before = word[i];
-  }
-  ids[count + 1] = MergeTable::kNobody;
-  std::uint64_t alive = ~std::uint64_t{0} >> (kShort - count);  // one bit for each symbol, and for Nobody twice
-  for (;;) {
-    const std::int32_t least = least_of(keys, lanes);
-    if (least >= kNoPair) break;
-    const unsigned at = static_cast<unsigned>(least) & ((1u << kPlaceBits) - 1);
-    const std::uint64_t behind = ~std::uint64_t{1} << at;
-    const int right = std::countr_zero(alive & behind);
-    alive &= ~(std::uint64_t{1} << right);
-    const int after = std::countr_zero(alive & behind);
-    const int left = 63 - std::countl_zero(alive & ~(~std::uint64_t{0} << at));
-    ids[at] = merges_.token(least >> kPlaceBits);
-    keys[right] = kNoPair;
-    keys[at] = pair_key(merges_.rank(ids[at], ids[after]), at);
-    keys[left] = pair_key(merges_.rank(ids[left], ids[at]), static_cast<std::size_t>(left));
-  }
-  std::size_t written = 0;
-  alive &= alive - 1;
-  for (; (alive & (alive - 1)) != 0; alive &= alive - 1)
-    out[written++] = static_cast<Id>(ids[std::countr_zero(alive)]);
-  return written;
+  // Most words are of the shorter kind, whose keys take four registers.
+  if (size <= 14) return merge_within<4>(vocabulary_, merges_, word, size, out);
+  return merge_within<8>(vocabulary_, merges_, word, size, out);
 }
 
 // The symbols that a long word begins as, and the ranks of their pairs.
 std::size_t WordMerger::begin_long(const std::uint8_t* word, std::size_t size, MergeScratch& scratch) const {
   scratch.prepare(size);
   std::size_t count = 0;
-  std::uint8_t before = 0;
   for (std::size_t i = 0; i < size; ++i) {
     const std::uint32_t id = vocabulary_.byte_token(word[i]);
     if (id == Vocabulary::kNoToken) continue;
-    if (count > 0) scratch.ranks()[count - 1] = merges_.byte_rank(before, word[i]);
+    if (count > 0) scratch.ranks()[count - 1] = merges_.find_pair(scratch.ids()[count - 1], id).rank;
     scratch.ids()[count] = id;
     scratch.ends()[count] = static_cast<std::uint32_t>(count);
     ++count;
-    before = word[i];
   }
   scratch.build();
   return count;
@@ -156,14 +204,14 @@ void WordMerger::merge_symbols(std::size_t count, MergeScratch& scratch) const {
     const std::size_t left = scratch.first_least();
     const std::size_t right = ends[left] + std::size_t{1};
     const std::size_t last = ends[right];
-    ids[left] = merges_.token(scratch.least());
+    ids[left] = merges_.find_pair(ids[left], ids[right]).token;
     ends[left] = static_cast<std::uint32_t>(last);
     ends[last] = static_cast<std::uint32_t>(left);
     scratch.set_rank(right, kNever);
-    scratch.set_rank(left, last + 1 < count ? merges_.rank(ids[left], ids[last + 1]) : kNever);
+    scratch.set_rank(left, last + 1 < count ? merges_.find_pair(ids[left], ids[last + 1]).rank : kNever);
     if (left > 0) {
       const std::size_t before = ends[left - 1];
-      scratch.set_rank(before, merges_.rank(ids[before], ids[left]));
+      scratch.set_rank(before, merges_.find_pair(ids[before], ids[left]).rank);
     }
   }
 }

@@ -50,7 +50,7 @@ class MergeScratch {
 
 class WordMerger {
  public:
-  static constexpr std::size_t kShort = 62;
+  static constexpr std::size_t kShort = 30;
   static constexpr std::size_t kScratchPerByte = 13;
 
   WordMerger(const Vocabulary& vocabulary, const MergeTable& merges) : vocabulary_(vocabulary), merges_(merges) {}

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from conftest import KRILL
 from jobs import check_error, json_lines
-from krill.tokenizer.bpe import MemoryEfficientBPE
+from krill.tokenizer import MemoryEfficientBPE
 from real_text import real_texts
 
 pytest_plugins = ["job_fixtures"]
@@ -222,6 +222,8 @@ def test_faults_of_encoding_and_decoding_are_told_with_a_remedy(folder, krill):
     )
     too_large = krill("tokenizer", "decode", *tokenizer, str(VOCAB_SIZE), cwd=folder)
     check_error(too_large, 3, "1000", hint="")
+    small = krill("tokenizer", "encode", *tokenizer, "--memory", "40MB", "text", cwd=folder)
+    check_error(small, 4, "the budget is too small", hint="--memory")
     odd = krill("tokenizer", "decode", *tokenizer, "--input", "odd.bin", cwd=folder)
     check_error(odd, 3, "no whole number of uint16 tokens", hint=".npy")
 

@@ -101,6 +101,10 @@ class Plan:
     def _stages(self) -> list[str]:
         return list(dict.fromkeys(share.during for share in self.shares)) or ["always"]
 
+    def held(self, stage: str) -> int:
+        """What the process holds during a stage if every part fills its share; `always` is the fullest."""
+        return self.worst_peak if stage == "always" else self.base + self._held(stage, expected=False)
+
     def _held(self, stage: str, *, expected: bool) -> int:
         return sum(
             share.expected if expected else share.size
@@ -124,13 +128,13 @@ def make_plan(limit: int, base: int, needs: Sequence[Need]) -> Plan:
     minimum = Plan(limit, base, tuple(_share(need, need.minimum) for need in needs))
     if minimum.worst_peak > limit:
         raise _refusal(minimum, needs)
-    spare = limit - minimum.worst_peak
     shares = []
     wanting = [need for need in needs if need.useful > need.minimum]
     for need in needs:
         extra = 0
         if need in wanting:
-            # Parts of different stages never hold their bytes at once, so each stage has all of the spare.
+            # Parts of different stages never hold their bytes at once, so each stage has all that it leaves.
+            spare = limit - minimum.held(need.during)
             rivals = sum(
                 1
                 for other in wanting

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from krill.tokenizer.compare import Comparison, Trial
 
 _SAMPLE_CHARS = 300
-_TOKEN_CHARS = 40
+_TOKEN_CHARS = 24
+_LONGEST_SHOWN = 4
 _LABEL_WIDTH = 14
 
 Row = tuple[str, str]
@@ -84,7 +85,7 @@ def print_training(facts: Mapping[str, Any], files: Sequence[Path] = ()) -> None
     rate = f", {format_size(int(facts['input_bytes'] / facts['seconds']))}/s" if facts["seconds"] else ""
     rows = [
         ("vocabulary", f"{facts['vocab_size']:,} tokens, {_count(facts['merges'], 'merge')}"),
-        ("  longest", ", ".join(f"`{_visible(token)}`" for token in facts["longest_tokens"])),
+        ("  longest", ", ".join(map(_visible, facts["longest_tokens"][:_LONGEST_SHOWN]))),
         ("words", f"{facts['unique_words']:,} unique of {facts['words']:,}"),
         ("compression", _compression(facts["bytes_per_token"])),
         ("time", f"{_duration(facts['seconds'])}{rate} over {format_size(facts['input_bytes'])}"),
@@ -306,9 +307,11 @@ def _cached(words: Mapping[str, Any] | None) -> str:
 
 
 def _visible(token: str) -> str:
-    """A token on one line, cut if it is very long."""
-    text = token.encode("unicode_escape").decode() if not token.isprintable() else token
-    return text if len(text) <= _TOKEN_CHARS else f"{text[:_TOKEN_CHARS]}..."
+    """A token on one line: its beginning if it is long, with how long it is."""
+    text = token if token.isprintable() else token.encode("unicode_escape").decode()
+    if len(text) <= _TOKEN_CHARS:
+        return f"`{text}`"
+    return f"`{text[:_TOKEN_CHARS]}`... ({len(token)} characters)"
 
 
 def _duration(seconds: float) -> str:

@@ -39,9 +39,7 @@ def decode(
     skip_special_tokens
         Leave special tokens out of the text.
     """
-    from krill.tokenizer import load
-
-    loaded = load(tokenizer, memory=budget.memory, threads=budget.thread_count)
+    loaded = budget.load(tokenizer)
 
     def text(some: Any) -> str:
         return loaded.decode(some, skip_special_tokens=skip_special_tokens)

@@ -89,9 +89,7 @@ def _encode_files(
 
 
 def _print_ids(texts: tuple[str, ...], tokenizer: Path, budget: TokenizerBudget) -> None:
-    from krill.tokenizer import load
-
-    loaded = load(tokenizer, memory=budget.memory, threads=budget.thread_count)
+    loaded = budget.load(tokenizer)
     lines = texts or (line.decode("utf-8", "ignore").rstrip("\r\n") for line in sys.stdin.buffer)
     for line in lines:
         print(*loaded.encode(line).tolist())

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from krill.tokenizer import Tokenizer
 
 Many = Parameter(consume_multiple=True, negative="")
 """An option that takes several values: `--input a.txt b.txt`, or `--input a.txt --input b.txt`."""
@@ -35,3 +39,13 @@ class TokenizerBudget:
                 f"--threads is `{self.threads}`", hint="give a whole number from 1 to 1024, or auto"
             )
         return int(self.threads)
+
+    def load(self, path: Path) -> Tokenizer:
+        """A tokenizer, within what the process and its libraries leave of the budget."""
+        from krill.budget import resident_bytes, resolve_limit
+        from krill.budget.process import bounded_process
+        from krill.tokenizer import load
+
+        limit = resolve_limit(self.memory)
+        with bounded_process(self.thread_count, parquet=False):
+            return load(path, memory=max(1, limit - resident_bytes()), threads=self.thread_count)

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,9 +114,12 @@ def encode_files(
 
 
 def _needs(config: KrillConfig, threads: int, text_bytes: int | None = None, held: int = 0) -> list[Need]:
-    """What preprocessing needs while it encodes."""
-    needs = preprocess_needs(config, threads, text_bytes, held)
-    return [need for need in needs if need.during in ("always", "start", "encode")]
+    """What preprocessing needs while it encodes; what helps is an option of the command here."""
+    return [
+        replace(need, remedy=need.remedy.replace("preprocess.max_document_bytes", "--max-document-bytes"))
+        for need in preprocess_needs(config, threads, text_bytes, held)
+        if need.during in ("always", "start", "encode")
+    ]
 
 
 def _encode(

@@ -1,11 +1,11 @@
 """Tokenizers: trained on text, and text turned into token ids.
 
-Training: any corpus in; a vocabulary and a folder that Hugging Face opens out (count -> merge -> files). Held in
-memory: a table of words within its cap, then the words as symbols within theirs.
+Training: any corpus in; a vocabulary and a folder that Hugging Face opens out (count -> merge -> files).
+Held in memory: a table of words within its cap, then the words as symbols within theirs.
 
 Encoding: columns of text in; one flat array of ids per batch and the length of each document out. Held in
-memory: the tokenizer, a cache of words, and what encoding one batch takes; each encoder says how much, so that
-the plan can refuse before anything is read.
+memory: the tokenizer, a cache of words, and what encoding one batch takes; each encoder says how much, so
+that the plan can refuse before anything is read.
 """
 
 from importlib import import_module

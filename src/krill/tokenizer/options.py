@@ -32,11 +32,11 @@ class TrainOptions:
     def check(self) -> None:
         """Faults that show before any text is read."""
         self._check_special_tokens()
-        self._check_choice("tie_break", self.tie_break, get_args(TieBreak))
-        self._check_choice("boundaries", self.boundaries, get_args(Boundaries))
-        self._check_least("min_frequency", self.min_frequency, 0)
-        self._check_least("max_token_length", self.max_token_length, 1)
-        self._check_least("limit_alphabet", self.limit_alphabet, 0)
+        _check_choice("tie_break", self.tie_break, get_args(TieBreak))
+        _check_choice("boundaries", self.boundaries, get_args(Boundaries))
+        _check_least("min_frequency", self.min_frequency, 0)
+        _check_least("max_token_length", self.max_token_length, 1)
+        _check_least("limit_alphabet", self.limit_alphabet, 0)
         self._check_vocab_size()
 
     def _check_special_tokens(self) -> None:
@@ -54,16 +54,6 @@ class TrainOptions:
                     f"the special token {token!a} is not Unicode text", hint="write it in UTF-8"
                 ) from None
 
-    @staticmethod
-    def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-        if value not in choices:
-            raise ConfigError(f"{name} is `{value}`", hint=f"give one of {', '.join(choices)}")
-
-    @staticmethod
-    def _check_least(name: str, value: int | None, least: int) -> None:
-        if value is not None and value < least:
-            raise ConfigError(f"{name} is {value}", hint=f"give {least} or more")
-
     def _check_vocab_size(self) -> None:
         alphabet = 256 if self.initial_alphabet == "bytes" else 0
         if self.limit_alphabet is not None:
@@ -75,3 +65,13 @@ class TrainOptions:
                 f"{len(self.special_tokens)} special tokens",
                 hint=f"set vocab_size to {max(1, least)} or more",
             )
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name} is `{value}`", hint=f"give one of {', '.join(choices)}")
+
+
+def _check_least(name: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise ConfigError(f"{name} is {value}", hint=f"give {least} or more")

@@ -9,24 +9,33 @@ from pathlib import Path
 from typing import Final
 
 from krill.corpus import Corpus
+from krill.corpus.buffers import text_column
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.streams import DecodedStream, RangeReader
+from krill.errors import BudgetError
 
 SAMPLE_BYTES: Final = 1_000_000
 STRETCHES: Final = 16
 
 
-def bytes_per_token(corpus: Corpus, folder: Path) -> float | None:
-    """On stretches of text from all over the corpus; None where there is nothing to take one from."""
-    import pyarrow as pa
+def bytes_per_token(corpus: Corpus, folder: Path, memory: int) -> float | None:
+    """On stretches of text from all over the corpus; None where there are none, or `memory` is too little for
+    a tokenizer that the library has to run."""
+    import numpy as np
 
     from krill.tokenizer.tokenizer import load
 
-    texts = [text for text in sample_texts(corpus) if text]
+    texts = [text.encode() for text in sample_texts(corpus) if text]
     if not texts:
         return None
-    offsets, _ = load(folder, memory="64MB", threads=1).encode_arrow(pa.array(texts, pa.large_string()))
-    return round(sum(len(text.encode()) for text in texts) / max(1, int(offsets[-1])), 3)
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    column = text_column(ends, np.frombuffer(b"".join(texts), np.uint8))
+    try:
+        tokenizer = load(folder, memory=memory, threads=1)
+    except BudgetError:
+        return None
+    offsets, _ = tokenizer.encode_arrow(column)
+    return round(int(ends[-1]) / max(1, int(offsets[-1])), 3)
 
 
 def sample_texts(corpus: Corpus) -> list[str]:

@@ -21,7 +21,7 @@ import krill
 from krill.budget import Meter, Need, Plan, make_plan, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.corpus import Corpus, DatasetSource, changed, open_corpus
-from krill.errors import InputError
+from krill.errors import InputError, KrillError
 from krill.flow.atomic import write_json
 from krill.flow.progress import Progress, Silent
 from krill.flow.run_folder import MANIFEST, RunFolder
@@ -167,7 +167,7 @@ def run_training(
             return TrainSummary("done", None, trained, facts)
         with meter.stage("save"):
             save(trained, folder.dataset, tiktoken=tiktoken, chat=chat)
-            facts["bytes_per_token"] = bytes_per_token(corpus, folder.dataset)
+            facts["bytes_per_token"] = bytes_per_token(corpus, folder.dataset, plan.share("saving"))
         write_json(folder.dataset / MANIFEST, {**run, **facts, "budget": job.budget()})
         folder.publish()
     return TrainSummary("done", output, trained, {**facts, "budget": job.budget()})
@@ -194,16 +194,9 @@ class _Training:
         """Count, then merge."""
         with self._stage("count", None if self.corpus.sequential else self.corpus.input_bytes) as stage:
             self.inventory = counting.count(self._counting())
-            self._check_unchanged()
+            to_learn = self._tokens_to_learn(self.inventory)
             stage["bytes"] = self.corpus.input_bytes
-        if self.inventory.words == 0:
-            counting.forget(self.work)
-            raise InputError(
-                "the corpus has no text to learn from: it is empty, or nothing but special tokens",
-                hint="check the input paths, and --text-column",
-            )
-        first, _ = initial_ids(self.inventory.byte_counts, self.options)
-        with self._stage("merge", self.options.vocab_size - len(first)) as stage:
+        with self._stage("merge", to_learn) as stage:
             trained, self.statistics = merge(
                 self.inventory, self.options, self.plan.share("merging"), self.progress
             )
@@ -252,6 +245,20 @@ class _Training:
             checkpoint_seconds=self.checkpoint_seconds,
         )
 
+    def _tokens_to_learn(self, inventory: counting.Inventory) -> int:
+        """How many at most. If nothing can be learnt from what was counted, it is forgotten."""
+        try:
+            self._check_unchanged()
+            if inventory.words == 0:
+                raise InputError(
+                    "the corpus has no text to learn from: it is empty, or nothing but special tokens",
+                    hint="check the input paths, and --text-column",
+                )
+            return self.options.vocab_size - len(initial_ids(inventory.byte_counts, self.options)[0])
+        except KrillError:
+            counting.forget(self.work)
+            raise
+
     def _check_unchanged(self) -> None:
         """Words of two versions of a file must not end in one vocabulary."""
         names = changed(list(self.described["inputs"]), self.corpus.fingerprints())
@@ -261,7 +268,6 @@ class _Training:
             if not file.remote and Path(file.location).stat().st_size != file.bytes
         ]
         if names or grown:
-            counting.forget(self.work)
             raise InputError(
                 f"the input changed while it was read: `{(names + grown)[0]}`",
                 hint="let it be finished first, then run the same command",

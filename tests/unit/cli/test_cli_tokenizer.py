@@ -219,7 +219,7 @@ def test_the_end_of_a_training_is_told_in_figures(capsys: pytest.CaptureFixture[
         "4.12 bytes per token on a sample",
         "8.0 s, 60.0 MB/s over 480 MB",
         "200 MB peak measured, 300 MB predicted, 1.00 GB given: promise kept",
-        f"`{'-' * 40}...`, `\\n\\n`",
+        f"`{'-' * 24}`... (60 characters), `\\n\\n`",
         "trainings/x_merges.txt",
     ):
         assert fact in told

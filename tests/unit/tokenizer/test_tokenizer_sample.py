@@ -14,6 +14,7 @@ from krill.tokenizer.reference import count_words, train
 from krill.tokenizer.sample import SAMPLE_BYTES, bytes_per_token, sample_texts
 
 WORDS = "one two three "
+MEMORY = 64 * 10**6
 
 
 def corpus_of(*paths):
@@ -44,17 +45,22 @@ def trained(tmp_path_factory):
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
 def test_plain_text_is_measured_in_tokens_of_its_words(tmp_path, trained, name):
     path = write(tmp_path / name, (WORDS * 100).strip().encode())
-    assert bytes_per_token(corpus_of(path), trained) == round((len(WORDS) * 100 - 1) / 300, 3)
+    assert bytes_per_token(corpus_of(path), trained, MEMORY) == round((len(WORDS) * 100 - 1) / 300, 3)
 
 
 def test_documents_are_measured_by_their_text_alone(tmp_path, trained):
     path = write(tmp_path / "documents.jsonl", json_lines(["one two three"] * 5))
-    assert bytes_per_token(corpus_of(path), trained) == round(len("one two three") / 3, 3)
+    assert bytes_per_token(corpus_of(path), trained, MEMORY) == round(len("one two three") / 3, 3)
 
 
 def test_where_there_is_no_text_nothing_is_measured(tmp_path, trained):
     path = write(tmp_path / "documents.jsonl", json_lines(["", "", None]))
-    assert bytes_per_token(corpus_of(path), trained) is None
+    assert bytes_per_token(corpus_of(path), trained, MEMORY) is None
+
+
+def test_where_there_is_no_room_nothing_is_measured(tmp_path, trained):
+    path = write(tmp_path / "text.txt", WORDS.encode())
+    assert bytes_per_token(corpus_of(path), trained, 1000) is None
 
 
 @pytest.mark.parametrize("files", [1, 3, 40])
