@@ -36,6 +36,13 @@ std::span<const T> span_of(const In<T>& array) {
   return {array.data(), array.size()};
 }
 
+template <class Id>
+Out<Id> to_array(GrowingIds<Id>& ids) {
+  const std::size_t size = ids.size();
+  Id* const data = ids.release();
+  return Out<Id>(data, {size}, owner_of(data));
+}
+
 std::vector<AddedToken> added_tokens(const std::vector<AddedArgument>& arguments) {
   std::vector<AddedToken> tokens;
   for (const auto& [text, id, single_word, lstrip, rstrip, normalized] : arguments)
@@ -65,7 +72,7 @@ class BpeEncoder {
             nb::gil_scoped_release release;
             return encoder->encode(column, last);
           }();
-          return nb::make_tuple(to_numpy(std::move(runs.ids)), to_numpy(std::move(runs.lengths)));
+          return nb::make_tuple(to_array(runs.ids), to_numpy(std::move(runs.lengths)));
         },
         encoder_);
   }
@@ -79,10 +86,9 @@ class BpeEncoder {
             nb::gil_scoped_release release;
             return encoder->encode_offsets(bytes.data(), bytes.size());
           }();
-          std::uint32_t* const offsets = tokens.offsets.data();
           const std::size_t count = tokens.offsets.size() / 2;
-          return nb::make_tuple(to_numpy(std::move(tokens.ids)),
-                                OffsetsOut(offsets, {count, 2}, owner_of(std::move(tokens.offsets))));
+          std::uint32_t* const offsets = tokens.offsets.release();
+          return nb::make_tuple(to_array(tokens.ids), OffsetsOut(offsets, {count, 2}, owner_of(offsets)));
         },
         encoder_);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "bpe/segments.hpp"
 
@@ -382,29 +383,29 @@ InventoryTotals WordCounter::write_inventory(const std::string& path) {
   file.truncate(0);
   RecordWriter writer(file, 0, std::min(kWriteBuffer, options_.cap_bytes / 16));
   InventoryTotals totals;
-  for (std::size_t shard = 0; shard < kShards; ++shard) merge_shard(shard, writer, totals);
-  writer.flush();
-  file.sync();
-  return totals;
-}
-
-void WordCounter::merge_shard(std::size_t shard, RecordWriter& writer, InventoryTotals& totals) {
   const auto emit = [&](const Record& record) {
     totals.add(record);
     writer.write(record);
   };
-  std::vector<Segment> segments;
-  for (const Segment& segment : segments_)
-    if (segment.shard == shard) segments.push_back(segment);
-  if (segments.empty()) {
-    shards_[shard]->drain(false, emit);
-    return;
+  // Tables first, so that merging has the memory to itself.
+  std::array<bool, kShards> spilled{};
+  for (const Segment& segment : segments_) spilled[segment.shard] = true;
+  for (std::size_t shard = 0; shard < kShards; ++shard) {
+    if (spilled[shard]) {
+      spill(shard);
+    } else {
+      shards_[shard]->drain(false, emit);
+    }
   }
-  if (!shards_[shard]->empty()) {
-    spill(shard);
-    segments.push_back(segments_.back());
+  for (std::size_t shard = 0; shard < kShards; ++shard) {
+    std::vector<Segment> segments;
+    std::copy_if(segments_.begin(), segments_.end(), std::back_inserter(segments),
+                 [shard](const Segment& segment) { return segment.shard == shard; });
+    spill_end_ = merge_segments(*spill_file_, segments, spill_end_, options_.cap_bytes, emit);
   }
-  spill_end_ = merge_segments(*spill_file_, std::move(segments), spill_end_, options_.cap_bytes, emit);
+  writer.flush();
+  file.sync();
+  return totals;
 }
 
 }  // namespace krill

@@ -133,7 +133,6 @@ class WordCounter {
            std::uint64_t count);
   void flush_fronts();
   void spill(std::size_t shard);
-  void merge_shard(std::size_t shard, RecordWriter& writer, InventoryTotals& totals);
 
   Options options_;
   TokenFinder finder_;

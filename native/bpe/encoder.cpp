@@ -61,71 +61,66 @@ Encoder<Id>::Encoder(const VocabularyArrays& vocabulary, std::span<const std::ui
   idle_.reserve(options_.workers);
 }
 
+// A token for every three bytes is more than most texts have.
 template <class Id>
-std::size_t Encoder<Id>::most_ids(std::size_t rows, std::size_t bytes) const {
-  const std::size_t around = options_.prefix.size() + options_.suffix.size() + 1;
-  return rows * around + bytes + WordEncoder<Id>::kSpareIds;
+std::size_t Encoder<Id>::likely_ids(std::size_t rows, std::size_t bytes) const {
+  return rows * (options_.prefix.size() + options_.suffix.size() + 1) + bytes / 3;
 }
 
 template <class Id>
-TokenRuns<Id> Encoder<Id>::encode(const TextColumn& documents, std::optional<std::uint32_t> eos) {
+EncodedRuns<Id> Encoder<Id>::encode(const TextColumn& documents, std::optional<std::uint32_t> eos) {
   if (eos && *eos > std::numeric_limits<Id>::max()) throw std::invalid_argument("eos is too large for its type");
   const Lease worker(*this);
-  TokenRuns<Id> runs{Buffer<Id>(most_ids(documents.rows, documents.total())),
-                     Buffer<std::uint32_t>(documents.rows)};
-  Id* out = runs.ids.data();
+  EncodedRuns<Id> runs{GrowingIds<Id>(likely_ids(documents.rows, documents.total())),
+                       Buffer<std::uint32_t>(documents.rows)};
   for (std::size_t row = 0; row < documents.rows; ++row) {
-    Id* const begin = out;
-    out = encode_document(*worker, documents.begin(row), documents.size(row), out);
-    if (eos) *out++ = static_cast<Id>(*eos);
-    runs.lengths[row] = static_cast<std::uint32_t>(out - begin);
+    const std::size_t begin = runs.ids.size();
+    encode_document(*worker, documents.begin(row), documents.size(row), runs.ids);
+    if (eos) runs.ids.append(static_cast<Id>(*eos));
+    runs.lengths[row] = static_cast<std::uint32_t>(runs.ids.size() - begin);
   }
-  runs.ids.trim(static_cast<std::size_t>(out - runs.ids.data()));
   return runs;
 }
 
 template <class Id>
-Id* Encoder<Id>::encode_document(WordEncoder<Id>& words, const std::uint8_t* text, std::size_t size,
-                                 Id* out) const {
-  out = append(options_.prefix, out);
+void Encoder<Id>::encode_document(WordEncoder<Id>& words, const std::uint8_t* text, std::size_t size,
+                                  GrowingIds<Id>& ids) const {
+  for (const std::uint32_t id : options_.prefix) ids.append(static_cast<Id>(id));
   added_.split(text, size, [&](std::size_t begin, std::size_t end, std::uint32_t id) {
     if (id == Vocabulary::kNoToken)
-      out = words.encode(text + begin, end - begin, out);
+      words.encode(text + begin, end - begin, ids);
     else
-      *out++ = static_cast<Id>(id);
+      ids.append(static_cast<Id>(id));
   });
-  return append(options_.suffix, out);
+  for (const std::uint32_t id : options_.suffix) ids.append(static_cast<Id>(id));
 }
 
 template <class Id>
 OffsetTokens<Id> Encoder<Id>::encode_offsets(const std::uint8_t* text, std::size_t size) {
   const Lease worker(*this);
-  const std::size_t most = most_ids(1, size);
-  OffsetTokens<Id> tokens{Buffer<Id>(most), Buffer<std::uint32_t>(2 * most)};
-  Id* out = append(options_.prefix, tokens.ids.data());
-  std::uint32_t* const first = std::fill_n(tokens.offsets.data(), 2 * options_.prefix.size(), 0);
-  OffsetTracker tracker(vocabulary_, text, {options_.trims_offsets, options_.keeps_first_space}, first);
+  const std::size_t likely = likely_ids(1, size);
+  OffsetTokens<Id> tokens{GrowingIds<Id>(likely), GrowingIds<std::uint32_t>(2 * likely)};
+  OffsetTracker tracker(vocabulary_, text, {options_.trims_offsets, options_.keeps_first_space}, tokens.offsets);
+  const auto add_nowhere = [&](const std::vector<std::uint32_t>& ids) {
+    for (const std::uint32_t id : ids) {
+      tokens.ids.append(static_cast<Id>(id));
+      tokens.offsets.append(0);
+      tokens.offsets.append(0);
+    }
+  };
+  add_nowhere(options_.prefix);
   added_.split(text, size, [&](std::size_t begin, std::size_t end, std::uint32_t id) {
     if (id != Vocabulary::kNoToken) {
-      *out++ = static_cast<Id>(id);
+      tokens.ids.append(static_cast<Id>(id));
       return tracker.add_added(begin, end);
     }
-    out = (*worker).encode_each(text + begin, end - begin, out,
-                                [&](std::size_t word, std::size_t word_end, Id* ids, Id* ids_end) {
-                                  tracker.add_word(begin + word, begin + word_end, std::span<const Id>(ids, ids_end));
-                                });
+    (*worker).encode_each(text + begin, end - begin, tokens.ids,
+                          [&](std::size_t word, std::size_t word_end, const Id* ids, const Id* ids_end) {
+                            tracker.add_word(begin + word, begin + word_end, std::span<const Id>(ids, ids_end));
+                          });
   });
-  out = append(options_.suffix, out);
-  std::fill_n(tracker.end(), 2 * options_.suffix.size(), 0);
-  const std::size_t count = static_cast<std::size_t>(out - tokens.ids.data());
-  tokens.ids.trim(count);
-  tokens.offsets.trim(2 * count);
+  add_nowhere(options_.suffix);
   return tokens;
-}
-
-template <class Id>
-Id* Encoder<Id>::append(const std::vector<std::uint32_t>& ids, Id* out) const {
-  return std::transform(ids.begin(), ids.end(), out, [](std::uint32_t id) { return static_cast<Id>(id); });
 }
 
 template <class Id>

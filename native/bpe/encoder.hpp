@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "bpe/encoder_added_tokens.hpp"
+#include "bpe/encoder_ids.hpp"
 #include "bpe/encoder_words.hpp"
 #include "bpe/vocabulary.hpp"
 #include "bpe/vocabulary_merges.hpp"
 #include "buffer.hpp"
-#include "pack/runs.hpp"
 #include "text/column.hpp"
 #include "text/scanner.hpp"
 
@@ -40,9 +40,15 @@ struct EncoderOptions {
 };
 
 template <class Id>
+struct EncodedRuns {
+  GrowingIds<Id> ids;
+  Buffer<std::uint32_t> lengths;
+};
+
+template <class Id>
 struct OffsetTokens {
-  Buffer<Id> ids;
-  Buffer<std::uint32_t> offsets;  // begin and end of each, in characters
+  GrowingIds<Id> ids;
+  GrowingIds<std::uint32_t> offsets;  // begin and end of each, in characters
 };
 
 template <class Id>
@@ -53,7 +59,7 @@ class Encoder {
           const std::vector<AddedToken>& added, EncoderOptions options);
 
   // Of each document: the prefix, its tokens, the suffix, and `eos` if there is one.
-  TokenRuns<Id> encode(const TextColumn& documents, std::optional<std::uint32_t> eos);
+  EncodedRuns<Id> encode(const TextColumn& documents, std::optional<std::uint32_t> eos);
   // One document with where its tokens stand; those of prefix and suffix stand nowhere, at 0.
   OffsetTokens<Id> encode_offsets(const std::uint8_t* text, std::size_t size);
 
@@ -64,9 +70,9 @@ class Encoder {
  private:
   class Lease;
 
-  std::size_t most_ids(std::size_t rows, std::size_t bytes) const;
-  Id* encode_document(WordEncoder<Id>& words, const std::uint8_t* text, std::size_t size, Id* out) const;
-  Id* append(const std::vector<std::uint32_t>& ids, Id* out) const;
+  std::size_t likely_ids(std::size_t rows, std::size_t bytes) const;
+  void encode_document(WordEncoder<Id>& words, const std::uint8_t* text, std::size_t size,
+                       GrowingIds<Id>& ids) const;
 
   Vocabulary vocabulary_;
   MergeTable merges_;

@@ -59,8 +59,8 @@ void OffsetTracker::add(std::size_t first, std::size_t last, std::size_t spaces_
     begin = std::min(begin + spaces_before, end);
     if (end >= spaces_behind) end = std::max(end - spaces_behind, begin);
   }
-  *out_++ = static_cast<std::uint32_t>(begin);
-  *out_++ = static_cast<std::uint32_t>(end);
+  offsets_.append(static_cast<std::uint32_t>(begin));
+  offsets_.append(static_cast<std::uint32_t>(end));
   ++tokens_;
 }
 

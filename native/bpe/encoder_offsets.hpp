@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "bpe/encoder_ids.hpp"
 #include "bpe/vocabulary.hpp"
 
 namespace krill {
@@ -20,8 +21,9 @@ class OffsetTracker {
     bool keep_first_space;  // but a single one before the document's first token
   };
 
-  OffsetTracker(const Vocabulary& vocabulary, const std::uint8_t* text, Trimming trimming, std::uint32_t* out)
-      : vocabulary_(vocabulary), text_(text), trimming_(trimming), out_(out) {}
+  OffsetTracker(const Vocabulary& vocabulary, const std::uint8_t* text, Trimming trimming,
+                GrowingIds<std::uint32_t>& offsets)
+      : vocabulary_(vocabulary), text_(text), trimming_(trimming), offsets_(offsets) {}
 
   // The tokens of the word from `begin` to `end`.
   template <class Id>
@@ -34,8 +36,6 @@ class OffsetTracker {
   // An added token, with the whitespace that it took along.
   void add_added(std::size_t begin, std::size_t end);
 
-  std::uint32_t* end() const { return out_; }
-
  private:
   void map_word(std::size_t begin, std::size_t end);
   std::size_t add_token(std::size_t word, std::size_t at, std::span<const std::uint8_t> token);
@@ -46,7 +46,7 @@ class OffsetTracker {
   const Vocabulary& vocabulary_;
   const std::uint8_t* text_;
   Trimming trimming_;
-  std::uint32_t* out_;
+  GrowingIds<std::uint32_t>& offsets_;
   std::size_t tokens_ = 0;
   std::size_t counted_to_ = 0;  // bytes
   std::size_t counted_ = 0;     // characters that begin before

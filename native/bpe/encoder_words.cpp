@@ -26,12 +26,11 @@ void WordEncoder<Id>::look_ahead(const std::uint8_t* text, std::size_t size, std
                                  const std::uint32_t* ends, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t length = ends[i] - begin;
-    if (length <= ShortWordTable<Id>::Key::kLongest) [[likely]] {
-      hashes_[i] = ShortWordTable<Id>::Key::load(text + begin, length, size - begin).hash();
-      short_words_.prefetch(hashes_[i]);
-    } else if (length <= LongWordTable<Id>::Key::kLongest) {
-      hashes_[i] = LongWordTable<Id>::Key::load(text + begin, length, size - begin).hash();
-      long_words_.prefetch(hashes_[i]);
+    if (length <= ShortTable::Key::kLongest) [[likely]] {
+      ahead_[i].key = ShortTable::Key::load(text + begin, length, size - begin);
+      ahead_[i].set = short_words_.locate(ahead_[i].key);
+    } else if (length <= LongTable::Key::kLongest) {
+      ahead_[i].set = long_words_.locate(LongTable::Key::load(text + begin, length, size - begin));
     }
     begin = ends[i];
   }
@@ -45,9 +44,10 @@ std::size_t WordEncoder<Id>::miss(const std::uint8_t* word, std::size_t size, Id
   const auto begun = std::chrono::steady_clock::now();
   const std::size_t count = merge(word, size, out);
   const auto taken = std::chrono::steady_clock::now() - begun;
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count();
+  if (static_cast<std::size_t>(nanoseconds) > kInterrupted * (size + 16)) return count;
   statistics_.timed_bytes += size;
-  statistics_.timed_nanoseconds +=
-      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count());
+  statistics_.timed_nanoseconds += static_cast<std::uint64_t>(nanoseconds);
   return count;
 }
 

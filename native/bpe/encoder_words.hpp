@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "bpe/encoder_ids.hpp"
 #include "bpe/vocabulary.hpp"
 #include "bpe/vocabulary_merges.hpp"
 #include "bpe/word_cache.hpp"
@@ -43,22 +44,18 @@ struct WordModel {
 template <class Id>
 class WordEncoder {
  public:
-  // Ids are written in blocks: so much room must be behind the last.
-  static constexpr std::size_t kSpareIds = LongWordTable<Id>::kMaxIds;
   // A smaller cache is rounded up to this.
   static constexpr std::size_t kLeastCache = 4096;
   static constexpr std::size_t kSharedScratch = 64 * 1024;
 
   WordEncoder(const WordModel& model, std::size_t cache_bytes);
 
-  // Calls use(begin, end, first id, end of ids) for each word, and returns where the ids end. There are no more ids
-  // than bytes.
-  template <class Use>
-  Id* encode_each(const std::uint8_t* text, std::size_t size, Id* out, Use&& use);
-
-  Id* encode(const std::uint8_t* text, std::size_t size, Id* out) {
-    return encode_each(text, size, out, [](std::size_t, std::size_t, Id*, Id*) {});
+  void encode(const std::uint8_t* text, std::size_t size, GrowingIds<Id>& ids) {
+    encode_each(text, size, ids, [](std::size_t, std::size_t, const Id*, const Id*) {});
   }
+  // The same, calling use(begin, end, ids, end of ids) for each word.
+  template <class Use>
+  void encode_each(const std::uint8_t* text, std::size_t size, GrowingIds<Id>& ids, Use&& use);
 
   // Of everything since the last call.
   WordStatistics take_statistics() { return std::exchange(statistics_, {}); }
@@ -66,73 +63,85 @@ class WordEncoder {
  private:
   // Words are cut so many at a time: near the end of its room the scanner is slow.
   static constexpr std::size_t kBatch = 1024;
-  // So many are hashed before the first is looked up: their sets of the cache are on their way from memory then.
+  // So many are located in the cache before the first is looked up: then their sets are on the way from memory.
   static constexpr std::size_t kAhead = 64;
   static constexpr std::uint64_t kTimedMisses = 16;  // one in so many
+  // A word that takes so many nanoseconds a byte, and more, waited for another program.
+  static constexpr std::size_t kInterrupted = 500;
+
+  using ShortTable = ShortWordTable<Id>;
+  using LongTable = LongWordTable<Id>;
+
+  struct Ahead {
+    typename ShortTable::Key key;  // of a short word; a long one's is cheaper to make again than to keep
+    void* set;                     // of the table that its length says
+  };
 
   void look_ahead(const std::uint8_t* text, std::size_t size, std::size_t begin, const std::uint32_t* ends,
                   std::size_t count);
-  Id* encode_word(const std::uint8_t* word, std::size_t size, std::size_t readable, std::uint64_t hash, Id* out);
+  Id* encode_word(const Ahead& ahead, const std::uint8_t* word, std::size_t size, std::size_t readable, Id* out);
   template <class Table>
-  Id* from_table(Table& table, const std::uint8_t* word, std::size_t size, std::size_t readable,
-                 std::uint64_t hash, Id* out);
+  Id* from_table(typename Table::Set& set, const typename Table::Key& key, const std::uint8_t* word,
+                 std::size_t size, Id* out);
   std::size_t miss(const std::uint8_t* word, std::size_t size, Id* out);
   std::size_t merge(const std::uint8_t* word, std::size_t size, Id* out);
 
   WordModel model_;
   WordMerger merger_;
-  ShortWordTable<Id> short_words_;
-  LongWordTable<Id> long_words_;
+  ShortTable short_words_;
+  LongTable long_words_;
   MergeScratch scratch_;
   std::uint32_t ends_[kBatch];
-  std::uint64_t hashes_[kAhead];
+  Ahead ahead_[kAhead];
   WordStatistics statistics_;
 };
 
 template <class Id>
 template <class Use>
-Id* WordEncoder<Id>::encode_each(const std::uint8_t* text, std::size_t size, Id* out, Use&& use) {
+void WordEncoder<Id>::encode_each(const std::uint8_t* text, std::size_t size, GrowingIds<Id>& ids, Use&& use) {
   std::size_t begin = 0;
   while (begin < size) {
     const std::size_t count = scan_words(model_.pattern, text, size, begin, ends_, kBatch);
     statistics_.words += count;
+    // No word has more ids than bytes, and those from the cache are copied in blocks.
+    Id* out = ids.room(ends_[count - 1] - begin + LongTable::kMaxIds);
     for (std::size_t first = 0; first < count; first += kAhead) {
       const std::size_t some = std::min(kAhead, count - first);
       look_ahead(text, size, begin, ends_ + first, some);
       for (std::size_t i = 0; i < some; ++i) {
         const std::size_t end = ends_[first + i];
-        Id* const ids = out;
-        out = encode_word(text + begin, end - begin, size - begin, hashes_[i], out);
-        use(begin, end, ids, out);
+        Id* const first_id = out;
+        out = encode_word(ahead_[i], text + begin, end - begin, size - begin, out);
+        use(begin, end, first_id, out);
         begin = end;
       }
     }
+    ids.written(out);
   }
   statistics_.bytes += size;
-  return out;
 }
 
 template <class Id>
-inline Id* WordEncoder<Id>::encode_word(const std::uint8_t* word, std::size_t size, std::size_t readable,
-                                        std::uint64_t hash, Id* out) {
-  if (size <= ShortWordTable<Id>::Key::kLongest) [[likely]]
-    return from_table(short_words_, word, size, readable, hash, out);
-  if (size <= LongWordTable<Id>::Key::kLongest) return from_table(long_words_, word, size, readable, hash, out);
-  return out + miss(word, size, out);
+inline Id* WordEncoder<Id>::encode_word(const Ahead& ahead, const std::uint8_t* word, std::size_t size,
+                                        std::size_t readable, Id* out) {
+  if (size <= ShortTable::Key::kLongest) [[likely]]
+    return from_table<ShortTable>(*static_cast<typename ShortTable::Set*>(ahead.set), ahead.key, word, size, out);
+  if (size > LongTable::Key::kLongest) return out + miss(word, size, out);
+  const auto key = LongTable::Key::load(word, size, readable);
+  return from_table<LongTable>(*static_cast<typename LongTable::Set*>(ahead.set), key, word, size, out);
 }
 
 template <class Id>
 template <class Table>
-inline Id* WordEncoder<Id>::from_table(Table& table, const std::uint8_t* word, std::size_t size,
-                                       std::size_t readable, std::uint64_t hash, Id* out) {
-  const auto key = Table::Key::load(word, size, readable);
-  if (const typename Table::Entry* entry = table.find(key, hash)) [[likely]] {
+inline Id* WordEncoder<Id>::from_table(typename Table::Set& set, const typename Table::Key& key,
+                                       const std::uint8_t* word, std::size_t size, Id* out) {
+  if (const typename Table::Entry* entry = Table::find(set, key)) [[likely]] {
     // All of them, whatever their number: a copy of constant size is two instructions.
     std::memcpy(out, entry->ids, sizeof entry->ids);
     return out + entry->count();
   }
   const std::size_t count = miss(word, size, out);
-  table.insert(key, hash, out, count);
+  Table::insert(set, key, out, count);
   return out + count;
 }
 

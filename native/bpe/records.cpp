@@ -120,6 +120,13 @@ bool RecordReader::next(Record& record) {
   return true;
 }
 
+std::uint64_t RecordReader::first_size(const File& file, std::uint64_t begin, std::uint64_t end) {
+  if (begin == end) return 0;
+  RecordReader reader(file, begin, end, 0);
+  reader.number();
+  return reader.number();
+}
+
 std::uint64_t RecordReader::number() {
   std::uint64_t value = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {

@@ -79,6 +79,8 @@ class RecordReader {
   RecordReader(const File& file, std::uint64_t begin, std::uint64_t end, std::size_t buffer_bytes);
   // False at the end. The word is valid until the next call.
   bool next(Record& record);
+  // How long the first word of a stretch is; 0 if there is none.
+  static std::uint64_t first_size(const File& file, std::uint64_t begin, std::uint64_t end);
 
  private:
   bool fill(std::size_t wanted);

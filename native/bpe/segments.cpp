@@ -28,12 +28,18 @@ struct Later {
   }
 };
 
+// A segment, and the size of its longest word, or of any if all are short: about what a reader of it holds.
+struct Stretch {
+  Segment segment;
+  std::uint64_t longest;
+};
+
 template <class Sink>
-void merge_ways(const File& file, const Segment* segments, std::size_t ways, std::size_t buffer, Sink&& sink) {
+void merge_ways(const File& file, const Stretch* stretches, std::size_t ways, std::size_t buffer, Sink&& sink) {
   std::vector<std::unique_ptr<Source>> sources;
   std::priority_queue<Source*, std::vector<Source*>, Later> queue;
   for (std::size_t way = 0; way < ways; ++way) {
-    const Segment& segment = segments[way];
+    const Segment& segment = stretches[way].segment;
     sources.push_back(
         std::make_unique<Source>(Source{RecordReader(file, segment.begin, segment.end, buffer), {}, 0}));
     if (sources.back()->advance()) queue.push(sources.back().get());
@@ -55,24 +61,44 @@ void merge_ways(const File& file, const Segment* segments, std::size_t ways, std
   if (count != 0) sink(Record{count, word});
 }
 
+// How many of the stretches from `first` on can be open at once: all, or at least two.
+std::size_t ways_from(const std::vector<Stretch>& stretches, std::size_t first, std::size_t buffer,
+                      std::size_t room) {
+  std::uint64_t held = 0;
+  std::size_t ways = 0;
+  for (; ways < kWays && first + ways < stretches.size(); ++ways) {
+    held += std::max<std::uint64_t>(buffer, stretches[first + ways].longest);
+    if (held > room && ways >= 2) break;
+  }
+  return ways;
+}
+
 }  // namespace
 
-std::uint64_t merge_segments(File& file, std::vector<Segment> segments, std::uint64_t end, std::size_t cap_bytes,
-                             const std::function<void(const Record&)>& sink) {
+std::uint64_t merge_segments(File& file, const std::vector<Segment>& segments, std::uint64_t end,
+                             std::size_t cap_bytes, const std::function<void(const Record&)>& sink) {
   const std::size_t buffer = std::clamp<std::size_t>(cap_bytes / (4 * kWays), 64, 64 * 1024);
-  while (segments.size() > kWays) {
-    std::vector<Segment> longer;
-    for (std::size_t first = 0; first < segments.size(); first += kWays) {
-      const std::size_t ways = std::min(kWays, segments.size() - first);
+  const std::size_t room = std::max(cap_bytes / 2, kWays * buffer);
+  std::vector<Stretch> stretches;
+  for (const Segment& segment : segments)
+    stretches.push_back({segment, RecordReader::first_size(file, segment.begin, segment.end)});
+  while (ways_from(stretches, 0, buffer, room) < stretches.size()) {
+    std::vector<Stretch> longer;
+    for (std::size_t first = 0, ways; first < stretches.size(); first += ways) {
+      ways = ways_from(stretches, first, buffer, room);
       RecordWriter writer(file, end, std::min<std::size_t>(256 * 1024, cap_bytes / 16));
-      merge_ways(file, segments.data() + first, ways, buffer, [&](const Record& record) { writer.write(record); });
+      std::uint64_t longest = 0;
+      merge_ways(file, stretches.data() + first, ways, buffer, [&](const Record& record) {
+        longest = std::max<std::uint64_t>(longest, record.word.size());
+        writer.write(record);
+      });
       writer.flush();
-      longer.push_back({segments[first].shard, end, writer.position()});
+      longer.push_back({{stretches[first].segment.shard, end, writer.position()}, longest});
       end = writer.position();
     }
-    segments = std::move(longer);
+    stretches = std::move(longer);
   }
-  merge_ways(file, segments.data(), segments.size(), buffer, sink);
+  merge_ways(file, stretches.data(), stretches.size(), buffer, sink);
   return end;
 }
 

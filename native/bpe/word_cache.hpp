@@ -97,34 +97,32 @@ class WordTable {
     count_ = bytes / sizeof(Set);
   }
 
-  void prefetch(std::uint64_t hash) const {
-    const char* set = reinterpret_cast<const char*>(sets_ + home(hash));
-    for (std::size_t line = 0; line < sizeof(Set); line += 64) __builtin_prefetch(set + line);
+  // Where a word is if it is here at all; it is on its way from memory then.
+  Set* locate(const Key& key) {
+    Set* const set = sets_ + (((key.hash() >> 32) * count_) >> 32);
+    for (std::size_t line = 0; line < sizeof(Set); line += 64) __builtin_prefetch(reinterpret_cast<char*>(set) + line);
+    return set;
   }
 
-  // Null if the word is not here. What it points to stays until the next call.
-  const Entry* find(const Key& key, std::uint64_t hash) {
-    Set& set = sets_[home(hash)];
-    if (set.entries[0].holds(key)) return &set.entries[0];
+  // Null if the word is not in its set. What it points to stays until the next call.
+  static const Entry* find(Set& set, const Key& key) {
+    if (set.entries[0].holds(key)) [[likely]]
+      return &set.entries[0];
     if (!set.entries[1].holds(key)) return nullptr;
     std::swap(set.entries[0], set.entries[1]);
     return &set.entries[0];
   }
 
   // For a word that `find` has just not found.
-  void insert(const Key& key, std::uint64_t hash, const Id* ids, std::size_t count) {
+  static void insert(Set& set, const Key& key, const Id* ids, std::size_t count) {
     if (count > kMaxIds) return;
-    Entry& entry = sets_[home(hash)].entries[1];
+    Entry& entry = set.entries[1];
     entry.key = key;
     entry.key.lanes[kLanes - 1] |= std::uint64_t{count} << Key::kCountShift;
     std::memcpy(entry.ids, ids, count * sizeof(Id));
   }
 
  private:
-  std::size_t home(std::uint64_t hash) const {
-    return static_cast<std::size_t>(((hash >> 32) * count_) >> 32);
-  }
-
   Buffer<std::uint8_t> memory_;
   Set* sets_;
   std::uint64_t count_;

@@ -128,12 +128,12 @@ template <class Id>
 Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<AddedToken>& added, EncoderOptions options,
                 const Column& column) {
   Encoder<Id> encoder(vocabulary.arrays(), vocabulary.merges, added, std::move(options));
-  const TokenRuns<Id> runs = encoder.encode(column.view(), 0);
+  const EncodedRuns<Id> runs = encoder.encode(column.view(), 0);
   Encoded result{{runs.ids.data(), runs.ids.data() + runs.ids.size()},
                  {runs.lengths.data(), runs.lengths.data() + runs.lengths.size()},
                  {}};
   // Twice, so that the second time words come from the cache.
-  const TokenRuns<Id> again = encoder.encode(column.view(), 0);
+  const EncodedRuns<Id> again = encoder.encode(column.view(), 0);
   expect(std::equal(result.ids.begin(), result.ids.end(), again.ids.data(), again.ids.data() + again.ids.size()),
          "the cache changes ids");
   if (column.rows() > 0) {
@@ -173,6 +173,7 @@ inline void check_encoder(Settings& settings) {
   expect(encoded<std::uint32_t>(vocabulary, added, options, column) == narrow, "the width of ids changes them");
   for (std::size_t row = 0; row < std::min<std::size_t>(column.rows(), 4); ++row)
     check_merger(vocabulary, column.row(row));
+  check_merger(vocabulary, {column.data.begin(), column.data.end()});
 }
 
 // Numbers straight from the input: refused, or harmless.

@@ -26,7 +26,7 @@ HELD_ALWAYS: Final = 300_000
 MERGED_PER_BYTE: Final = 13
 # Below this most words are merged again and again; above it more cache is hardly any faster.
 LEAST_CACHE: Final = 512_000
-USEFUL_CACHE: Final = 32_000_000
+USEFUL_CACHE: Final = 16_000_000
 
 
 class NativeEncoder:

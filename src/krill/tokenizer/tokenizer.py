@@ -7,7 +7,7 @@ tokenizer, a cache of words within the budget, and the ids that are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -97,23 +97,32 @@ class Tokenizer:
         """
         import numpy as np
 
-        pieces = list(_pieces(texts))
+        # One thread takes chunks as they are: then nothing is to be put together.
+        pieces = list(_pieces(texts, PIECE_BYTES if self._threads > 1 else None))
         rows = sum(len(piece.text) for piece in pieces)
         offsets = np.zeros(rows + 1, np.int64)
         row = 0
         runs: list[NDArray[Any]] = []
-        for ids, lengths in ordered_map(
-            lambda piece: self._encoder.encode(piece.text, eos=False),
-            pieces,
-            threads=self._threads,
-            bytes_in_flight=2 * PIECE_BYTES * self._threads,
-            size=lambda piece: piece.nbytes,
-        ):
+        for ids, lengths in self._encode_pieces(pieces):
             offsets[row + 1 : row + 1 + len(lengths)] = lengths
             row += len(lengths)
             runs.append(ids)
         np.cumsum(offsets, out=offsets)
         return offsets, _joined(runs)
+
+    def _encode_pieces(self, pieces: Sequence[_Piece]) -> Iterable[tuple[NDArray[Any], NDArray[np.uint32]]]:
+        def work(piece: _Piece) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+            return self._encoder.encode(piece.text, eos=False)
+
+        if self._threads == 1 or len(pieces) <= 1:
+            return map(work, pieces)
+        return ordered_map(
+            work,
+            pieces,
+            threads=self._threads,
+            bytes_in_flight=2 * PIECE_BYTES * self._threads,
+            size=lambda piece: piece.nbytes,
+        )
 
     def encode_offsets(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
         """The ids of one text and where each stands in it: begin and end in characters, shape (n, 2)."""
@@ -166,8 +175,8 @@ def _checked(text: str, place: int) -> None:
         ) from None
 
 
-def _pieces(texts: pa.Array | pa.ChunkedArray) -> Iterator[_Piece]:
-    """Slices of a column, each of about `PIECE_BYTES` and at least one row."""
+def _pieces(texts: pa.Array | pa.ChunkedArray, most: int | None) -> Iterator[_Piece]:
+    """Slices of a column, each of up to `most` bytes but at least one row; without it, whole chunks."""
     import pyarrow as pa
 
     from krill.corpus.buffers import text_buffers
@@ -177,8 +186,9 @@ def _pieces(texts: pa.Array | pa.ChunkedArray) -> Iterator[_Piece]:
         offsets, _ = text_buffers(text)
         start = 0
         while start < len(text):
-            end = int(offsets.searchsorted(offsets[start] + PIECE_BYTES, side="right")) - 1
-            end = min(max(start + 1, end), len(text))
+            end = len(text)
+            if most is not None:
+                end = max(start + 1, int(offsets.searchsorted(offsets[start] + most, side="right")) - 1)
             yield _Piece(text.slice(start, end - start), int(offsets[end] - offsets[start]))
             start = end
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 HINT: Final = "point `tokenizer.path` at a tokenizer.json, or a folder that holds one"
 # What the native tables can number: native/bpe/vocabulary_merges.hpp.
-MAX_IDS: Final = 2**20 - 1
-MAX_MERGES: Final = 2**24 - 1
+MAX_IDS: Final = 2**20
+MAX_MERGES: Final = 2**19
 PRESENT, WORD, SPECIAL = 1, 2, 4
 DECLARATIONS: Final = ("tokenizer_config.json", "special_tokens_map.json")
 _EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")

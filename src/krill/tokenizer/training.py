@@ -44,7 +44,7 @@ BLOCK_COST: Final = 3 * MB
 WORDS_FACTOR: Final = 215
 WORDS_EXPONENT: Final = 0.446
 COUNTED_BYTES_PER_WORD: Final = 45
-MERGED_BYTES_PER_WORD: Final = 160
+MERGED_BYTES_PER_WORD: Final = 90
 # What Python holds of a token, beside the native trainer or while files are written.
 BYTES_PER_TOKEN: Final = 700
 MERGER_MINIMUM: Final = 12 * MB
@@ -239,7 +239,8 @@ class _Training:
             cap_bytes=self.plan.share("word counts"),
             in_flight=self.plan.share("text being counted"),
             threads=self.threads,
-            longest_piece=self.plan.share("text being counted"),
+            # Each thread may have a piece that can't be cut, and one more is read.
+            longest_piece=self.plan.share("text being counted") // (self.threads + 1),
             progress=self.progress,
             throttle=self.meter,
             checkpoint_seconds=self.checkpoint_seconds,
@@ -313,7 +314,7 @@ def _needs(corpus: Corpus, options: TrainOptions, threads: int) -> list[Need]:
     counted = 4 * MB + words * COUNTED_BYTES_PER_WORD
     merged = MERGER_MINIMUM + words * MERGED_BYTES_PER_WORD
     return [
-        Need("text being counted", block, useful=block + blocks, expected=blocks, during="count"),
+        Need("text being counted", block, useful=2**40, expected=blocks, during="count"),
         Need("word counts", 4 * MB, useful=2**40, expected=counted, during="count"),
         Need("vocabulary", vocabulary, expected=vocabulary, during="merge", remedy=smaller),
         Need("merging", MERGER_MINIMUM, useful=2**40, expected=merged, during="merge"),
