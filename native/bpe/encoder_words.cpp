@@ -18,8 +18,9 @@ template <class Id>
 WordEncoder<Id>::WordEncoder(const WordModel& model, std::size_t cache_bytes)
     : model_(model),
       merger_(model.vocabulary, model.merges),
-      short_words_(std::max(cache_bytes, kLeastCache) / 4 * 3),
-      long_words_(std::max(cache_bytes, kLeastCache) / 4) {}
+      short_words_(std::max(cache_bytes, kLeastCache) / 16 * 11),
+      long_words_(std::max(cache_bytes, kLeastCache) / 16 * 4),
+      longest_words_(std::max(cache_bytes, kLeastCache) / 16) {}
 
 template <class Id>
 void WordEncoder<Id>::look_ahead(const std::uint8_t* text, std::size_t size, std::size_t begin,
@@ -31,6 +32,8 @@ void WordEncoder<Id>::look_ahead(const std::uint8_t* text, std::size_t size, std
       ahead_[i].set = short_words_.locate(ahead_[i].key);
     } else if (length <= LongTable::Key::kLongest) {
       ahead_[i].set = long_words_.locate(LongTable::Key::load(text + begin, length, size - begin));
+    } else if (length <= LongestTable::Key::kLongest) {
+      ahead_[i].set = longest_words_.locate(LongestTable::Key::load(text + begin, length, size - begin));
     }
     begin = ends[i];
   }

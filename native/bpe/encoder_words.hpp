@@ -45,7 +45,7 @@ template <class Id>
 class WordEncoder {
  public:
   // A smaller cache is rounded up to this.
-  static constexpr std::size_t kLeastCache = 4096;
+  static constexpr std::size_t kLeastCache = 16 * 1024;
   static constexpr std::size_t kSharedScratch = 64 * 1024;
 
   WordEncoder(const WordModel& model, std::size_t cache_bytes);
@@ -71,6 +71,7 @@ class WordEncoder {
 
   using ShortTable = ShortWordTable<Id>;
   using LongTable = LongWordTable<Id>;
+  using LongestTable = LongestWordTable<Id>;
 
   struct Ahead {
     typename ShortTable::Key key;  // of a short word; a long one's is cheaper to make again than to keep
@@ -81,8 +82,7 @@ class WordEncoder {
                   std::size_t count);
   Id* encode_word(const Ahead& ahead, const std::uint8_t* word, std::size_t size, std::size_t readable, Id* out);
   template <class Table>
-  Id* from_table(typename Table::Set& set, const typename Table::Key& key, const std::uint8_t* word,
-                 std::size_t size, Id* out);
+  Id* from_table(void* set, const typename Table::Key& key, const std::uint8_t* word, std::size_t size, Id* out);
   std::size_t miss(const std::uint8_t* word, std::size_t size, Id* out);
   std::size_t merge(const std::uint8_t* word, std::size_t size, Id* out);
 
@@ -90,6 +90,7 @@ class WordEncoder {
   WordMerger merger_;
   ShortTable short_words_;
   LongTable long_words_;
+  LongestTable longest_words_;
   MergeScratch scratch_;
   std::uint32_t ends_[kBatch];
   Ahead ahead_[kAhead];
@@ -104,7 +105,7 @@ void WordEncoder<Id>::encode_each(const std::uint8_t* text, std::size_t size, Gr
     const std::size_t count = scan_words(model_.pattern, text, size, begin, ends_, kBatch);
     statistics_.words += count;
     // No word has more ids than bytes, and those from the cache are copied in blocks.
-    Id* out = ids.room(ends_[count - 1] - begin + LongTable::kMaxIds);
+    Id* out = ids.room(ends_[count - 1] - begin + LongestTable::kMaxIds);
     for (std::size_t first = 0; first < count; first += kAhead) {
       const std::size_t some = std::min(kAhead, count - first);
       look_ahead(text, size, begin, ends_ + first, some);
@@ -125,16 +126,19 @@ template <class Id>
 inline Id* WordEncoder<Id>::encode_word(const Ahead& ahead, const std::uint8_t* word, std::size_t size,
                                         std::size_t readable, Id* out) {
   if (size <= ShortTable::Key::kLongest) [[likely]]
-    return from_table<ShortTable>(*static_cast<typename ShortTable::Set*>(ahead.set), ahead.key, word, size, out);
-  if (size > LongTable::Key::kLongest) return out + miss(word, size, out);
-  const auto key = LongTable::Key::load(word, size, readable);
-  return from_table<LongTable>(*static_cast<typename LongTable::Set*>(ahead.set), key, word, size, out);
+    return from_table<ShortTable>(ahead.set, ahead.key, word, size, out);
+  if (size <= LongTable::Key::kLongest)
+    return from_table<LongTable>(ahead.set, LongTable::Key::load(word, size, readable), word, size, out);
+  if (size <= LongestTable::Key::kLongest)
+    return from_table<LongestTable>(ahead.set, LongestTable::Key::load(word, size, readable), word, size, out);
+  return out + miss(word, size, out);
 }
 
 template <class Id>
 template <class Table>
-inline Id* WordEncoder<Id>::from_table(typename Table::Set& set, const typename Table::Key& key,
-                                       const std::uint8_t* word, std::size_t size, Id* out) {
+inline Id* WordEncoder<Id>::from_table(void* place, const typename Table::Key& key, const std::uint8_t* word,
+                                       std::size_t size, Id* out) {
+  auto& set = *static_cast<typename Table::Set*>(place);
   if (const typename Table::Entry* entry = Table::find(set, key)) [[likely]] {
     // All of them, whatever their number: a copy of constant size is two instructions.
     std::memcpy(out, entry->ids, sizeof entry->ids);

@@ -23,12 +23,11 @@ class MergeTable {
  public:
   // Row, rank and new id share a machine word.
   static constexpr unsigned kIdBits = 20;
-  static constexpr unsigned kRankBits = 24;
-  static constexpr unsigned kRowBits = 20;
+  static constexpr unsigned kRankBits = 20;
+  static constexpr unsigned kRowBits = 24;
   static_assert(kIdBits + kRankBits + kRowBits == 64);
   static constexpr std::size_t kMaxIds = std::size_t{1} << kIdBits;
-  // So that rows never run out.
-  static constexpr std::size_t kMaxMerges = std::size_t{1} << (kRowBits - 1);
+  static constexpr std::size_t kMaxMerges = std::size_t{1} << kRankBits;
   // Greater than every rank.
   static constexpr std::int32_t kNever = std::int32_t{1} << kRankBits;
 
@@ -44,10 +43,11 @@ class MergeTable {
   };
 
   // `merges` holds left, right and new id of each; of a pair that occurs twice the last counts, as in Hugging
-  // Face's map. Merges that don't fit the vocabulary throw std::invalid_argument.
+  // Face's map. Merges that don't fit the vocabulary, or need too many slots, throw std::invalid_argument.
   MergeTable(const Vocabulary& vocabulary, std::span<const std::uint32_t> merges);
 
   Place place(std::uint32_t id) const { return places_[id]; }
+  void prefetch(std::uint32_t id) const { __builtin_prefetch(places_.data() + id); }
 
   Merge find(std::uint32_t row, std::uint32_t column) const {
     const std::uint64_t slot = slots_[row + column];

@@ -1,8 +1,8 @@
 // Words whose tokens are known: a table of exactly the bytes that it is given, which forgets and never grows.
 //
-// In: words and their tokens. Out: the tokens of words seen before. Held in memory: two tables, one for words of
-// up to 15 bytes (entries of 32 bytes, two to a cache line), one for words of up to 38 (entries of 64 bytes, two
-// to a pair of lines). Longer words, and words of more tokens than an entry holds, are never kept.
+// In: words and their tokens. Out: the tokens of words seen before. Held in memory: three tables, for words of up to
+// 15, 38 and 158 bytes, with entries of 32 bytes (two to a cache line), 64 and 256. Longer words, and words of more
+// tokens than an entry holds, are never kept.
 //
 // A set holds two entries. A new word takes the second place and moves to the first when it is met again, so that
 // the many words that occur once push out only each other. Pages that were never touched are not resident.
@@ -22,15 +22,17 @@ namespace krill {
 
 static_assert(std::endian::native == std::endian::little, "keys are words read as numbers");
 
-// A word padded with zeros to `kLanes` machine words, its length in the bits above its last byte. The highest
-// four bits are left to the entry: how many tokens it holds.
+// A word padded with zeros to `kLanes` machine words, its length in the bits above its last byte. The highest bits
+// are left to the entry: how many tokens it holds.
 template <std::size_t kLanes>
 struct WordKey {
-  static constexpr unsigned kLengthBits = kLanes == 2 ? 4 : 12;
-  static constexpr std::size_t kLongest = 8 * kLanes - (kLengthBits + 4) / 8;
-  static constexpr unsigned kCountShift = 60;
-  static constexpr unsigned kLengthShift = kCountShift - kLengthBits;
-  static constexpr std::uint64_t kCountMask = std::uint64_t{15} << kCountShift;
+  static constexpr unsigned kFieldBits = kLanes == 2 ? 4 : 8;
+  static constexpr std::size_t kLongest = 8 * kLanes - 2 * kFieldBits / 8;
+  static constexpr unsigned kCountShift = 64 - kFieldBits;
+  static constexpr unsigned kLengthShift = kCountShift - kFieldBits;
+  static constexpr std::uint64_t kCountMask = ~std::uint64_t{0} << kCountShift;
+  static constexpr std::size_t kMostIds = (std::size_t{1} << kFieldBits) - 1;
+  static_assert(kLongest <= kMostIds);
 
   std::array<std::uint64_t, kLanes> lanes;
 
@@ -66,14 +68,13 @@ struct WordKey {
   }();
 };
 
-// One of the two tables. `kEntryBytes` is a whole part of a cache line or several lines.
+// One of the tables. `kEntryBytes` is a whole part of a cache line or several lines.
 template <class Id, std::size_t kLanes, std::size_t kEntryBytes>
 class WordTable {
  public:
   using Key = WordKey<kLanes>;
   static constexpr std::size_t kMaxIds = (kEntryBytes - 8 * kLanes) / sizeof(Id);
-  static constexpr std::size_t kIdBytes = kMaxIds * sizeof(Id);
-  static_assert(kMaxIds <= 15);
+  static_assert(kMaxIds <= Key::kMostIds);
 
   struct alignas(kEntryBytes) Entry {
     Key key;  // with the number of ids in its highest bits; a length of 0 = nobody
@@ -132,5 +133,7 @@ template <class Id>
 using ShortWordTable = WordTable<Id, 2, 32>;
 template <class Id>
 using LongWordTable = WordTable<Id, 5, 64>;
+template <class Id>
+using LongestWordTable = WordTable<Id, 20, 256>;
 
 }  // namespace krill

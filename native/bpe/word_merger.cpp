@@ -12,13 +12,13 @@ namespace {
 constexpr std::int32_t kNever = MergeTable::kNever;
 
 // Ranks are searched four at a time, without a branch: which one is the least can't be foreseen.
-using Four [[gnu::vector_size(16)]] = std::int32_t;
+typedef std::int32_t Four __attribute__((vector_size(16)));
 
 Four lesser(Four left, Four right) { return left < right ? left : right; }
 
 std::int32_t least_of(Four four) {
-  four = lesser(four, __builtin_shuffle(four, Four{2, 3, 0, 1}));
-  return lesser(four, __builtin_shuffle(four, Four{1, 0, 3, 2}))[0];
+  four = lesser(four, __builtin_shufflevector(four, four, 2, 3, 0, 1));
+  return lesser(four, __builtin_shufflevector(four, four, 1, 0, 3, 2))[0];
 }
 
 // A short word's pairs: rank and place in one number, so that the least is the leftmost of the lowest rank.
@@ -104,6 +104,7 @@ class ShortWord {
   std::int32_t key_of(std::size_t left, std::size_t right) {
     const MergeTable::Merge merge = merges_.find(places_[left].row, places_[right].column);
     joined_[left] = merge.token;
+    merges_.prefetch(merge.token);
     return merge.rank << kPlaceBits | static_cast<std::int32_t>(left);
   }
 
@@ -123,53 +124,66 @@ std::size_t merge_within(const Vocabulary& vocabulary, const MergeTable& merges,
   return symbols.write(out);
 }
 
+template <class T>
+T* make_room(std::optional<Buffer<T>>& buffer, std::size_t size) {
+  if (!buffer || buffer->size() < size) buffer.emplace(size);
+  return buffer->data();
+}
+
 }  // namespace
 
 void MergeScratch::prepare(std::size_t size) {
-  const std::size_t blocks = (size + kBlock - 1) / kBlock;
-  ids_.resize(size);
-  ends_.resize(size);
-  ranks_.assign(blocks * kBlock, kNever);
-  leaves_ = std::bit_ceil(blocks);
-  tree_.assign(2 * leaves_, kNever);
+  blocks_ = (size + kBlock - 1) / kBlock;
+  leaves_ = std::bit_ceil(blocks_);
+  make_room(ids_, size);
+  make_room(ends_, size);
+  std::fill_n(make_room(ranks_, blocks_ * kBlock), blocks_ * kBlock, kNever);
+  std::fill_n(make_room(tree_, 2 * leaves_), 2 * leaves_, kNever);
 }
 
-void MergeScratch::release() { *this = MergeScratch(); }
+void MergeScratch::release() {
+  ids_.reset();
+  ranks_.reset();
+  ends_.reset();
+  tree_.reset();
+}
 
 std::int32_t MergeScratch::block_least(std::size_t block) const {
   Four least = {kNever, kNever, kNever, kNever};
   for (std::size_t i = 0; i < kBlock; i += 4) {
     Four four;
-    std::memcpy(&four, ranks_.data() + block * kBlock + i, sizeof four);
+    std::memcpy(&four, ranks_->data() + block * kBlock + i, sizeof four);
     least = lesser(least, four);
   }
   return least_of(least);
 }
 
 void MergeScratch::build() {
-  for (std::size_t block = 0; block * kBlock < ranks_.size(); ++block) tree_[leaves_ + block] = block_least(block);
-  for (std::size_t node = leaves_ - 1; node >= 1; --node)
-    tree_[node] = std::min(tree_[2 * node], tree_[2 * node + 1]);
+  Buffer<std::int32_t>& tree = *tree_;
+  for (std::size_t block = 0; block < blocks_; ++block) tree[leaves_ + block] = block_least(block);
+  for (std::size_t node = leaves_ - 1; node >= 1; --node) tree[node] = std::min(tree[2 * node], tree[2 * node + 1]);
 }
 
 std::size_t MergeScratch::first_least() const {
+  const Buffer<std::int32_t>& tree = *tree_;
   std::size_t node = 1;
-  while (node < leaves_) node = tree_[2 * node] == tree_[1] ? 2 * node : 2 * node + 1;
+  while (node < leaves_) node = tree[2 * node] == tree[1] ? 2 * node : 2 * node + 1;
   std::size_t symbol = (node - leaves_) * kBlock;
-  while (ranks_[symbol] != tree_[1]) ++symbol;
+  while ((*ranks_)[symbol] != tree[1]) ++symbol;
   return symbol;
 }
 
 void MergeScratch::set_rank(std::size_t symbol, std::int32_t rank) {
-  const std::int32_t before = std::exchange(ranks_[symbol], rank);
+  Buffer<std::int32_t>& tree = *tree_;
+  const std::int32_t before = std::exchange((*ranks_)[symbol], rank);
   std::size_t node = leaves_ + symbol / kBlock;
   // Most changes leave the block's least as it is: something else in it is smaller.
-  if (rank > tree_[node] && before > tree_[node]) return;
-  std::int32_t least = rank <= tree_[node] ? rank : block_least(symbol / kBlock);
-  while (tree_[node] != least) {
-    tree_[node] = least;
+  if (rank > tree[node] && before > tree[node]) return;
+  std::int32_t least = rank <= tree[node] ? rank : block_least(symbol / kBlock);
+  while (tree[node] != least) {
+    tree[node] = least;
     if (node == 1) return;
-    least = std::min(least, tree_[node ^ 1]);
+    least = std::min(least, tree[node ^ 1]);
     node /= 2;
   }
 }

@@ -8,10 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <optional>
 
 #include "bpe/vocabulary.hpp"
 #include "bpe/vocabulary_merges.hpp"
+#include "buffer.hpp"
 
 namespace krill {
 
@@ -24,27 +25,29 @@ class MergeScratch {
   void release();
 
   // The least rank of all.
-  std::int32_t least() const { return tree_[1]; }
+  std::int32_t least() const { return (*tree_)[1]; }
   // The first symbol with that rank.
   std::size_t first_least() const;
   void set_rank(std::size_t symbol, std::int32_t rank);
   // After ranks were written through `ranks` directly.
   void build();
 
-  std::uint32_t* ids() { return ids_.data(); }
-  std::int32_t* ranks() { return ranks_.data(); }
+  std::uint32_t* ids() { return ids_->data(); }
+  std::int32_t* ranks() { return ranks_->data(); }
   // The last position of a symbol at its first, and its first at its last.
-  std::uint32_t* ends() { return ends_.data(); }
+  std::uint32_t* ends() { return ends_->data(); }
 
  private:
-  static constexpr std::size_t kBlock = 64;
+  static constexpr std::size_t kBlock = 32;
 
   std::int32_t block_least(std::size_t block) const;
 
-  std::vector<std::uint32_t> ids_;
-  std::vector<std::int32_t> ranks_;  // filled up to whole blocks
-  std::vector<std::uint32_t> ends_;
-  std::vector<std::int32_t> tree_;  // node 1 is the root, the leaves are blocks
+  // Large ones are the system's pages and not the heap's, which would keep them.
+  std::optional<Buffer<std::uint32_t>> ids_;
+  std::optional<Buffer<std::int32_t>> ranks_;  // filled up to whole blocks
+  std::optional<Buffer<std::uint32_t>> ends_;
+  std::optional<Buffer<std::int32_t>> tree_;  // node 1 is the root, the leaves are blocks
+  std::size_t blocks_ = 0;
   std::size_t leaves_ = 0;
 };
 

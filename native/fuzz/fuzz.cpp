@@ -25,6 +25,7 @@
 #include "fuzz/kernels_fuzz.hpp"
 #include "fuzz/readers_fuzz.hpp"
 #include "fuzz/scanner_fuzz.hpp"
+#include "fuzz/training_fuzz.hpp"
 
 // Sanitizers are to end in SIGABRT, where the input is saved.
 extern "C" const char* __asan_default_options() { return "abort_on_error=1"; }
@@ -92,6 +93,7 @@ void run(const Input& input) {
   fuzz_tokens(exact.data(), exact.size());
   fuzz_scanner(exact.data(), exact.size());
   fuzz_encoder(exact.data(), exact.size());
+  fuzz_training(exact.data(), exact.size());
   current = nullptr;
 }
 

@@ -164,16 +164,15 @@ def survive(case: Case, folder: Path, kills: int, chance: random.Random) -> None
             memory, threads = LIVES[lives % len(LIVES)]
             lives += 1
             before = state(folder)
+            published = (folder / "out").exists()  # then it was killed while it tidied up
             life = case.live(folder, memory, threads)
             if not life.kill_after(chance.uniform(0, case.seconds * 0.7)):
                 break
             kills -= 1
-            now = state(folder)
-            assert now["bytes"] >= before["bytes"]
-            if "units" in now:
-                assert before["units"].items() <= now["units"].items()
+            if not (folder / "out").exists():
+                check_kept(before, state(folder))
         assert life.wait() == 0, life.output
-        assert int(life.output) == case.text_bytes - before["bytes"]
+        assert int(life.output) == (0 if published else case.text_bytes - before["bytes"])
         reused += before["bytes"]
         assert dataset_bytes(folder / "out") == case.expected
         assert not (folder / ".out.krill").exists()
@@ -181,9 +180,16 @@ def survive(case: Case, folder: Path, kills: int, chance: random.Random) -> None
     assert reused > 0
 
 
+def check_kept(before: dict, now: dict) -> None:
+    """What was written down is not counted again; once all is counted, nothing but that is written down."""
+    assert now["bytes"] >= before["bytes"]
+    if "units" in now:
+        assert before["units"].items() <= now["units"].items()
+
+
 @pytest.mark.parametrize("name", ["local", "streamed"])
 def test_trainings_killed_at_random_moments_end_with_the_same_bytes(name, request, tmp_path):
-    survive(request.getfixturevalue(name), tmp_path, 4, random.Random(name))
+    survive(request.getfixturevalue(name), tmp_path, 3, random.Random(name))
 
 
 @pytest.mark.soak

@@ -72,8 +72,8 @@ def write_corpus(folder, texts):
 
 @pytest.fixture(scope="module")
 def part(tmp_path_factory):
-    """A document in twenty: a megabyte in all languages, and some that hold the special token."""
-    texts = list(islice(real_texts(), 0, None, 20))
+    """A document in thirty: a megabyte in all languages, and some that hold the special token."""
+    texts = list(islice(real_texts(), 0, None, 30))
     texts[::9] = [f"{text[:100]}{END}{text[100:]}" for text in texts[::9]]
     return write_corpus(tmp_path_factory.mktemp("part"), texts)
 

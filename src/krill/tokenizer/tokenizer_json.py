@@ -11,7 +11,8 @@ vocabulary and not from the file. Files that the library refuses are refused her
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 HINT: Final = "point `tokenizer.path` at a tokenizer.json, or a folder that holds one"
 # What the native tables can number: native/bpe/vocabulary_merges.hpp.
 MAX_IDS: Final = 2**20
-MAX_MERGES: Final = 2**19
+MAX_MERGES: Final = 2**20
 PRESENT, WORD, SPECIAL = 1, 2, 4
 DECLARATIONS: Final = ("tokenizer_config.json", "special_tokens_map.json")
 _EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
@@ -291,7 +292,7 @@ def _token_arrays(
 
     size = 1 + max([*vocab.values(), *added], default=-1)
     pieces = [b""] * size
-    flags = np.zeros(size, np.uint8)
+    flags = bytearray(size)
     for token, number in vocab.items():
         if flags[number]:
             other = next(text for text, its in vocab.items() if its == number)
@@ -309,7 +310,7 @@ def _token_arrays(
         flags[number] |= PRESENT | (SPECIAL if known.special else 0)
     offsets = np.zeros(size + 1, np.int64)
     np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
-    return np.frombuffer(b"".join(pieces), np.uint8), offsets, flags
+    return np.frombuffer(b"".join(pieces), np.uint8), offsets, np.frombuffer(flags, np.uint8)
 
 
 def _merge_array(
@@ -318,39 +319,37 @@ def _merge_array(
     """Left, right and new id of each merge by rank, without those of tokens that no word can hold."""
     import numpy as np
 
-    found: list[int] = []
-    for place, merge in enumerate(_pairs(file, merges)):
-        left, right = merge
+    found = array("I")
+    for place, (left, right) in enumerate(_pairs(file, merges)):
         try:
-            trio = (vocab[left], vocab[right], vocab[left + right])
+            found.extend((vocab[left], vocab[right], vocab[left + right]))
         except KeyError as missing:
             raise InputError(
                 f"merge {place:,} of `{file}` is `{left} {right}`,"
                 f" but `{missing.args[0]}` is not in the vocabulary",
                 hint="take vocabulary and merges from one tokenizer",
             ) from None
-        if all(flags[number] & WORD for number in trio):
-            found += trio
-    return np.array(found, np.uint32)
+    ids = np.frombuffer(found, np.uint32).reshape(-1, 3)
+    return ids[(flags[ids] & WORD).all(axis=1)].reshape(-1)
 
 
-def _pairs(file: Path, merges: list[Any]) -> list[tuple[str, str]]:
+def _pairs(file: Path, merges: list[Any]) -> Iterator[tuple[str, str]]:
     """Merges as pairs, from either way of writing them: `"a b"` or `["a", "b"]`."""
     if all(isinstance(merge, list) for merge in merges):
-        if not all(len(merge) == 2 and all(isinstance(part, str) for part in merge) for merge in merges):
-            raise _Unknown("its merges are not pairs")
-        return [(left, right) for left, right in merges]
-    if not all(isinstance(merge, str) for merge in merges):
-        raise _Unknown("its merges are written in more than one way")
-    pairs = []
+        for merge in merges:
+            if len(merge) != 2 or not isinstance(merge[0], str) or not isinstance(merge[1], str):
+                raise _Unknown("its merges are not pairs")
+            yield merge[0], merge[1]
+        return
     for line in merges:
+        if not isinstance(line, str):
+            raise _Unknown("its merges are written in more than one way")
         if line.startswith("#version"):
             continue
-        parts = line.split(" ")
-        if len(parts) != 2:
+        left, space, right = line.partition(" ")
+        if not space or " " in right:
             raise InputError(f"a merge of `{file}` is not two tokens: `{line}`", hint="mend the file")
-        pairs.append((parts[0], parts[1]))
-    return pairs
+        yield left, right
 
 
 def _declared_eos(file: Path) -> str | None:
