@@ -166,9 +166,14 @@ def survive(case: Case, folder: Path, kills: int, chance: random.Random) -> None
             before = state(folder)
             published = (folder / "out").exists()  # then it was killed while it tidied up
             life = case.live(folder, memory, threads)
-            if not life.kill_after(chance.uniform(0, case.seconds * 0.7)):
+            # Now when some further units were written down, now at any moment from beginning to end.
+            if lives % 2:
+                more = before["bytes"] + chance.randrange(8) * UNIT_BYTES
+                life.wait_until(lambda more=more: state(folder)["bytes"] > more)
+            if not life.kill_after(chance.uniform(0, case.seconds * (0.1 if lives % 2 else 0.7))):
                 break
             kills -= 1
+            reused += before["bytes"]
             if not (folder / "out").exists():
                 check_kept(before, state(folder))
         assert life.wait() == 0, life.output

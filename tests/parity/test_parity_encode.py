@@ -236,6 +236,15 @@ def test_added_tokens_with_any_flags_are_found_as_by_the_library(tmp_path_factor
         assert ours.decode(ids, skip) == tokenizer.decode(ids, skip_special_tokens=skip)
 
 
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("second", [False, True])
+def test_tokens_that_are_not_normalized_are_found_before_the_others(beside, first, second) -> None:
+    tokenizer = Tokenizer.from_str(trained("gpt2"))
+    tokenizer.add_tokens([AddedToken("XY", normalized=first), AddedToken("YZZ", normalized=second)])
+    library, ours = beside(tokenizer)
+    assert_offsets_equal(library, ours, ["XYZZ", "aXYZZYZZ", "XYXY ZZ", "YZZXYZZ"])
+
+
 def test_word_characters_beside_a_token_are_the_librarys_on_all_planes_in_use(beside) -> None:
     tokenizer = Tokenizer.from_str(trained("gpt2"))
     tokenizer.add_tokens([AddedToken("<x>", single_word=True, normalized=False)])
@@ -248,12 +257,9 @@ def test_word_characters_beside_a_token_are_the_librarys_on_all_planes_in_use(be
         assert ours.encode(text).tolist() == library.encode(text).ids
 
 
-def handmade(merges: list[tuple[str, str]], letters: str, **model) -> str:
-    """A tokenizer of exactly these merges; its ids have holes."""
-    tokens = [*letters]
-    for left, right in merges:
-        if left + right not in tokens:
-            tokens.append(left + right)
+def handmade(merges: list[tuple[str, str]], others: list[str], **model) -> str:
+    """A tokenizer of exactly these merges and of some other tokens; its ids have holes."""
+    tokens = list(dict.fromkeys([*others, *(left + right for left, right in merges)]))
     return json.dumps(
         {
             "version": "1.0",
@@ -313,7 +319,7 @@ def test_any_merges_in_any_order_give_the_librarys_ids(
 
 def test_both_ways_to_write_merges_mean_the_same(beside) -> None:
     merges = [("a", "b"), ("ab", "c"), ("Ġ", "abc")]
-    as_pairs = handmade(merges, "abcĠ")
+    as_pairs = handmade(merges, [*"abcĠ"])
     written = json.loads(as_pairs)
     written["model"]["merges"] = ["#version: 0.2", *(" ".join(merge) for merge in merges)]
     library, ours = beside(json.dumps(written))

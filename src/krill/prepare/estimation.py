@@ -11,12 +11,15 @@ from krill.config import KrillConfig, load_config
 from krill.prepare.disk import decoded_bytes, estimate_disk
 from krill.prepare.job import open_input
 from krill.prepare.needs import preprocess_needs
+from krill.tokenizer.open import fallback_notice
 
 # Bytes per second and thread, packing included: the stages of 500 MB of JSON lines on one thread of the
-# machine in docs/benchmarks.md; for Hugging Face half of what two threads did on 100 MB.
+# machine in docs/benchmarks.md; for a native tokenizer of 32,000 tokens 240 MB, for Hugging Face half of what
+# two threads did on 100 MB.
 _SCAN_RATE = 430e6
 _TEXT_RATE = 160e6
 _BYTE_RATE = 97e6
+_NATIVE_RATE = 68e6
 _HUGGING_FACE_RATE = 1.3e6
 
 
@@ -88,5 +91,11 @@ def _seconds_per_byte(config: KrillConfig) -> float:
     if settings.output != "tokens":
         seconds += 1 / _TEXT_RATE
     if settings.output != "text":
-        seconds += 1 / (_BYTE_RATE if config.tokenizer.builtin else _HUGGING_FACE_RATE)
+        seconds += 1 / _encoding_rate(config)
     return seconds
+
+
+def _encoding_rate(config: KrillConfig) -> float:
+    if config.tokenizer.builtin:
+        return _BYTE_RATE
+    return _NATIVE_RATE if fallback_notice(config.tokenizer) is None else _HUGGING_FACE_RATE

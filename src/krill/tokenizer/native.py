@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-# Reading a tokenizer.json: the JSON and its objects, for each byte of the file.
-READ_PER_BYTE: Final = 10
-# The tables made of it, for each byte of the file, and the table of all pairs of bytes.
+# Reading a tokenizer.json held 17 MB above the base for a file of 2.3 MB, 67 for one of 9.8 MB, and 114 for
+# one of 10.2 MB without indentation: 7 to 11 bytes for each byte.
+READ_PER_BYTE: Final = 11
+# What is made of it: 2.2 and 9.9 MB for the first two.
 HELD_PER_BYTE: Final = 1
 HELD_ALWAYS: Final = 300_000
-# A word that is merged: its symbols, their ranks and borders, and the tree over them.
+# A word of 4 MB: 53.6 MB above the base while it was merged, 5 of them its ids.
 MERGED_PER_BYTE: Final = 13
-# Below this most words are merged again and again; above it more cache is hardly any faster.
+# Of each thread. On 240 MB of sources and Markdown with 32,000 tokens, 1 MB found 97.7 % of the words, 4 MB
+# 98.9 %, 16 MB 99.3 % and 64 MB 99.4 %; from 4 MB on it took the same time.
 LEAST_CACHE: Final = 512_000
 USEFUL_CACHE: Final = 16_000_000
 
