@@ -301,13 +301,18 @@ def merge_lists(draw, letters: str) -> list[tuple[str, str]]:
     return draw(st.permutations(merges))
 
 
-@given(merge_lists("abĠ"), st.lists(st.text("abc ", max_size=90), min_size=1, max_size=6), st.booleans())
+@given(
+    merge_lists("abĠ"),
+    st.lists(st.text("abĠ", min_size=2, max_size=4), max_size=6),
+    st.lists(st.text("abc ", max_size=90) | st.text("ab ", max_size=5), min_size=1, max_size=8),
+    st.booleans(),
+)
 @settings(max_examples=400)
 def test_any_merges_in_any_order_give_the_librarys_ids(
-    tmp_path_factory, merges, texts, ignore_merges
+    tmp_path_factory, merges, whole, texts, ignore_merges
 ) -> None:
-    # `c` has no token: the library leaves it out, and merges across it.
-    content = handmade(merges, "abĠ", ignore_merges=ignore_merges)
+    # `c` has no token: the library leaves it out, and merges across it. No merge makes the `whole` tokens.
+    content = handmade(merges, [*"abĠ", *whole], ignore_merges=ignore_merges)
     file = tmp_path_factory.mktemp("handmade") / "tokenizer.json"
     file.write_text(content)
     library = Tokenizer.from_str(content)

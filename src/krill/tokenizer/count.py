@@ -214,7 +214,7 @@ class _Work:
         text = [file for file in self.counting.corpus.files if file.format is Format.TEXT]
         cuts = Cuts(
             self.counting.boundaries(),
-            newlines_only=self.counting.options.pattern not in PATTERNS,
+            any_pattern=self.counting.options.pattern not in PATTERNS,
             lines=self.counting.options.boundaries == "lines",
             longest=self.counting.longest_piece,
         )

@@ -24,17 +24,18 @@ from krill.errors import BudgetError
 WINDOW_BYTES: Final = 4096
 # Characters before a place that decide about it: four bytes each.
 CONTEXT_BYTES: Final = 16
+NEWLINE: Final = 0x0A
 
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Where text may be cut: at any place that is safe for every pattern, after newlines, or at both."""
+    """Where text may be cut: where it is safe for every pattern, after newlines, after special tokens."""
 
     boundaries: tuple[bytes, ...]
     """Special tokens, which are cut out as a whole."""
 
-    newlines_only: bool = False
-    """For patterns that Krill doesn't know, whose words may hold anything but, line by line, a newline."""
+    any_pattern: bool = False
+    """For patterns that Krill doesn't know, whose words may hold anything: only where a piece ends."""
 
     lines: bool = False
     """Whether each line is a piece of its own, so that after a newline it is safe, too."""
@@ -45,16 +46,19 @@ class Cuts:
     @property
     def margin(self) -> int:
         """The bytes on either side of a place that decide about it."""
-        return max([CONTEXT_BYTES, *map(len, self.boundaries)])
+        return max([CONTEXT_BYTES, *(2 * len(token) for token in self.boundaries)])
 
     def first(self, text: bytes, start: int, end: int) -> int:
         """The first cut in [start, end), -1 if there is none; the margin around it must lie in the text."""
         place = start
         while place < end:
-            found = self._candidate(text, place)
+            found = len(text) if self.any_pattern else _native.first_cut(text, place)
+            for mark in self._marks:
+                at = text.find(mark, max(0, place - len(mark)), found)
+                found = found if at < 0 else at + len(mark)
             if found >= end:
                 return -1
-            if not self._inside_boundary(text, found):
+            if self._is_safe(text, found):
                 return found
             place = found + 1
         return -1
@@ -62,18 +66,32 @@ class Cuts:
     def last(self, text: bytes, end: int) -> int:
         """The last cut before `end`, 0 if there is none."""
         while end > 0:
-            newline = text.rfind(b"\n", 0, end - 1) + 1 if self.newlines_only or self.lines else 0
-            end = max(newline, 0 if self.newlines_only else _native.last_cut(memoryview(text)[:end]))
-            if end > 0 and not self._inside_boundary(text, end):
+            found = 0 if self.any_pattern else _native.last_cut(memoryview(text)[:end])
+            for mark in self._marks:
+                at = text.rfind(mark, found, end - 1)
+                found = found if at < 0 else at + len(mark)
+            end = found
+            if end > 0 and self._is_safe(text, end):
                 return end
         return 0
 
-    def _candidate(self, text: bytes, place: int) -> int:
-        found = len(text) if self.newlines_only else _native.first_cut(text, place)
-        if self.newlines_only or self.lines:
-            newline = text.find(b"\n", max(0, place - 1), found)
-            return found if newline < 0 else newline + 1
-        return found
+    @property
+    def _marks(self) -> tuple[bytes, ...]:
+        """After which a piece ends: lines, and for unknown patterns what is cut out of the text."""
+        newline = (b"\n",) if self.lines else ()
+        return newline + (self.boundaries if self.any_pattern else ())
+
+    def _is_safe(self, text: bytes, place: int) -> bool:
+        if self._inside_boundary(text, place):
+            return False
+        if not self.any_pattern or (self.lines and text[place - 1] == NEWLINE):
+            return True
+        # A special token that overlaps one before it is none.
+        return any(
+            text.startswith(token, place - len(token)) and not self._inside_boundary(text, place - len(token))
+            for token in self.boundaries
+            if len(token) <= place
+        )
 
     def _inside_boundary(self, text: bytes, place: int) -> bool:
         """Whether a special token lies across the place."""
@@ -162,7 +180,8 @@ def stream_blocks(file: CorpusFile, cuts: Cuts, block_bytes: int, start: int = 0
 def no_cut(file: CorpusFile, start: int, longest: int) -> BudgetError:
     """Text that would have to be held as a whole, and is too much."""
     return BudgetError(
-        f"`{file.path}` has no place to cut it in {format_size(longest)} from byte {start:,} on: no space,"
-        " line end or punctuation after a letter, and no special token",
+        f"`{file.path}` has no place to cut it in {format_size(longest)} from byte {start:,} on: no space or"
+        " punctuation after a letter (with a pattern of your own only special tokens and, line by line, line"
+        " ends count)",
         hint="give more --memory, break the text into lines and use --boundaries lines, or leave it out",
     )

@@ -147,7 +147,7 @@ def run_training(
     limit = resolve_limit(memory)
     workers = resolve_threads(threads)
     with bounded_process(workers, parquet=False), Meter(limit, floor) as meter, ExitStack() as stack:
-        corpus = _open(sources, output)
+        corpus = _open(sources, options, output)
         plan = make_plan(limit, meter.used, _needs(corpus, options, workers))
         run = _describe(corpus, options, tiktoken=tiktoken, chat=chat)
         folder = None if output is None else stack.enter_context(_folder(output))
@@ -290,14 +290,14 @@ class _Training:
         self.stages.append(stage)
 
 
-def _open(sources: Sequence[DatasetSource], output: Path | None) -> Corpus:
+def _open(sources: Sequence[DatasetSource], options: TrainOptions, output: Path | None) -> Corpus:
     return open_corpus(
         sources,
         unit_bytes=counting.UNIT_BYTES,
         max_document_bytes=MAX_DOCUMENT_BYTES,
         drop_oversize=False,
         skip_malformed=False,
-        default_separator="",
+        default_separator=(options.special_tokens or ("",))[0],
         batch_rows=None,
         exclude=[] if output is None else [output],
     )

@@ -209,38 +209,62 @@ def test_lines_are_cut_where_no_pattern_has_a_border(tmp_path):
 # ---- patterns that Krill doesn't know
 
 
-@settings(max_examples=200)
-@given(text=TEXTS.filter(len), boundaries=BOUNDARIES, step=st.integers(1, 30), chunk=st.sampled_from([3, 20]))
-def test_other_patterns_are_cut_after_newlines_and_never_in_a_special_token(
-    folder, text, boundaries, step, chunk
-):
-    text = b"\n" + text
-    cuts = Cuts(boundaries, newlines_only=True)
+def pieces_of(text: bytes, boundaries: tuple[bytes, ...], lines: bool) -> list[bytes]:
+    """What an unknown pattern is given: the text between special tokens, or the lines of it."""
+    pieces, start = [], 0
+    starts, ends, _ = _native.find_tokens(text, list(boundaries))
+    for left, right in [*zip(starts.tolist(), ends.tolist(), strict=True), (len(text), len(text))]:
+        piece = text[start:left]
+        pieces += re.findall(rb"[^\n]*\n|[^\n]+", piece) if lines else [piece]
+        start = right
+    return [piece for piece in pieces if piece]
+
+
+@settings(max_examples=300)
+@given(
+    text=TEXTS.filter(len),
+    boundaries=BOUNDARIES,
+    lines=st.booleans(),
+    step=st.integers(1, 30),
+    chunk=st.sampled_from([3, 20]),
+)
+def test_other_patterns_are_cut_only_where_a_piece_ends(folder, text, boundaries, lines, step, chunk):
+    cuts = Cuts(boundaries, any_pattern=True, lines=lines)
     for blocks in (
         local_blocks(local_file(folder, text), cuts, step),
         streamed_blocks(streamed_file(folder, text), cuts, step, chunk),
     ):
         assert b"".join(blocks) == text
-        assert all(block.endswith(b"\n") for block in list(filter(None, blocks))[:-1])
-        cut_out = [words_of(block, "gpt2", boundaries) for block in blocks]
-        assert b"".join(b"".join(words) for words in cut_out) == b"".join(words_of(text, "gpt2", boundaries))
+        found = [piece for block in blocks for piece in pieces_of(block, boundaries, lines)]
+        assert found == pieces_of(text, boundaries, lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "boundaries", "blocks"),
+    [
+        (b"xabcaby", (b"ab", b"bc"), [b"xabcab", b"y"]),
+        (b"xaaay", (b"aa",), [b"xaaay"]),
+        (b"<e>b<e>", (b"<e>", b"<e>b"), [b"<e>b", b"<e>"]),
+    ],
+)
+def test_text_is_not_cut_where_special_tokens_overlap(tmp_path, text, boundaries, blocks):
+    cuts = Cuts(boundaries, any_pattern=True)
+    assert list(filter(None, local_blocks(local_file(tmp_path, text), cuts, 1))) == blocks
 
 
 def test_cuts_after_newlines_are_as_near_as_can_be(tmp_path):
     text = b"0123456789\n" * 20
-    assert (
-        local_blocks(local_file(tmp_path, text), Cuts((), newlines_only=True), 22)
-        == [b"0123456789\n" * 2] * 10
-    )
+    cuts = Cuts((), any_pattern=True, lines=True)
+    assert local_blocks(local_file(tmp_path, text), cuts, 22) == [b"0123456789\n" * 2] * 10
 
 
 # ---- too much without a cut
 
 
-@pytest.mark.parametrize("newlines_only", [False, True])
-def test_text_without_a_cut_for_longer_than_the_share_is_refused(tmp_path, newlines_only):
+@pytest.mark.parametrize("any_pattern", [False, True])
+def test_text_without_a_cut_for_longer_than_the_share_is_refused(tmp_path, any_pattern):
     text = b"A line.\n" + b"x" * 300_000 + b"\nAnother line."
-    cuts = Cuts((), newlines_only=newlines_only, longest=100_000)
+    cuts = Cuts((), any_pattern=any_pattern, lines=any_pattern, longest=100_000)
     message = r"text\.txt(\.gz)?` has no place to cut it in 100(\.0)? ?kB from byte"
     for blocks in (
         lambda: local_blocks(local_file(tmp_path, text), cuts, 10_000),
