@@ -10,7 +10,7 @@ namespace krill {
 
 namespace {
 
-constexpr std::size_t kBatch = 512;            // words scanned at a time
+constexpr std::size_t kBatch = 1024;           // words scanned at a time: the scanner is slow in the last 64
 constexpr std::size_t kAhead = 16;             // words whose places in the front are fetched together
 constexpr std::size_t kOutbox = 32;            // words sent to a shard at a time
 constexpr std::size_t kMaxFront = 32 * 1024;   // entries: 1 MB, about what a core's own cache takes

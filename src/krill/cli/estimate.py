@@ -23,10 +23,12 @@ def estimate(
 
     loaded = options.load(config)
     from krill.prepare.estimation import run_estimate
+    from krill.tokenizer.open import fallback_notice
 
     result = run_estimate(loaded)
     if output.json:
         print_json(result.to_json())
     elif not output.quiet:
-        print_notices(loaded.notices)
+        slower = fallback_notice(loaded.tokenizer) if loaded.preprocess.output != "text" else None
+        print_notices([*loaded.notices, *([slower] if slower else [])])
         print_estimate(result)

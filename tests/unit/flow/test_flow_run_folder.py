@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from krill.config import differing_keys
 from krill.errors import ConfigError, StorageError
 from krill.flow.run_folder import RunFolder
 
@@ -23,7 +24,7 @@ KILLED = 9
 
 
 def differing(before: Mapping, now: Mapping) -> list[str]:
-    return [key for key in now["config"] if before["config"].get(key) != now["config"][key]]
+    return differing_keys(before["config"], now["config"])
 
 
 def opened(output: Path, spill_dir: Path | None) -> RunFolder:
@@ -207,4 +208,4 @@ def test_a_link_leads_to_the_folder_that_is_written(tmp_path):
 def test_a_mount_point_is_refused_before_any_work():
     with pytest.raises(StorageError, match="is a mount point") as caught:
         opened(Path("/"), None)
-    assert "dataset" in (caught.value.hint or "")
+    assert "/output" in (caught.value.hint or "")
