@@ -21,8 +21,7 @@ import numpy as np
 import orjson
 
 from krill import _native
-from krill.corpus import Block, Corpus, UnitEnd
-from krill.corpus.buffers import text_buffers
+from krill.corpus import Corpus, UnitEnd
 from krill.corpus.documents import position_of
 from krill.corpus.formats import CorpusFile, Format
 from krill.errors import StorageError
@@ -31,7 +30,8 @@ from krill.flow.atomic import storage_errors, write_bytes
 from krill.flow.progress import Progress
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import PATTERNS
-from krill.tokenizer.plain_text import Cuts, TextBlock, bounds, stream_blocks
+from krill.tokenizer.pieces import BytesPiece, DocumentsPiece, Piece, TextPiece, streamed_pieces
+from krill.tokenizer.plain_text import Cuts, TextBlock, bounds
 
 if TYPE_CHECKING:
     from krill.tokenizer.foreign_words import ForeignWords
@@ -198,7 +198,7 @@ class _Work:
         )
         self._last = time.monotonic()
 
-    def _count_block(self, block: _Piece) -> int:
+    def _count_block(self, block: Piece) -> int:
         """In any thread: the words of a block; returns the bytes of input that it stood for."""
         offsets, data = block.read()
         if self._foreign is not None:
@@ -231,7 +231,7 @@ class _Work:
             end = min(last, start + self.counting.unit_bytes)
             step = self.counting.block_bytes
             blocks = (
-                _TextPiece(TextBlock(file, at, min(end, at + step), cuts)) for at in range(start, end, step)
+                TextPiece(TextBlock(file, at, min(end, at + step), cuts)) for at in range(start, end, step)
             )
             yield _Unit(name, blocks)
 
@@ -239,7 +239,7 @@ class _Work:
         start = file.start
         while (done := self.units.get(f"stream {position_of(file.ordinal, start)}")) is not None:
             start = done["end"]
-        pieces = _streamed_pieces(file, cuts, self.counting.block_bytes, start)
+        pieces = streamed_pieces(file, cuts, self.counting.block_bytes, start)
         while (first := next(pieces, None)) is not None:
             name = f"stream {position_of(file.ordinal, first.end - first.size)}"
             yield _Unit(name, _until_full(first, pieces, self.counting.unit_bytes))
@@ -252,7 +252,7 @@ class _Work:
             return None if end is None else UnitEnd.from_json(end)
 
         for unit, blocks in corpus.walk(committed):
-            yield _Unit(f"documents {unit.position}", (_DocumentsPiece(block) for block in blocks))
+            yield _Unit(f"documents {unit.position}", (DocumentsPiece(block) for block in blocks))
 
 
 @dataclass(slots=True)
@@ -260,7 +260,7 @@ class _Unit:
     """A piece of the input that is recorded as a whole, and its blocks."""
 
     name: str
-    blocks: Iterator[_Piece]
+    blocks: Iterator[Piece]
     end: dict[str, Any] = field(default_factory=dict)
 
 
@@ -273,7 +273,7 @@ class _Span:
         self._ended: list[_Unit] = []
         self.exhausted = False
 
-    def __iter__(self) -> Iterator[_Piece]:
+    def __iter__(self) -> Iterator[Piece]:
         for unit in self._units:
             for block in unit.blocks:
                 unit.end = block.unit_end()
@@ -288,101 +288,13 @@ class _Span:
         return {unit.name: unit.end for unit in self._ended}
 
 
-class _Piece:
-    """A block, however it is read."""
-
-    @property
-    def held(self) -> int:
-        """What it holds in memory while it is counted."""
-        raise NotImplementedError
-
-    @property
-    def size(self) -> int:
-        """Bytes of input that it stands for."""
-        raise NotImplementedError
-
-    def read(self) -> tuple[Any, Any]:
-        """Offsets of documents, and their bytes."""
-        raise NotImplementedError
-
-    def unit_end(self) -> dict[str, Any]:
-        """Where the unit ends if this is its last block."""
-        return {}
-
-
-@dataclass(frozen=True, slots=True)
-class _TextPiece(_Piece):
-    block: TextBlock
-
-    @property
-    def held(self) -> int:
-        return 2 * self.block.size
-
-    @property
-    def size(self) -> int:
-        return self.block.size
-
-    def read(self) -> tuple[Any, Any]:
-        return _one_document(self.block.read())
-
-
-@dataclass(frozen=True, slots=True)
-class _BytesPiece(_Piece):
-    text: bytes
-    end: int
-    """The decoded offset after it."""
-
-    @property
-    def held(self) -> int:
-        return len(self.text)
-
-    @property
-    def size(self) -> int:
-        return len(self.text)
-
-    def read(self) -> tuple[Any, Any]:
-        return _one_document(self.text)
-
-    def unit_end(self) -> dict[str, Any]:
-        return {"end": self.end}
-
-
-@dataclass(frozen=True, slots=True)
-class _DocumentsPiece(_Piece):
-    block: Block
-
-    @property
-    def held(self) -> int:
-        return self.block.nbytes
-
-    @property
-    def size(self) -> int:
-        return self.block.size
-
-    def read(self) -> tuple[Any, Any]:
-        return text_buffers(self.block.documents().batch.column("text"))
-
-    def unit_end(self) -> dict[str, Any]:
-        return UnitEnd.after(self.block).to_json()
-
-
-def _streamed_pieces(file: CorpusFile, cuts: Cuts, block_bytes: int, start: int) -> Iterator[_BytesPiece]:
-    for text in stream_blocks(file, cuts, block_bytes, start):
-        start += len(text)
-        yield _BytesPiece(text, start)
-
-
-def _until_full(first: _BytesPiece, rest: Iterator[_BytesPiece], unit_bytes: int) -> Iterator[_BytesPiece]:
+def _until_full(first: BytesPiece, rest: Iterator[BytesPiece], unit_bytes: int) -> Iterator[BytesPiece]:
     """A unit of streamed text: the first piece and those that follow, up to the size of a unit."""
     yield first
     size = first.size
     while size < unit_bytes and (piece := next(rest, None)) is not None:
         yield piece
         size += piece.size
-
-
-def _one_document(text: bytes) -> tuple[Any, Any]:
-    return np.array([0, len(text)], np.int64), text
 
 
 @contextmanager
