@@ -10,7 +10,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -255,18 +254,23 @@ def test_a_second_interrupt_does_not_disturb_the_first(tokens, tmp_path):
     assert not list(job.work.rglob("*.krill-tmp"))
 
 
-def test_an_interrupt_while_the_command_loads_is_no_fault(tokens, tmp_path):
+@pytest.mark.parametrize("interrupt", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_an_interrupt_while_the_command_loads_is_no_fault(tokens, tmp_path, interrupt):
     job = tokens.job(tmp_path)
-    # What Python itself takes to start is out of our hands, and on a busy machine it takes long.
-    begun = time.monotonic()
-    subprocess.run([sys.executable, "-c", "import krill.cli"], check=True)
-    started = time.monotonic() - begun
-    for moment in (0.0, 0.1, 0.3):
+    for moment in (0.0, 0.05, 0.1, 0.2):
         run = Run(job)
-        time.sleep(started + moment)
-        run.process.send_signal(signal.SIGINT)
+        # What Python itself takes to start is out of our hands; it does not catch SIGTERM, the command does.
+        run.wait_until(lambda run=run: catches(run.process.pid, signal.SIGTERM))
+        time.sleep(moment)
+        run.process.send_signal(interrupt)
         assert run.wait() == 130, run.output
         assert "Traceback" not in run.output
+
+
+def catches(pid: int, number: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return bool(caught >> (number - 1) & 1)
 
 
 # After the end.

@@ -5,15 +5,29 @@ In: what the user types. Out: a call into the rooms above, its result on screen 
 of size; a verb imports its room when it is called, so that `krill --help` is instant.
 """
 
+import os
+import signal
+from types import FrameType
+
 __all__ = ["main"]
 
-INTERRUPT = 130
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> None:
     """Load the verbs, run one, and exit with its code."""
-    try:
-        from krill.cli import app
-    except KeyboardInterrupt:  # loading takes a moment, and Ctrl-C in it is no fault to be traced
-        raise SystemExit(INTERRUPT) from None
+    for number in INTERRUPTS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _leave)
+    from krill.cli import app
+
     app.main()
+
+
+def _leave(signal_number: int, frame: FrameType | None) -> None:
+    """Loading takes a moment, and Ctrl-C in it is no fault to be traced.
+
+    Nothing is begun yet that needs an end, and an exception could be raised inside an import's own callbacks,
+    where it would be printed and lost.
+    """
+    os._exit(130)

@@ -12,6 +12,7 @@ from types import FrameType
 from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 from krill import __version__
+from krill.cli import INTERRUPTS
 from krill.cli.estimate import estimate
 from krill.cli.inspect import inspect
 from krill.cli.preprocess import preprocess
@@ -20,8 +21,6 @@ from krill.cli.tokenizer import tokenizer
 from krill.cli.train_tokenizer import train_tokenizer
 from krill.cli.validate import validate
 from krill.errors import BudgetError, ConfigError, Interrupted, KrillError
-
-_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 app = App(
     name="krill",
@@ -48,7 +47,7 @@ app.command(validate)
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    for number in _INTERRUPTS:
+    for number in INTERRUPTS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _interrupt)
     for stream in (sys.stdout, sys.stderr):
@@ -105,6 +104,6 @@ def _interrupt(signal_number: int, frame: FrameType | None) -> None:
 
     Tidying up takes a moment, in which a second one must not disturb it.
     """
-    for number in _INTERRUPTS:
+    for number in INTERRUPTS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
