@@ -25,7 +25,7 @@ Out<std::uint32_t> scan_all_words(nb::handle data, const std::string& pattern) {
   if (text.size() > UINT32_MAX) throw std::invalid_argument("a text must be smaller than 4 GiB");
   Buffer<std::uint32_t> ends = [&] {
     nb::gil_scoped_release release;
-    Buffer<std::uint32_t> room(text.size());
+    Buffer<std::uint32_t> room(text.size() + kScanRoom);
     room.trim(scan_words(*known, text.data(), text.size(), 0, room.data(), room.size()));
     return room;
   }();

@@ -10,7 +10,7 @@ namespace krill {
 
 namespace {
 
-constexpr std::size_t kBatch = 1024;           // words scanned at a time: the scanner is slow in the last 64
+constexpr std::size_t kBatch = 1024;           // words scanned at a time
 constexpr std::size_t kAhead = 16;             // words whose places in the front are fetched together
 constexpr std::size_t kOutbox = 32;            // words sent to a shard at a time
 constexpr std::size_t kMaxFront = 32 * 1024;   // entries: 1 MB, about what a core's own cache takes
@@ -19,6 +19,12 @@ constexpr std::size_t kWriteBuffer = 256 * 1024;
 
 std::size_t shard_of(std::uint64_t hash) { return hash >> 58; }
 static_assert(WordCounter::kShards == std::size_t{1} << (64 - 58));
+
+// The end of the line that has `place` in it.
+std::size_t line_end(const std::uint8_t* text, std::size_t size, std::size_t place) {
+  const void* newline = std::memchr(text + place, '\n', size - place);
+  return newline == nullptr ? size : static_cast<std::size_t>(static_cast<const std::uint8_t*>(newline) - text) + 1;
+}
 
 }  // namespace
 
@@ -240,25 +246,22 @@ void WordCounter::count_document(Front& front, const std::uint8_t* text, std::si
   count_lines(front, text + from, size - from);
 }
 
+// Words are counted in batches that go on from one line to the next: lines are short.
 void WordCounter::count_lines(Front& front, const std::uint8_t* text, std::size_t size) {
-  if (!options_.lines) return count_piece(front, text, size);
-  while (size > 0) {
-    const void* newline = std::memchr(text, '\n', size);
-    const std::size_t line =
-        newline == nullptr ? size : static_cast<std::size_t>(static_cast<const std::uint8_t*>(newline) - text) + 1;
-    count_piece(front, text, line);
-    text += line;
-    size -= line;
+  std::size_t counted = 0;
+  std::size_t found = 0;
+  for (std::size_t line = 0; line < size;) {
+    const std::size_t end = options_.lines ? line_end(text, size, line) : size;
+    while (line < end) {
+      found += scan_words(*options_.pattern, text, end, line, front.ends.data() + found, kBatch - found);
+      line = front.ends[found - 1];
+      if (kBatch - found >= kScanRoom) continue;
+      count_words(front, text, counted, found, text + size);
+      counted = line;
+      found = 0;
+    }
   }
-}
-
-void WordCounter::count_piece(Front& front, const std::uint8_t* text, std::size_t size) {
-  std::size_t from = 0;
-  while (from < size) {
-    const std::size_t found = scan_words(*options_.pattern, text, size, from, front.ends.data(), kBatch);
-    count_words(front, text, from, found, text + size);
-    from = front.ends[found - 1];
-  }
+  count_words(front, text, counted, found, text + size);
 }
 
 // The words that end at `front.ends`, the first of them beginning at `from`.

@@ -121,7 +121,6 @@ class WordCounter {
 
   std::unique_ptr<Front> lease();
   void give_back(std::unique_ptr<Front> front);
-  void count_piece(Front& front, const std::uint8_t* text, std::size_t size);
   void count_lines(Front& front, const std::uint8_t* text, std::size_t size);
   void count_document(Front& front, const std::uint8_t* text, std::size_t size);
   void count_words(Front& front, const std::uint8_t* text, std::size_t from, std::size_t words,

@@ -18,8 +18,11 @@ enum class Pattern : std::uint8_t { gpt2, cl100k, o200k, llama3, qwen2 };
 
 std::optional<Pattern> pattern_named(std::string_view name);
 
-// Writes the ends (offsets from `text`) of successive words from `from` on, where one must begin, as many as fit,
-// and returns how many. The last end written is where to go on; words cover every byte. The end of the text is its
+// With less room than this, `scan_words` may write fewer ends than would fit, and goes slowly.
+constexpr std::size_t kScanRoom = 64;
+
+// Writes the ends (offsets from `text`) of successive words from `from` on, where one must begin, at least one and
+// up to `capacity` of them, and returns how many. The last end written is where to go on; words cover every byte. The end of the text is its
 // real end, and its size is below 4 GiB.
 std::size_t scan_words(Pattern pattern, const std::uint8_t* text, std::size_t size, std::size_t from,
                        std::uint32_t* ends, std::size_t capacity);

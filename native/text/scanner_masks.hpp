@@ -2,12 +2,14 @@
 //
 // A block begins where a word begins, so nothing before it matters. What the masks can't say (rules that look far
 // ahead, whitespace and numbers beyond ASCII) lowers `known`: the places before it are certain, and the scan goes
-// on from the last certain boundary, or character by character if there is none.
+// on from the last certain boundary, or character by character if there is none. The last bytes of a text are a block
+// too, with blanks after them.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "text/char_class.hpp"
 #include "text/scanner.hpp"
@@ -15,6 +17,8 @@
 #include "text/scanner_words.hpp"
 
 namespace krill::scanner {
+
+static_assert(kScanRoom >= kBlock);
 
 using Mask = std::uint64_t;
 
@@ -40,9 +44,11 @@ struct Masks {
   Mask apostrophes;
   Mask slashes;                 // for o200k only
   Mask continuations;           // bytes of a character after its first
-  unsigned known = kBlock - 1;  // what a whitespace character does depends on the next one
+  unsigned end;    // where the text ends, `kBlock` if it goes on
+  unsigned known;
 
   Mask others() const { return ~(letters | numbers | spaces); }
+  bool known_to_the_end() const { return known == end; }
   void stop(Mask at) {
     if (at != 0 && lowest(at) < known) known = lowest(at);
   }
@@ -84,9 +90,11 @@ void add_wide(Masks& masks, const std::uint8_t* text, Mask wide) {
 }
 
 template <Pattern kPattern>
-Masks masks_of(const std::uint8_t* text) {
+Masks masks_of(const std::uint8_t* text, unsigned end) {
   const Block block(text);
   Masks masks{};
+  masks.end = end;
+  masks.known = end < kBlock ? end : kBlock - 1;  // what a whitespace character does depends on the next one
   if constexpr (kPattern == Pattern::o200k) {
     masks.slashes = block.equal('/');
     masks.upper = block.within('A', 'Z');
@@ -149,7 +157,7 @@ inline Mask space_starts(Masks& masks, Mask others) {
     if (!joined) after_newline &= ~bit(begin);
   }
   // A blank run that may go on beyond what is known may have a newline there.
-  if (blank & bit(masks.known)) masks.known = run_begin(blank, masks.known);
+  if (!masks.known_to_the_end() && blank & bit(masks.known)) masks.known = run_begin(blank, masks.known);
   const Mask first = spaces & ~(spaces << 1) & ~(newlines & others << 1);
   const Mask last = blank & ~(spaces >> 1);
   return first | after_newline | last;
@@ -181,6 +189,14 @@ inline void join_suffixes(Mask& starts, const Masks& masks, const std::uint8_t* 
   }
 }
 
+// cl100k: whitespace that ends the text is one word, whatever newlines it has.
+inline void stop_at_last_spaces(Masks& masks) {
+  if (!masks.known_to_the_end()) return;
+  const unsigned begin = run_begin(masks.spaces, masks.end);
+  const Mask after_newline = masks.newlines << 1 & masks.spaces & ~masks.newlines;
+  if (after_newline & below(masks.end) & ~below(begin)) masks.stop(bit(begin));
+}
+
 // All patterns but gpt2.
 template <Pattern kPattern>
 Mask newer_starts(Masks& masks, const std::uint8_t* text) {
@@ -202,6 +218,7 @@ Mask newer_starts(Masks& masks, const std::uint8_t* text) {
     join_suffixes(starts, masks, text);
   } else {
     join_contractions<true>(starts, masks.apostrophes & other_starts & letters >> 1, text);
+    if constexpr (kPattern == Pattern::cl100k) stop_at_last_spaces(masks);
   }
   return starts;
 }
@@ -210,6 +227,19 @@ template <Pattern kPattern>
 Mask word_starts(Masks& masks, const std::uint8_t* text) {
   if constexpr (kPattern == Pattern::gpt2) return gpt2_starts(masks, text);
   else return newer_starts<kPattern>(masks, text);
+}
+
+// Writes the ends of the words in a block, but for those that are not certain, and returns how many. `end` is where
+// the text ends inside it, and then its end is one of them.
+template <Pattern kPattern>
+std::size_t scan_block(const std::uint8_t* block, unsigned end, std::size_t place, std::uint32_t* ends) {
+  Masks masks = masks_of<kPattern>(block, end);
+  Mask starts = word_starts<kPattern>(masks, block);
+  starts &= below(masks.known) & ~Mask{1};
+  if (masks.known_to_the_end()) starts |= bit(masks.end);
+  std::size_t count = 0;
+  for (; starts != 0; starts &= starts - 1) ends[count++] = static_cast<std::uint32_t>(place) + lowest(starts);
+  return count;
 }
 
 // Writes the ends of words as `scan_words` does, by blocks where that goes and one by one where it does not.
@@ -221,19 +251,21 @@ std::size_t scan(const std::uint8_t* bytes, std::size_t size, std::size_t from, 
   std::size_t count = 0;
   std::size_t place = from;
   while (place < size && count < capacity) {
-    if (size - place >= kBlock + kBeyond && capacity - count >= kBlock) {
-      Masks masks = masks_of<kPattern>(bytes + place);
-      Mask starts = word_starts<kPattern>(masks, bytes + place);
-      starts &= below(masks.known) & ~Mask{1};
-      if (starts != 0) {
-        const auto base = static_cast<std::uint32_t>(place);
-        for (; starts != 0; starts &= starts - 1) ends[count++] = base + lowest(starts);
-        place = ends[count - 1];
-        continue;
-      }
+    const std::size_t left = size - place;
+    std::size_t found = 0;
+    if (capacity - count < kScanRoom) {
+      if (count > 0) break;
+    } else if (left >= kBlock + kBeyond) {
+      found = scan_block<kPattern>(bytes + place, kBlock, place, ends + count);
+    } else if (left < kBlock) {
+      std::uint8_t last[kBlock + kBeyond];
+      std::memset(last, ' ', sizeof last);
+      std::memcpy(last, bytes + place, left);
+      found = scan_block<kPattern>(last, static_cast<unsigned>(left), place, ends + count);
     }
-    place = word_end<kPattern>(text, place);
-    ends[count++] = static_cast<std::uint32_t>(place);
+    if (found == 0) ends[count + found++] = static_cast<std::uint32_t>(word_end<kPattern>(text, place));
+    count += found;
+    place = ends[count - 1];
   }
   return count;
 }
