@@ -14,7 +14,6 @@ constexpr std::size_t kBatch = 1024;           // words scanned at a time
 constexpr std::size_t kAhead = 16;             // words whose places in the front are fetched together
 constexpr std::size_t kOutbox = 32;            // words sent to a shard at a time
 constexpr std::size_t kMaxFront = 32 * 1024;   // entries: 1 MB, about what a core's own cache takes
-constexpr std::size_t kMinEntries = 8;
 constexpr std::size_t kWriteBuffer = 256 * 1024;
 
 std::size_t shard_of(std::uint64_t hash) { return hash >> 58; }
@@ -35,104 +34,7 @@ void InventoryTotals::add(const Record& record) {
   for (const char byte : record.word) byte_counts[static_cast<std::uint8_t>(byte)] += record.count;
 }
 
-// ---- one shard
-
-WordShard::WordShard(std::size_t quota, std::atomic<std::size_t>& held) : quota_(quota), held_(held) {
-  chunk_shift_ = 8;
-  while (chunk_shift_ < 16 && (std::size_t{8} << chunk_shift_) < quota) ++chunk_shift_;
-}
-
-WordShard::~WordShard() { reset(); }
-
-std::string_view WordShard::word_at(std::uint32_t place) const {
-  const std::uint8_t* at = chunks_[place >> chunk_shift_].get() + (place & (chunk_bytes() - 1));
-  std::uint16_t size;
-  std::memcpy(&size, at, 2);
-  return {reinterpret_cast<const char*>(at + 2), size};
-}
-
-bool WordShard::add(const std::uint8_t* word, std::size_t size, std::uint64_t hash, std::uint64_t count) {
-  if (used_ * 5 >= entries_.size() * 4 && !grow()) return false;
-  const std::uint32_t mark = tag(hash);
-  const std::string_view text(reinterpret_cast<const char*>(word), size);
-  std::size_t at = slot(mark);
-  while (entries_[at].count != 0) {
-    Entry& entry = entries_[at];
-    if (entry.tag == mark && word_at(entry.place) == text) {
-      entry.count += count;
-      return true;
-    }
-    if (++at == entries_.size()) at = 0;
-  }
-  std::uint32_t place;
-  if (!store(word, size, place)) return false;
-  entries_[at] = {place, mark, count};
-  ++used_;
-  return true;
-}
-
-// A half more room, or what the quota leaves.
-bool WordShard::grow() {
-  const std::size_t now = entries_.size() * sizeof(Entry) + chunks_.size() * chunk_bytes();
-  const std::size_t room = quota_ > now ? (quota_ - now) / sizeof(Entry) : 0;
-  const std::size_t wanted = entries_.size() + entries_.size() / 2;
-  const std::size_t size = std::max(kMinEntries, std::min(wanted, entries_.size() + room));
-  if (size <= entries_.size() + entries_.size() / 16) return false;
-  std::vector<Entry> old(size);
-  old.swap(entries_);
-  held_ += size * sizeof(Entry);
-  for (const Entry& entry : old) {
-    if (entry.count == 0) continue;
-    std::size_t at = slot(entry.tag);
-    while (entries_[at].count != 0)
-      if (++at == size) at = 0;
-    entries_[at] = entry;
-  }
-  held_ -= old.size() * sizeof(Entry);
-  return true;
-}
-
-bool WordShard::store(const std::uint8_t* word, std::size_t size, std::uint32_t& place) {
-  if (chunks_.empty() || chunk_used_ + 2 + size > chunk_bytes()) {
-    const std::size_t now = entries_.size() * sizeof(Entry) + chunks_.size() * chunk_bytes();
-    // The first chunk is always had, else a shard of no quota could hold nothing.
-    if (!chunks_.empty() && now + chunk_bytes() > quota_) return false;
-    if (((chunks_.size() + 1) << chunk_shift_) > std::size_t{0xffffffff}) return false;
-    chunks_.push_back(std::make_unique_for_overwrite<std::uint8_t[]>(chunk_bytes()));
-    held_ += chunk_bytes();
-    chunk_used_ = 0;
-  }
-  place = static_cast<std::uint32_t>(((chunks_.size() - 1) << chunk_shift_) + chunk_used_);
-  std::uint8_t* at = chunks_.back().get() + chunk_used_;
-  const auto length = static_cast<std::uint16_t>(size);
-  std::memcpy(at, &length, 2);
-  std::memcpy(at + 2, word, size);
-  chunk_used_ += 2 + size;
-  return true;
-}
-
-template <class Sink>
-void WordShard::drain(bool sorted, Sink&& sink) {
-  // In place: the table is done with, so its own memory is what gets sorted.
-  const auto end = std::remove_if(entries_.begin(), entries_.end(), [](const Entry& e) { return e.count == 0; });
-  if (sorted) {
-    std::sort(entries_.begin(), end, [this](const Entry& a, const Entry& b) {
-      return a.tag != b.tag ? a.tag < b.tag : word_at(a.place) < word_at(b.place);
-    });
-  }
-  for (auto entry = entries_.begin(); entry != end; ++entry) sink(Record{entry->count, word_at(entry->place)});
-  reset();
-}
-
-void WordShard::reset() {
-  held_ -= entries_.size() * sizeof(Entry) + chunks_.size() * chunk_bytes();
-  entries_ = {};
-  chunks_.clear();
-  chunk_used_ = used_ = 0;
-}
-
-// ---- what one thread has of its own
-
+// What one thread has of its own.
 struct WordCounter::Front {
   struct Entry {
     ShortWord word;

@@ -17,6 +17,7 @@
 
 #include "bpe/records.hpp"
 #include "bpe/word_hash.hpp"
+#include "bpe/word_shard.hpp"
 #include "text/column.hpp"
 #include "text/scanner.hpp"
 #include "text/token_finder.hpp"
@@ -37,54 +38,6 @@ struct InventoryTotals {
   std::array<std::uint64_t, 256> byte_counts{};  // of all occurrences
 
   void add(const Record& record);
-};
-
-class WordShard {
- public:
-  WordShard(std::size_t quota, std::atomic<std::size_t>& held);
-  ~WordShard();
-
-  bool holds(std::size_t word_size) const { return word_size + 2 <= chunk_bytes(); }
-  void prefetch(std::uint64_t hash) const { __builtin_prefetch(entries_.data() + slot(tag(hash))); }
-  // When the slot has arrived: the word that it will be compared with.
-  void prefetch_word(std::uint64_t hash) const {
-    if (entries_.empty()) return;
-    const Entry& entry = entries_[slot(tag(hash))];
-    if (entry.count != 0 && entry.tag == tag(hash))
-      __builtin_prefetch(chunks_[entry.place >> chunk_shift_].get() + (entry.place & (chunk_bytes() - 1)));
-  }
-  // False if there is no room: spill, then add again. The word must be one that it `holds`.
-  bool add(const std::uint8_t* word, std::size_t size, std::uint64_t hash, std::uint64_t count);
-  // Everything, sorted by hash and word; then the shard is empty.
-  template <class Sink>
-  void drain(bool sorted, Sink&& sink);
-  bool empty() const { return used_ == 0; }
-
-  static std::uint32_t tag(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
-
- private:
-  struct Entry {
-    std::uint32_t place;
-    std::uint32_t tag;
-    std::uint64_t count;  // 0 = nobody
-  };
-
-  std::size_t slot(std::uint32_t tag_) const {
-    return static_cast<std::size_t>((static_cast<std::uint64_t>(tag_) * entries_.size()) >> 32);
-  }
-  std::size_t chunk_bytes() const { return std::size_t{1} << chunk_shift_; }
-  std::string_view word_at(std::uint32_t place) const;
-  bool grow();
-  bool store(const std::uint8_t* word, std::size_t size, std::uint32_t& place);
-  void reset();
-
-  std::size_t quota_;
-  std::atomic<std::size_t>& held_;
-  unsigned chunk_shift_;
-  std::vector<Entry> entries_;
-  std::vector<std::unique_ptr<std::uint8_t[]>> chunks_;
-  std::size_t chunk_used_ = 0;
-  std::size_t used_ = 0;
 };
 
 class WordCounter {
