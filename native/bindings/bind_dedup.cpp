@@ -1,28 +1,21 @@
 #include <nanobind/nanobind.h>
 
 #include <mutex>
+#include <string_view>
 
 #include "bindings/arrays.hpp"
+#include "bindings/hashes.hpp"
+#include "dedup/bloom.hpp"
 #include "dedup/hash.hpp"
 #include "dedup/hash_set.hpp"
 #include "dedup/partition.hpp"
+#include "dedup/pieces.hpp"
 
 namespace nb = nanobind;
 using namespace krill;
 using namespace krill::bindings;
 
 namespace {
-
-using HashesIn = nb::ndarray<const std::uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
-using HashesOut = nb::ndarray<nb::numpy, std::uint64_t, nb::shape<-1, 2>>;
-
-const Hash* hashes_of(const HashesIn& hashes) { return reinterpret_cast<const Hash*>(hashes.data()); }
-
-HashesOut to_numpy(Buffer<Hash> buffer) {
-  Hash* data = buffer.data();
-  const std::size_t size = buffer.size();
-  return HashesOut(data, {size, 2}, owner_of(std::move(buffer)));
-}
 
 // Without the GIL two threads may meet in one table; they take turns.
 class SharedHashSet {
@@ -48,6 +41,57 @@ class SharedHashSet {
   std::mutex mutex_;
 };
 
+class SharedBloomFilter {
+ public:
+  SharedBloomFilter(std::size_t blocks, unsigned bits) : filter_(blocks, bits) {}
+
+  Out<std::uint8_t> insert(const HashesIn& hashes) {
+    Buffer<std::uint8_t> first(hashes.shape(0));
+    {
+      nb::gil_scoped_release release;
+      const std::lock_guard lock(mutex_);
+      filter_.insert(hashes_of(hashes), first.size(), first.data());
+    }
+    return bindings::to_numpy(std::move(first));
+  }
+
+  std::size_t nbytes() const { return filter_.nbytes(); }
+
+ private:
+  BloomFilter filter_;
+  std::mutex mutex_;
+};
+
+Level level_of(const char* name) {
+  const std::string_view level(name);
+  if (level == "line") return Level::line;
+  if (level == "paragraph") return Level::paragraph;
+  throw std::invalid_argument("a level is `line` or `paragraph`");
+}
+
+nb::tuple hash_pieces(const In<std::int64_t>& offsets, nb::handle data, const char* level) {
+  const ByteView bytes(data);
+  const TextColumn column = text_column(offsets, bytes);
+  const Level pieces = level_of(level);
+  PieceHashes result = [&] {
+    nb::gil_scoped_release release;
+    return piece_hashes(column, pieces);
+  }();
+  return nb::make_tuple(bindings::to_numpy(std::move(result.hashes)), bindings::to_numpy(std::move(result.counts)));
+}
+
+nb::tuple select_pieces(const In<std::int64_t>& offsets, nb::handle data, const char* level,
+                        const In<std::uint8_t>& flags) {
+  const ByteView bytes(data);
+  const TextColumn column = text_column(offsets, bytes);
+  const Level pieces = level_of(level);
+  KeptPieces kept = [&] {
+    nb::gil_scoped_release release;
+    return keep_pieces(column, pieces, flags.data(), flags.size());
+  }();
+  return nb::make_tuple(bindings::to_numpy(std::move(kept.offsets)), bindings::to_numpy(std::move(kept.data)));
+}
+
 HashesOut hash_column(const In<std::int64_t>& offsets, nb::handle data, std::uint32_t seed) {
   const ByteView bytes(data);
   const TextColumn column = text_column(offsets, bytes);
@@ -55,7 +99,7 @@ HashesOut hash_column(const In<std::int64_t>& offsets, nb::handle data, std::uin
     nb::gil_scoped_release release;
     return hash_documents(column, seed);
   }();
-  return to_numpy(std::move(hashes));
+  return bindings::to_numpy(std::move(hashes));
 }
 
 nb::tuple partition(const HashesIn& hashes, unsigned shift, unsigned width) {
@@ -65,7 +109,7 @@ nb::tuple partition(const HashesIn& hashes, unsigned shift, unsigned width) {
     nb::gil_scoped_release release;
     return partition_hashes(hashes_of(hashes), hashes.shape(0), digit);
   }();
-  return nb::make_tuple(to_numpy(std::move(result.hashes)), bindings::to_numpy(std::move(result.counts)));
+  return nb::make_tuple(bindings::to_numpy(std::move(result.hashes)), bindings::to_numpy(std::move(result.counts)));
 }
 
 Out<std::uint8_t> join(const HashesIn& hashes, unsigned shift, unsigned width, const In<std::uint8_t>& flags) {
@@ -93,4 +137,11 @@ void bind_dedup(nb::module_& m) {
       .def("__len__", &SharedHashSet::size)
       .def_prop_ro("nbytes", &SharedHashSet::nbytes)
       .def_prop_ro("max_keys", &SharedHashSet::max_keys);
+  nb::class_<SharedBloomFilter>(m, "BloomFilter")
+      .def(nb::init<std::size_t, unsigned>(), nb::arg("blocks"), nb::arg("bits"))
+      .def("insert", &SharedBloomFilter::insert, nb::arg("hashes").noconvert())
+      .def_prop_ro("nbytes", &SharedBloomFilter::nbytes);
+  m.def("piece_hashes", &hash_pieces, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("level"));
+  m.def("keep_pieces", &select_pieces, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("level"),
+        nb::arg("flags").noconvert());
 }

@@ -35,17 +35,28 @@ nb::tuple select(const In<Id>& ids, const In<std::uint32_t>& lengths, const In<s
 }
 
 template <class Id>
-void bind_select(nb::module_& m) {
+nb::tuple begin(const In<Id>& ids, const In<std::uint32_t>& lengths, Id first) {
+  TokenRuns<Id> runs = [&] {
+    nb::gil_scoped_release release;
+    return begin_runs(ids.data(), ids.size(), lengths.data(), lengths.size(), first);
+  }();
+  return to_numpy(std::move(runs));
+}
+
+template <class Id>
+void bind_runs(nb::module_& m) {
   m.def("select_runs", &select<Id>, nb::arg("ids").noconvert(), nb::arg("lengths").noconvert(),
         nb::arg("keep").noconvert());
+  m.def("begin_runs", &begin<Id>, nb::arg("ids").noconvert(), nb::arg("lengths").noconvert(),
+        nb::arg("first"));
 }
 
 }  // namespace
 
 void bind_tokens(nb::module_& m) {
   m.def("encode_bytes", &encode, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("eos"));
-  bind_select<std::uint8_t>(m);
-  bind_select<std::uint16_t>(m);
-  bind_select<std::uint32_t>(m);
-  bind_select<std::uint64_t>(m);
+  bind_runs<std::uint8_t>(m);
+  bind_runs<std::uint16_t>(m);
+  bind_runs<std::uint32_t>(m);
+  bind_runs<std::uint64_t>(m);
 }

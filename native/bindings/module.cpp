@@ -6,22 +6,30 @@ namespace nb = nanobind;
 void bind_readers(nb::module_&);
 void bind_clean(nb::module_&);
 void bind_dedup(nb::module_&);
+void bind_minhash(nb::module_&);
 void bind_tokens(nb::module_&);
 void bind_memory(nb::module_&);
 void bind_scanner(nb::module_&);
 void bind_merges(nb::module_&);
 void bind_counter(nb::module_&);
 void bind_encoder(nb::module_&);
+void bind_quality(nb::module_&);
+void bind_pack(nb::module_&);
+void bind_language(nb::module_&);
 
 NB_MODULE(_native, m) {
   m.doc() = "Krill's native core: the loops that touch every byte.";
   bind_readers(m);
   bind_clean(m);
   bind_dedup(m);
+  bind_minhash(m);
   bind_tokens(m);
   bind_memory(m);
   bind_scanner(m);
   bind_merges(m);
   bind_counter(m);
   bind_encoder(m);
+  bind_quality(m);
+  bind_pack(m);
+  bind_language(m);
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 #include "buffer.hpp"
@@ -51,6 +52,30 @@ TokenRuns<Id> select_runs(const Id* ids, std::size_t id_count, const std::uint32
     }
     if (read != begin) std::memcpy(result.ids.data() + written, ids + begin, (read - begin) * sizeof(Id));
     written += read - begin;
+  }
+  return result;
+}
+
+// The same documents, each with the id `first` before its own.
+template <class Id>
+TokenRuns<Id> begin_runs(const Id* ids, std::size_t id_count, const std::uint32_t* lengths,
+                         std::size_t documents, Id first) {
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < documents; ++i) {
+    if (lengths[i] == std::numeric_limits<std::uint32_t>::max())
+      throw std::invalid_argument("a document is too long for another id");
+    total += lengths[i];
+  }
+  if (total != id_count) throw std::invalid_argument("lengths don't add up to the number of ids");
+
+  TokenRuns<Id> result{Buffer<Id>(id_count + documents), Buffer<std::uint32_t>(documents)};
+  Id* out = result.ids.data();
+  for (std::size_t i = 0; i < documents; ++i) {
+    *out++ = first;
+    if (lengths[i] != 0) std::memcpy(out, ids, lengths[i] * sizeof(Id));
+    ids += lengths[i];
+    out += lengths[i];
+    result.lengths[i] = lengths[i] + 1;
   }
   return result;
 }

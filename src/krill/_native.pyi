@@ -126,6 +126,77 @@ def join_flags(
 ) -> NDArray[np.uint8]:
     """Flags that stand in the order of `partition_hashes`, put into the order of `hashes`."""
 
+class BloomFilter:
+    """A Bloom filter over 128-bit hashes: `blocks` of 512 bits, of which each hash sets up to `bits` in one."""
+
+    def __init__(self, blocks: int, bits: int) -> None: ...
+    def insert(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        """1 for each hash that was certainly not seen before, else 0."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+def piece_hashes(
+    offsets: NDArray[np.int64], data: _Bytes, level: str
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """The hash of each line or paragraph that is not only whitespace, shape (n, 2), without the whitespace at
+    its ends; and how many each document has."""
+
+def keep_pieces(
+    offsets: NDArray[np.int64], data: _Bytes, level: str, flags: NDArray[np.uint8]
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """The documents without the pieces whose flag is 0, as offsets and bytes."""
+
+# ---- minhash: native/bindings/bind_minhash.cpp ----
+
+def minhash_bands(
+    offsets: NDArray[np.int64], data: _Bytes, bands: int, rows: int, ngram: int
+) -> NDArray[np.uint64]:
+    """For each document `bands` numbers; near-duplicates agree in some of them."""
+
+def shingle_sets(
+    offsets: NDArray[np.int64], data: _Bytes, ngram: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The distinct shingles of each document in rising order, and where each document's begin."""
+
+def folded_text(offsets: NDArray[np.int64], data: _Bytes) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """The words that shingles are made of, a space between them, as offsets and bytes."""
+
+def jaccard(index: int, data: int, pairs: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """What the sets of each pair of documents have in common, 0..1, read from two open files: `index` has for
+    each document where its set begins in `data` and how many numbers it has."""
+
+class MinTable:
+    """From keys to the least number seen with each, in `capacity_bytes` bytes, never more."""
+
+    def __init__(self, capacity_bytes: int) -> None: ...
+    def fold(self, records: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Records are (number, key); returns the least number of each record's key so far. On `TableFull`,
+        what came before stays."""
+
+    def __len__(self) -> int: ...
+    @property
+    def max_keys(self) -> int: ...
+
+class Components:
+    """Connected components of a graph over `documents` documents, each named by its smallest."""
+
+    def __init__(self, documents: int) -> None: ...
+    def mark(self, edges: NDArray[np.uint64]) -> None:
+        """Note who has an edge; all edges come here before the first is joined."""
+
+    @property
+    def members(self) -> int:
+        """Documents with an edge."""
+
+    def join(self, edges: NDArray[np.uint64]) -> None: ...
+    def count(self, prior: int) -> tuple[int, int]:
+        """Clusters with a document that is not kept, and how many documents the largest has; those below
+        `prior` are not counted."""
+
+    def labels(self, first: int, count: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """The smallest document of the component, and how many it has, for `count` documents from `first`."""
+
 # ---- tokens: native/bindings/bind_tokens.cpp ----
 
 def encode_bytes(
@@ -139,6 +210,49 @@ def select_runs(
     ids: NDArray[_Id], lengths: NDArray[np.uint32], keep: NDArray[np.uint8]
 ) -> tuple[NDArray[_Id], NDArray[np.uint32]]:
     """The ids and lengths of those documents whose `keep` is not 0."""
+
+def begin_runs(
+    ids: NDArray[_Id], lengths: NDArray[np.uint32], first: int
+) -> tuple[NDArray[_Id], NDArray[np.uint32]]:
+    """The ids and lengths of the documents with the id `first` before each."""
+
+# ---- pack: native/bindings/bind_pack.cpp ----
+
+class UnreadableFile(OSError):
+    """A file of a `PieceReader` can't be read: args are its number and the reason."""
+
+    args: tuple[int, str]
+
+class PackedWindow:
+    """A window of documents as rows of at most `width` tokens; with `best_fit`, several documents to a row.
+
+    Holds 4 bytes for each document and up to 8 more with `best_fit`; while it is made, up to 24, and 4 for
+    each token of a row.
+    """
+
+    def __init__(self, lengths: NDArray[np.uint32], width: int, best_fit: bool) -> None: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def tokens(self) -> int: ...
+    def pieces(
+        self, first: int, count: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """Of rows `first` to `first + count`: where each piece begins among the window's tokens, its length,
+        and where rows begin among the pieces. IndexError beyond the last row."""
+
+class PieceReader:
+    """Reads pieces of many files with at most 16 of them open. One thread at a time."""
+
+    def __init__(self, paths: list[bytes]) -> None: ...
+    def read(
+        self,
+        files: NDArray[np.uint32],
+        offsets: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        out: NDArray[np.uint8],
+    ) -> None:
+        """Fill `out` with `sizes[i]` bytes at `offsets[i]` of file `files[i]`, for each `i` in turn."""
 
 # ---- scanner: native/bindings/bind_scanner.cpp ----
 
@@ -262,3 +376,71 @@ class MergeTrainer:
     def merges(self) -> NDArray[np.uint32]: ...
     def tokens(self) -> list[bytes]: ...
     def statistics(self) -> dict[str, Any]: ...
+
+# ---- language: native/bindings/bind_language.cpp ----
+
+def language_text(data: _Bytes) -> bytes:
+    """One text as the language model sees it: small letters if all are capitals, in normal form C."""
+
+class LanguageModel:
+    """Which language a text is in: an automaton that finds features, and what each says for each language.
+
+    A state's row is a default row but for its own entries. Features are dense, with a step for each language,
+    or come after these, with pairs of language and step. `same_as` names the first language with its name.
+    """
+
+    def __init__(
+        self,
+        defaults: NDArray[np.uint32],
+        default_of: NDArray[np.uint8],
+        row_starts: NDArray[np.uint32],
+        bytes: NDArray[np.uint8],
+        targets: NDArray[np.uint32],
+        row_of: NDArray[np.uint32],
+        feature_of: NDArray[np.uint32],
+        dense: NDArray[np.int16],
+        pair_starts: NDArray[np.uint32],
+        pair_languages: NDArray[np.uint8],
+        pair_steps: NDArray[np.int16],
+        prior: NDArray[np.float32],
+        background: NDArray[np.float32],
+        step: float,
+        same_as: NDArray[np.uint8],
+    ) -> None: ...
+    def classify(
+        self, offsets: NDArray[np.int64], data: _Bytes
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """The number of each document's language and its probability."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+# ---- quality: native/bindings/bind_quality.cpp ----
+
+class Quality:
+    """Quality filters in a row; immutable, for any number of threads.
+
+    `sections` are names of filters (those of `krill.config.filters`, and `lengths`) with all their thresholds.
+    """
+
+    def __init__(self, sections: list[tuple[str, dict[str, Any]]]) -> None: ...
+    @property
+    def reasons(self) -> list[str]:
+        """Why documents are dropped; a code of `k` means the reason before place `k`."""
+
+    @property
+    def statistics(self) -> list[tuple[str, bool]]:
+        """What is measured, and whether it is a number of things rather than a share."""
+
+    def judge(
+        self, offsets: NDArray[np.int64], data: _Bytes, statistics: bool
+    ) -> tuple[
+        NDArray[np.uint8], list[NDArray[np.float64]], tuple[NDArray[np.int64], NDArray[np.uint8]] | None
+    ]:
+        """A code for each document (0 = kept), what was measured of those kept, and the texts if any changed."""
+
+def word_spans(data: _Bytes) -> NDArray[np.uint32]:
+    """The words of a UTF-8 text: begin and size in bytes of one after the other."""
+
+def sentence_spans(data: _Bytes) -> NDArray[np.uint32]:
+    """The sentences of a UTF-8 text, which are all of it: begin and size in bytes of one after the other."""

@@ -16,6 +16,7 @@ def inspect(
     *,
     samples: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 2,
     seed: int = 0,
+    duplicates: bool = False,
     memory: str = "auto",
     output: OutputOptions = OutputOptions(),  # noqa: B008  a frozen value, never changed
 ) -> None:
@@ -26,20 +27,30 @@ def inspect(
     path
         A folder that Krill has made, or the config (YAML) that names it as its `prepared_path`.
     samples
-        How many rows to show.
+        How many rows, or clusters, to show.
     seed
         Which rows: the same seed shows the same.
+    duplicates
+        Show clusters of near-duplicates instead, side by side: what was kept, and what was dropped for it.
+        The run must have kept them (`rejected: true`, `dedup: {method: minhash, clusters: true}`).
     memory
         The memory budget, such as 512MB, 2GiB or auto: half of what this process may use.
     """
-    from krill.cli.screen import print_inspection, print_json
-    from krill.prepare.look import look_into
+    from krill.cli.screen import print_clusters, print_inspection, print_json
+    from krill.prepare.look import look_at_duplicates, look_into
 
     folder = Path(path)
     if folder.suffix in (".yaml", ".yml") and folder.is_file():
         from krill.config import load_config
 
         folder = Path(load_config(folder).preprocess.prepared_path)
+    if duplicates:
+        clusters = look_at_duplicates(folder, count=samples, memory=memory)
+        if output.json:
+            print_json({"clusters": [cluster.to_json() for cluster in clusters]})
+        elif not output.quiet:
+            print_clusters(clusters)
+        return
     inspection = look_into(folder, samples=samples, seed=seed, memory=memory)
     if output.json:
         print_json(inspection.to_json())

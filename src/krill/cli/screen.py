@@ -16,6 +16,7 @@ from krill.budget.size import format_size
 if TYPE_CHECKING:
     from krill.prepare import Estimate, Summary
     from krill.shards import Inspection, Report
+    from krill.shards.duplicates import Cluster
     from krill.shards.inspect import TextFacts, TokenFacts
     from krill.tokenizer.compare import Comparison, Trial
 
@@ -170,11 +171,16 @@ def print_estimate(estimate: Estimate) -> None:
         (f"  {share.during}", f"{format_size(share.size)} {share.name} ({share.kind.value})")
         for share in plan.shares
     ]
+    predicted = estimate.predicted
     rows += [
-        ("disk", f"about {format_size(estimate.spill_bytes)} between stages, removed at the end"),
-        ("output", f"about {format_size(estimate.output_bytes)}"),
-        ("time", f"about {_duration(estimate.seconds)} with {_count(estimate.threads, 'thread')}"),
+        ("documents", f"about {predicted.documents:,} before deduplication"),
+        ("disk", f"about {format_size(predicted.spill_bytes)} between stages, removed at the end"),
+        ("output", f"about {format_size(predicted.output_bytes)}"),
     ]
+    if predicted.tokens:
+        rows.insert(-2, ("tokens", f"about {predicted.tokens:,}"))
+    rows.append(("time", f"about {_duration(predicted.seconds)} with {_count(estimate.threads, 'thread')}"))
+    rows += [(f"  {name}", f"about {_duration(seconds)}") for name, seconds in predicted.stages.items()]
     _print_rows(_console(), rows)
 
 
@@ -208,13 +214,27 @@ def print_inspection(found: Inspection) -> None:
     _print_samples(console, found.dataset, found.text)
 
 
+def print_clusters(clusters: Sequence[Cluster]) -> None:
+    """Near-duplicates side by side: what was kept, and what was dropped for it."""
+    console = _console()
+    if not clusters:
+        console.print("no near-duplicates were dropped")
+    for cluster in clusters:
+        console.print(f"\ncluster {cluster.cluster}: {_count(cluster.size, 'document')}", style="bold")
+        console.print(_text_block("kept", cluster.kept or "(seen before this run)"))
+        for text in cluster.dropped:
+            console.print(_text_block("dropped", text))
+
+
+def _text_block(label: str, text: str) -> Text:
+    return Text.assemble((f"{label}: ", "cyan"), " ".join(text.split()))
+
+
 def _document_rows(documents: Mapping[str, Any]) -> list[Row]:
-    from krill.prepare.summary import NOTES, REASONS
+    from krill.prepare.summary import NOTES, told_reason
 
     rows = [("documents", f"{documents['read']:,} read, {documents['kept']:,} kept")]
-    rows += [
-        ("  dropped", f"{count:,} {REASONS.get(name, name)}") for name, count in documents["dropped"].items()
-    ]
+    rows += [("  dropped", f"{count:,} {told_reason(name)}") for name, count in documents["dropped"].items()]
     rows += [("  mended", f"{count:,} {NOTES.get(name, name)}") for name, count in documents["notes"].items()]
     return rows
 

@@ -7,23 +7,20 @@ write instead. Held in memory: the config itself, a few kilobytes.
 
 The modules, in the order that a value walks through them: `yaml_file` reads, `sources` parses the
 environment and overrides, `draft` puts the layers together (with `aliases` for the seeds' flat keys and
-`keys` for names that do not exist), `schema` and `fields` check, `messages` explains, `identity` compares
-runs, `reference` writes docs/config.md. Nothing here imports more than pydantic and PyYAML.
+`keys` for names that do not exist), `schema`, `preprocess`, `filters`, `dedup` and `fields` check,
+`messages` explains, `identity` compares runs, `reference` writes docs/config.md. Nothing here imports more
+than pydantic and PyYAML.
 """
 
+from krill.config.dedup import DedupConfig
 from krill.config.identity import canonical_yaml, differing_keys, identity_dict, to_dict
 from krill.config.load import load_config
-from krill.config.schema import (
-    DatasetConfig,
-    KrillConfig,
-    PreprocessConfig,
-    SplitConfig,
-    TokenizerConfig,
-    TrainConfig,
-)
+from krill.config.preprocess import PreprocessConfig, SplitConfig
+from krill.config.schema import DatasetConfig, KrillConfig, TokenizerConfig, TrainConfig
 
 __all__ = [
     "DatasetConfig",
+    "DedupConfig",
     "KrillConfig",
     "PreprocessConfig",
     "SplitConfig",

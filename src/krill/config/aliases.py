@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from krill.config.keys import Level
 from krill.config.messages import Path
@@ -38,16 +39,25 @@ class Refused:
     hint: str
 
 
-Rule = Moved | Inert | Refused
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """One more entry of a list of filters: `name` with the value, or the values, as its `option`."""
 
-_NO_MAXIMUM = Refused(
-    "this version has no upper bound on a document's characters",
-    "remove the key; `preprocess.max_document_bytes` with `oversize: drop` bounds a document's bytes",
-)
+    target: Path
+    name: str
+    option: str
+
+    def entry(self, value: Any) -> dict[str, Any]:
+        """The entry that a value means."""
+        return {"name": self.name, self.option: [value] if isinstance(value, str) else value}
+
+
+Rule = Moved | Inert | Refused | Appended
+
 _BATCH_ROWS = Moved(("preprocess", "batch_rows"), "an upper bound only; never changes the output")
 _SAME_EVERYWHERE: Mapping[str, Rule] = {
-    "max_length": _NO_MAXIMUM,
-    "minhash_threshold": Inert("it belongs to MinHash deduplication, which this version does not have"),
+    "max_length": Moved(("preprocess", "max_chars"), "characters"),
+    "minhash_threshold": Moved(("preprocess", "dedup", "threshold"), "for `minhash`"),
     "collect_stats": Inert("statistics are always collected"),
     "cleanup_temp": Inert("temporary files are always removed"),
     "num_workers": Moved(("threads",)),
@@ -75,9 +85,9 @@ FLAT_KEYS: Mapping[str, Rule] = {
 """Keys of the top level."""
 
 DATATROVE_KEYS: Mapping[str, Rule] = {
-    "deduplication": Moved(("preprocess", "dedup")),
+    "deduplication": Moved(("preprocess", "dedup", "method")),
     "min_length": Moved(("preprocess", "min_chars"), "characters"),
-    "language_filter": Refused("this version has no language filter", "remove the filter"),
+    "language_filter": Appended(("preprocess", "filters"), "language", "allow"),
     "distributed": Refused("this version has only the local engine", "set `distributed: false`"),
     **_SAME_EVERYWHERE,
 }

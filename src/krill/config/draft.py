@@ -18,6 +18,7 @@ from krill.config.aliases import (
     DATATROVE_LEVEL,
     FLAT_KEYS,
     MOVED_FROM_TOP,
+    Appended,
     Inert,
     Moved,
     Rule,
@@ -107,6 +108,11 @@ class Draft:
     def _apply(self, rule: Rule, value: Any, origin: Origin) -> None:
         if isinstance(rule, Moved):
             self._put(rule.target, value, origin)
+        elif isinstance(rule, Appended):
+            *home, last = rule.target
+            before = _value_at(self.tree, tuple(home)).get(last, []) if home[0] in self.tree else []
+            if value is not None and value is not False:
+                _set_at(self.tree, rule.target, [*before, rule.entry(value)])
         elif isinstance(rule, Inert):
             self.notices.append(f"`{origin.name}` changes nothing: {rule.why}")
         elif value is not None and value is not False:

@@ -98,12 +98,37 @@ class Whole(Check):
 
 @dataclass(frozen=True, slots=True)
 class Positive(Check):
-    """A number above zero."""
+    """A number above zero, or one of `words`."""
+
+    words: tuple[str | None, ...] = ()
 
     def check(self, value: Any) -> Any:
+        if value in self.words:
+            return value
         number = _as_number(value)
         if number is None or not 0 < number <= sys.float_info.max:
-            raise ValueError("must be a number above 0")
+            raise ValueError(f"must be a number above 0{_or_one_of(self.words)}")
+        return float(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Fraction(Check):
+    """A number from 0 to 1, or one of `words`; with `above` or `below`, strictly so."""
+
+    above: float | None = None
+    below: float | None = None
+    words: tuple[str | None, ...] = ()
+
+    def check(self, value: Any) -> Any:
+        if value in self.words:
+            return value
+        number = _as_number(value)
+        low = number is not None and (number >= 0 if self.above is None else number > self.above)
+        high = number is not None and (number <= 1 if self.below is None else number < self.below)
+        if number is None or not (low and high):
+            least = "from 0" if self.above is None else f"above {self.above:g}"
+            most = "up to 1" if self.below is None else f"below {self.below:g}"
+            raise ValueError(f"must be a number {least} {most}{_or_one_of(self.words)}")
         return float(number)
 
 

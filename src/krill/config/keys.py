@@ -28,6 +28,7 @@ class Level:
 
     keys: Mapping[str, Level | None]
     listed: bool = False  # a list whose every entry has these keys
+    shorthand: str | None = None  # the key that a plain value here sets
 
     @property
     def entry(self) -> Level:
@@ -37,7 +38,8 @@ class Level:
 
 def level_of(model: type[BaseModel], *, listed: bool = False) -> Level:
     """The level that a model describes, with all levels below it."""
-    return Level({name: _below(field.annotation) for name, field in model.model_fields.items()}, listed)
+    keys = {name: _below(field.annotation) for name, field in model.model_fields.items()}
+    return Level(keys, listed, getattr(model, "shorthand", None))
 
 
 def _below(annotation: Any) -> Level | None:
@@ -83,6 +85,8 @@ def leaves(value: Any, level: Level | None, path: Path = ()) -> Iterator[Leaf]:
                 yield from leaves(below, level.keys[key], here)
             else:
                 yield Leaf(here, below, Kind.UNKNOWN)
+    elif level.shorthand is not None and isinstance(value, str):
+        yield Leaf((*path, level.shorthand), value)
     elif value is not None:  # null: a section whose keys are all commented out
         yield Leaf(path, value, Kind.NOT_A_SECTION)
 

@@ -84,6 +84,8 @@ def _fault(detail: ErrorDetails, where: Callable[[Path], str]) -> str:
     value = f"{key} is `{shown(detail['input'])}`"
     if kind in _WITHOUT_VALUE:
         fact = f"{key} {_WITHOUT_VALUE[kind]}"
+    elif kind == "extra_forbidden":
+        fact = f"{key} is no key of this section"
     elif kind == "literal_error":
         fact = f"{value}: must be {_choices(detail['ctx']['expected'])}"
     elif kind == "value_error":

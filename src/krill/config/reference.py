@@ -6,24 +6,21 @@ same for the same schema; a test holds the page in docs/ to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from krill.config.aliases import DATATROVE_KEYS, FLAT_KEYS, Inert, Moved, Rule
+from krill.config.aliases import DATATROVE_KEYS, FLAT_KEYS, Appended, Inert, Moved, Rule
+from krill.config.dedup import DedupConfig
 from krill.config.draft import variable_name
 from krill.config.fields import Size, written_size
+from krill.config.filters import FILTERS, PRESETS
 from krill.config.keys import level_of
 from krill.config.messages import dotted, shown
-from krill.config.schema import (
-    DatasetConfig,
-    KrillConfig,
-    PreprocessConfig,
-    SplitConfig,
-    TokenizerConfig,
-    TrainConfig,
-)
+from krill.config.preprocess import PreprocessConfig, SplitConfig
+from krill.config.schema import DatasetConfig, KrillConfig, TokenizerConfig, TrainConfig
 
 _OPENING = f"""# The config
 
@@ -59,9 +56,17 @@ _SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`datasets`", "A list; each entry has these keys.", DatasetConfig),
     ("`tokenizer`", "At most one of `path`, `hub_id` and `builtin`.", TokenizerConfig),
     ("`preprocess`", "", PreprocessConfig),
+    ("`preprocess.dedup`", "Or only the method: `dedup: minhash`.", DedupConfig),
     ("`preprocess.split`", "", SplitConfig),
     ("`train`", "Read by training alone, so that one file serves all commands.", TrainConfig),
 )
+
+_FILTERS = """## `preprocess.filters`
+
+A list, applied in order. An entry is a filter's name, or its name and thresholds, as in
+`- gopher_quality: {min_doc_words: 20}`; a preset, which stands for several; or `module:function`, a step of
+your own. What each does is in [filters](filters.md).
+"""
 
 _ALIASES = """## Other names
 
@@ -84,6 +89,13 @@ def render() -> str:
         if opening:
             parts.append(f"{opening}\n")
         parts.append(_table(("key", "default", "meaning"), _field_rows(model)))
+    parts.append(_FILTERS)
+    for preset, filters in PRESETS.items():
+        parts.append(f"`{preset}` stands for {_preset(filters)}.\n")
+    for model in FILTERS:
+        parts.append(f"### `{model.model_fields['name'].default}`\n")
+        parts.append(f"{(model.__doc__ or '').strip()}\n")
+        parts.append(_table(("key", "default", "meaning"), _field_rows(model)))
     parts += [_ALIASES, _table(("key", "means"), _rule_rows(FLAT_KEYS))]
     parts += [_DATATROVE, _table(("key", "means"), _rule_rows(DATATROVE_KEYS))]
     return "\n".join(parts)
@@ -92,6 +104,8 @@ def render() -> str:
 def _field_rows(model: type[BaseModel]) -> Iterator[tuple[str, ...]]:
     sections = level_of(model).keys
     for name, field in model.model_fields.items():
+        if name == "name":  # what an entry of a list is, not a setting
+            continue
         default = "see below" if sections[name] is not None else _default(field)
         yield f"`{name}`", default, field.description or ""
 
@@ -105,6 +119,15 @@ def _default(field: FieldInfo) -> str:
     return f"`{shown(value)}`"
 
 
+def _preset(filters: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(
+        f"`{shown({entry['name']: {key: value for key, value in entry.items() if key != 'name'}})}`"
+        if len(entry) > 1
+        else f"`{entry['name']}`"
+        for entry in filters
+    )
+
+
 def _rule_rows(rules: Mapping[str, Rule]) -> Iterator[tuple[str, ...]]:
     for name, rule in rules.items():
         yield f"`{name}`", _meaning(rule)
@@ -113,6 +136,8 @@ def _rule_rows(rules: Mapping[str, Rule]) -> Iterator[tuple[str, ...]]:
 def _meaning(rule: Rule) -> str:
     if isinstance(rule, Moved):
         return f"`{dotted(rule.target)}`" + (f" ({rule.note})" if rule.note else "")
+    if isinstance(rule, Appended):
+        return f"one more of `{dotted(rule.target)}`: `{rule.name}` with this `{rule.option}`"
     if isinstance(rule, Inert):
         return f"nothing: {rule.why}"
     return f"refused: {rule.why}; {rule.hint}"

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
+    BeforeValidator,
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
@@ -23,8 +22,6 @@ from pydantic import (
 
 from krill.config.draft import Draft, Layer
 from krill.config.fields import (
-    KB,
-    GiB,
     Known,
     PathText,
     Positive,
@@ -32,20 +29,18 @@ from krill.config.fields import (
     Text,
     Whole,
     distinct,
-    written_size,
 )
 from krill.config.keys import level_of
 from krill.config.messages import SectionFault, as_config_error, one_of, shown
+from krill.config.preprocess import PreprocessConfig
+from krill.config.section import Section
 from krill.errors import ConfigError
 
-_WIDEST_ROW = 2**31 - 1  # Arrow's fixed-size lists count their items in 32 bits
 _MOST_THREADS = 1024
 
 
-class Section(BaseModel):
-    """A part of the config: frozen, without keys that are not declared."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
 
 
 class DatasetConfig(Section):
@@ -68,17 +63,19 @@ class DatasetConfig(Section):
         description="Plain text only: a file is split into documents at this text. `null` means the first "
         "of `tokenizer.special_tokens`; an empty text makes each file one document.",
     )
-    columns: Annotated[tuple[Text, ...], AfterValidator(distinct)] = Field(
-        default=(), description="Other columns to carry along into the text output."
+    columns: Annotated[tuple[Text, ...], AfterValidator(distinct), BeforeValidator(_as_list)] = Field(
+        default=(),
+        description='Other columns to carry along into the text output; "*" for all that the first file has.',
     )
-    weight: Annotated[float | None, Known(None)] = Field(
+    weight: Annotated[float | None, Positive(words=(None,))] = Field(
         default=None,
-        description="Share of this source in a mixture. This version knows only `null`: sources follow each "
-        "other.",
+        description="Share of this source in a mixture, relative to the other weights: each source is then "
+        "packed on its own, and the loader mixes them. `null`: sources follow each other.",
     )
-    max_tokens: Annotated[int | None, Known(None)] = Field(
+    max_tokens: Annotated[int | None, Whole(1, words=(None,))] = Field(
         default=None,
-        description="Tokens to take from this source at most. This version knows only `null`: all of them.",
+        description="Tokens to take from this source at most, in whole documents from its beginning; `null` "
+        "for all.",
     )
 
     @model_validator(mode="after")
@@ -162,94 +159,6 @@ class TokenizerConfig(Section):
     def is_given(self) -> bool:
         """Whether the config says which tokenizer to use."""
         return not (self.path is None and self.hub_id is None and self.builtin is None)
-
-
-class SplitConfig(Section):
-    """Parts of the dataset that are kept apart."""
-
-    validation: Annotated[float, Known(0)] = Field(
-        default=0.0,
-        description="Share of documents for a validation split. This version knows only `0`: no such split.",
-    )
-
-
-class PreprocessConfig(Section):
-    """From documents to packed rows of tokens."""
-
-    prepared_path: PathText = Field(
-        default="artifacts/dataset", description="Folder for the dataset; `datasets.load_from_disk` opens it."
-    )
-    output: Literal["tokens", "text", "both"] = Field(
-        default="tokens",
-        description="`tokens` writes packed rows, `text` the kept documents as Parquet with their columns, "
-        "`both` writes both.",
-    )
-    sequence_len: Annotated[int, Whole(1, _WIDEST_ROW)] = Field(default=2048, description="Tokens in a row.")
-    min_length: Annotated[int, Whole(0)] = Field(
-        default=150, description="Documents with fewer tokens are dropped; the end-of-document token counts."
-    )
-    min_chars: Annotated[int, Whole(0)] = Field(
-        default=100, description="Documents with fewer characters after cleaning are dropped."
-    )
-    strip: bool = Field(default=True, description="Remove whitespace from both ends of each document.")
-    filters: Annotated[tuple[Any, ...], Known([])] = Field(
-        default=(), description="Quality filters, applied in order. This version knows only `[]`: none."
-    )
-    dedup: Annotated[Literal["none", "exact"], Known("none", "exact")] = Field(
-        default="exact",
-        description="`exact` keeps the first of documents whose cleaned texts are equal, across all "
-        "datasets; `none` keeps all.",
-    )
-    dedup_cache_dir: Annotated[str | None, Known(None)] = Field(
-        default=None,
-        description="Index of what earlier runs kept. This version knows only `null`: each run stands alone.",
-    )
-    packing: Annotated[Literal["wrapped"], Known("wrapped")] = Field(
-        default="wrapped",
-        description="`wrapped` joins all documents and cuts rows of `sequence_len`; a last short row is "
-        "dropped and counted.",
-    )
-    token_dtype: Literal["auto", "uint16", "uint32", "int32"] = Field(
-        default="auto",
-        description="Type of a token on disk: `uint16`, `uint32`, `int32`, or `auto` for the smallest "
-        "unsigned type that holds the vocabulary.",
-    )
-    shard_size: Annotated[int, Size()] = Field(
-        default=200_000_000, description="Bytes of one file of the dataset, about."
-    )
-    unit_bytes: Annotated[int, Size(at_least=64 * KB)] = Field(
-        default=32_000_000,
-        description="Bytes of decoded input in one unit of work, the step in which a run commits and "
-        "resumes. A smaller unit needs less memory.",
-    )
-    max_document_bytes: Annotated[int, Size(below=2 * GiB)] = Field(
-        default=4_000_000,
-        description="Bytes of the largest document that is kept whole, at most `unit_bytes`; see `oversize`.",
-    )
-    oversize: Literal["split", "drop"] = Field(
-        default="split",
-        description="A document above `max_document_bytes`: `split` cuts it at a paragraph, line or "
-        "character, `drop` leaves it out. Both are counted.",
-    )
-    on_error: Literal["fail", "skip"] = Field(
-        default="fail",
-        description="A malformed record: `fail` stops and names file and line, `skip` counts it and goes on.",
-    )
-    batch_rows: Annotated[int | None, Whole(1, words=(None,))] = Field(
-        default=None,
-        description="Upper bound on rows per batch, which is bounded in bytes anyway (`null`). Never "
-        "changes the output.",
-    )
-    split: SplitConfig = Field(default=SplitConfig(), description="Parts of the dataset that are kept apart.")
-
-    @model_validator(mode="after")
-    def _document_fits_unit(self) -> Self:
-        if self.max_document_bytes > self.unit_bytes:
-            raise SectionFault(
-                f"`max_document_bytes` is `{written_size(self.max_document_bytes)}` "
-                f"but `unit_bytes` only `{written_size(self.unit_bytes)}`: a document must fit into a unit"
-            )
-        return self
 
 
 class TrainConfig(Section):

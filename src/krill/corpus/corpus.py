@@ -8,6 +8,9 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from krill.corpus.all_columns import ALL, all_columns
 from krill.corpus.blocks import SizedBlock, gathered
 from krill.corpus.discovery import discover
 from krill.corpus.documents import MAX_FILE_BYTES, MAX_FILES, Block, Part, Unit, UnitEnd
@@ -52,6 +55,28 @@ class Corpus:
         """The most that reading one file holds besides blocks: compressed Arrow batches larger than one, and
         Parquet's pages and dictionaries."""
         return max((self._openers.whole_bytes(file) for file in self.files), default=0)
+
+    def carried(self) -> pa.Schema:
+        """The columns that are carried along, of all sources together, in their order.
+
+        Empty where all sources carry the same, and only reading a hub's dataset tells their types.
+        """
+        fields: dict[str, tuple[pa.Field, CorpusFile]] = {}
+        firsts = [next(files) for _, files in groupby(self.files, key=lambda file: file.dataset)]
+        for file in firsts:
+            types = self._openers.carried_types(file)
+            if types is None:
+                if any(other.source.columns != file.source.columns for other in firsts):
+                    raise ConfigError(
+                        f"`{file.path}` is on the hub, and carries other `columns` than the other datasets",
+                        hint="name the same `columns` for all datasets, or prepare it on its own",
+                    )
+                return pa.schema([])
+            for name, kind in zip(file.source.columns, types, strict=True):
+                known, first = fields.setdefault(name, (pa.field(name, kind), file))
+                if known.type != kind:
+                    raise _differ(name, first, known.type, file, kind)
+        return pa.schema([field for field, _ in fields.values()])
 
     def fingerprints(self) -> list[dict[str, Any]]:
         """One per file, in order: what a run that resumes compares, see `changed`."""
@@ -199,7 +224,7 @@ def open_corpus(
     openers = Openers(limits)
     files: list[CorpusFile] = []
     for dataset, source in enumerate(datasets):
-        for file in _source_files(source, dataset, openers, exclude):
+        for file in _source_files(source, dataset, openers, limits, exclude):
             files.append(replace(file, ordinal=len(files)))
     if len(files) > MAX_FILES:
         raise InputError(
@@ -209,7 +234,7 @@ def open_corpus(
 
 
 def _source_files(
-    source: DatasetSource, dataset: int, openers: Openers, exclude: Sequence[Path]
+    source: DatasetSource, dataset: int, openers: Openers, limits: Limits, exclude: Sequence[Path]
 ) -> list[CorpusFile]:
     """The files of one source, checked as far as can be without reading them."""
     _check_columns(source)
@@ -232,7 +257,13 @@ def _source_files(
         files.append(_as_lines_if_so(file))
     if not any(file.bytes or file.remote for file in files):
         raise InputError(f"`{source.path}` is empty", hint="there is nothing in it to read: check the path")
-    if source.columns:
+    if source.columns == ALL:
+        named = replace(source, columns=())
+        named = replace(
+            source, columns=all_columns([replace(file, source=named) for file in files], openers, limits)
+        )
+        files = [replace(file, source=named) for file in files]
+    if files[0].source.columns:
         _check_carried(files, openers)
     return sliced(files, split, openers) if split.sliced else files
 
@@ -250,6 +281,8 @@ def _as_lines_if_so(file: CorpusFile) -> CorpusFile:
 
 
 def _check_columns(source: DatasetSource) -> None:
+    if "*" in source.columns and source.columns != ALL:
+        raise ConfigError(f'`columns` of `{source.path}` names "*", which is all of them, and others besides')
     for name in source.columns:
         if name == source.text_column:
             raise ConfigError(f"the column `{name}` of `{source.path}` is its text: it is carried anyway")
@@ -276,7 +309,13 @@ def _check_carried(files: Sequence[CorpusFile], openers: Openers) -> None:
             first = file, types
         for name, kind, other in zip(file.source.columns, types, first[1], strict=True):
             if kind != other:
-                raise InputError(
-                    f"the column `{name}` is `{other}` in `{first[0].path}`, but `{kind}` in `{file.path}`",
-                    hint="make them the same, or take it out of `columns:`",
-                )
+                raise _differ(name, first[0], other, file, kind)
+
+
+def _differ(
+    name: str, first: CorpusFile, kind: pa.DataType, file: CorpusFile, other: pa.DataType
+) -> InputError:
+    return InputError(
+        f"the column `{name}` is `{kind}` in `{first.path}`, but `{other}` in `{file.path}`",
+        hint="make them the same, or take it out of `columns:`",
+    )

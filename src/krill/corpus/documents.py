@@ -50,6 +50,8 @@ class Documents:
     counts: Mapping[str, int] = field(default_factory=dict)
     """What the reader saw: `records`, `key_seen`, `not_text`, `malformed`, `oversize`, `oversize_split`,
     `surrogates_removed`; a missing name is zero."""
+    rejected: tuple[pa.RecordBatch, ...] | None = None
+    """Rows that were dropped on the way, each with its `reason`; None if nobody wants them."""
 
 
 def concat(pieces: Sequence[Documents]) -> Documents:

@@ -47,6 +47,11 @@ class HubDataset:
             )
         return int(splits[name].num_examples)
 
+    def columns(self) -> list[str]:
+        """Their names."""
+        names = self._dataset.column_names
+        return list(next(iter(self._dataset), {})) if names is None else list(names)
+
     def _batches(self, start: int) -> Iterator[pa.RecordBatch]:
         dataset = self._dataset.skip(start) if start else self._dataset
         if self._file.stop is not None:

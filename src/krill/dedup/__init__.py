@@ -1,10 +1,51 @@
-"""Who survives: which documents are copies of earlier ones.
+"""Who survives: which documents are copies of earlier ones, or nearly so.
 
-In: one file of 128-bit hashes per unit, in input order. Out: one file of keep bits per unit; of equal
-documents the first one wins, across all datasets. Held in memory: no more than the share that was given,
-whatever the number of documents; beyond it, hashes go through files in the spill folder.
+In: one file of 128-bit hashes, or of MinHash bands, per unit, in input order; perhaps such files of documents
+seen before. Out: one file of keep bits per unit; of documents that are equal, or hang together as
+near-duplicates, the first one wins, across all datasets. Held in memory: no more than the share that was
+given, whatever the number of documents; beyond it, they go through files in the spill folder. Bloom dedup
+holds a filter of a size known before.
 """
 
+from krill.dedup.bloom import bloom_bytes, resolve_bloom
 from krill.dedup.exact import MIN_SHARE, resolve_exact, spill_bytes, table_bytes
+from krill.dedup.index import DedupIndex, Generation, Pending, hash_kind, minhash_kind
+from krill.dedup.minhash import MinHash, bands_and_rows
+from krill.dedup.near import (
+    CLUSTER_RECORD,
+    SEEN_BEFORE,
+    Resolution,
+    near_least_share,
+    near_spill_bytes,
+    near_useful_share,
+    resolve_minhash,
+)
+from krill.dedup.pieces import keep_pieces, piece_hashes
+from krill.dedup.verify import Verify, verify_share
 
-__all__ = ["MIN_SHARE", "resolve_exact", "spill_bytes", "table_bytes"]
+__all__ = [
+    "CLUSTER_RECORD",
+    "MIN_SHARE",
+    "SEEN_BEFORE",
+    "DedupIndex",
+    "Generation",
+    "MinHash",
+    "Pending",
+    "Resolution",
+    "Verify",
+    "bands_and_rows",
+    "bloom_bytes",
+    "hash_kind",
+    "keep_pieces",
+    "minhash_kind",
+    "near_least_share",
+    "near_spill_bytes",
+    "near_useful_share",
+    "piece_hashes",
+    "resolve_bloom",
+    "resolve_exact",
+    "resolve_minhash",
+    "spill_bytes",
+    "table_bytes",
+    "verify_share",
+]

@@ -83,33 +83,45 @@ class Layout:
 
 
 def resolve_exact(
-    hash_files: Sequence[Path], keep_files: Sequence[Path], *, share: int, spill: Path, threads: int
+    hash_files: Sequence[Path],
+    keep_files: Sequence[Path],
+    *,
+    share: int,
+    spill: Path,
+    threads: int,
+    prior: Sequence[Path] = (),
 ) -> int:
     """Write the keep bits of each unit; returns the number of duplicates.
 
-    `hash_files` holds 16 bytes for each document, one file per unit in input order. `share` is the most that
-    is held in memory, `MIN_SHARE` at least; what doesn't fit goes to unnamed files in `spill`.
+    `hash_files` holds 16 bytes for each document, one file per unit in input order; `prior` such files of
+    documents that count as seen before. `share` is the most that is held in memory, `MIN_SHARE` at least;
+    what doesn't fit goes to unnamed files in `spill`.
     """
     if share < MIN_SHARE:
         raise ValueError(f"a share of {share} bytes is below the least, {MIN_SHARE}")
-    return resolve_with(Layout.of(share, threads), hash_files, keep_files, spill=spill)
+    return resolve_with(Layout.of(share, threads), hash_files, keep_files, spill=spill, prior=prior)
 
 
 def resolve_with(
-    layout: Layout, hash_files: Sequence[Path], keep_files: Sequence[Path], *, spill: Path
+    layout: Layout,
+    hash_files: Sequence[Path],
+    keep_files: Sequence[Path],
+    *,
+    spill: Path,
+    prior: Sequence[Path] = (),
 ) -> int:
     """`resolve_exact` with the memory laid out by the caller."""
-    stream = UnitHashes(hash_files)
-    if stream.count <= _keys_in(layout.whole_table_bytes):
+    stream = UnitHashes(hash_files, prior)
+    if stream.count <= keys_in(layout.whole_table_bytes):
         flags = _in_memory(stream, layout.whole_table_bytes, layout)
     else:
         flags = _on_disk(stream, 0, layout, layout.split_records, spill)
-    return write_keep_files(flags, stream.counts, keep_files)
+    return write_keep_files(flags, stream.counts, keep_files, skip=stream.prior)
 
 
 def table_bytes(documents: int) -> int:
     """The share with which so many documents are resolved in memory."""
-    tables = math.ceil(_table_for(documents) / TABLE_UNIT)
+    tables = math.ceil(table_for(documents) / TABLE_UNIT)
     return max(MIN_SHARE, tables * TABLE_UNIT + READ_BYTES + SLACK)
 
 
@@ -120,7 +132,7 @@ def spill_bytes(documents: int) -> int:
 
 def _in_memory(stream: HashStream, capacity: int, layout: Layout) -> Iterator[NDArray[np.uint8]]:
     """Flags of a stream whose distinct hashes fit a table of `capacity` bytes; else raises `TableFull`."""
-    table = _native.HashSet(min(capacity, _table_for(stream.count)))
+    table = _native.HashSet(min(capacity, table_for(stream.count)))
     for block in stream.blocks(layout.read_records):
         yield table.insert(block)
 
@@ -161,17 +173,17 @@ def _answer(spill: Spill, number: int, shift: int, layout: Layout, folder: Path)
 
 def _width(count: int, layout: Layout, bits_left: int) -> int:
     """Bits that make partitions small enough for a thread's table, a twentieth spared for chance."""
-    needed = 1.05 * count / _keys_in(layout.table_bytes)
+    needed = 1.05 * count / keys_in(layout.table_bytes)
     width = max(1, math.ceil(math.log2(needed)) if needed > 1 else 1)
     return min(width, layout.max_width, bits_left)
 
 
-def _keys_in(capacity: int) -> int:
+def keys_in(capacity: int) -> int:
     """Keys that a `HashSet` of so many bytes takes: four for five slots."""
     slots = capacity // HASH_BYTES
     return slots - (slots + 4) // 5
 
 
-def _table_for(keys: int) -> int:
+def table_for(keys: int) -> int:
     """The bytes of a `HashSet` that takes so many keys."""
     return (keys + keys // 4 + 2) * HASH_BYTES

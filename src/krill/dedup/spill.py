@@ -79,8 +79,8 @@ class Spill:
         hashes, counts = _native.partition_hashes(block, *self._digit)
         self.counts += counts
         with storage_errors(self._folder):
-            offset = _write_all(self._hashes.fileno(), counts, offset)
-            return _write_all(self._hashes.fileno(), hashes, offset)
+            offset = write_all(self._hashes.fileno(), counts, offset)
+            return write_all(self._hashes.fileno(), hashes, offset)
 
     def partition(self, number: int) -> Partition:
         """The hashes of one partition."""
@@ -91,7 +91,7 @@ class Spill:
         flags = np.empty(min(self._block_records, self._stream.count), np.uint8)
         for number, block in enumerate(self._stream.blocks(self._block_records)):
             view = flags[: len(block)]
-            _read_all(self._flags.fileno(), view, number * self._block_records)
+            read_all(self._flags.fileno(), view, number * self._block_records)
             yield _native.join_flags(block, *self._digit, view)
 
     def _slices(self, partition: int) -> Iterator[tuple[int, int, int]]:
@@ -100,7 +100,7 @@ class Spill:
         counts = np.empty(self._digit.partitions, np.int64)
         for first in range(0, self._stream.count, self._block_records):
             start = first * HASH_BYTES + first // self._block_records * header
-            _read_all(self._hashes.fileno(), counts, start)
+            read_all(self._hashes.fileno(), counts, start)
             before = int(counts[:partition].sum())
             length = int(counts[partition])
             yield start + header + before * HASH_BYTES, first + before, length
@@ -124,7 +124,7 @@ class Partition:
         for offset, _, length in self._spill._slices(self._number):
             while length:
                 piece = buffer[filled : filled + length]
-                _read_all(source, piece, offset)
+                read_all(source, piece, offset)
                 filled += len(piece)
                 offset += piece.nbytes
                 length -= len(piece)
@@ -144,11 +144,11 @@ class Partition:
                     block = next(blocks)
                 piece, block = block[:length], block[length:]
                 with storage_errors(self._spill._folder):
-                    offset = _write_all(target, piece, offset)
+                    offset = write_all(target, piece, offset)
                 length -= len(piece)
 
 
-def _write_all(descriptor: int, array: NDArray[Any], offset: int) -> int:
+def write_all(descriptor: int, array: NDArray[Any], offset: int) -> int:
     """Write the array at `offset`; returns where it ends."""
     view = bytes_of(array)
     while view:
@@ -158,7 +158,7 @@ def _write_all(descriptor: int, array: NDArray[Any], offset: int) -> int:
     return offset
 
 
-def _read_all(descriptor: int, array: NDArray[Any], offset: int) -> None:
+def read_all(descriptor: int, array: NDArray[Any], offset: int) -> None:
     """Fill the array from `offset`."""
     view = bytes_of(array)
     while view:

@@ -1,8 +1,9 @@
-"""The two ends of dedup: hashes of all units as one stream in, keep bits cut into units out.
+"""The two ends of dedup: numbers of all units as one stream in, keep bits and other results cut into units
+out.
 
-In: files of raw little-endian uint64 pairs, one per unit. Out: files of packed bits, lowest bit first, one
-per unit, each written under a temporary name, synced and renamed. Held in memory: one block of hashes,
-whatever the units' sizes are.
+In: files of raw little-endian uint64, one per unit: pairs (hashes), or some for each document (bands). Out:
+files of packed bits, lowest bit first, or of records, one per unit, each written under a temporary name,
+synced and renamed. Held in memory: one block, whatever the units' sizes are.
 """
 
 from __future__ import annotations
@@ -37,37 +38,73 @@ def bytes_of(array: NDArray[Any]) -> memoryview:
 
 
 class UnitHashes:
-    """The hash files of all units, end to end."""
+    """The hash files of all units, end to end; `prior` ones come before them."""
 
-    def __init__(self, files: Sequence[Path]) -> None:
-        self.files = files
-        self.counts = [_hashes_in(file) for file in files]
+    def __init__(self, files: Sequence[Path], prior: Sequence[Path] = ()) -> None:
+        self._files = [*prior, *files]
+        sizes = [records_in(file, HASH_BYTES) for file in self._files]
+        self.prior = sum(sizes[: len(prior)])
+        self.counts = sizes[len(prior) :]
+        self.count = sum(sizes)
+
+    def blocks(self, records: int) -> Iterator[NDArray[np.uint64]]:
+        for block in number_blocks(self._files, 2 * records):
+            yield block.reshape(-1, 2)
+
+
+class BandRecords:
+    """Band files of all units as records (document, band), `bands` for each document, documents rising."""
+
+    def __init__(self, files: Sequence[Path], bands: int, prior: Sequence[Path] = ()) -> None:
+        self._files = [*prior, *files]
+        self._bands = bands
+        sizes = [records_in(file, 8 * bands) for file in self._files]
+        self.prior = sum(sizes[: len(prior)])
+        self.counts = sizes[len(prior) :]
+        self.documents = sum(sizes)
 
     @property
     def count(self) -> int:
-        return sum(self.counts)
+        return self.documents * self._bands
 
     def blocks(self, records: int) -> Iterator[NDArray[np.uint64]]:
+        first = 0
         buffer = np.empty((min(records, self.count), 2), np.uint64)
-        filled = 0
-        for file, count in zip(self.files, self.counts, strict=True):
-            with reading_artifact(file), file.open("rb", buffering=0) as source:
-                while count:
-                    piece = buffer[filled : filled + count]
-                    if source.readinto(bytes_of(piece)) != piece.nbytes:
-                        raise damaged(file, "shrank while it was read")
-                    filled += len(piece)
-                    count -= len(piece)
-                    if filled == len(buffer):
-                        yield buffer
-                        filled = 0
-        if filled:
-            yield buffer[:filled]
+        for values in number_blocks(self._files, records):
+            block = buffer[: len(values)]
+            block[:, 0] = np.arange(first, first + len(values), dtype=np.uint64)
+            block[:, 0] //= np.uint64(self._bands)
+            block[:, 1] = values
+            first += len(values)
+            yield block
 
 
-def write_keep_files(flags: Iterable[NDArray[np.uint8]], counts: Sequence[int], files: Sequence[Path]) -> int:
-    """Cut the stream of flags into units of `counts` and write their bits; returns how many flags are 0."""
-    blocks = iter(flags)
+def number_blocks(files: Sequence[Path], size: int) -> Iterator[NDArray[np.uint64]]:
+    """All numbers of some files, `size` at a time but for the last; each block is valid until the next."""
+    counts = [records_in(file, 8) for file in files]
+    buffer = np.empty(min(size, sum(counts)), np.uint64)
+    filled = 0
+    for file, count in zip(files, counts, strict=True):
+        with reading_artifact(file), file.open("rb", buffering=0) as source:
+            while count:
+                piece = buffer[filled : filled + count]
+                if source.readinto(bytes_of(piece)) != piece.nbytes:
+                    raise damaged(file, "shrank while it was read")
+                filled += len(piece)
+                count -= len(piece)
+                if filled == len(buffer):
+                    yield buffer
+                    filled = 0
+    if filled:
+        yield buffer[:filled]
+
+
+def write_keep_files(
+    flags: Iterable[NDArray[np.uint8]], counts: Sequence[int], files: Sequence[Path], *, skip: int = 0
+) -> int:
+    """Cut the stream of flags, but for the first `skip`, into units of `counts` and write their bits; returns
+    how many of them are 0."""
+    blocks = _without_first(flags, skip)
     block = np.empty(0, np.uint8)
     dropped = 0
     for count, path in zip(counts, files, strict=True):
@@ -85,6 +122,13 @@ def write_keep_files(flags: Iterable[NDArray[np.uint8]], counts: Sequence[int], 
             bits.abort()
             raise
     return dropped
+
+
+def _without_first(blocks: Iterable[NDArray[np.uint8]], skip: int) -> Iterator[NDArray[np.uint8]]:
+    for block in blocks:
+        if skip < len(block):
+            yield block[skip:]
+        skip = max(0, skip - len(block))
 
 
 class _BitFile:
@@ -114,9 +158,52 @@ class _BitFile:
         self._file.abort()
 
 
-def _hashes_in(file: Path) -> int:
+class UnitRecords:
+    """Files of records, one per unit, written piecewise in input order; each is whole or absent."""
+
+    def __init__(self, counts: Sequence[int], files: Sequence[Path]) -> None:
+        self._units = iter(list(zip(counts, files, strict=True)))
+        self._file: AtomicFile | None = None
+        self._missing = 0
+
+    def write(self, records: NDArray[Any]) -> None:
+        """Append records; however they are cut, each unit gets its count."""
+        while len(records):
+            while not self._missing:
+                if not self._next_unit():
+                    raise ValueError("there are more records than documents")
+            assert self._file is not None
+            piece, records = records[: self._missing], records[self._missing :]
+            self._file.write(bytes_of(piece))
+            self._missing -= len(piece)
+
+    def finish(self) -> None:
+        """All records were given; units without any get their files as well."""
+        while self._next_unit():
+            pass
+
+    def abort(self) -> None:
+        """Leave nothing half-written."""
+        if self._file is not None:
+            self._file.abort()
+
+    def _next_unit(self) -> bool:
+        """Commit the unit that is open, which is full, and begin the next, if there is one."""
+        if self._file is not None:
+            self._file.commit()
+            self._file = None
+        unit = next(self._units, None)
+        if unit is None:
+            return False
+        self._missing, path = unit
+        self._file = AtomicFile(path)
+        return True
+
+
+def records_in(file: Path, size: int) -> int:
+    """How many records of `size` bytes a file has."""
     with reading_artifact(file):
-        size = file.stat().st_size
-    if size % HASH_BYTES:
-        raise damaged(file, f"has `{size}` bytes, not a multiple of {HASH_BYTES}")
-    return size // HASH_BYTES
+        total = file.stat().st_size
+    if total % size:
+        raise damaged(file, f"has `{total}` bytes, not a multiple of {size}")
+    return total // size

@@ -40,6 +40,23 @@ class TokenRuns:
         """A file of the run with this index."""
         return self.path(int(self.units[run]), name)
 
+    def read_lengths(self, run: int, first: int, count: int) -> NDArray[np.uint32]:
+        """The lengths of some documents of a run."""
+        import numpy as np
+
+        path = self.file(run, "lengths")
+        with reading_artifact(path):
+            lengths = np.fromfile(path, np.uint32, count, offset=first * 4)
+        if len(lengths) != count:
+            raise damaged(path, "is shorter than its record says")
+        return lengths
+
+    def tokens_before(self, run: int, document: int) -> int:
+        """Tokens of a run's documents before this one."""
+        parts = range(0, document, _CHUNK)
+        counts = (self.read_lengths(run, first, min(_CHUNK, document - first)) for first in parts)
+        return sum(int(lengths.sum(dtype="int64")) for lengths in counts)
+
 
 class TokenStream:
     """Reads forward from token `start`; each `read` returns ids and where documents end among them."""
@@ -120,11 +137,7 @@ class _DocumentEnds:
         if self._run == len(self._runs.units):
             return False
         count = min(_CHUNK, int(self._runs.documents[self._run]) - self._document)
-        path = self._runs.file(self._run, "lengths")
-        with reading_artifact(path):
-            lengths = np.fromfile(path, np.uint32, count, offset=self._document * 4)
-        if len(lengths) != count:
-            raise damaged(path, "is shorter than its record says")
+        lengths = self._runs.read_lengths(self._run, self._document, count)
         self._document += count
         self._ends = self._last_end + np.cumsum(lengths, dtype=np.int64)
         self._last_end = int(self._ends[-1])

@@ -6,11 +6,46 @@ ends. Equal to TRL's `wrapped` strategy on one whole batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from krill.pack.stream import TokenRuns, TokenStream
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from krill.pack.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedRows:
+    """The full rows of a stream; held while reading: the rows at a time, and 24 bytes for each unit."""
+
+    runs: TokenRuns
+    dtype: str
+    sequence_len: int
+
+    @property
+    def rows(self) -> int:
+        return self.runs.total // self.sequence_len
+
+    @property
+    def tokens(self) -> int:
+        return self.rows * self.sequence_len
+
+    def read(self, first: int, count: int, most: int) -> Iterator[Rows]:
+        """Rows `first` to `first + count`, at most `most` at a time."""
+        import numpy as np
+
+        length = self.sequence_len
+        stream = TokenStream(self.runs, self.dtype, first * length)
+        for done in range(0, count, most):
+            rows = min(most, count - done)
+            ids, ends = stream.read(rows * length)
+            seq_offsets, seq_lengths = piece_lengths(ends, rows, length)
+            yield ids, np.arange(rows + 1, dtype=np.int64) * length, seq_lengths, seq_offsets
 
 
 def piece_lengths(

@@ -1,146 +1,131 @@
-"""The last stages: shards of packed rows and shards of kept text, each assembled on its own.
+"""The last stages: shards of packed rows, each assembled on its own.
 
-Which rows or units go into a shard is arithmetic on what earlier stages recorded, so shards are written in
+Which rows go into a shard is arithmetic on what earlier stages recorded, so shards are written in
 any order by any thread and come out the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from krill.flow import CommitLog
-from krill.pack import TokenRuns, TokenStream, piece_lengths
+from krill.flow.commits import UnitFiles
+from krill.pack import PackedRows, Permutation, StoredRows, stored_row_files
+from krill.pack.stored import BEGINNINGS, PIECES, TOKENS
 from krill.prepare.context import Context
-from krill.prepare.kept import KeptUnits
-from krill.prepare.needs import block_nbytes, pack_cost, text_cost
-from krill.prepare.survivors import add_counts
-from krill.shards import Layout, ShardInfo, ShardWriter, TextShardWriter
-from krill.shards.shard import text_shard_name, token_shard_name
+from krill.prepare.needs import pack_cost
+from krill.shards import Layout, RowBatch, ShardInfo, ShardWriter
+from krill.shards.shard import token_shard_name
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from krill.pack.rows import Rows
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class PackedSource:
+    """One stream of documents that is packed on its own: all of a split, or a weighted source's share."""
+
+    dataset: int | None
+    rows: PackedRows
 
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """The rows of one shard."""
+    """The rows of one shard: of which source, and which of its."""
 
     number: int
+    source: int
     first: int
     rows: int
 
 
-def row_ranges(rows: int, layout: Layout, shard_size: int) -> Iterator[RowRange]:
-    """Whole record batches up to `shard_size` bytes of tokens, and at least one, per shard."""
-    batches = max(1, shard_size // (layout.row_bytes * layout.rows_per_batch))
-    per_shard = batches * layout.rows_per_batch
-    for number, first in enumerate(range(0, rows, per_shard)):
-        yield RowRange(number, first, min(per_shard, rows - first))
+def row_ranges(sources: Sequence[PackedSource], layout: Layout, shard_size: int) -> list[RowRange]:
+    """Whole record batches up to about `shard_size` bytes of tokens, and at least one, per shard.
 
-
-def pack(context: Context, log: CommitLog, runs: TokenRuns, layout: Layout) -> list[ShardInfo]:
-    """Write the shards that `log` doesn't have; returns all, in order."""
-    rows = runs.total // layout.sequence_len
-    ranges = list(row_ranges(rows, layout, context.config.preprocess.shard_size))
-
-    def work(rows_of_shard: RowRange) -> tuple[RowRange, ShardInfo]:
-        return rows_of_shard, _pack_shard(context, runs, layout, rows_of_shard)
-
-    todo = [rows_of_shard for rows_of_shard in ranges if rows_of_shard.number not in log]
-    cost = pack_cost(layout.row_bytes * layout.rows_per_batch)
-    for done, shard in context.map(
-        work, todo, in_flight=context.plan.share("rows being packed"), size=lambda _: cost
-    ):
-        log.commit(done.number, shard.to_json())
-    return [ShardInfo.from_json(log.record(rows_of_shard.number)) for rows_of_shard in ranges]
-
-
-def _pack_shard(context: Context, runs: TokenRuns, layout: Layout, shard: RowRange) -> ShardInfo:
-    length = layout.sequence_len
-    stream = TokenStream(runs, layout.token_dtype, shard.first * length)
-    with ShardWriter(context.folder.dataset / token_shard_name(shard.number), layout) as writer:
-        for done in range(0, shard.rows, layout.rows_per_batch):
-            context.check_wanted()
-            rows = min(layout.rows_per_batch, shard.rows - done)
-            ids, ends = stream.read(rows * length)
-            writer.write(ids.reshape(rows, length), *piece_lengths(ends, rows, length))
-            context.progress.advance(ids.nbytes)
-        return writer.close()
+    Sources follow each other, and none shares a shard with another.
+    """
+    ranges: list[RowRange] = []
+    for source, packed in enumerate(sources):
+        rows = packed.rows
+        row_bytes = layout.dtype.itemsize * rows.tokens / max(1, rows.rows)
+        batches = max(1, int(shard_size // (row_bytes * layout.rows_per_batch or 1)))
+        per_shard = batches * layout.rows_per_batch
+        for first in range(0, rows.rows, per_shard):
+            ranges.append(RowRange(len(ranges), source, first, min(per_shard, rows.rows - first)))
+    return ranges
 
 
 @dataclass(frozen=True, slots=True)
-class TextShard:
-    """The units of one shard of text."""
+class RowWriting:
+    """How the shards of one split are written; `held` is what a shard needs besides its record batches."""
 
-    number: int
-    units: tuple[int, ...]
+    context: Context
+    layout: Layout
+    sources: Sequence[PackedSource]
+    ranges: Sequence[RowRange]
+    held: int
 
+    def finish(self, log: CommitLog, folder: Path) -> list[ShardInfo]:
+        """Write the shards of the dataset that `log` doesn't have into `folder`; returns all, in order."""
 
-def text_shards(context: Context, units: KeptUnits, scanned: CommitLog | None) -> list[TextShard]:
-    """Consecutive units up to `shard_size` bytes of surviving text, or of input where nothing was scanned."""
-    size = context.config.preprocess.shard_size
-    shards: list[TextShard] = []
-    gathered: list[int] = []
-    held = 0
-    for position in units.positions():
-        unit_size = context.config.preprocess.unit_bytes
-        if scanned is not None:
-            unit_size = scanned.record(position)["text_bytes"]
-        if gathered and held + unit_size > size:
-            shards.append(TextShard(len(shards), tuple(gathered)))
-            gathered, held = [], 0
-        gathered.append(position)
-        held += unit_size
-    if gathered:
-        shards.append(TextShard(len(shards), tuple(gathered)))
-    return shards
+        def write(shard: RowRange) -> dict[str, Any]:
+            with ShardWriter(folder / token_shard_name(shard.number), self.layout) as writer:
+                for rows in self._read(shard):
+                    writer.write(RowBatch(*rows))
+                return writer.close().to_json()
 
+        for shard, record in self._map(log, write):
+            log.commit(shard.number, record)
+        return [ShardInfo.from_json(log.record(shard.number)) for shard in self.ranges]
 
-def write_text(
-    context: Context, log: CommitLog, units: KeptUnits, scanned: CommitLog | None
-) -> tuple[list[ShardInfo], dict[str, int]]:
-    """Write the kept documents; returns the shards and, where nothing was scanned, what was counted."""
-    shards = text_shards(context, units, scanned)
+    def store(self, log: CommitLog) -> None:
+        """Write the rows that `log` doesn't have into plain files of its stage, for another order."""
 
-    def work(shard: TextShard) -> tuple[TextShard, dict[str, Any]]:
-        return shard, _write_text_shard(context, units, shard)
+        def write(shard: RowRange) -> UnitFiles:
+            files = log.begin(shard.number, TOKENS, PIECES, BEGINNINGS)
+            try:
+                for name, values in stored_row_files(self._read(shard)):
+                    files.write(name, values)
+            except BaseException:
+                files.abort()
+                raise
+            return files
 
-    cost = text_cost(block_nbytes(context.config))
-    todo = [shard for shard in shards if shard.number not in log]
-    for done, record in context.map(
-        work, todo, in_flight=context.plan.share("text being written"), size=lambda _: cost
-    ):
-        log.commit(done.number, record)
-    counts: dict[str, int] = {}
-    records = [log.record(shard.number) for shard in shards]
-    for record in records:
-        add_counts(counts, record["counts"])
-    return [ShardInfo.from_json(record["shard"]) for record in records if record["shard"]], counts
+        for shard, files in self._map(log, write):
+            self.context.unit_done(files.commit({"rows": shard.rows}))
 
+    def shuffled(self, log: CommitLog, seed: int) -> RowWriting:
+        """The same shards, each source's rows in an order drawn from `seed`, out of what `store` wrote."""
+        sources = []
+        for number, source in enumerate(self.sources):
+            own = [shard for shard in self.ranges if shard.source == number]
+            order = Permutation(source.rows.rows, seed, number)
+            paths = [partial(log.path, shard.number) for shard in own]
+            stored = StoredRows(
+                paths, [shard.rows for shard in own], source.rows.tokens, self.layout.token_dtype, order
+            )
+            sources.append(PackedSource(source.dataset, stored))
+        return RowWriting(self.context, self.layout, sources, self.ranges, 0)
 
-def _write_text_shard(context: Context, units: KeptUnits, shard: TextShard) -> dict[str, Any]:
-    counts: dict[str, int] = {}
-    info: ShardInfo | None = None
-    batches = _text_batches(context, units, shard, counts)
-    # The first batch tells the columns; a shard of units without a single block has none and is not written.
-    for first in batches:
-        with TextShardWriter(context.folder.dataset / text_shard_name(shard.number), first.schema) as writer:
-            for batch in chain([first], batches):
-                writer.write(batch)
-            info = writer.close()
-    return {"shard": info and info.to_json(), "counts": counts}
+    def _read(self, shard: RowRange) -> Iterator[Rows]:
+        rows = self.sources[shard.source].rows
+        for batch in rows.read(shard.first, shard.rows, self.layout.rows_per_batch):
+            self.context.check_wanted()
+            yield batch
+            self.context.progress.advance(batch[0].nbytes)
 
-
-def _text_batches(
-    context: Context, units: KeptUnits, shard: TextShard, counts: dict[str, int]
-) -> Iterator[pa.RecordBatch]:
-    for position in shard.units:
-        for block in units.blocks(position):
-            context.check_wanted()
-            batch, block_counts = block.read()
-            add_counts(counts, block_counts)
-            yield batch.drop_columns(["position"])
-            context.progress.advance(batch.nbytes)
+    def _map(self, log: CommitLog, write: Callable[[RowRange], Result]) -> Iterator[tuple[RowRange, Result]]:
+        todo = [shard for shard in self.ranges if shard.number not in log]
+        cost = pack_cost(self.layout.row_bytes * self.layout.rows_per_batch) + self.held
+        return self.context.map(
+            lambda shard: (shard, write(shard)),
+            todo,
+            in_flight=self.context.plan.share("rows being packed"),
+            size=lambda _: cost,
+        )

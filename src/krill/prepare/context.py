@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from krill import _native
 from krill.budget import Meter, Plan
@@ -21,6 +22,21 @@ from krill.text import Step
 Group = TypeVar("Group")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+_IN_COMMIT = 2  # units: one that is synced and one that waits
+
+
+class Uncommitted(Protocol):
+    """A unit whose files are written."""
+
+    def commit(self) -> int:
+        """Put them in place; returns the bytes that they keep on disk."""
+        ...
+
+    def abort(self) -> None:
+        """Leave nothing behind, if it was not committed."""
+        ...
 
 
 class Abandoned(Exception):
@@ -68,6 +84,31 @@ class Context:
         """
         self.disk.add(kept_bytes)
         _native.trim()
+
+    def commit_in_turn(self, units: Generator[Uncommitted, None, None]) -> None:
+        """Commit units in order, each while the next is being made: to sync a unit takes a tenth of its time.
+
+        What was made and could not be committed is aborted.
+        """
+        recent: deque[Uncommitted] = deque(maxlen=_IN_COMMIT + 1)
+
+        def made() -> Iterator[Uncommitted]:
+            for unit in units:
+                recent.append(unit)
+                yield unit
+
+        commits = ordered_map(
+            lambda unit: unit.commit(), made(), threads=1, bytes_in_flight=_IN_COMMIT, size=lambda _: 1
+        )
+        self._maps.append(commits)
+        try:
+            for kept_bytes in commits:
+                self.unit_done(kept_bytes)
+        finally:
+            commits.close()
+            units.close()
+            for unit in recent:
+                unit.abort()  # nothing is left to abort of one that was committed
 
     def map(
         self,

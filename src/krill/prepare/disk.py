@@ -1,6 +1,6 @@
 """Disk: what a run will write for itself, and the cap on it.
 
-Between its stages a run keeps token runs, hashes and compressed text. They are estimated before anything is
+Between its stages a run keeps token runs, hashes and compressed text. They are estimated before the input is
 read, counted while they are written, and removed at the end.
 """
 
@@ -11,43 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from krill.budget import format_size
-from krill.config import KrillConfig
-from krill.corpus import Corpus
-from krill.dedup import spill_bytes
 from krill.errors import BudgetError, StorageError
-from krill.prepare.needs import ASSUMED_DOCUMENT_BYTES
-
-# Bytes of text for each byte that zstd leaves of it, and bytes of text for each token of a trained tokenizer:
-# on the low side of what multilingual Markdown gave (3.3 and 4.0), so that the estimate is rather large.
-_COMPRESSION = 3
-_BYTES_PER_TOKEN = 3
-# A compressed input file is taken to hold this many times its size.
-_EXPANSION = 4
-
-
-def decoded_bytes(corpus: Corpus) -> int:
-    """About how much text the input holds."""
-    return sum(file.bytes * (_EXPANSION if file.compression else 1) for file in corpus.files)
-
-
-def estimate_disk(config: KrillConfig, corpus: Corpus) -> tuple[int, int]:
-    """About how many bytes the stages keep meanwhile, and how many the output takes."""
-    text = decoded_bytes(corpus)
-    settings = config.preprocess
-    spill = output = 0
-    if corpus.sequential:
-        spill += text // _COMPRESSION
-    if settings.dedup != "none":
-        documents = text // ASSUMED_DOCUMENT_BYTES
-        spill += 16 * documents + spill_bytes(documents)
-    if settings.output != "text":
-        width = 2 if settings.token_dtype in ("auto", "uint16") else 4
-        tokens = text * width if config.tokenizer.builtin else text * width // _BYTES_PER_TOKEN
-        spill += tokens
-        output += tokens
-    if settings.output != "tokens":
-        output += text // _COMPRESSION
-    return spill, output
 
 
 class DiskCap:
@@ -56,6 +20,11 @@ class DiskCap:
     def __init__(self, cap: int | None, folder: Path) -> None:
         self._cap = cap
         self._used = folder_bytes(folder)
+
+    @property
+    def used(self) -> int:
+        """What was kept so far."""
+        return self._used
 
     def check_estimate(self, estimate: int) -> None:
         """Refuse before reading what the cap can't hold."""

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from krill.corpus import Block, Corpus, Unit
-from krill.corpus.arrays import pick_rows
+from krill.corpus import Block, Corpus, Documents, Unit
+from krill.corpus.arrays import as_arrow, pick_rows
 from krill.errors import InputError
 from krill.flow import CommitLog
-from krill.flow.commits import reading_artifact
-from krill.prepare.scan import SPILL, digest, hash_text
+from krill.flow.commits import damaged, reading_artifact
+from krill.prepare.scan import REJECTED, SPILL, digest, hash_text
 from krill.prepare.survivors import Readable, SpilledBlock, survivors
 from krill.text import Step
+from krill.text.drop import rejected_rows, with_columns, with_statistics
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,14 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeptBlock:
-    """A block to read for good; `expected` is what the scan saw in it, `keep` who survived dedup, and `path`
-    its file, or the last of several small ones."""
+    """A block to read for good; `expected` is what the scan saw in it, `keep` who survived dedup, `clusters`
+    to which cluster each belongs, and `path` its file, or the last of several small ones."""
 
     block: Readable
     steps: Sequence[Step]
-    expected: Mapping[str, Any] | None
-    keep: NDArray[np.uint8] | None
     path: str
+    expected: Mapping[str, Any] | None = None
+    keep: NDArray[np.uint8] | None = None
+    clusters: NDArray[Any] | None = None
+    set_aside: Sequence[SpilledBlock] = ()
+    """What the scan has rejected."""
 
     @property
     def nbytes(self) -> int:
@@ -44,13 +48,31 @@ class KeptBlock:
 
     def read(self) -> tuple[pa.RecordBatch, Mapping[str, int]]:
         """The surviving documents, and what was counted while reading."""
-        documents = survivors(self.block, self.steps)
+        documents = self._survivors()
         batch = documents.batch
-        if self.expected is not None:
-            self._check_unchanged(batch)
         if self.keep is not None and not self.keep.all():
             batch = pick_rows(batch, self.keep.view(bool))
         return batch, documents.counts
+
+    def rejected(self) -> Iterator[pa.RecordBatch]:
+        """The other documents, each with its `reason`: what the scan set aside, then duplicates."""
+        for spilled in self.set_aside:
+            yield spilled.documents().batch
+        if self.keep is not None and not self.keep.all():
+            batch = self._survivors().batch
+            codes = 1 - self.keep
+            copies = rejected_rows(batch, codes, ("duplicate",))
+            if self.clusters is not None:
+                copies = with_columns(copies, cluster_columns(self.clusters[codes.view(bool)]))
+            yield copies
+
+    def _survivors(self) -> Documents:
+        documents = survivors(self.block, self.steps)
+        if self.expected is not None:
+            self._check_unchanged(documents.batch)
+        if self.clusters is None:
+            return documents
+        return with_statistics(documents, cluster_columns(self.clusters))
 
     def _check_unchanged(self, batch: pa.RecordBatch) -> None:
         assert self.expected is not None
@@ -69,12 +91,19 @@ class KeptUnits:
     """
 
     def __init__(
-        self, corpus: Corpus, steps: Sequence[Step], scanned: CommitLog | None, keep_files: Path | None
+        self,
+        corpus: Corpus,
+        steps: Sequence[Step],
+        scanned: CommitLog | None,
+        resolved: Path | None = None,
+        *,
+        clusters: bool = False,
     ) -> None:
         self._corpus = corpus
         self._steps = steps
         self._scanned = scanned
-        self._keep_files = keep_files
+        self._resolved = resolved
+        self.clusters = clusters
         self._units = {} if scanned is not None else {unit.position: unit for unit in corpus.units()}
 
     def positions(self) -> list[int]:
@@ -100,18 +129,31 @@ class KeptUnits:
 
     def _fresh(self, unit: Unit) -> Iterator[KeptBlock]:
         for block in self._corpus.blocks(unit):
-            yield KeptBlock(block, self._steps, None, None, self._path(block))
+            yield KeptBlock(block, self._steps, self._path(block))
 
     def _seen(self, position: int, record: Mapping[str, Any]) -> Iterator[KeptBlock]:
         keep = self._keep(position, record["documents"])
+        clusters = self._cluster_records(position, record["documents"]) if self.clusters else None
         spilled = bool(record["blocks"]) and "spill" in record["blocks"][0]
         blocks = self._spilled(position, record) if spilled else self._read_again(record)
-        steps = () if spilled else self._steps
         first = 0
         for seen, (path, block) in zip(record["blocks"], blocks, strict=True):
-            last = first + seen["documents"]
-            yield KeptBlock(block, steps, seen, None if keep is None else keep[first:last], path)
-            first = last
+            rows = slice(first, first + seen["documents"])
+            yield KeptBlock(
+                block,
+                () if spilled else self._steps,
+                path,
+                seen,
+                None if keep is None else keep[rows],
+                None if clusters is None else clusters[rows],
+                self._set_aside(position, seen),
+            )
+            first = rows.stop
+
+    def _set_aside(self, position: int, seen: Mapping[str, Any]) -> list[SpilledBlock]:
+        assert self._scanned is not None
+        path = self._scanned.path(position, REJECTED)
+        return [SpilledBlock(path, offset, size, size) for offset, size in seen.get("rejected", ())]
 
     def _spilled(self, position: int, record: Mapping[str, Any]) -> Iterator[tuple[str, Readable]]:
         assert self._scanned is not None
@@ -137,14 +179,36 @@ class KeptUnits:
         return self._corpus.files[block.file].path
 
     def _keep(self, position: int, documents: int) -> NDArray[np.uint8] | None:
-        if self._keep_files is None:
-            return None
+        return None if self._resolved is None else read_keep(self._resolved / keep_name(position), documents)
+
+    def _cluster_records(self, position: int, documents: int) -> NDArray[Any]:
         import numpy as np
 
-        path = self._keep_files / keep_name(position)
+        from krill.dedup import CLUSTER_RECORD
+
+        assert self._resolved is not None
+        path = self._resolved / cluster_name(position)
         with reading_artifact(path):
-            packed = np.fromfile(path, np.uint8)
-        return np.unpackbits(packed, count=documents, bitorder="little")
+            records = np.fromfile(path, CLUSTER_RECORD)
+        if len(records) != documents:
+            raise damaged(path, f"has {len(records):,} records for {documents:,} documents")
+        return records
+
+
+def read_keep(path: Path, count: int) -> NDArray[np.uint8]:
+    """The flags of a file of keep bits."""
+    import numpy as np
+
+    with reading_artifact(path):
+        packed = np.fromfile(path, np.uint8)
+    if len(packed) != -(-count // 8):
+        raise damaged(path, f"has {len(packed):,} bytes for {count:,} flags")
+    return np.unpackbits(packed, count=count, bitorder="little")
+
+
+def cluster_columns(records: NDArray[Any]) -> list[tuple[str, pa.Array]]:
+    """The columns that tell a document's cluster: the number of its first document, and its size."""
+    return [("cluster", as_arrow(records["cluster"])), ("cluster_size", as_arrow(records["size"]))]
 
 
 def _changed(path: str) -> InputError:
@@ -158,3 +222,8 @@ def _changed(path: str) -> InputError:
 def keep_name(position: int) -> str:
     """The file of a unit's survivors."""
     return f"{position:020d}.keep"
+
+
+def cluster_name(position: int) -> str:
+    """The file of the clusters that a unit's documents are in."""
+    return f"{position:020d}.clusters"

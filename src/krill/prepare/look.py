@@ -9,6 +9,7 @@ from krill.budget.process import bounded_process
 from krill.config import load_config
 from krill.errors import KrillError
 from krill.shards import Inspection, Manifest, Report, inspect, validate
+from krill.shards.duplicates import Cluster, find_clusters
 from krill.shards.inspect import Decode
 from krill.tokenizer import open_encoder
 
@@ -26,19 +27,25 @@ def look_into(folder: Path, *, samples: int, seed: int, memory: str | int = "aut
     return inspect(folder, samples, seed, _decoder(manifest))
 
 
+def look_at_duplicates(folder: Path, *, count: int, memory: str | int = "auto") -> list[Cluster]:
+    """Some clusters of near-duplicates of an output."""
+    make_plan(resolve_limit(memory), resident_bytes(), [Need("a row group", _ROW_GROUP)])
+    return find_clusters(folder, count)
+
+
 def check_all(folder: str | Path, *, memory: str | int = "auto", threads: int | str = "auto") -> Report:
     """Check every row and every checksum of an output, on all threads that the budget allows."""
     manifest = Manifest.load(folder)
     count = available_threads() if threads == "auto" else max(1, int(threads))
     cost = _cost(manifest)
     need = Need("shards being checked", cost, useful=cost * count)
-    with bounded_process(count, parquet=manifest.text is not None):
+    with bounded_process(count, parquet=_cost(manifest) == _ROW_GROUP):
         plan = make_plan(resolve_limit(memory), resident_bytes(), [need])
         return validate(folder, threads=max(1, plan.share(need.name) // cost))
 
 
 def _cost(manifest: Manifest) -> int:
-    return _ROW_BATCH if manifest.text is None else _ROW_GROUP
+    return _ROW_BATCH if manifest.text is None and manifest.rejected is None else _ROW_GROUP
 
 
 def _decoder(manifest: Manifest) -> Decode | None:

@@ -12,16 +12,16 @@ from typing import Final
 
 from krill.budget import Kind, Need
 from krill.config import KrillConfig
+from krill.corpus import Corpus
 from krill.corpus.documents import BLOCKS_PER_UNIT
-from krill.dedup import MIN_SHARE, table_bytes
-from krill.shards import Layout, smallest_dtype
+from krill.pack import fitting_of
+from krill.prepare.dedup_needs import dedup_needs
+from krill.text.build import step_needs
 from krill.tokenizer.open import encoder_needs
 
 MB: Final = 10**6
 # Pages of Parquet's and zstd's code and tables that the first row group touches, whatever its size.
 PARQUET_WRITER: Final = 28 * MB
-# Documents are taken to be this long on average when the table of hashes is sized before they are counted.
-ASSUMED_DOCUMENT_BYTES: Final = 1000
 SMALLER_DOCUMENTS: Final = (
     "set preprocess.max_document_bytes lower (the longest document is held several times)"
 )
@@ -60,7 +60,7 @@ def preprocess_needs(
     `held_bytes` is what the corpus must hold at once besides blocks: a large Parquet page or Arrow batch.
     """
     settings = config.preprocess
-    text_bytes = 2**62 if text_bytes is None else text_bytes
+    given, text_bytes = text_bytes, 2**62 if text_bytes is None else text_bytes
     block = block_nbytes(config)
     # A document of the largest size passes through whole, alone if need be.
     largest = max(block, 2 * settings.max_document_bytes)
@@ -82,10 +82,9 @@ def preprocess_needs(
                 remedy="write the Parquet or Arrow file in smaller pages",
             )
         )
-    if settings.dedup != "none":
-        table = max(MIN_SHARE, table_bytes(text_bytes // ASSUMED_DOCUMENT_BYTES))
-        needs.append(Need("dedup table", MIN_SHARE, useful=table, expected=table, during="resolve"))
-    if settings.output != "tokens":
+    needs.extend(dedup_needs(config, given))
+    needs.extend(step_needs(settings, threads))
+    if settings.output != "tokens" or settings.rejected:
         cost = text_cost(block)
         shards = min(threads, max(1, -(-text_bytes // settings.shard_size)))
         needs.append(Need("the Parquet writer", PARQUET_WRITER, Kind.WATCHED, during="text"))
@@ -104,16 +103,33 @@ def preprocess_needs(
             _blocks("blocks being encoded", "encode", encode_cost(largest), encode_cost(block) * blocks)
         )
         needs.extend(encoder_needs(config.tokenizer, settings.max_document_bytes, threads))
-        rows = pack_cost(max(2**20, settings.sequence_len * 4))
+        rows = pack_cost(max(2**20, settings.sequence_len * 4)) + _window_bytes(config)
         remedy = "set preprocess.sequence_len lower (a row is held whole)"
         needs.append(Need("rows being packed", rows, useful=rows * threads, during="pack", remedy=remedy))
     return needs
 
 
-def layout_of(config: KrillConfig, vocab_size: int) -> Layout:
-    """The dataset's layout: config and vocabulary alone."""
-    dtype = config.preprocess.token_dtype
-    return Layout(config.preprocess.sequence_len, smallest_dtype(vocab_size) if dtype == "auto" else dtype)
+def spills_text(config: KrillConfig, corpus: Corpus) -> bool:
+    """Whether the scan keeps the surviving documents: where reading them again would cost more.
+
+    Input that is read in order would have to be decoded again from its beginning; filters would run again.
+    """
+    return corpus.sequential or bool(config.preprocess.filters)
+
+
+def scans(config: KrillConfig, corpus: Corpus) -> bool:
+    """Whether documents are read once before those that are kept are read for good."""
+    settings = config.preprocess
+    twice = settings.output == "both" and bool(settings.filters)
+    return settings.dedup.method != "none" or corpus.sequential or settings.rejected or twice
+
+
+def _window_bytes(config: KrillConfig) -> int:
+    """What fitting documents into rows holds of a window."""
+    settings = config.preprocess
+    if settings.packing == "wrapped":
+        return 0
+    return fitting_of(settings.packing, settings.sequence_len, settings.pack_window).held_bytes
 
 
 def _blocks(name: str, stage: str, largest: int, all_threads: int) -> Need:

@@ -1,72 +1,107 @@
-"""Scan: read every document once, clean it, hash it.
+"""Scan: read every document once, clean and filter it, and note what finding its copies takes.
 
-Leaves for each unit a file of 128-bit hashes (when duplicates are asked for) and, for input that can only
-be read from its beginning, the surviving documents themselves, compressed, so that later stages needn't
-decode it again. The record says how many documents each block gave and the XOR of their hashes: a later
-stage that reads the block again knows if the file has changed meanwhile.
+Leaves for each unit a file of 128-bit hashes and, for near-duplicates, one of MinHash bands; the surviving
+documents themselves, compressed, where reading them again would cost more (input that can only be read from
+its beginning, or that has passed filters); and the rejected ones, if they are wanted. The record says how
+many documents each block gave and the XOR of their hashes: a later stage that reads the block again knows if
+the file has changed meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from krill.corpus import Block, Unit, UnitEnd
+from krill.corpus import Block, Corpus, Unit, UnitEnd
 from krill.corpus.buffers import text_buffers
+from krill.dedup import piece_hashes
 from krill.flow import CommitLog
 from krill.flow.commits import UnitFiles
 from krill.prepare.context import Context
 from krill.prepare.needs import scan_cost
 from krill.prepare.survivors import add_counts, spill, survivors
+from krill.text.clean import valid_text
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from krill.dedup import MinHash
+
+Hashed = Literal["document", "paragraph", "line"]
+
 HASHES = "hashes"
+BANDS = "bands"
 SPILL = "spill"
+REJECTED = "rejected"
 
 
 @dataclass(frozen=True, slots=True)
-class _Scanned:
-    """What one block gave."""
+class Wanted:
+    """What the stages after the scan ask it for."""
+
+    hashes: Hashed | None = None
+    """What is hashed: documents, or their lines or paragraphs."""
+    minhash: MinHash | None = None
+    spill: bool = False
+    """Whether survivors are kept of all units; those of sequential files always are."""
+    rejected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What one block gave: its record, and what goes into each of the unit's files."""
 
     end: UnitEnd
     bytes_read: int
     documents: int
     text_bytes: int
     counts: Mapping[str, int]
-    hashes: NDArray[np.uint64] | None
-    spilled: pa.Buffer | None
+    digest: str | None = None
+    hashes: NDArray[np.uint64] | None = None
+    bands: NDArray[np.uint64] | None = None
+    spilled: pa.Buffer | None = None
+    rejected: Sequence[pa.Buffer] = ()
 
 
-def scan(context: Context, log: CommitLog, *, hashing: bool) -> None:
-    """Scan all units that `log` doesn't have."""
-    sequential = {file.ordinal for file in context.corpus.files if file.sequential}
+def scan(context: Context, corpus: Corpus, log: CommitLog, wanted: Wanted) -> None:
+    """Scan all units of `corpus` that `log` doesn't have."""
+    sequential = {file.ordinal for file in corpus.files if file.sequential}
 
-    def work(item: tuple[bool, Block]) -> _Scanned:
-        spilling, block = item
-        return _scan_block(context, block, hashing=hashing, spilling=spilling)
+    def spilling(unit: Unit) -> bool:
+        return wanted.spill or unit.parts[0].file in sequential
+
+    def work(item: tuple[bool, Block]) -> Scanned:
+        return _scan_block(context, item[1], wanted, spilling=item[0])
 
     def committed(position: int) -> UnitEnd | None:
         return UnitEnd.from_json(log.record(position)["end"]) if position in log else None
 
     groups = (
-        (unit, ((unit.parts[0].file in sequential, block) for block in blocks))
-        for unit, blocks in context.corpus.walk(committed)
+        (unit, ((spilling(unit), block) for block in blocks)) for unit, blocks in corpus.walk(committed)
     )
+    context.commit_in_turn(_scanned_units(context, log, wanted, groups, work, spilling))
+
+
+def _scanned_units(
+    context: Context,
+    log: CommitLog,
+    wanted: Wanted,
+    groups: Iterable[tuple[Unit, Iterable[tuple[bool, Block]]]],
+    work: Callable[[tuple[bool, Block]], Scanned],
+    spilling: Callable[[Unit], bool],
+) -> Generator[UnitScan, None, None]:
+    """Units whose files are written, in order."""
     in_flight = context.plan.share("blocks being scanned")
-    current: _UnitScan | None = None
+    current: UnitScan | None = None
     try:
         for unit, piece in context.map_grouped(work, groups, in_flight=in_flight, size=_weight):
-            current = current or _UnitScan(
-                log, unit, hashing=hashing, spilling=unit.parts[0].file in sequential
-            )
+            current = current or UnitScan.begin(log, unit, wanted, spilling=spilling(unit))
             if piece is None:
-                context.unit_done(current.commit())
-                current = None
+                done, current = current, None
+                yield done
             else:
                 current.add(piece)
                 context.progress.advance(piece.bytes_read)
@@ -100,46 +135,72 @@ def _weight(item: tuple[bool, Block]) -> int:
     return scan_cost(item[1].nbytes)
 
 
-def _scan_block(context: Context, block: Block, *, hashing: bool, spilling: bool) -> _Scanned:
-    documents = survivors(block, context.steps)
+def _scan_block(context: Context, block: Block, wanted: Wanted, *, spilling: bool) -> Scanned:
+    documents = survivors(block, context.steps, collect=wanted.rejected)
     batch = documents.batch
-    return _Scanned(
+    text = batch.column("text")
+    # Also where nothing compares documents: they tell whether the input has changed since.
+    hashes = hash_text(batch) if wanted.hashes or wanted.minhash else None
+    return Scanned(
         UnitEnd.after(block),
         block.size,
         batch.num_rows,
         text_bytes(batch),
         documents.counts,
-        hash_text(batch) if hashing else None,
+        None if hashes is None else digest(hashes),
+        _hashes(text, wanted.hashes, hashes),
+        wanted.minhash.bands_of(text) if wanted.minhash is not None else None,
         spill(batch) if spilling else None,
+        [spill(valid_text(rejected)) for rejected in documents.rejected or ()],
     )
 
 
+def _hashes(
+    text: pa.Array, hashed: Hashed | None, of_documents: NDArray[np.uint64] | None
+) -> NDArray[np.uint64] | None:
+    """What goes into the unit's file of hashes."""
+    if hashed is None:
+        return None
+    return of_documents if hashed == "document" else piece_hashes(text, hashed)[0]
+
+
 @dataclass(slots=True)
-class _UnitScan:
+class UnitScan:
     """The artifacts and the record of the unit being scanned."""
 
-    log: CommitLog
     unit: Unit
-    hashing: bool
-    spilling: bool
+    files: UnitFiles
     end: UnitEnd = field(default_factory=lambda: UnitEnd(None))
     blocks: list[dict[str, Any]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=lambda: {"documents": 0, "text_bytes": 0, "bytes_read": 0})
-    files: UnitFiles = field(init=False)
 
-    def __post_init__(self) -> None:
-        names = [name for name, wanted in ((HASHES, self.hashing), (SPILL, self.spilling)) if wanted]
-        self.files = self.log.begin(self.unit.position, *names)
+    @classmethod
+    def begin(cls, log: CommitLog, unit: Unit, wanted: Wanted, *, spilling: bool) -> UnitScan:
+        """Open the files that are wanted of the unit."""
+        names = {
+            HASHES: wanted.hashes is not None,
+            BANDS: wanted.minhash is not None,
+            SPILL: spilling,
+            REJECTED: wanted.rejected,
+        }
+        files = log.begin(unit.position, *(name for name, asked in names.items() if asked))
+        return cls(unit, files)
 
-    def add(self, piece: _Scanned) -> None:
+    def add(self, piece: Scanned) -> None:
         """Append what a block gave."""
         block: dict[str, Any] = {"documents": piece.documents}
+        if piece.digest is not None:
+            block["digest"] = piece.digest
         if piece.hashes is not None:
             self.files.write(HASHES, piece.hashes)
-            block["digest"] = digest(piece.hashes)
+            block["hashes"] = len(piece.hashes)
+        if piece.bands is not None:
+            self.files.write(BANDS, piece.bands)
         if piece.spilled is not None:
             block["spill"] = [self.files.write(SPILL, piece.spilled), piece.spilled.size, piece.text_bytes]
+        if piece.rejected:
+            block["rejected"] = [[self.files.write(REJECTED, part), part.size] for part in piece.rejected]
         self.blocks.append(block)
         self.end = piece.end
         add_counts(self.counts, piece.counts)

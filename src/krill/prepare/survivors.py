@@ -7,7 +7,7 @@ stages see the same documents in the same order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -67,9 +67,12 @@ def spill(batch: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
-def survivors(block: Readable, steps: Sequence[Step]) -> Documents:
-    """The documents of `block` that pass every step, and why the others did not."""
+def survivors(block: Readable, steps: Sequence[Step], *, collect: bool = False) -> Documents:
+    """The documents of `block` that pass every step, and why the others did not: with `collect`, the others
+    themselves."""
     documents = block.documents()
+    if collect:
+        documents = replace(documents, rejected=())
     for step in steps:
         documents = step.apply(documents)
     return documents

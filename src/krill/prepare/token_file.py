@@ -29,9 +29,9 @@ from krill.errors import InputError, StorageError
 from krill.flow import ordered_map
 from krill.flow.atomic import AtomicFile, storage_errors
 from krill.flow.progress import Progress
-from krill.prepare.disk import decoded_bytes
-from krill.prepare.job import open_input
+from krill.prepare.input import open_input
 from krill.prepare.needs import encode_cost, preprocess_needs
+from krill.prepare.prediction import decoded_bytes
 from krill.shards import smallest_dtype
 from krill.text import Clean
 from krill.tokenizer import Encoder

@@ -6,11 +6,12 @@ and from such a folder, its rows again. Held in memory: one record batch (a mebi
 row group (8 MB of documents) while writing documents, the manifest and a small cache while reading.
 """
 
-from krill.shards.dataset_files import write_dataset_files
+from krill.shards.dataset_files import write_dataset_parts
 from krill.shards.inspect import Inspection, inspect
 from krill.shards.layout import Layout, smallest_dtype
-from krill.shards.manifest import MANIFEST_NAME, DatasetPart, Manifest, TextPart
+from krill.shards.manifest import MANIFEST_NAME, DatasetPart, Manifest, SourceRows, TextPart
 from krill.shards.reader import Dataset
+from krill.shards.row_batch import RowBatch
 from krill.shards.shard import ShardInfo, text_shard_name, token_shard_name
 from krill.shards.text_writer import TextShardWriter
 from krill.shards.validate import Report, validate
@@ -24,8 +25,10 @@ __all__ = [
     "Layout",
     "Manifest",
     "Report",
+    "RowBatch",
     "ShardInfo",
     "ShardWriter",
+    "SourceRows",
     "TextPart",
     "TextShardWriter",
     "inspect",
@@ -33,5 +36,5 @@ __all__ = [
     "text_shard_name",
     "token_shard_name",
     "validate",
-    "write_dataset_files",
+    "write_dataset_parts",
 ]

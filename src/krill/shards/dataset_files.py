@@ -1,7 +1,7 @@
-"""The two JSON files that make a folder of shards a Hugging Face dataset.
+"""The JSON files that make a folder of shards a Hugging Face dataset, or a folder of splits one of several.
 
-Comes in: the layout and the finished shards. Goes out: `state.json` and `dataset_info.json`, the same bytes
-for the same shards. Held in memory: the two files.
+Comes in: the layout and the finished shards. Goes out: `state.json` and `dataset_info.json`, and
+`dataset_dict.json` above splits; the same bytes for the same shards. Held in memory: the files.
 """
 
 from __future__ import annotations
@@ -15,16 +15,29 @@ import orjson
 
 from krill.flow.atomic import encode_json, write_bytes
 from krill.shards.layout import Layout
+from krill.shards.manifest import DatasetPart
 from krill.shards.shard import ShardInfo
 
 
-def write_dataset_files(folder: str | Path, layout: Layout, shards: Sequence[ShardInfo]) -> None:
-    """Make `folder`, which holds `shards`, one that `datasets.load_from_disk` opens."""
-    for name, content in dataset_files(layout, shards).items():
-        write_bytes(Path(folder) / name, content)
+def write_dataset_parts(root: Path, parts: Sequence[DatasetPart]) -> None:
+    """Make `root`, which holds the shards of all parts, what `datasets.load_from_disk` opens."""
+    for name, content in all_dataset_files(parts).items():
+        write_bytes(root / name, content)
 
 
-def dataset_files(layout: Layout, shards: Sequence[ShardInfo]) -> dict[str, bytes]:
+def all_dataset_files(parts: Sequence[DatasetPart]) -> dict[str, bytes]:
+    """The files' contents by their path in the output folder."""
+    files: dict[str, bytes] = {}
+    for part in parts:
+        for name, content in dataset_files(part.layout, part.shards, part.split).items():
+            files[name if part.split is None else f"{part.split}/{name}"] = content
+    splits = [part.split for part in parts if part.split is not None]
+    if splits:
+        files["dataset_dict.json"] = encode_json({"splits": splits})
+    return files
+
+
+def dataset_files(layout: Layout, shards: Sequence[ShardInfo], split: str | None = None) -> dict[str, bytes]:
     """The files' contents by name."""
     if not shards:
         raise ValueError("a dataset has at least one shard, which may have no rows")
@@ -35,7 +48,7 @@ def dataset_files(layout: Layout, shards: Sequence[ShardInfo]) -> dict[str, byte
         "_format_kwargs": {},
         "_format_type": None,
         "_output_all_columns": False,
-        "_split": None,
+        "_split": split,
     }
     info = {"citation": "", "description": "", "features": layout.features, "homepage": "", "license": ""}
     return {"state.json": encode_json(state), "dataset_info.json": encode_json(info)}

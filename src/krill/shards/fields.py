@@ -37,6 +37,10 @@ class Fields:
         value = self._get(name)
         return value if isinstance(value, str) else self._fail(name, "a string", value)
 
+    def flag(self, name: str) -> bool:
+        value = self._get(name)
+        return value if isinstance(value, bool) else self._fail(name, "true or false", value)
+
     def count(self, name: str, *, least: int = 0, most: int = LARGEST_COUNT) -> int:
         return self._count(name, self._get(name), least, most)
 

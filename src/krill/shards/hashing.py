@@ -35,9 +35,10 @@ class HashingFile:
     def flush(self) -> None:
         """Nothing: Arrow flushes after each message, the file is flushed and synced once, by `commit`."""
 
-    def commit(self, rows: int, batches: tuple[int, ...] = ()) -> ShardInfo:
+    def commit(self, rows: int, batches: tuple[int, ...] = (), tokens: int | None = None) -> ShardInfo:
         self._file.commit()
-        return ShardInfo(self._file.path.name, rows, self._file.tell(), self._hash.hexdigest(), batches)
+        name, size = self._file.path.name, self._file.tell()
+        return ShardInfo(name, rows, size, self._hash.hexdigest(), batches, tokens)
 
     def abort(self) -> None:
         self._file.abort()

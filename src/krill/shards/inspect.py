@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from krill.errors import InputError
-from krill.shards.manifest import DatasetPart, Manifest, TextPart
+from krill.shards.manifest import DatasetPart, Manifest, SourceRows, TextPart
 from krill.shards.reader import Dataset
 from krill.shards.shard_file import ShardFile, reading
 
@@ -68,8 +68,10 @@ class SampleDocument:
 
 @dataclass(frozen=True, slots=True)
 class TokenFacts:
-    """The packed rows. `sampled_rows` says how many rows the two distributions come from."""
+    """The packed rows, or those of one split. `sampled_rows` says how many rows the distributions come from;
+    `row_lengths` is there if rows vary in length."""
 
+    split: str | None
     rows: int
     tokens: int
     sequence_len: int
@@ -79,6 +81,8 @@ class TokenFacts:
     bytes: int
     sampled_rows: int
     documents_per_row: Spread | None
+    row_lengths: Spread | None
+    sources: tuple[SourceRows, ...]
     piece_lengths: tuple[Bucket, ...]
     samples: tuple[SampleRow, ...]
 
@@ -108,6 +112,7 @@ class Inspection:
     predicted_peak: int
     measured_peak: int
     dataset: TokenFacts | None
+    validation: TokenFacts | None
     text: TextFacts | None
 
     def to_json(self) -> dict[str, Any]:
@@ -130,18 +135,22 @@ def inspect(path: str | Path, samples: int = 3, seed: int = 0, decode: Decode | 
         stages=manifest.stages,
         predicted_peak=manifest.budget["predicted_peak"],
         measured_peak=manifest.budget["measured_peak"],
-        dataset=_token_facts(folder, manifest.dataset, samples, chance, decode) if manifest.dataset else None,
+        dataset=_token_facts(folder, manifest.dataset, samples, chance, decode),
+        validation=_token_facts(folder, manifest.validation, samples, chance, decode),
         text=_text_facts(folder, manifest.text, samples, chance) if manifest.text else None,
     )
 
 
 def _token_facts(
-    folder: Path, part: DatasetPart, samples: int, chance: random.Random, decode: Decode | None
-) -> TokenFacts:
-    with Dataset(folder) as dataset:
-        per_row, lengths = _sampled_lengths(dataset)
+    folder: Path, part: DatasetPart | None, samples: int, chance: random.Random, decode: Decode | None
+) -> TokenFacts | None:
+    if part is None:
+        return None
+    with Dataset(folder, split=part.split or "train") as dataset:
+        per_row, widths, lengths = _sampled_lengths(dataset)
         assert dataset.manifest.tokenizer is not None
         return TokenFacts(
+            split=part.split,
             rows=part.rows,
             tokens=part.tokens,
             sequence_len=part.layout.sequence_len,
@@ -151,27 +160,32 @@ def _token_facts(
             bytes=sum(shard.bytes for shard in part.shards),
             sampled_rows=len(per_row),
             documents_per_row=_spread(per_row),
+            row_lengths=None if part.layout.fixed else _spread(widths),
+            sources=part.sources,
             piece_lengths=log2_histogram(lengths),
             samples=tuple(_sample_row(dataset, row, decode) for row in _choose(chance, part.rows, samples)),
         )
 
 
-def _sampled_lengths(dataset: Dataset) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Documents in each row and the lengths of their pieces, from record batches spread over the dataset."""
+def _sampled_lengths(
+    dataset: Dataset,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Documents and tokens in each row and the lengths of the pieces, from record batches spread over all."""
     batches = [
         (number, batch) for number, shard in enumerate(dataset.shards) for batch in range(len(shard.batches))
     ]
     step = max(1, -(-len(batches) // _MOST_BATCHES))
     indexes = [dataset.batch_index(shard, batch) for shard, batch in batches[::step]]
     if not indexes:
-        return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
+        return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
     return (
         np.concatenate([np.diff(index.offsets) for index in indexes]),
+        np.concatenate([np.diff(index.token_offsets) for index in indexes]),
         np.concatenate([index.seq_lengths for index in indexes]),
     )
 
 
-def _spread(values: npt.NDArray[np.int32]) -> Spread | None:
+def _spread(values: npt.NDArray[Any]) -> Spread | None:
     if len(values) == 0:
         return None
     return Spread(int(values.min()), float(np.median(values)), int(values.max()))

@@ -9,7 +9,7 @@ for each mebibyte of tokens it describes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,40 @@ from krill.errors import InputError
 from krill.flow.atomic import write_json
 from krill.shards.fields import Fields
 from krill.shards.layout import Layout
-from krill.shards.shard import ShardInfo
+from krill.shards.shard import ShardInfo, is_plain_name
 
 MANIFEST_NAME = "krill-run.json"
 FORMAT = 1
 
 
 @dataclass(frozen=True)
+class SourceRows:
+    """The rows of one weighted source: `dataset` is its place under `datasets:`, from 0."""
+
+    dataset: int
+    weight: float
+    first: int
+    rows: int
+    tokens: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> SourceRows:
+        weight = fields.number("weight")
+        counts = (fields.count(name) for name in ("first", "rows", "tokens"))
+        return cls(fields.count("dataset"), weight, *counts)
+
+
+@dataclass(frozen=True)
 class DatasetPart:
-    """The packed rows of a run."""
+    """The packed rows of a run, or of one split of it, which then has a folder of its name."""
 
     layout: Layout
     shards: tuple[ShardInfo, ...]
+    split: str | None = None
+    sources: tuple[SourceRows, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
 
     @property
@@ -39,10 +61,20 @@ class DatasetPart:
 
     @property
     def tokens(self) -> int:
-        return self.rows * self.layout.sequence_len
+        if self.layout.fixed:
+            return self.rows * self.layout.sequence_len
+        return sum(shard.tokens or 0 for shard in self.shards)
+
+    def folder(self, root: Path) -> Path:
+        """Where the shards are in an output folder."""
+        return root if self.split is None else root / self.split
 
     def to_json(self) -> dict[str, Any]:
-        totals = {"rows": self.rows, "tokens": self.tokens}
+        totals: dict[str, Any] = {"rows": self.rows, "tokens": self.tokens}
+        if self.split is not None:
+            totals["split"] = self.split
+        if self.sources:
+            totals["sources"] = [source.to_json() for source in self.sources]
         return self.layout.to_json() | totals | _shards_json(self.shards) | dict(self.extra)
 
     @classmethod
@@ -51,17 +83,47 @@ class DatasetPart:
         entries = fields.inners("shards")
         shards = tuple(ShardInfo.from_fields(entry) for entry in entries)
         for entry, shard in zip(entries, shards, strict=True):
-            if len(shard.batches) != layout.batches_in(shard.rows):
-                entry.refuse("batches", f"has {len(shard.batches)} offsets for {shard.rows} rows")
-            if shard.rows * layout.row_bytes > shard.bytes:
-                entry.refuse("rows", f"is {shard.rows}, more than {shard.bytes} bytes can hold")
-        rows, tokens = fields.count("rows"), fields.count("tokens")
-        part = cls(layout, shards, fields.rest())
+            _check_shard(entry, shard, layout)
         if not shards:
             fields.refuse("shards", "is empty")
+        split = fields.text("split") if fields.has("split") else None
+        if split is not None and not is_plain_name(split):
+            fields.refuse("split", f"must be a folder's name, not `{split[:80]}`")
+        rows, tokens = fields.count("rows"), fields.count("tokens")
+        given = fields.inners("sources") if fields.has("sources") else []
+        part = cls(layout, shards, split, tuple(map(SourceRows.from_fields, given)), fields.rest())
         _check_total(fields, "rows", rows, part.rows)
         _check_total(fields, "tokens", tokens, part.tokens)
+        _check_sources(fields, part)
         return part
+
+
+def _check_shard(entry: Fields, shard: ShardInfo, layout: Layout) -> None:
+    if len(shard.batches) != layout.batches_in(shard.rows):
+        entry.refuse("batches", f"has {len(shard.batches)} offsets for {shard.rows} rows")
+    tokens = shard.tokens
+    if layout.fixed:
+        tokens = shard.rows * layout.sequence_len
+    elif tokens is None:
+        entry.refuse("tokens", "is missing")
+    elif not shard.rows <= tokens <= shard.rows * layout.sequence_len:
+        entry.refuse("tokens", f"is {tokens}, which is not possible for {shard.rows} rows")
+    if tokens * layout.dtype.itemsize > shard.bytes:
+        entry.refuse("rows", f"is {shard.rows}, more than {shard.bytes} bytes can hold")
+
+
+def _check_sources(fields: Fields, part: DatasetPart) -> None:
+    """They follow each other and cover all rows."""
+    if not part.sources:
+        return
+    row = 0
+    for index, source in enumerate(part.sources):
+        if source.first != row:
+            fields.refuse(
+                f"sources[{index}].first", f"is {source.first}, not {row}, where the row before ends"
+            )
+        row += source.rows
+    _check_total(fields, "sources", row, part.rows)
 
 
 @dataclass(frozen=True)
@@ -102,10 +164,17 @@ class Manifest:
     documents: Mapping[str, Any]
     tokens: Mapping[str, Any]
     dataset: DatasetPart | None = None
+    validation: DatasetPart | None = None
     text: TextPart | None = None
+    rejected: TextPart | None = None
     tokenizer: Mapping[str, Any] | None = None
     format: int = FORMAT
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def parts(self) -> tuple[DatasetPart, ...]:
+        """The token rows: none, all in one part, or one part for each split."""
+        return tuple(part for part in (self.dataset, self.validation) if part is not None)
 
     @classmethod
     def load(cls, folder: str | Path) -> Manifest:
@@ -119,7 +188,7 @@ class Manifest:
     def save(self, folder: str | Path) -> None:
         """Write the manifest; the last file of a run, since its presence says that the run is finished."""
         content = self.to_json()
-        for part in (content["dataset"], content["text"]):
+        for part in (content["dataset"], content.get("validation"), content["text"], content.get("rejected")):
             if part is not None:
                 # One shard a line: indented like the rest, every batch offset would take a line of its own.
                 part["shards"] = [orjson.Fragment(orjson.dumps(shard)) for shard in part["shards"]]
@@ -139,7 +208,9 @@ class Manifest:
             "documents": dict(self.documents),
             "tokens": dict(self.tokens),
             "dataset": self.dataset.to_json() if self.dataset else None,
+            **({"validation": self.validation.to_json()} if self.validation else {}),
             "text": self.text.to_json() if self.text else None,
+            **({"rejected": self.rejected.to_json()} if self.rejected else {}),
             "tokenizer": dict(self.tokenizer) if self.tokenizer is not None else None,
         } | dict(self.extra)
 
@@ -148,7 +219,9 @@ class Manifest:
         _check_format(fields)
         _check_figures(fields)
         dataset = None if fields.is_null("dataset") else DatasetPart.from_fields(fields.inner("dataset"))
+        validation = _validation_part(fields) if fields.has("validation") else None
         text = None if fields.is_null("text") else TextPart.from_fields(fields.inner("text"))
+        rejected = TextPart.from_fields(fields.inner("rejected")) if fields.has("rejected") else None
         tokenizer = None if fields.is_null("tokenizer") else fields.mapping("tokenizer")
         if dataset is not None:
             fields.inner("tokenizer").count("vocab_size", least=1)
@@ -164,10 +237,19 @@ class Manifest:
             documents=fields.tally("documents"),
             tokens=fields.tally("tokens"),
             dataset=dataset,
+            validation=validation,
             text=text,
+            rejected=rejected,
             tokenizer=tokenizer,
             extra=fields.rest(),
         )
+
+
+def _validation_part(fields: Fields) -> DatasetPart:
+    part = DatasetPart.from_fields(fields.inner("validation"))
+    if part.split is None or fields.is_null("dataset"):
+        fields.refuse("validation", "stands without a split beside it")
+    return part
 
 
 def _shards_json(shards: Sequence[ShardInfo]) -> dict[str, Any]:
@@ -242,12 +324,21 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
     """Names are unique, and none is a link to something outside the folder."""
     fields = Fields({}, source=str(folder / MANIFEST_NAME))
     root = folder.resolve()
-    seen: set[str] = set()
-    for name, part in (("dataset", manifest.dataset), ("text", manifest.text)):
-        for index, shard in enumerate(part.shards if part else ()):
+    seen: set[Path] = set()
+    named: list[tuple[str, str | None, Sequence[ShardInfo]]] = [
+        (name, part.split, part.shards)
+        for name, part in (("dataset", manifest.dataset), ("validation", manifest.validation))
+        if part is not None
+    ]
+    for name, texts in (("text", manifest.text), ("rejected", manifest.rejected)):
+        if texts is not None:
+            named.append((name, None, texts.shards))
+    for name, split, shards in named:
+        inside = root if split is None else root / split
+        for index, shard in enumerate(shards):
             where = f"{name}.shards[{index}].file"
-            if shard.file in seen:
+            if inside / shard.file in seen:
                 fields.refuse(where, f"names `{shard.file}` a second time")
-            if (folder / shard.file).resolve().parent != root:
+            if (inside / shard.file).resolve().parent != inside:
                 fields.refuse(where, f"is a link that leaves the folder: `{shard.file}`")
-            seen.add(shard.file)
+            seen.add(inside / shard.file)

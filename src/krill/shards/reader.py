@@ -2,8 +2,8 @@
 
 Comes in: a folder. Goes out: NumPy arrays that the caller owns. Opening reads the manifest and nothing else;
 a row is found by arithmetic (shard by bisection, batch by division, offset from the manifest) and its tokens
-are read straight into the result. Held in memory: the manifest, up to 64 open files, and the `seq_lengths` of
-recently used record batches, at most `cache_bytes` of them; never the tokens.
+are read straight into the result. Held in memory: the manifest, up to 64 open files, and the offsets and
+`seq_lengths` of recently used record batches, at most `cache_bytes` of them; never the tokens.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from krill.errors import InputError
 from krill.shards.batch_index import BatchIndex, read_batch_index
-from krill.shards.manifest import Manifest
+from krill.shards.manifest import DatasetPart, Manifest
 from krill.shards.recently_used import RecentlyUsed
+from krill.shards.row_batch import RowBatch
 from krill.shards.shard_file import ShardFile
 
 _MOST_OPEN_FILES = 64
@@ -32,20 +33,17 @@ _MOST_OPEN_FILES = 64
 class Dataset:
     """A prepared dataset: `len(dataset)`, `dataset[-1]`, `dataset[10:20]`, `dataset[[5, 1, 5]]`.
 
-    One row is `{"input_ids": array[sequence_len], "seq_lengths": array}`; several rows are
-    `{"input_ids": array[rows, sequence_len], "seq_lengths": [array, ...]}`. Safe to use from several threads.
+    One row is `{"input_ids": array, "seq_lengths": array}`; several rows are
+    `{"input_ids": array[rows, sequence_len], "seq_lengths": [array, ...]}`, where `input_ids` is a list of
+    arrays too if rows vary in length (`layout.fixed` says). Safe to use from several threads.
     """
 
-    def __init__(self, path: str | Path, *, cache_bytes: int = 8_000_000) -> None:
+    def __init__(self, path: str | Path, *, split: str = "train", cache_bytes: int = 8_000_000) -> None:
         self.path = Path(path)
         self.manifest = Manifest.load(self.path)
-        if self.manifest.dataset is None:
-            raise InputError(
-                f"`{self.path}` holds documents but no token rows",
-                hint="prepare it with `output: tokens` or `output: both`",
-            )
-        self.layout = self.manifest.dataset.layout
-        self.shards = self.manifest.dataset.shards
+        self.part = _part_of(self.path, self.manifest, split)
+        self.layout = self.part.layout
+        self.shards = self.part.shards
         self._starts = [0, *accumulate(shard.rows for shard in self.shards)]
         self._files = RecentlyUsed[ShardFile](_MOST_OPEN_FILES, weigh=lambda file: 1)
         self._indexes = RecentlyUsed[BatchIndex](cache_bytes, weigh=lambda index: index.nbytes)
@@ -62,6 +60,15 @@ class Dataset:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[row] for row in range(len(self)))
+
+    def batches(self, start: int = 0) -> Iterator[RowBatch]:
+        """All rows from `start` on, a record batch at a time; the caller owns the arrays."""
+        row = start
+        while row < len(self):
+            shard = bisect_right(self._starts, row) - 1
+            batch, first = divmod(row - self._starts[shard], self.layout.rows_per_batch)
+            yield self._read_batch(shard, batch, first)
+            row = min(self._starts[shard] + (batch + 1) * self.layout.rows_per_batch, self._starts[shard + 1])
 
     def batch_index(self, shard: int, batch: int) -> BatchIndex:
         """The `seq_lengths` of one record batch, without its tokens."""
@@ -82,7 +89,8 @@ class Dataset:
         self.close()
 
     def _file(self, shard: int) -> ShardFile:
-        return self._files.get(shard, partial(ShardFile, self.path, self.shards[shard]))
+        folder = self.part.folder(self.path)
+        return self._files.get(shard, partial(ShardFile, folder, self.shards[shard]))
 
     def _checked(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Row numbers with negative ones counted from the end."""
@@ -97,35 +105,75 @@ class Dataset:
         if not -rows <= row < rows:
             raise self._outside(row)
         row %= rows
-        input_ids = np.empty(self.layout.sequence_len, dtype=self.layout.dtype)
-        seq_lengths: list[npt.NDArray[np.int32]] = []
-        self._read_within_batch(row, row + 1, input_ids[np.newaxis], seq_lengths)
-        return {"input_ids": input_ids, "seq_lengths": seq_lengths[0]}
+        shard, index, inside = self._place(row)
+        tokens = self._read_tokens(shard, index, inside, inside + 1)
+        return {"input_ids": tokens, "seq_lengths": index.row(inside)}
 
     def _outside(self, row: int) -> IndexError:
         return IndexError(f"row {row} is out of range: `{self.path}` has {len(self)} rows")
 
     def _read(self, rows: npt.NDArray[np.int64]) -> dict[str, Any]:
-        input_ids = np.empty((len(rows), self.layout.sequence_len), dtype=self.layout.dtype)
+        fixed = self.layout.fixed
+        wide = np.empty((len(rows) if fixed else 0, self.layout.sequence_len), dtype=self.layout.dtype)
+        lists: list[npt.NDArray[Any]] = []
         seq_lengths: list[npt.NDArray[np.int32]] = []
-        done = 0
         for first, end in _consecutive(rows):
             while first < end:
-                count = self._read_within_batch(first, end, input_ids[done:], seq_lengths)
-                first, done = first + count, done + count
-        return {"input_ids": input_ids, "seq_lengths": seq_lengths}
+                shard, index, row = self._place(first)
+                last = row + min(end - first, index.rows - row)
+                if fixed:
+                    done = len(seq_lengths)
+                    self._read_tokens(shard, index, row, last, wide[done : done + last - row].reshape(-1))
+                else:
+                    tokens = self._read_tokens(shard, index, row, last)
+                    borders = index.token_offsets[row + 1 : last] - index.token_offsets[row]
+                    lists.extend(part.copy() for part in np.split(tokens, borders))
+                seq_lengths.extend(index.row(number) for number in range(row, last))
+                first += last - row
+        return {"input_ids": wide if fixed else lists, "seq_lengths": seq_lengths}
 
-    def _read_within_batch(
-        self, first: int, end: int, input_ids: npt.NDArray[Any], seq_lengths: list[npt.NDArray[np.int32]]
-    ) -> int:
-        """Read rows from `first` up to `end` or the end of the record batch; returns how many."""
-        shard = bisect_right(self._starts, first) - 1
-        batch, row = divmod(first - self._starts[shard], self.layout.rows_per_batch)
-        index = self.batch_index(shard, batch)
-        count = min(end - first, index.rows - row)
-        self._file(shard).read_into(input_ids[:count], index.tokens_at + row * self.layout.row_bytes)
-        seq_lengths.extend(index.row(number) for number in range(row, row + count))
-        return count
+    def _place(self, row: int) -> tuple[int, BatchIndex, int]:
+        """The shard of a row, the index of its record batch, and its number there."""
+        shard = bisect_right(self._starts, row) - 1
+        batch, inside = divmod(row - self._starts[shard], self.layout.rows_per_batch)
+        return shard, self.batch_index(shard, batch), inside
+
+    def _read_batch(self, shard: int, batch: int, first: int) -> RowBatch:
+        """A record batch from its row `first` on. Its index is used once, so it is not remembered."""
+        index = read_batch_index(self._file(shard), self.layout, batch)
+        tokens = self._read_tokens(shard, index, first, index.rows)
+        offsets = index.token_offsets[first:] - index.token_offsets[first]
+        seq_offsets = index.offsets[first:]
+        return RowBatch(
+            tokens,
+            offsets,
+            index.seq_lengths[seq_offsets[0] : seq_offsets[-1]],
+            seq_offsets - seq_offsets[0],
+        )
+
+    def _read_tokens(
+        self, shard: int, index: BatchIndex, first: int, end: int, target: npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[Any]:
+        """The tokens of rows of one record batch, flat; into `target` if it is given."""
+        start, stop = (int(index.token_offsets[row]) for row in (first, end))
+        tokens = np.empty(stop - start, dtype=self.layout.dtype) if target is None else target
+        self._file(shard).read_into(tokens, index.tokens_at + start * self.layout.dtype.itemsize)
+        return tokens
+
+
+def _part_of(path: Path, manifest: Manifest, split: str) -> DatasetPart:
+    """The rows of a split; what was not split is all `train`."""
+    if manifest.dataset is None:
+        raise InputError(
+            f"`{path}` holds documents but no token rows",
+            hint="prepare it with `output: tokens` or `output: both`",
+        )
+    parts = {part.split or "train": part for part in manifest.parts}
+    if split not in parts:
+        hint = "set `preprocess.split.validation` to write one" if split == "validation" else None
+        names = ", ".join(f"`{name}`" for name in parts)
+        raise InputError(f"`{path}` has no split `{split}`: it has {names}", hint=hint)
+    return parts[split]
 
 
 def _row_numbers(key: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -26,15 +26,21 @@ def text_shard_name(number: int) -> str:
     return f"text-{number:05d}.parquet"
 
 
+def rejected_shard_name(number: int) -> str:
+    return f"rejected-{number:05d}.parquet"
+
+
 @dataclass(frozen=True, slots=True)
 class ShardInfo:
-    """One finished file. `batches` are the byte offsets of its record batch messages; empty for Parquet."""
+    """One finished file. `batches` are the byte offsets of its record batch messages; empty for Parquet.
+    `tokens` is stated where rows vary in length."""
 
     file: str
     rows: int
     bytes: int
     sha256: str
     batches: tuple[int, ...] = ()
+    tokens: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -44,6 +50,8 @@ class ShardInfo:
             "bytes": self.bytes,
             "sha256": self.sha256,
         }
+        if self.tokens is not None:
+            known["tokens"] = self.tokens
         if self.batches:
             known["batches"] = list(self.batches)
         return known | dict(self.extra)
@@ -55,7 +63,7 @@ class ShardInfo:
     @classmethod
     def from_fields(cls, fields: Fields) -> ShardInfo:
         file = fields.text("file")
-        if not _is_plain_name(file):
+        if not is_plain_name(file):
             fields.refuse("file", f"must be a file name inside the folder, not `{file}`")
         sha256 = fields.text("sha256")
         if _SHA256.fullmatch(sha256) is None:
@@ -65,10 +73,11 @@ class ShardInfo:
         for index, (before, after) in enumerate(pairwise((*batches, size))):
             if before >= after:
                 fields.refuse(f"batches[{index}]", f"is `{before}`, not below what follows it, `{after}`")
-        return cls(file, fields.count("rows"), size, sha256, batches, fields.rest())
+        tokens = fields.count("tokens") if fields.has("tokens") else None
+        return cls(file, fields.count("rows"), size, sha256, batches, tokens, fields.rest())
 
 
-def _is_plain_name(name: str) -> bool:
+def is_plain_name(name: str) -> bool:
     """One path component that names neither this folder, nor another one, nor a hidden file."""
     return (
         0 < len(name) < 256

@@ -8,6 +8,7 @@ manifest and one record batch (about a mebibyte), or one row group of a text sha
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,9 @@ from krill.corpus.arrays import as_numpy
 from krill.errors import InputError
 from krill.flow import ordered_map
 from krill.shards.batch_index import rows_in_batch
-from krill.shards.dataset_files import dataset_files
+from krill.shards.dataset_files import all_dataset_files
 from krill.shards.layout import Layout
-from krill.shards.manifest import DatasetPart, Manifest
+from krill.shards.manifest import DatasetPart, Manifest, TextPart
 from krill.shards.message import END_OF_STREAM
 from krill.shards.shard_file import ShardFile, reading
 
@@ -49,12 +50,14 @@ def validate(path: str | Path, *, threads: int = 1) -> Report:
     folder = Path(path)
     manifest = Manifest.load(folder)
     checks: list[_TokenShard | _TextShard] = []
-    if manifest.dataset is not None:
+    if manifest.parts:
         assert manifest.tokenizer is not None, "Manifest.load refuses a dataset without its tokenizer"
-        _check_dataset_files(folder, manifest.dataset)
-        layout, vocab_size = manifest.dataset.layout, int(manifest.tokenizer["vocab_size"])
+        _check_dataset_files(folder, manifest.parts)
+        vocab_size = int(manifest.tokenizer["vocab_size"])
         checks += [
-            _TokenShard(ShardFile(folder, shard), layout, vocab_size) for shard in manifest.dataset.shards
+            _TokenShard(ShardFile(part.folder(folder), shard), part.layout, vocab_size)
+            for part in manifest.parts
+            for shard in part.shards
         ]
     if manifest.text is not None:
         checks += [_TextShard(ShardFile(folder, shard)) for shard in manifest.text.shards]
@@ -62,18 +65,21 @@ def validate(path: str | Path, *, threads: int = 1) -> Report:
         lambda shard: shard.check(), checks, threads=threads, bytes_in_flight=threads, size=lambda _: 1
     ):
         pass
-    shards = [part for half in (manifest.dataset, manifest.text) if half for part in half.shards]
+    written: list[DatasetPart | TextPart] = [*manifest.parts]
+    if manifest.text is not None:
+        written.append(manifest.text)
+    shards = [shard for part in written for shard in part.shards]
     return Report(
         files=len(shards),
         bytes=sum(shard.bytes for shard in shards),
-        rows=manifest.dataset.rows if manifest.dataset else 0,
-        tokens=manifest.dataset.tokens if manifest.dataset else 0,
+        rows=sum(part.rows for part in manifest.parts),
+        tokens=sum(part.tokens for part in manifest.parts),
         documents=manifest.text.rows if manifest.text else 0,
     )
 
 
-def _check_dataset_files(folder: Path, dataset: DatasetPart) -> None:
-    for name, expected in dataset_files(dataset.layout, dataset.shards).items():
+def _check_dataset_files(folder: Path, parts: Sequence[DatasetPart]) -> None:
+    for name, expected in all_dataset_files(parts).items():
         with reading(folder / name):
             found = (folder / name).read_bytes()
         if found != expected:
@@ -91,6 +97,7 @@ class _TokenShard:
         self._layout = layout
         self._vocab_size = vocab_size
         self._hash = hashlib.sha256()
+        self._tokens = 0
 
     def check(self) -> None:
         shard = self._file.shard
@@ -99,6 +106,8 @@ class _TokenShard:
             self._check_batch(batch)
         if self._take(shard.bytes - len(END_OF_STREAM), shard.bytes) != END_OF_STREAM:
             self._file.fail("does not end with Arrow's end-of-stream marker")
+        if shard.tokens is not None and shard.tokens != self._tokens:
+            self._file.fail(f"has {self._tokens} tokens, and the manifest says {shard.tokens}")
         _check_hash(self._file, self._hash.hexdigest())
 
     def _take(self, start: int, end: int) -> bytearray:
@@ -136,19 +145,40 @@ class _TokenShard:
         tokens, documents = batch.column("input_ids"), batch.column("seq_lengths")
         if any(column.null_count or column.values.null_count for column in (tokens, documents)):
             self._file.fail(f"has a null in the record batch of row {first}")
-        length = self._layout.sequence_len
+        starts = self._row_starts(tokens, first)
         # `values` rather than `flatten()`, which copies, and imports 9 MB of kernels to do so.
-        ids = as_numpy(tokens.values, self._layout.dtype)[: batch.num_rows * length]
+        ids = as_numpy(tokens.values, self._layout.dtype)[starts[0] : starts[-1]]
         wrong = np.flatnonzero((ids < 0) | (ids >= self._vocab_size))
         if len(wrong):
-            row, token = first + int(wrong[0]) // length, ids[wrong[0]]
-            self._file.fail(f"row {row} has token id {token}, outside a vocabulary of {self._vocab_size}")
+            row = first + int(np.searchsorted(starts - starts[0], wrong[0], side="right")) - 1
+            self._file.fail(
+                f"row {row} has token id {ids[wrong[0]]}, outside a vocabulary of {self._vocab_size}"
+            )
+        self._tokens += len(ids)
         offsets = as_numpy(documents.offsets, "int32")
         lengths = as_numpy(documents.values, "int32")[offsets[0] : offsets[-1]]
-        self._check_lengths(lengths, offsets - offsets[0], first)
+        self._check_lengths(lengths, offsets - offsets[0], np.diff(starts), first)
+
+    def _row_starts(self, tokens: pa.Array, first: int) -> npt.NDArray[np.int64]:
+        """Where rows begin among the batch's tokens, one number more than rows."""
+        length = self._layout.sequence_len
+        if self._layout.fixed:
+            return np.arange(len(tokens) + 1, dtype=np.int64) * length
+        starts = as_numpy(tokens.offsets, "int32").astype(np.int64)
+        widths = np.diff(starts)
+        wrong = np.flatnonzero((widths < 1) | (widths > length))
+        if len(wrong):
+            self._file.fail(
+                f"row {first + wrong[0]} has {widths[wrong[0]]} tokens, not between 1 and {length}"
+            )
+        return starts
 
     def _check_lengths(
-        self, lengths: npt.NDArray[np.int32], offsets: npt.NDArray[np.int32], first: int
+        self,
+        lengths: npt.NDArray[np.int32],
+        offsets: npt.NDArray[np.int32],
+        widths: npt.NDArray[np.int64],
+        first: int,
     ) -> None:
         wrong = np.flatnonzero(lengths <= 0)
         if len(wrong):
@@ -156,10 +186,10 @@ class _TokenShard:
             self._file.fail(f"row {row} has a document of length {lengths[wrong[0]]} in `seq_lengths`")
         ends = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
         sums = np.diff(ends[offsets])
-        wrong = np.flatnonzero(sums != self._layout.sequence_len)
+        wrong = np.flatnonzero(sums != widths)
         if len(wrong):
             self._file.fail(
-                f"row {first + wrong[0]} has {self._layout.sequence_len} tokens, "
+                f"row {first + wrong[0]} has {widths[wrong[0]]} tokens, "
                 f"but its `seq_lengths` add up to {sums[wrong[0]]}"
             )
 

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill import _native
-from krill.corpus.arrays import pick
+from krill.corpus.arrays import as_mask, pick
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import Documents
+from krill.text.drop import rejected_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,36 @@ class Clean:
         )
         columns = batch.columns
         columns[at] = text_column(offsets, data)
+        rejected = documents.rejected
         if len(kept) < batch.num_rows:
             keep = np.zeros(batch.num_rows, np.bool_)
             keep[kept] = True
             columns = [column if i == at else pick(column, keep) for i, column in enumerate(columns)]
+            if rejected is not None:
+                rejected = (*rejected, _rejected(batch.set_column(at, "text", text), keep, null_mask))
         schema = batch.schema.set(at, pa.field("text", pa.large_string()))
-        return Documents(pa.RecordBatch.from_arrays(columns, schema=schema), _merge(documents.counts, counts))
+        cleaned = pa.RecordBatch.from_arrays(columns, schema=schema)
+        return Documents(cleaned, _merge(documents.counts, counts), rejected)
+
+
+def valid_text(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows, with what is not UTF-8 taken out of their texts."""
+    at = batch.schema.get_field_index("text")
+    text = batch.column(at)
+    nulls = np.asarray(text.is_null().cast(pa.uint8())) if text.null_count else None
+    offsets, data, *_ = _native.clean(*text_buffers(text), None, False, 0)
+    valid = None if nulls is None else as_mask(nulls == 0).buffers()[1]
+    return batch.set_column(at, "text", text_column(offsets, data, valid))
+
+
+def _rejected(
+    batch: pa.RecordBatch, keep: NDArray[np.bool_], null_mask: NDArray[np.uint8] | None
+) -> pa.RecordBatch:
+    """The rows that are not kept, as they came: null, or else too short."""
+    codes = np.where(keep, 0, 2).astype(np.uint8)
+    if null_mask is not None:
+        codes[null_mask != 0] = 1
+    return rejected_rows(batch, codes, ("not_text", "too_short"))
 
 
 def _merge(before: Mapping[str, int], here: Mapping[str, int]) -> dict[str, int]:

@@ -11,6 +11,7 @@ import yaml
 
 from krill.config import KrillConfig, load_config
 from krill.config.aliases import DATATROVE_KEYS, FLAT_KEYS, Moved
+from krill.config.filters import Language
 from krill.config.keys import level_of, resolve
 from krill.errors import ConfigError
 
@@ -44,6 +45,9 @@ def datatrove(**pipeline: Any) -> dict[str, Any]:
         ("preprocess_chunk_size", 1000, "preprocess.batch_rows"),
         ("streaming_chunk_size", 1000, "preprocess.batch_rows"),
         ("num_workers", 3, "threads"),
+        ("max_length", 9000, "preprocess.max_chars"),
+        ("minhash_threshold", 0.8, "preprocess.dedup.threshold"),
+        ("preprocess_dedup_cache_dir", "./seen", "preprocess.dedup_cache_dir"),
     ],
 )
 def test_a_flat_key_sets_its_canonical_key(key: str, value: object, target: str) -> None:
@@ -66,9 +70,7 @@ def test_every_target_of_an_alias_is_a_key_that_takes_a_value() -> None:
     assert all(known and below is None for _, below, known in found)
 
 
-@pytest.mark.parametrize(
-    "key", ["preprocess_memory_efficient", "collect_stats", "cleanup_temp", "minhash_threshold"]
-)
+@pytest.mark.parametrize("key", ["preprocess_memory_efficient", "collect_stats", "cleanup_temp"])
 def test_a_key_that_changes_nothing_is_accepted_with_a_notice(key: str) -> None:
     config = load({key: True})
     assert len(config.notices) == 1
@@ -102,24 +104,28 @@ def test_a_later_layer_wins_under_either_name() -> None:
     assert load({"preprocess": {"sequence_len": 5}}, "sequence_len=6").preprocess.sequence_len == 6
 
 
-def test_ambiguous_and_absent_lengths_are_refused_with_the_remedy() -> None:
+def test_an_ambiguous_length_is_refused_with_the_remedy() -> None:
     assert fault_of({"min_length": 5}).hint == (
         "write `preprocess.min_length` for tokens, or `preprocess.min_chars` for characters"
-    )
-    fault = fault_of({"max_length": 5})
-    assert fault.message == (
-        "`max_length` is `5`: this version has no upper bound on a document's characters (the config)"
     )
     assert load({"max_length": None}) == KrillConfig()
 
 
 def test_an_enabled_datatrove_block_sets_the_same_steps() -> None:
+    filters = [{"min_length": 7}, {"max_length": 99}, {"language_filter": "en"}]
     config = load(
         datatrove(
-            deduplication="exact", quality_filters=[{"min_length": 7}], distributed=False, num_workers=2
+            deduplication="minhash",
+            quality_filters=filters,
+            distributed=False,
+            num_workers=2,
+            minhash_threshold=0.7,
         )
     )
-    assert (config.preprocess.dedup, config.preprocess.min_chars, config.threads) == ("exact", 7, 2)
+    settings = config.preprocess
+    assert (settings.dedup.method, settings.dedup.threshold) == ("minhash", 0.7)
+    assert (settings.min_chars, settings.max_chars, config.threads) == (7, 99, 2)
+    assert settings.filters == (Language(allow=("en",)),)
     assert config.notices == ["`datatrove`: Krill runs these steps itself, without datatrove"]
 
 
@@ -135,11 +141,9 @@ def test_a_datatrove_block_that_is_not_enabled_is_ignored(block: object) -> None
     ("pipeline", "message"),
     [
         (
-            {"deduplication": "minhash"},
-            "`preprocess.dedup` is `minhash`: this version knows only `none` and `exact`",
+            {"deduplication": "fuzzy"},
+            "`preprocess.dedup.method` is `fuzzy`: must be `none`, `exact`, `bloom` or `minhash`",
         ),
-        ({"quality_filters": [{"language_filter": "en"}]}, "this version has no language filter"),
-        ({"quality_filters": [{"min_length": 1}, {"max_length": 9}]}, "quality_filters.1.max_length` is `9`"),
         (
             {"distributed": True},
             "`datatrove.pipeline_config.distributed` is `true`: this version has only the local",
@@ -159,8 +163,8 @@ def test_what_a_datatrove_block_asks_in_vain_is_told(pipeline: dict[str, Any], m
 def test_a_datatrove_block_must_agree_with_the_file_and_yields_to_overrides() -> None:
     tree = {**datatrove(deduplication="exact"), "preprocess": {"dedup": "none"}}
     assert "`datatrove.pipeline_config.deduplication` is `exact`" in fault_of(tree).message
-    assert load(tree, "preprocess.dedup=none").preprocess.dedup == "none"
-    assert load(tree, "datatrove.enabled=false").preprocess.dedup == "none"
+    assert load(tree, "preprocess.dedup=none").preprocess.dedup.method == "none"
+    assert load(tree, "datatrove.enabled=false").preprocess.dedup.method == "none"
     assert "`datatrove.enabled` is `sure`" in fault_of({"datatrove": {"enabled": "sure"}}).message
 
 
@@ -176,7 +180,7 @@ def blocks(name: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_every_config_of_seed_000_loads_or_says_what_this_version_lacks() -> None:
+def test_every_config_of_seed_000_loads() -> None:
     constrained, usual, basic, cached = blocks("000")
     config = load(constrained)
     assert (config.preprocess.batch_rows, config.preprocess.shard_size) == (1000, 50_000_000)
@@ -187,22 +191,19 @@ def test_every_config_of_seed_000_loads_or_says_what_this_version_lacks() -> Non
     assert (config.preprocess.sequence_len, config.preprocess.batch_rows) == (2048, 1000)
     assert (config.datasets[0].path, config.datasets[0].split) == ("large/dataset", "train")
     for block in (usual, cached):
-        fault = fault_of(block)
-        assert re.search(r"`preprocess.dedup_cache_dir` is .*: this version knows only `null`", fault.message)
-        assert "`preprocess_dedup_cache_dir` in the config" in fault.message
-        assert load(block, "preprocess.dedup_cache_dir=null").preprocess.batch_rows == 5000
+        config = load(block)
+        assert config.preprocess.dedup_cache_dir == block["preprocess_dedup_cache_dir"]
+        assert config.preprocess.batch_rows == 5000
 
 
-def test_the_config_of_seed_003_loads_without_its_minhash_and_language_filter() -> None:
+def test_the_config_of_seed_003_loads_with_its_minhash_and_language_filter() -> None:
     (block,) = blocks("003")
-    assert "language_filter` is `en`" in fault_of(block).message
-    config = load(block, "datatrove.enabled=false")
+    block["datatrove"]["pipeline_config"].pop("distributed", None)
+    config = load(block)
     assert config.preprocess.sequence_len == 8192
     assert config.preprocess.prepared_path == "./artifacts/webtext-8k"
-    pipeline = block["datatrove"]["pipeline_config"]
-    pipeline["quality_filters"].pop()
-    assert "`preprocess.dedup` is `minhash`" in fault_of(block).message
-    pipeline["deduplication"] = "exact"
-    assert load(block).preprocess.min_chars == 100
+    assert config.preprocess.dedup.method == "minhash"
+    assert config.preprocess.filters == (Language(allow=("en",)),)
+    assert config.preprocess.min_chars == 100
     with pytest.raises(ConfigError, match="`datasets` is missing"):
         load(block).require_for_preprocess()

@@ -51,7 +51,7 @@ def test_what_does_not_shape_the_output_is_no_part_of_the_identity(override: str
     [
         ("seed=1", "seed: `42` -> `1`"),
         ("preprocess.unit_bytes=64MB", "preprocess.unit_bytes: `32000000` -> `64000000`"),
-        ("preprocess.dedup=none", "preprocess.dedup: `exact` -> `none`"),
+        ("preprocess.dedup=none", "preprocess.dedup.method: `exact` -> `none`"),
         (
             "tokenizer.path=artifacts/tokenizer",
             "tokenizer.path: `./artifacts/tokenizer` -> `artifacts/tokenizer`",

@@ -75,12 +75,6 @@ def test_every_field_explains_itself() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "known"),
     [
-        ("preprocess.filters", ["c4"], "`[]`"),
-        ("preprocess.dedup", "minhash", "`none` and `exact`"),
-        ("preprocess.dedup", {"method": "minhash"}, "`none` and `exact`"),
-        ("preprocess.packing", "bfd", "`wrapped`"),
-        ("preprocess.dedup_cache_dir", "cache", "`null`"),
-        ("preprocess.split.validation", 0.1, "`0`"),
         ("engine", "ray", "`local`"),
         ("engine", {"name": "ray", "address": "auto"}, "`local`"),
     ],
@@ -94,22 +88,30 @@ def test_what_later_versions_add_is_refused_with_what_this_one_knows(
     )
 
 
-@pytest.mark.parametrize("key", ["weight", "max_tokens"])
-def test_a_mixture_of_sources_belongs_to_a_later_version(key: str) -> None:
-    fault = fault_of({"datasets": [{"path": "a", key: 5}]})
-    assert fault == f"`datasets.0.{key}` is `5`: this version knows only `null` (the config)"
+def test_a_method_of_dedup_may_stand_for_its_section() -> None:
+    assert load({"preprocess": {"dedup": "minhash"}}) == load(
+        {"preprocess": {"dedup": {"method": "minhash"}}}
+    )
+    both = load_config(
+        {"preprocess": {"dedup": "minhash"}}, environ={}, overrides=["preprocess.dedup.rows=4"]
+    )
+    assert (both.preprocess.dedup.method, both.preprocess.dedup.rows) == ("minhash", 4)
 
 
-def test_off_values_of_later_features_are_accepted() -> None:
-    off = {
-        "filters": [],
-        "dedup": "none",
-        "packing": "wrapped",
-        "dedup_cache_dir": None,
-        "split": {"validation": 0},
-    }
-    config = load({"preprocess": off, "engine": "local", "datasets": [{"path": "a", "weight": None}]})
-    assert (config.preprocess.dedup, config.preprocess.split.validation) == ("none", 0.0)
+@pytest.mark.parametrize(
+    ("dedup", "fact"),
+    [
+        ("fuzzy", "`preprocess.dedup.method` is `fuzzy`: must be `none`, `exact`, `bloom` or `minhash`"),
+        ("bloom", "`method: bloom` needs `expected_documents`"),
+        ({"method": "minhash", "threshold": 0.8, "bands": 5}, "`threshold` chooses `bands` and `rows`"),
+        ({"method": "minhash", "threshold": 0}, "must be a number above 0 up to 1, or `null`"),
+        ({"method": "minhash", "level": "line"}, "`method: minhash` compares documents"),
+        ({"method": "minhash", "bands": 100, "rows": 100}, "`bands` x `rows` is 10,000: at most 4,096"),
+        ({"method": "exact", "keep": 1}, "unknown key `preprocess.dedup.keep`"),
+    ],
+)
+def test_what_dedup_can_not_do_is_told(dedup: object, fact: str) -> None:
+    assert fact in fault_of({"preprocess": {"dedup": dedup}})
 
 
 @pytest.mark.parametrize(

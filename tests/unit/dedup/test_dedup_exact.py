@@ -138,10 +138,10 @@ def test_a_share_of_table_bytes_needs_no_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("documents", [0, 1, 7, 1000, 123_457, 10_000_000])
 def test_a_table_of_table_bytes_takes_all_documents(documents: int) -> None:
-    from krill.dedup.exact import _keys_in, _table_for
+    from krill.dedup.exact import keys_in, table_for
 
-    table = _native.HashSet(_table_for(documents))
-    assert documents <= table.max_keys == _keys_in(_table_for(documents))
+    table = _native.HashSet(table_for(documents))
+    assert documents <= table.max_keys == keys_in(table_for(documents))
 
 
 @pytest.mark.parametrize(("share", "threads"), [(MIN_SHARE, 8), (10**8, 2), (3 * 10**7, 5), (10**9, 64)])
@@ -209,6 +209,20 @@ def test_a_full_spill_disk_is_a_storage_error_and_leaves_nothing(
         resolve_with(tiny(60, 100, threads), hash_files, keep_files, spill=spill)
     assert list(spill.iterdir()) == []
     assert not keep_files[0].exists()
+
+
+@pytest.mark.parametrize("table_keys", [5, 5000])
+def test_documents_seen_before_are_dropped_and_get_no_bits(tmp_path: Path, table_keys: int) -> None:
+    prior, units = random_units(7, [301, 1], distinct=400), random_units(7, [500, 0, 77], distinct=400)
+    prior_files = [tmp_path / "a.prior", tmp_path / "b.prior"]
+    for file, unit in zip(prior_files, prior, strict=True):
+        file.write_bytes(b"".join(unit))
+    hash_files, keep_files = write_units(tmp_path, units)
+    layout = tiny(table_keys, 64, threads=2)
+    dropped = resolve_with(layout, hash_files, keep_files, spill=tmp_path / "spill", prior=prior_files)
+    expected = reference_exact([*prior, *units])[2:]
+    assert read_keep(keep_files, units) == expected
+    assert dropped == sum(flags.count(False) for flags in expected)
 
 
 def test_a_share_below_the_least_is_refused(tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ from krill.shards import (
     DatasetPart,
     Layout,
     Manifest,
+    RowBatch,
     ShardInfo,
     ShardWriter,
     TextPart,
     TextShardWriter,
     text_shard_name,
     token_shard_name,
-    write_dataset_files,
+    write_dataset_parts,
 )
 
 VOCAB_SIZE = 200
@@ -26,15 +27,16 @@ TEXT_SCHEMA = pa.schema([("text", pa.large_string()), ("url", pa.string())])
 
 
 class Rows:
-    """Random rows whose documents' lengths fill each row exactly."""
+    """Random rows, full ones or of any length that the layout allows, and the lengths of their documents."""
 
     def __init__(self, layout: Layout, count: int, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
-        length = layout.sequence_len
         self.layout = layout
-        self.input_ids = rng.integers(0, VOCAB_SIZE, (count, length)).astype(layout.dtype)
+        self.input_ids: list[np.ndarray] = []
         self.documents: list[np.ndarray] = []
         for _ in range(count):
+            length = layout.sequence_len if layout.fixed else int(rng.integers(1, layout.sequence_len + 1))
+            self.input_ids.append(rng.integers(0, VOCAB_SIZE, length).astype(layout.dtype))
             cuts = rng.choice(length, size=rng.integers(0, min(length, 4)), replace=False)
             borders = np.unique(np.concatenate(([0], cuts, [length])))
             self.documents.append(np.diff(borders).astype(np.int32))
@@ -42,12 +44,17 @@ class Rows:
     def __len__(self) -> int:
         return len(self.input_ids)
 
-    def arguments(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What `ShardWriter.write` takes for some of the rows."""
-        documents = self.documents[start:end]
-        offsets = np.cumsum([0, *map(len, documents)], dtype=np.int32)
-        lengths = np.concatenate([np.empty(0, np.int32), *documents]).astype(np.int32)
-        return self.input_ids[start:end], offsets, lengths
+    def batch(self, start: int, end: int) -> RowBatch:
+        """Some of the rows, as `ShardWriter.write` takes them."""
+        return RowBatch(
+            *_flat(self.input_ids[start:end], self.layout.dtype, np.int64),
+            *_flat(self.documents[start:end], np.dtype(np.int32), np.int32),
+        )
+
+
+def _flat(parts: list[np.ndarray], dtype: np.dtype, offset_type: type) -> tuple[np.ndarray, np.ndarray]:
+    offsets = np.cumsum([0, *map(len, parts)], dtype=offset_type)
+    return np.concatenate([np.empty(0, dtype), *parts]).astype(dtype), offsets
 
 
 def write_shard(path: Path, rows: Rows, start: int = 0, end: int | None = None, step: int = 7) -> ShardInfo:
@@ -55,19 +62,33 @@ def write_shard(path: Path, rows: Rows, start: int = 0, end: int | None = None, 
     end = len(rows) if end is None else end
     with ShardWriter(path, rows.layout) as writer:
         for first in range(start, end, step):
-            writer.write(*rows.arguments(first, min(end, first + step)))
+            writer.write(rows.batch(first, min(end, first + step)))
         return writer.close()
 
 
 def write_dataset(folder: Path, rows: Rows, rows_per_shard: int, **changes: Any) -> Manifest:
     """A whole output folder with token rows."""
+    part = DatasetPart(rows.layout, _write_shards(folder, rows, rows_per_shard))
+    write_dataset_parts(folder, [part])
+    return save_manifest(folder, dataset=part, **changes)
+
+
+def write_splits(folder: Path, train: Rows, validation: Rows, rows_per_shard: int) -> Manifest:
+    """A whole output folder with a validation split."""
+    parts = []
+    for split, rows in (("train", train), ("validation", validation)):
+        (folder / split).mkdir()
+        parts.append(DatasetPart(rows.layout, _write_shards(folder / split, rows, rows_per_shard), split))
+    write_dataset_parts(folder, parts)
+    return save_manifest(folder, dataset=parts[0], validation=parts[1])
+
+
+def _write_shards(folder: Path, rows: Rows, rows_per_shard: int) -> tuple[ShardInfo, ...]:
     starts = range(0, max(1, len(rows)), rows_per_shard)
-    shards = tuple(
+    return tuple(
         write_shard(folder / token_shard_name(number), rows, start, min(len(rows), start + rows_per_shard))
         for number, start in enumerate(starts)
     )
-    write_dataset_files(folder, rows.layout, shards)
-    return save_manifest(folder, dataset=DatasetPart(rows.layout, shards), **changes)
 
 
 def text_batch(texts: list[str], urls: list[str | None] | None = None) -> pa.RecordBatch:

@@ -24,7 +24,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, examp
     names: dict[str, object] = {}
     exec(example, names)
     if "last" in names:
-        assert names["last"].column("input_ids").to_pylist() == rows.input_ids[8:10].tolist()  # type: ignore[attr-defined]
+        assert names["last"].column("input_ids").to_pylist() == [row.tolist() for row in rows.input_ids[8:10]]  # type: ignore[attr-defined]
     else:
         assert len(names["dataset"]) == 21  # type: ignore[arg-type]
 

@@ -20,8 +20,9 @@ from krill.shards.shard_file import ShardFile
 
 
 def assert_rows(found: dict[str, Any], rows: Rows, chosen: list[int]) -> None:
-    np.testing.assert_array_equal(found["input_ids"], rows.input_ids[chosen])
-    assert found["input_ids"].dtype == rows.layout.dtype
+    assert isinstance(found["input_ids"], np.ndarray if rows.layout.fixed else list)
+    assert [ids.tolist() for ids in found["input_ids"]] == [rows.input_ids[row].tolist() for row in chosen]
+    assert {ids.dtype for ids in found["input_ids"]} <= {rows.layout.dtype}
     assert [lengths.tolist() for lengths in found["seq_lengths"]] == [
         rows.documents[row].tolist() for row in chosen
     ]
@@ -33,6 +34,7 @@ def assert_rows(found: dict[str, Any], rows: Rows, chosen: list[int]) -> None:
     per_batch=st.integers(1, 9),
     per_shard=st.integers(5, 30),
     length=st.integers(1, 9),
+    fixed=st.booleans(),
     data=st.data(),
 )
 def test_any_choice_of_rows_equals_what_was_written(
@@ -41,10 +43,11 @@ def test_any_choice_of_rows_equals_what_was_written(
     per_batch: int,
     per_shard: int,
     length: int,
+    fixed: bool,
     data: st.DataObject,
 ) -> None:
     folder = tmp_path_factory.mktemp("rows")
-    rows = Rows(Layout(length, "uint16", per_batch), count)
+    rows = Rows(Layout(length, "uint16", per_batch, fixed), count)
     write_dataset(folder, rows, per_shard)
     with Dataset(folder, cache_bytes=data.draw(st.sampled_from([0, 100, 8_000_000]))) as dataset:
         assert len(dataset) == count
@@ -59,18 +62,50 @@ def test_any_choice_of_rows_equals_what_was_written(
         assert_rows(dataset[cut], rows, list(range(count))[cut])
 
 
+@settings(deadline=None, max_examples=25)
+@given(
+    count=st.integers(0, 60),
+    per_batch=st.integers(1, 9),
+    per_shard=st.integers(5, 30),
+    fixed=st.booleans(),
+    data=st.data(),
+)
+def test_batches_hold_every_row_from_any_start(
+    tmp_path_factory: pytest.TempPathFactory,
+    count: int,
+    per_batch: int,
+    per_shard: int,
+    fixed: bool,
+    data: st.DataObject,
+) -> None:
+    folder = tmp_path_factory.mktemp("batches")
+    rows = Rows(Layout(7, "uint16", per_batch, fixed), count)
+    write_dataset(folder, rows, per_shard)
+    start = data.draw(st.integers(0, count))
+    input_ids, documents = [], []
+    for batch in Dataset(folder).batches(start):
+        assert 1 <= batch.rows <= per_batch
+        assert (batch.offsets[0], batch.seq_offsets[0]) == (0, 0)
+        assert (batch.offsets[-1], batch.seq_offsets[-1]) == (len(batch.tokens), len(batch.seq_lengths))
+        assert (batch.offsets.dtype, batch.seq_offsets.dtype) == (np.int64, np.int32)
+        input_ids += [ids.tolist() for ids in np.split(batch.tokens, batch.offsets[1:-1])]
+        documents += [lengths.tolist() for lengths in np.split(batch.seq_lengths, batch.seq_offsets[1:-1])]
+    assert input_ids == [ids.tolist() for ids in rows.input_ids[start:]]
+    assert documents == [lengths.tolist() for lengths in rows.documents[start:]]
+
+
 @settings(deadline=None, max_examples=20)
-@given(count=st.integers(1, 60), per_batch=st.integers(1, 9), length=st.integers(1, 40))
+@given(count=st.integers(1, 60), per_batch=st.integers(1, 9), length=st.integers(1, 40), fixed=st.booleans())
 def test_the_hand_read_index_equals_what_pyarrow_decodes(
-    tmp_path_factory: pytest.TempPathFactory, count: int, per_batch: int, length: int
+    tmp_path_factory: pytest.TempPathFactory, count: int, per_batch: int, length: int, fixed: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("index")
-    rows = Rows(Layout(length, "uint8", per_batch), count)
+    rows = Rows(Layout(length, "uint8", per_batch, fixed), count)
     (shard,) = write_dataset(folder, rows, count).dataset.shards  # type: ignore[union-attr]
     content = (folder / shard.file).read_bytes()
     for number, batch in enumerate(pa.ipc.open_stream(content)):
         index = read_batch_index(ShardFile(folder, shard), rows.layout, number)
-        tokens = content[index.tokens_at : index.tokens_at + batch.num_rows * length]
+        tokens = content[index.tokens_at : index.tokens_at + int(index.token_offsets[-1])]
         assert tokens == batch.column("input_ids").flatten().to_numpy().tobytes()
         assert [index.row(row).tolist() for row in range(index.rows)] == batch.column(
             "seq_lengths"
@@ -90,7 +125,7 @@ def test_iterating_gives_every_row_once(tmp_path: Path) -> None:
     rows = Rows(Layout(8, "uint16", 4), 21)
     write_dataset(tmp_path, rows, 10)
     found = [row["input_ids"] for row in Dataset(tmp_path)]
-    np.testing.assert_array_equal(np.stack(found), rows.input_ids)
+    np.testing.assert_array_equal(np.stack(found), np.stack(rows.input_ids))
 
 
 def test_opening_reads_the_manifest_only(tmp_path: Path) -> None:
@@ -133,7 +168,7 @@ def test_threads_read_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     order = np.random.default_rng(0).integers(0, 200, 2000).tolist()
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda row: dataset[row]["input_ids"], order))
-    np.testing.assert_array_equal(np.stack(found), rows.input_ids[order])
+    np.testing.assert_array_equal(np.stack(found), np.stack(rows.input_ids)[order])
 
 
 @pytest.mark.parametrize("row", [10, -11, [0, 10], [-11], np.int64(10)])
@@ -153,6 +188,7 @@ def test_other_keys_are_type_errors(tmp_path: Path, key: Any) -> None:
 def test_no_rows_at_all(tmp_path: Path) -> None:
     write_dataset(tmp_path, Rows(Layout(8, "uint16", 4), 0), 10)
     dataset = Dataset(tmp_path)
+    assert list(dataset.batches()) == []
     assert len(dataset) == 0
     assert dataset[:]["input_ids"].shape == (0, 8)
     assert dataset[[]]["seq_lengths"] == []
@@ -168,9 +204,10 @@ def test_a_truncated_shard_is_named(tmp_path: Path) -> None:
         Dataset(tmp_path)[0]
 
 
-def test_a_damaged_header_is_an_input_error_or_harmless(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_damaged_header_is_an_input_error_or_harmless(tmp_path: Path, fixed: bool) -> None:
     """Every byte of a batch's header, set to each of a few values."""
-    rows = Rows(Layout(8, "uint16", 4), 8)
+    rows = Rows(Layout(8, "uint16", 4, fixed), 8)
     (shard,) = write_dataset(tmp_path, rows, 8).dataset.shards  # type: ignore[union-attr]
     path = tmp_path / shard.file
     content = path.read_bytes()
@@ -185,7 +222,7 @@ def test_a_damaged_header_is_an_input_error_or_harmless(tmp_path: Path) -> None:
                 assert "is damaged at record batch 1" in error.message
                 refused += 1
             else:
-                assert found["input_ids"].shape == (4, 8)
+                assert len(found["input_ids"]) == 4
     assert refused > 100
 
 

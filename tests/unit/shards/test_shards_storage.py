@@ -21,14 +21,14 @@ import resource, sys
 from pathlib import Path
 import numpy as np, pyarrow as pa
 from krill.errors import StorageError
-from krill.shards import Layout, ShardWriter, TextShardWriter
+from krill.shards import Layout, RowBatch, ShardWriter, TextShardWriter
 
 path = Path(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
 def rows(writer):
     ids = np.zeros((1000, 64), dtype=np.uint16)
-    writer.write(ids, np.arange(1001, dtype=np.int32), np.full(1000, 64, dtype=np.int32))
+    writer.write(RowBatch.fixed(ids, np.full(1000, 64, dtype=np.int32), np.arange(1001, dtype=np.int32)))
 
 def documents(writer):
     texts = pa.array([np.random.default_rng(0).bytes(100_000).hex()] * 100, pa.large_string())

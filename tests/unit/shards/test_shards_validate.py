@@ -22,7 +22,7 @@ from krill.shards import (
     ShardInfo,
     TextPart,
     validate,
-    write_dataset_files,
+    write_dataset_parts,
 )
 from krill.shards.hashing import HashingFile
 
@@ -114,8 +114,9 @@ def write_consistent(
             stream.write_batch(change(number, batch))
     shard = file.commit(10, tuple(offsets))
     shards = (shard, *dataset.shards[1:])
-    write_dataset_files(folder, LAYOUT, shards)
-    save_manifest(folder, dataset=DatasetPart(LAYOUT, shards))
+    part = DatasetPart(LAYOUT, shards)
+    write_dataset_parts(folder, [part])
+    save_manifest(folder, dataset=part)
 
 
 def columns(ids: np.ndarray, lengths: list[list[int]]) -> pa.RecordBatch:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from shards_samples import Rows, write_dataset, write_shard
 
 from krill.errors import StorageError
-from krill.shards import Layout, ShardInfo, ShardWriter, smallest_dtype
+from krill.shards import Layout, RowBatch, ShardInfo, ShardWriter, smallest_dtype
 
 datasets = pytest.importorskip("datasets")
 
@@ -44,7 +46,7 @@ def test_hugging_face_opens_what_was_written(tmp_path: Path, dtype: str) -> None
     assert str(dataset.features["input_ids"].feature.dtype) == dtype
     assert dataset.features["input_ids"].length == 16
     assert dataset.data.schema.field("input_ids").type == pa.list_(pa.from_numpy_dtype(dtype), 16)
-    np.testing.assert_array_equal(np.array(dataset["input_ids"][:]), rows.input_ids)
+    np.testing.assert_array_equal(np.array(dataset["input_ids"][:]), np.array(rows.input_ids))
     assert dataset["seq_lengths"][:] == [lengths.tolist() for lengths in rows.documents]
     tokens = dataset.with_format("numpy")[5]["input_ids"]
     np.testing.assert_array_equal(tokens, rows.input_ids[5])
@@ -61,7 +63,7 @@ def test_hugging_face_can_save_it_again(tmp_path: Path) -> None:
     write_dataset(tmp_path / "ours", rows, rows_per_shard=10)
     datasets.load_from_disk(str(tmp_path / "ours")).save_to_disk(str(tmp_path / "theirs"))
     again = datasets.load_from_disk(str(tmp_path / "theirs"))
-    np.testing.assert_array_equal(np.array(again["input_ids"][:]), rows.input_ids)
+    np.testing.assert_array_equal(np.array(again["input_ids"][:]), np.array(rows.input_ids))
 
 
 def test_two_writes_give_equal_folders(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_each_offset_is_the_beginning_of_its_batch(
         batch = pa.ipc.read_record_batch(message, rows.layout.schema)
         expected = rows.input_ids[number * per_batch : (number + 1) * per_batch]
         assert batch.num_rows == len(expected)
-        assert batch.column("input_ids").to_pylist() == expected.tolist()
+        assert batch.column("input_ids").to_pylist() == [row.tolist() for row in expected]
 
 
 def test_the_info_describes_the_file(tmp_path: Path) -> None:
@@ -135,38 +137,37 @@ def test_the_info_describes_the_file(tmp_path: Path) -> None:
 def test_slices_of_larger_arrays_are_written_as_they_are(tmp_path: Path) -> None:
     rows = Rows(Layout(8, "uint16", 4), 12)
     with ShardWriter(tmp_path / "slice.arrow", rows.layout) as writer:
-        _, offsets, lengths = rows.arguments(0, 12)
-        writer.write(rows.input_ids[3:9], offsets[3:10], lengths)
+        writer.write(rows.batch(0, 12).slice(3, 9))
     direct = write_shard(tmp_path / "direct.arrow", rows, 3, 9)
     assert writer.close().sha256 == direct.sha256
 
 
+@pytest.mark.parametrize("fixed", [True, False])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda ids, offsets, lengths: (ids.astype("uint32"), offsets, lengths), "input_ids must be uint16"),
-        (
-            lambda ids, offsets, lengths: (ids[:, :-1], offsets, lengths),
-            r"input_ids must be uint16\[rows, 8\]",
-        ),
-        (lambda ids, offsets, lengths: (ids, offsets[:-1], lengths), "one int32 offset more"),
-        (lambda ids, offsets, lengths: (ids, offsets, lengths + 1), "seq_lengths add up to"),
+        (lambda rows: replace(rows, tokens=rows.tokens.astype("uint32")), "tokens must be flat uint16"),
+        (lambda rows: replace(rows, offsets=rows.offsets * 9), "row must have"),
+        (lambda rows: replace(rows, seq_offsets=rows.seq_offsets[:-1]), "one int32 offset more"),
+        (lambda rows: replace(rows, seq_lengths=rows.seq_lengths + 1), "seq_lengths add up to"),
     ],
 )
-def test_rows_of_another_shape_are_refused(tmp_path: Path, change, message: str) -> None:  # type: ignore[no-untyped-def]
-    rows = Rows(Layout(8, "uint16", 4), 3)
+def test_rows_of_another_shape_are_refused(
+    tmp_path: Path, change: Callable[[RowBatch], RowBatch], message: str, fixed: bool
+) -> None:
+    rows = Rows(Layout(8, "uint16", 4, fixed), 3)
     with (
         pytest.raises(ValueError, match=message),
         ShardWriter(tmp_path / "data.arrow", rows.layout) as writer,
     ):
-        writer.write(*change(*rows.arguments(0, 3)))
+        writer.write(change(rows.batch(0, 3)))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_left_when_the_body_raises(tmp_path: Path) -> None:
     rows = Rows(Layout(8, "uint16", 4), 9)
     with pytest.raises(RuntimeError), ShardWriter(tmp_path / "data.arrow", rows.layout) as writer:
-        writer.write(*rows.arguments(0, 9))
+        writer.write(rows.batch(0, 9))
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
 
@@ -175,7 +176,7 @@ def test_the_name_appears_only_with_the_whole_file(tmp_path: Path) -> None:
     rows = Rows(Layout(8, "uint16", 4), 9)
     (tmp_path / "data.arrow").write_text("earlier")
     with ShardWriter(tmp_path / "data.arrow", rows.layout) as writer:
-        writer.write(*rows.arguments(0, 9))
+        writer.write(rows.batch(0, 9))
         assert (tmp_path / "data.arrow").read_text() == "earlier"
     assert len((tmp_path / "data.arrow").read_bytes()) == writer.close().bytes
 

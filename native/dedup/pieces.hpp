@@ -1,0 +1,30 @@
+// Documents in pieces: lines, or paragraphs. A line is what ends with \n, which belongs to it. A paragraph is a run of
+// lines that are not blank, with the blank ones after it. What is only whitespace is no piece: it is never counted and
+// never dropped. A piece is known by its text without the whitespace at either end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "buffer.hpp"
+#include "dedup/hash.hpp"
+#include "text/column.hpp"
+
+namespace krill {
+
+enum class Level { line, paragraph };
+
+struct PieceHashes {
+  Buffer<Hash> hashes;
+  Buffer<std::uint32_t> counts;  // pieces of each document
+};
+PieceHashes piece_hashes(const TextColumn& documents, Level level);
+
+struct KeptPieces {
+  Buffer<std::int64_t> offsets;
+  Buffer<std::uint8_t> data;
+};
+// The documents without the pieces whose flag is 0. Throws std::invalid_argument if there are not `flag_count` pieces.
+KeptPieces keep_pieces(const TextColumn& documents, Level level, const std::uint8_t* flags, std::size_t flag_count);
+
+}  // namespace krill

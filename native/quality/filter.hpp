@@ -1,0 +1,60 @@
+// What every quality filter is: it names the reasons why documents go and what it measures, and judges one
+// document after another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quality/document.hpp"
+#include "quality/index_table.hpp"
+#include "quality/room.hpp"
+#include "text/growing_buffer.hpp"
+
+namespace krill::quality {
+
+// What is measured: numbers of things fit uint32, everything else is a share.
+struct Statistic {
+  std::string name;
+  bool is_count;
+};
+
+// Memory that filters work in, one for each thread; kept from one document to the next.
+struct Scratch {
+  Document document;
+  text::GrowingBuffer<std::uint8_t> rewritten;  // what a filter has made of the document's text
+  text::GrowingBuffer<std::uint8_t> draft;      // what the next one is about to make of it
+  text::GrowingBuffer<std::uint8_t> lowered;    // one line in small letters
+  text::GrowingBuffer<Span> lines;
+  Room<std::uint32_t> grams;  // these three have a number for each word
+  Room<std::uint32_t> longer_grams;
+  Room<std::uint32_t> counts;
+  IndexTable table;
+
+  // The draft, or a part of it, is the document's text from now on.
+  void accept_draft(Span part) {
+    draft.push_back(0);  // so that an empty text has an address too
+    std::swap(rewritten, draft);
+    document.assign(rewritten.data() + part.begin, part.size);
+  }
+};
+
+// Frozen and shared by all threads.
+class Filter {
+ public:
+  virtual ~Filter() = default;
+  virtual std::vector<std::string> reasons() const = 0;
+  virtual std::vector<Statistic> statistics() const = 0;
+  // 0, or k to drop the document for reasons()[k - 1]. With `values`, all statistics of a document that is kept
+  // are written there; without, nothing is measured that does not decide.
+  virtual std::size_t judge(Scratch& scratch, double* values) const = 0;
+};
+
+// Python's true division of two numbers below 2^53.
+inline double share(std::size_t part, std::size_t whole) {
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
+
+}  // namespace krill::quality

@@ -1,0 +1,54 @@
+// How often each feature stands in a text, and what that adds up to.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "buffer.hpp"
+#include "quality/language_walk.hpp"
+#include "quality/language_weights.hpp"
+
+namespace krill {
+
+// One for each thread, used for one text after another. Holds 12 bytes for each feature.
+class LanguageTally {
+ public:
+  LanguageTally(const LanguageWalk& walk, const LanguageWeights& weights);
+
+  void count(std::span<const std::uint8_t> text);
+
+  // For each language the sum, over the features counted, of what they say in steps, weighted by how often each
+  // stands there; what one says that says nothing is not in it, but `all_weights` times. Begins anew.
+  struct Sums {
+    std::span<const double> steps;
+    double all_weights;  // 0 = no feature at all
+  };
+  Sums take();
+
+ private:
+  // Features that stand equally often are added up together, in whole numbers; from here on each stands alone.
+  static constexpr std::size_t kCommonCounts = 256;
+
+  void clear();
+  std::uint32_t count_byte(std::uint32_t state, std::uint8_t byte);
+  std::uint32_t count_stretch(std::uint32_t state, std::span<const std::uint8_t> text);
+  bool count_in_lanes(std::span<const std::uint8_t> text);
+  void group_by_count();
+  void add_group(std::span<const std::uint32_t> features, double weight);
+
+  const LanguageWalk& walk_;
+  const LanguageWeights& weights_;
+  Buffer<std::uint32_t> counts_;
+  Buffer<std::uint32_t> seen_;
+  std::size_t seen_count_ = 0;
+  Buffer<std::uint32_t> grouped_;
+  std::array<std::uint32_t, kCommonCounts + 2> group_starts_{};
+  std::array<double, kCommonCounts> weight_of_;
+  std::vector<std::int32_t> group_steps_;
+  std::vector<double> steps_;
+};
+
+}  // namespace krill

@@ -1,0 +1,251 @@
+#include "quality/language_text.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "quality/language_unicode.hpp"
+
+namespace krill {
+
+namespace {
+
+using unicode::Decoded;
+using unicode::Traits;
+
+using Text = std::span<const std::uint8_t>;
+using Bytes = std::vector<std::uint8_t>;
+
+Decoded decode_at(Text text, std::size_t at) { return unicode::decode(text.data() + at, text.size() - at); }
+
+constexpr std::uint32_t kSigma = 0x3a3;
+constexpr std::uint32_t kDottedI = 0x130;  // the one character whose lower case is two
+
+std::uint32_t lower_of(std::uint32_t point) {
+  const unicode::Lower* end = unicode::kLower + unicode::kLowerSize;
+  const unicode::Lower* found = std::lower_bound(
+      unicode::kLower, end, point, [](const unicode::Lower& entry, std::uint32_t sought) { return entry.point < sought; });
+  return found != end && found->point == point ? found->lower : point;
+}
+
+// Whether a letter follows, after what is looked past.
+bool cased_next(Text text, std::size_t at) {
+  while (at < text.size()) {
+    const Decoded next = decode_at(text, at);
+    const std::uint8_t flags = unicode::traits_of(next.point).flags;
+    if ((flags & unicode::kCaseIgnorable) == 0) return (flags & unicode::kCased) != 0;
+    at += next.length;
+  }
+  return false;
+}
+
+// ---- normal form C
+
+struct Element {
+  std::uint32_t point;
+  std::uint32_t combining;
+};
+
+// Hangul is composed by arithmetic.
+constexpr std::uint32_t kSyllables = 0xac00, kLeads = 0x1100, kVowels = 0x1161, kTails = 0x11a7;
+constexpr std::uint32_t kLeadCount = 19, kVowelCount = 21, kTailCount = 28;
+
+constexpr std::uint32_t kSyllableCount = kLeadCount * kVowelCount * kTailCount;
+
+std::uint32_t compose_pair(std::uint32_t first, std::uint32_t second) {
+  if (first - kLeads < kLeadCount && second - kVowels < kVowelCount)
+    return kSyllables + ((first - kLeads) * kVowelCount + (second - kVowels)) * kTailCount;
+  if (first - kSyllables < kSyllableCount && (first - kSyllables) % kTailCount == 0 &&
+      second - kTails - 1 < kTailCount - 1)
+    return first + (second - kTails);
+  const unicode::Composition* end = unicode::kCompositions + unicode::kCompositionsSize;
+  const unicode::Composition sought{first, second, 0};
+  const unicode::Composition* found =
+      std::lower_bound(unicode::kCompositions, end, sought, [](const auto& left, const auto& right) {
+        return left.first != right.first ? left.first < right.first : left.second < right.second;
+      });
+  return found != end && found->first == first && found->second == second ? found->point : 0;
+}
+
+void decompose(std::uint32_t point, std::vector<Element>& out) {
+  if (point - kSyllables < kSyllableCount) {
+    const std::uint32_t index = point - kSyllables;
+    out.push_back({kLeads + index / (kVowelCount * kTailCount), 0});
+    out.push_back({kVowels + index / kTailCount % kVowelCount, 0});
+    if (index % kTailCount != 0) out.push_back({kTails + index % kTailCount, 0});
+    return;
+  }
+  const unicode::Decomposition* end = unicode::kDecompositions + unicode::kDecompositionsSize;
+  const unicode::Decomposition* found = std::lower_bound(
+      unicode::kDecompositions, end, point,
+      [](const unicode::Decomposition& entry, std::uint32_t sought) { return entry.point < sought; });
+  if (found == end || found->point != point) return out.push_back({point, unicode::traits_of(point).combining});
+  decompose(found->first, out);  // parts have parts: four deep at most
+  if (found->second != 0) decompose(found->second, out);
+}
+
+// Marks behind each starter by class, those of one class as they stood.
+void order_marks(std::vector<Element>& elements) {
+  const auto is_starter = [](const Element& element) { return element.combining == 0; };
+  for (auto begin = elements.begin(); begin != elements.end();) {
+    begin = std::find_if_not(begin, elements.end(), is_starter);
+    const auto end = std::find_if(begin, elements.end(), is_starter);
+    std::stable_sort(begin, end, [](const Element& a, const Element& b) { return a.combining < b.combining; });
+    begin = end;
+  }
+}
+
+// Joins each mark or letter to the last starter unless something between them blocks it.
+void compose(std::vector<Element>& elements) {
+  std::size_t starter = elements.size();  // none yet
+  std::size_t kept = 0;
+  std::uint32_t last_combining = 0;
+  for (const Element element : elements) {
+    const bool adjacent = starter + 1 == kept;
+    if (starter < kept && (adjacent || (last_combining != 0 && last_combining < element.combining))) {
+      const std::uint32_t joined = compose_pair(elements[starter].point, element.point);
+      if (joined != 0) {
+        elements[starter].point = joined;
+        continue;
+      }
+    }
+    if (element.combining == 0) starter = kept;
+    last_combining = element.combining;
+    elements[kept++] = element;
+  }
+  elements.resize(kept);
+}
+
+// A stretch from one settled starter to the next, which is all that characters can have to do with each other.
+class Stretch {
+ public:
+  void add(std::uint32_t point) { decompose(point, elements_); }
+
+  void flush(Bytes& out) {
+    order_marks(elements_);
+    compose(elements_);
+    for (const Element& element : elements_) unicode::append(out, element.point);
+    elements_.clear();
+  }
+
+ private:
+  std::vector<Element> elements_;
+};
+
+bool is_settled_starter(Traits traits) {
+  return traits.combining == 0 && (traits.flags & unicode::kUnsettled) == 0;
+}
+
+// Everything below U+0300 is composed and joins nothing before it, and begins with a lower byte.
+constexpr std::uint8_t kFirstLead = 0xcc;
+
+}  // namespace
+
+bool is_upper(Text text) {
+  bool any = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::uint8_t byte = text[at];
+    if (byte < 0x80) {
+      if (byte >= 'a' && byte <= 'z') return false;
+      any |= byte >= 'A' && byte <= 'Z';
+      ++at;
+      continue;
+    }
+    const Decoded here = decode_at(text, at);
+    const std::uint8_t flags = unicode::traits_of(here.point).flags;
+    if ((flags & unicode::kLowerOrTitleCase) != 0) return false;
+    any |= (flags & unicode::kUpperCase) != 0;
+    at += here.length;
+  }
+  return any;
+}
+
+void append_lower(Text text, Bytes& out) {
+  bool cased_before = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const Decoded here = decode_at(text, at);
+    const std::size_t next = at + here.length;
+    const std::uint8_t flags = unicode::traits_of(here.point).flags;
+    if (here.point == unicode::kNoPoint) {
+      out.insert(out.end(), text.data() + at, text.data() + next);
+    } else if (here.point == kSigma) {
+      unicode::append(out, cased_before && !cased_next(text, next) ? 0x3c2 : 0x3c3);
+    } else if (here.point == kDottedI) {
+      unicode::append(out, 'i');
+      unicode::append(out, 0x307);
+    } else {
+      unicode::append(out, lower_of(here.point));
+    }
+    if ((flags & unicode::kCaseIgnorable) == 0) cased_before = (flags & unicode::kCased) != 0;
+    at = next;
+  }
+}
+
+bool is_surely_composed(Text text) {
+  const std::uint8_t* const end = text.data() + text.size();
+  std::uint8_t highest = 0;
+  for (const std::uint8_t byte : text) highest = std::max(highest, byte);
+  if (highest < kFirstLead) return true;
+  std::uint8_t last = 0;
+  for (const std::uint8_t* at = text.data(); at < end;) {
+    if (*at < kFirstLead) {
+      last = *at < 0x80 || *at >= 0xc0 ? 0 : last;
+      ++at;
+      continue;
+    }
+    const Decoded here = unicode::decode(at, static_cast<std::size_t>(end - at));
+    const Traits traits = unicode::traits_of(here.point);
+    if ((traits.flags & unicode::kUnsettled) != 0 || (traits.combining != 0 && traits.combining < last)) return false;
+    last = traits.combining;
+    at += here.length;
+  }
+  return true;
+}
+
+void append_composed(Text text, Bytes& out) {
+  Stretch stretch;
+  std::size_t from = 0;   // of what is copied as it stands
+  std::size_t begin = 0;  // of the last settled starter
+  for (std::size_t at = 0; at < text.size();) {
+    Decoded here = decode_at(text, at);
+    if (is_settled_starter(unicode::traits_of(here.point))) {
+      begin = at;
+      at += here.length;
+      continue;
+    }
+    out.insert(out.end(), text.data() + from, text.data() + begin);
+    // From the starter on, which may be ill-formed and then stays as it is.
+    if (begin < at) {
+      const Decoded first = decode_at(text, begin);
+      if (first.point == unicode::kNoPoint) {
+        out.insert(out.end(), text.data() + begin, text.data() + at);
+      } else {
+        stretch.add(first.point);
+      }
+    }
+    do {
+      stretch.add(here.point);
+      at += here.length;
+      if (at == text.size()) break;
+      here = decode_at(text, at);
+    } while (!is_settled_starter(unicode::traits_of(here.point)));
+    stretch.flush(out);
+    from = begin = at;
+  }
+  out.insert(out.end(), text.data() + from, text.data() + text.size());
+}
+
+Text LanguageText::prepare(Text text) {
+  if (is_upper(text)) {
+    lowered_.clear();
+    append_lower(text, lowered_);
+    text = lowered_;
+  }
+  if (!is_surely_composed(text)) {
+    composed_.clear();
+    append_composed(text, composed_);
+    text = composed_;
+  }
+  return text;
+}
+
+}  // namespace krill

@@ -1,0 +1,68 @@
+// What each feature says for each language: logarithms of probabilities, as differences from a language's own
+// background, in whole steps of a power of two.
+//
+// Most features say something of few languages: these are kept as pairs of language and difference, the others as
+// whole rows. Steps and background are exact, and so are sums of them: they depend on no order and no machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "buffer.hpp"
+
+namespace krill {
+
+// As read from the model's file; borrowed while the weights are made.
+struct LanguageFeatures {
+  std::size_t languages;
+  const std::int16_t* dense;       // dense_count rows of `languages` differences: features from 0 on
+  std::size_t dense_count;
+  const std::uint32_t* starts;     // sparse_count + 1: where the pairs of each further feature begin
+  std::size_t sparse_count;
+  const std::uint8_t* pair_languages;
+  const std::int16_t* pair_steps;
+  std::size_t pair_count;
+
+  void check() const;  // throws std::invalid_argument
+};
+
+class LanguageWeights {
+ public:
+  explicit LanguageWeights(const LanguageFeatures& features);
+
+  // Adds what a feature says, in steps, to a sum for each language. The sums of all features fit.
+  void add(std::uint32_t feature, std::int32_t* sums) const {
+    if (feature < dense_count_) return add_row_(dense_.data() + std::size_t{feature} * width_, width_, sums);
+    const std::size_t index = feature - dense_count_;
+    for (std::size_t pair = starts_[index]; pair < starts_[index + 1]; ++pair)
+      sums[pair_languages_[pair]] += pair_steps_[pair];
+  }
+
+  // Asks for what `add` will read.
+  void prefetch(std::uint32_t feature) const {
+    constexpr std::size_t kLine = 64;
+    if (feature >= dense_count_) return;
+    const auto* row = reinterpret_cast<const char*>(dense_.data() + std::size_t{feature} * width_);
+    for (std::size_t line = 0; line < width_ * sizeof(std::int16_t); line += kLine) __builtin_prefetch(row + line);
+  }
+
+  std::size_t features() const { return dense_count_ + starts_.size() - 1; }
+  std::size_t languages() const { return languages_; }
+  std::size_t width() const { return width_; }  // of the sums: languages, and some more to make vectors whole
+  std::size_t nbytes() const;
+
+ private:
+  using AddRow = void (*)(const std::int16_t*, std::size_t, std::int32_t*);
+
+  std::size_t languages_;
+  std::size_t width_;
+  std::size_t dense_count_;
+  AddRow add_row_;
+  Buffer<std::int16_t> dense_;  // in huge pages, where there are such
+  std::vector<std::uint32_t> starts_;
+  std::vector<std::uint8_t> pair_languages_;
+  std::vector<std::int16_t> pair_steps_;
+};
+
+}  // namespace krill

@@ -1,0 +1,62 @@
+// Quality filters in a row, over a column of documents.
+//
+// In: UTF-8 texts. Out: for each document 0 or the reason why it goes, what was measured, and the texts that are
+// left if a filter has changed some. Held in memory: the results, and scratch that grows with the longest document.
+// Documents above `kLargeDocument` are judged one at a time, whatever the number of threads, and their scratch is
+// given back, so that only one scratch is ever large.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "buffer.hpp"
+#include "quality/filter.hpp"
+#include "text/column.hpp"
+#include "text/growing_buffer.hpp"
+
+namespace krill::quality {
+
+constexpr std::size_t kLargeDocument = 256 * 1024;  // bytes
+
+struct RewrittenText {
+  Buffer<std::int64_t> offsets;  // rows + 1 of them, from 0
+  text::GrowingBuffer<std::uint8_t> data;
+};
+
+struct Verdicts {
+  Buffer<std::uint8_t> codes;          // 0 keeps, k drops for reasons()[k - 1]
+  std::vector<Buffer<double>> values;  // a column for each statistic; 0 for documents that are dropped
+  std::optional<RewrittenText> text;   // if any was changed; those that are dropped are as they came
+};
+
+// Immutable; any thread may use it.
+class Quality {
+ public:
+  explicit Quality(std::vector<std::unique_ptr<Filter>> filters);
+  Quality(const Quality&) = delete;
+  Quality& operator=(const Quality&) = delete;
+
+  const std::vector<std::string>& reasons() const { return reasons_; }
+  const std::vector<Statistic>& statistics() const { return statistics_; }
+
+  // The column must have been checked.
+  Verdicts judge(const TextColumn& documents, bool statistics) const;
+
+ private:
+  std::size_t judge_one(Scratch& scratch, double* values) const;
+  void judge_row(const TextColumn& documents, std::size_t row, Scratch& scratch, Verdicts& verdicts) const;
+
+  std::vector<std::unique_ptr<Filter>> filters_;
+  std::vector<std::string> reasons_;
+  std::vector<Statistic> statistics_;
+  std::vector<std::size_t> first_reason_;     // of each filter, among all
+  std::vector<std::size_t> first_statistic_;
+  mutable std::mutex large_;
+};
+
+}  // namespace krill::quality

@@ -1,0 +1,124 @@
+"""`krill export`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from krill.cli.options import BudgetOptions, OutputOptions
+from krill.errors import Interrupted
+
+if TYPE_CHECKING:
+    from krill.shards.export import ExportSummary
+
+
+def export(
+    path: str,
+    /,
+    *,
+    to: Literal["parquet", "megatron", "bin", "jsonl"],
+    output: Path | None = None,
+    split: Literal["train", "validation", "all"] = "all",
+    what: Literal["tokens", "text"] | None = None,
+    text: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    lines: Literal["rows", "documents"] | None = None,
+    dtype: Literal["auto", "uint16", "uint32", "int32"] = "auto",
+    tokenizer: Path | None = None,
+    overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    options: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
+    shown: OutputOptions = OutputOptions(),  # noqa: B008
+) -> None:
+    """Write a prepared dataset in another tool's format.
+
+    The files and a manifest appear in a folder of their own when everything is written. The same command on
+    a finished export says so and does nothing.
+
+    Parameters
+    ----------
+    path
+        The folder that `krill preprocess` made.
+    to
+        The format: parquet (rows), megatron (.bin and .idx of Megatron-LM, a document a sequence), bin
+        (train.bin and val.bin of nanoGPT) or jsonl (JSON lines).
+    output
+        The folder to make; by default beside the dataset, named after it and the format.
+    split
+        Which part of the dataset to write.
+    what
+        What to write: tokens, or text (the documents of `output: text` and `both`, as jsonl); by default
+        tokens if there are some.
+    text
+        Write the text of the tokens, as jsonl, one document a line.
+    lines
+        What a line of jsonl is; by default a row, and with --text a document.
+    dtype
+        The type of tokens in bin (uint16, uint32) and megatron (uint16, int32); auto chooses by the
+        vocabulary.
+    tokenizer
+        Where the dataset's tokenizer is now, for --text; by default where it was.
+    overwrite
+        Replace the export that is there.
+    """
+    from krill.budget import resolve_limit
+    from krill.cli.progress import watch
+    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.shards.export import ExportOptions, run_export
+
+    memory = options.memory or "auto"
+    chosen = ExportOptions(to=to, split=split, what=what, text=text, lines=lines, dtype=dtype)
+    try:
+        with watch(shown, limit=resolve_limit(memory)) as progress:
+            summary = run_export(
+                path,
+                chosen,
+                output=output,
+                tokenizer=tokenizer,
+                memory=memory,
+                threads=options.threads or "auto",
+                overwrite=overwrite,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "interrupted: nothing was written", hint="run the same command to start anew"
+        ) from None
+    budget = summary.manifest.budget
+    if summary.status == "done" and budget["measured_peak"] > budget["limit"]:
+        print_notices([over_budget(budget)])
+    if shown.json:
+        print_json(summary.to_json())
+    elif not shown.quiet:
+        _print_summary(summary)
+
+
+def _print_summary(summary: ExportSummary) -> None:
+    from krill.budget import format_size
+    from krill.cli.screen import _console, _duration, _memory, _print_rows
+
+    manifest = summary.manifest
+    size = sum(file["bytes"] for file in manifest.extra["files"])
+    rate = f", {format_size(int(size / manifest.seconds))}/s" if manifest.seconds else ""
+    rows = [
+        (file["file"], ", ".join([*_counts(file), format_size(file["bytes"])]))
+        for file in manifest.extra["files"]
+    ]
+    rows += [
+        ("time", f"{_duration(manifest.seconds)}{rate}"),
+        ("memory", _memory(manifest.budget)),
+        ("output", str(summary.output)),
+    ]
+    console = _console()
+    console.print()
+    if summary.status == "finished":
+        console.print(f"nothing to do: {summary.output} is finished, made from the same dataset\n")
+    _print_rows(console, rows)
+
+
+def _counts(file: Mapping[str, Any]) -> Iterator[str]:
+    """What a file holds, as far as it says."""
+    for name in ("rows", "documents", "lines", "tokens"):
+        if file.get(name):
+            yield f"{file[name]:,} {name}"

@@ -1,0 +1,245 @@
+"""Quality filters: what each is called, and its thresholds.
+
+In: entries of `preprocess.filters` as people write them: a name, a name with thresholds, a preset, or
+`module:function`. Out: one frozen section per filter, presets unfolded. Names and defaults of the
+thresholds are those of datatrove, whose decisions the filters equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from krill.config.fields import Fraction, PathText, Positive, Text, Whole, distinct
+from krill.config.keys import nearest
+from krill.config.messages import listed, shown
+from krill.config.section import Section
+
+STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
+
+Ratio = Annotated[float, Fraction()]
+NGrams = tuple[tuple[Annotated[int, Whole(1, 100)], Ratio], ...]
+
+
+class GopherQuality(Section):
+    """Documents that don't read like prose."""
+
+    name: Literal["gopher_quality"] = "gopher_quality"
+    min_doc_words: Annotated[int | None, Whole(0, words=(None,))] = Field(
+        default=50, description="Words that are not mere symbols, at least."
+    )
+    max_doc_words: Annotated[int | None, Whole(0, words=(None,))] = Field(
+        default=100_000, description="The same, at most."
+    )
+    min_avg_word_length: Annotated[float, Positive()] = Field(
+        default=3.0, description="Mean characters of a word, at least."
+    )
+    max_avg_word_length: Annotated[float, Positive()] = Field(default=10.0, description="The same, at most.")
+    max_symbol_word_ratio: Ratio = Field(
+        default=0.1, description="`#` for each word, and ellipses for each word, at most."
+    )
+    max_bullet_lines_ratio: Ratio = Field(
+        default=0.9, description="Share of lines that begin with a bullet, at most."
+    )
+    max_ellipsis_lines_ratio: Ratio = Field(
+        default=0.3, description="Share of lines that end with an ellipsis, at most."
+    )
+    max_non_alpha_words_ratio: Ratio = Field(
+        default=0.8, description="Share of words with a letter, at least (datatrove's name of it)."
+    )
+    min_stop_words: Annotated[int, Whole(0)] = Field(
+        default=2, description="Different words of `stop_words` in the document, at least."
+    )
+    stop_words: Annotated[tuple[Text, ...], AfterValidator(distinct)] = Field(
+        default=STOP_WORDS, description="What counts as a stop word."
+    )
+
+
+class GopherRepetition(Section):
+    """Documents that repeat themselves. A threshold of 0 (or an empty list) turns its rule off."""
+
+    name: Literal["gopher_repetition"] = "gopher_repetition"
+    dup_line_frac: Ratio = Field(default=0.3, description="Share of lines that stood before, at most.")
+    dup_para_frac: Ratio = Field(default=0.3, description="Share of paragraphs that stood before, at most.")
+    dup_line_char_frac: Ratio = Field(default=0.2, description="Characters in repeated lines, at most.")
+    dup_para_char_frac: Ratio = Field(default=0.2, description="Characters in repeated paragraphs, at most.")
+    top_n_grams: NGrams = Field(
+        default=((2, 0.2), (3, 0.18), (4, 0.16)),
+        description="For each n, the share of characters in the most frequent n words in a row, at most.",
+    )
+    dup_n_grams: NGrams = Field(
+        default=((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10, 0.10)),
+        description="For each n, the share of characters in n words in a row that stood before, at most.",
+    )
+
+
+class C4(Section):
+    """Lines that are no sentences are removed, then documents with too few sentences are dropped."""
+
+    name: Literal["c4"] = "c4"
+    split_paragraph: bool = Field(default=True, description="Judge lines; `false` judges sentences instead.")
+    remove_citations: bool = Field(default=True, description="Take out `[1]`, `[edit]` and the like.")
+    filter_no_terminal_punct: bool = Field(
+        default=True, description="Remove lines that do not end with `.`, `?`, `!`, `\"` or `'`."
+    )
+    min_num_sentences: Annotated[int, Whole(0)] = Field(
+        default=5, description="Sentences that are left, at least."
+    )
+    min_words_per_line: Annotated[int, Whole(0)] = Field(
+        default=3, description="Lines of fewer words are removed."
+    )
+    max_word_length: Annotated[int, Whole(0)] = Field(
+        default=1000, description="Lines with a longer word are removed."
+    )
+    filter_lorem_ipsum: bool = Field(default=True, description="Drop documents with `lorem ipsum`.")
+    filter_javascript: bool = Field(default=True, description="Remove lines with `javascript`.")
+    filter_curly_bracket: bool = Field(default=True, description="Drop documents with `{`.")
+    filter_policy: bool = Field(default=True, description="Remove lines about cookies and terms of use.")
+
+
+class FineWeb(Section):
+    """Documents that look like lists, menus and boilerplate."""
+
+    name: Literal["fineweb"] = "fineweb"
+    line_punct_thr: Ratio = Field(
+        default=0.12, description="Share of lines that end with punctuation, at least."
+    )
+    line_punct_exclude_zero: bool = Field(
+        default=False, description="Keep documents in which no line ends with punctuation."
+    )
+    short_line_thr: Ratio = Field(default=0.67, description="Share of short lines, at most.")
+    short_line_length: Annotated[int, Whole(0)] = Field(
+        default=30, description="Characters of a short line, at most."
+    )
+    char_duplicates_ratio: Ratio = Field(default=0.01, description="Characters in repeated lines, at most.")
+    new_line_ratio: Annotated[float, Positive()] = Field(
+        default=0.3, description="Newlines for each word, at most."
+    )
+
+
+class Language(Section):
+    """Documents in other languages."""
+
+    name: Literal["language"] = "language"
+    allow: Annotated[tuple[Text, ...], AfterValidator(distinct)] = Field(
+        default=("en",), min_length=1, description="Languages to keep, as ISO 639-1 codes."
+    )
+    min_score: Ratio = Field(default=0.65, description="How sure the model must be: its score is above this.")
+
+
+class BlockList(Section):
+    """Documents in which a pattern is found."""
+
+    name: Literal["blocklist"] = "blocklist"
+    patterns: tuple[Text, ...] = Field(
+        default=(), description="Regular expressions (RE2's syntax) that drop a document where they match."
+    )
+    file: PathText | None = Field(default=None, description="More of them, one a line.")
+    ignore_case: bool = Field(default=True, description="Whether `A` matches `a`.")
+
+
+class RepeatedLines(Section):
+    """Lines that stood before in the same document are removed."""
+
+    name: Literal["repeated_lines"] = "repeated_lines"
+    min_chars: Annotated[int, Whole(0)] = Field(default=1, description="Shorter lines stay.")
+
+
+class RepeatedParagraphs(Section):
+    """Paragraphs that stood before in the same document are removed."""
+
+    name: Literal["repeated_paragraphs"] = "repeated_paragraphs"
+    min_chars: Annotated[int, Whole(0)] = Field(default=1, description="Shorter paragraphs stay.")
+
+
+class UserStep(Section):
+    """A function of your own: an Arrow batch in, an Arrow batch or a mask of the rows to keep out."""
+
+    name: Literal["step"] = "step"
+    function: Text = Field(description="`module:function`, found on Python's path or in the working folder.")
+
+
+Filter = (
+    GopherQuality
+    | GopherRepetition
+    | C4
+    | FineWeb
+    | Language
+    | BlockList
+    | RepeatedLines
+    | RepeatedParagraphs
+    | UserStep
+)
+FILTERS: tuple[type[Section], ...] = Filter.__args__
+
+PRESETS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "web-en": (
+        {"name": "language", "allow": ["en"]},
+        {"name": "gopher_repetition"},
+        {"name": "gopher_quality"},
+        {"name": "c4", "filter_no_terminal_punct": False},
+        {"name": "fineweb"},
+    ),
+    # What holds for any language that separates words: no English stop words, no English phrases.
+    "web-any": (
+        {"name": "gopher_repetition"},
+        {"name": "gopher_quality", "min_stop_words": 0},
+        {"name": "fineweb"},
+    ),
+}
+"""Entries that stand for several filters: FineWeb's own order, with and without what is English."""
+
+_NAMES = tuple(str(model.model_fields["name"].default) for model in FILTERS)
+
+
+def unfold(entries: Any) -> Any:
+    """Every spelling of the list as a list of sections with a `name`."""
+    if isinstance(entries, str | Mapping):
+        entries = [entries]
+    if not isinstance(entries, Sequence):
+        return entries  # pydantic says what is wrong
+    return [section for entry in entries for section in _sections(entry)]
+
+
+def _sections(entry: Any) -> Iterator[Any]:
+    if isinstance(entry, Section):
+        yield entry
+    elif isinstance(entry, str):
+        yield from _named(entry)
+    elif isinstance(entry, Mapping) and "name" in entry:
+        _check_name(entry["name"])
+        yield entry
+    elif isinstance(entry, Mapping) and len(entry) == 1:
+        ((name, options),) = entry.items()
+        _check_name(name)
+        if not isinstance(options, Mapping | None):
+            raise ValueError(f"`{name}` takes a section of keys, not `{shown(options)}`")
+        yield {"name": name, **(options or {})}
+    else:
+        raise ValueError(f"an entry is a filter's name or `name: {{its thresholds}}`, not `{shown(entry)}`")
+
+
+def _named(name: str) -> Iterator[Mapping[str, Any]]:
+    if name in PRESETS:
+        yield from PRESETS[name]
+    elif ":" in name:
+        yield {"name": "step", "function": name}
+    else:
+        _check_name(name)
+        yield {"name": name}
+
+
+def _check_name(name: Any) -> None:
+    if name not in _NAMES:
+        known = (*_NAMES, *PRESETS)
+        near = nearest(str(name), known)
+        meant = f"; did you mean `{near}`?" if near else ""
+        raise ValueError(
+            f"there is no filter `{shown(name)}`{meant} Known are {listed(known)} and `module:function`"
+        )
+
+
+Filters = Annotated[tuple[Annotated[Filter, Field(discriminator="name")], ...], BeforeValidator(unfold)]
+"""The list of filters, in any spelling."""

@@ -1,0 +1,222 @@
+"""Clusters: which documents hang together over edges, and in which cluster each one is.
+
+In: edges (document, smaller document) on disk. Out: for every document, in order, the smallest document of
+its cluster and the cluster's size. Held in memory: while that fits the share, a bit and an eighth for every
+document and 8 bytes for each that has an edge; beyond, edges and labels go through files in the spill folder.
+Both ways give the same.
+
+Documents below `prior` count as seen before: they take part, but sizes leave them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from krill import _native
+from krill.dedup.groups import READ_BYTES_PER_RECORD, GroupLayout
+from krill.dedup.records import RecordFile, Reversed
+from krill.dedup.spill import Digit, Spill
+from krill.dedup.stars import stars_of
+from krill.dedup.streams import HashStream
+
+Labels = tuple[NDArray[np.uint64], NDArray[np.uint32]]
+"""The smallest document of each one's cluster, and the cluster's size."""
+
+MEMBER_BYTES = 8
+# One document of a range: its label and its size, and what indexing and counting make of them.
+RANGE_BYTES_PER_DOCUMENT = 48
+MOST_RANGES = 4096
+
+
+class Clusters(Protocol):
+    """What was found."""
+
+    @property
+    def count(self) -> int:
+        """Clusters with a document that is not kept."""
+        ...
+
+    @property
+    def largest(self) -> int:
+        """Documents of the largest cluster."""
+        ...
+
+    def labels(self) -> Iterator[Labels]:
+        """Labels of all documents, in order, in blocks of any size; to be walked once."""
+        ...
+
+
+def bitmap_bytes(documents: int) -> int:
+    """What the bits of so many documents take, and the counts that find a document among them."""
+    return (documents // 256 + 1) * 36
+
+
+def least_range_share(documents: int) -> int:
+    """The least share with which labels of so many documents fit, range by range."""
+    return 2 * RANGE_BYTES_PER_DOCUMENT * -(-(1 << documents.bit_length()) // MOST_RANGES)
+
+
+def find_clusters(
+    edges: RecordFile, documents: int, prior: int, layout: GroupLayout, folder: Path
+) -> Clusters:
+    """The clusters of all documents, in memory if they fit the share."""
+    room = layout.share - layout.read_records * READ_BYTES_PER_RECORD - bitmap_bytes(documents)
+    if room >= 0:
+        components = _native.Components(documents)
+        for block in edges.blocks(layout.read_records):
+            components.mark(block)
+        if components.members * MEMBER_BYTES <= room:
+            return _InMemory.of(components, edges, documents, prior, layout)
+        del components
+    return _OnDisk.of(edges, documents, prior, layout, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _InMemory:
+    components: _native.Components
+    documents: int
+    block: int
+    count: int
+    largest: int
+
+    @classmethod
+    def of(
+        cls,
+        components: _native.Components,
+        edges: RecordFile,
+        documents: int,
+        prior: int,
+        layout: GroupLayout,
+    ) -> _InMemory:
+        """Join all edges, which were marked before."""
+        for block in edges.blocks(layout.read_records):
+            components.join(block)
+        return cls(components, documents, layout.read_records, *components.count(prior))
+
+    def labels(self) -> Iterator[Labels]:
+        for first in range(0, self.documents, self.block):
+            yield self.components.labels(first, min(self.block, self.documents - first))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    """Documents in ranges of equal length, each so short that its labels fit the share."""
+
+    documents: int
+    digit: Digit
+
+    @classmethod
+    def of(cls, documents: int, share: int) -> _Ranges:
+        bits = max(1, documents.bit_length())
+        width = 1
+        while width < bits and (1 << (bits - width)) * RANGE_BYTES_PER_DOCUMENT > share:
+            width += 1
+        if 1 << width > MOST_RANGES:
+            raise ValueError(f"a share of {share} bytes is too small for {documents} documents")
+        return cls(documents, Digit(bits - width, width))
+
+    @contextmanager
+    def split(self, records: HashStream, layout: GroupLayout, folder: Path) -> Iterator[Spill]:
+        """Records (number, document) by the range of their document."""
+        with Spill(records, self.digit, block_records=layout.split_records, folder=folder) as spill:
+            spill.split()
+            yield spill
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        """The number of each range, its first document, and how many it has."""
+        length = 1 << self.digit.shift
+        for number in range(self.digit.partitions):
+            first = number * length
+            if first < self.documents:
+                yield number, first, min(length, self.documents - first)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnDisk:
+    """Labels by ranges of documents: leaders come from the stars, sizes from counting them."""
+
+    ranges: _Ranges
+    members: RecordFile
+    sized: RecordFile
+    layout: GroupLayout
+    folder: Path
+    count: int
+    largest: int
+
+    @classmethod
+    def of(cls, edges: RecordFile, documents: int, prior: int, layout: GroupLayout, folder: Path) -> _OnDisk:
+        """Make stars of all edges, and count them."""
+        ranges = _Ranges.of(documents, layout.share // 2)
+        members, sized = RecordFile(folder), RecordFile(folder)
+        with stars_of(edges, layout, folder) as stars:
+            _write_members(stars, ranges, members, layout, folder)
+        clusters, largest = _write_sizes(members, ranges, prior, sized, layout, folder)
+        return cls(ranges, members, sized, layout, folder, clusters, largest)
+
+    def labels(self) -> Iterator[Labels]:
+        with (
+            self.members,
+            self.sized,
+            self.ranges.split(Reversed(self.members), self.layout, self.folder) as leaders,
+            self.ranges.split(Reversed(self.sized), self.layout, self.folder) as sizes,
+        ):
+            for number, first, length in self.ranges:
+                smallest = np.arange(first, first + length, dtype=np.uint64)
+                size = np.ones(length, np.uint32)
+                for block in leaders.partition(number).blocks(self.layout.read_records):
+                    smallest[block[:, 1] - np.uint64(first)] = block[:, 0]
+                for block in sizes.partition(number).blocks(self.layout.read_records):
+                    size[block[:, 1] - np.uint64(first)] = block[:, 0]
+                yield smallest, size
+
+
+def _write_members(
+    stars: RecordFile, ranges: _Ranges, members: RecordFile, layout: GroupLayout, folder: Path
+) -> None:
+    """Each document that is not its cluster's smallest, once, with the smallest."""
+    with ranges.split(Reversed(stars), layout, folder) as spill:
+        for number, first, length in ranges:
+            documents = np.arange(first, first + length, dtype=np.uint64)
+            leaders = documents.copy()
+            for block in spill.partition(number).blocks(layout.read_records):
+                leaders[block[:, 1] - np.uint64(first)] = block[:, 0]
+            led = np.flatnonzero(leaders != documents)
+            members.append(np.column_stack((documents[led], leaders[led])))
+
+
+def _write_sizes(
+    members: RecordFile,
+    ranges: _Ranges,
+    prior: int,
+    sized: RecordFile,
+    layout: GroupLayout,
+    folder: Path,
+) -> tuple[int, int]:
+    """Each document of a cluster with the cluster's size; returns the number of clusters, and the size of the
+    largest."""
+    clusters = largest = 0
+    with ranges.split(members, layout, folder) as spill:
+        for number, first, length in ranges:
+            followers = np.zeros(length, np.int64)
+            is_head = np.zeros(length, bool)
+            for block in spill.partition(number).blocks(layout.read_records):
+                place = (block[:, 1] - np.uint64(first)).astype(np.int64)
+                is_head[place] = True
+                followers += np.bincount(place[block[:, 0] >= prior], minlength=length)
+            heads = np.flatnonzero(is_head)
+            clusters += int(np.count_nonzero(followers[heads]))
+            sizes = followers
+            sizes[heads] += heads + first >= prior
+            largest = max(largest, int(sizes[heads].max(initial=0)))
+            sized.append(np.column_stack((heads + first, sizes[heads])).astype(np.uint64))
+            for block in spill.partition(number).blocks(layout.read_records):
+                size = sizes[(block[:, 1] - np.uint64(first)).astype(np.int64)]
+                sized.append(np.column_stack((block[:, 0], size.astype(np.uint64))))
+    return clusters, largest

@@ -1,0 +1,174 @@
+"""Near-duplicates within a share of memory: of documents that hang together, the first one is kept.
+
+In: the bands of each unit's documents, in input order. Out: a keep bit for each document and, if wanted, its
+cluster. Held in memory: no more than the share that was given; beyond it, files in the spill folder.
+
+1. Bands are grouped: documents with an equal band form a group, and each has an edge to the group's smallest.
+2. With `verify`, an edge stays only if the two documents truly share enough of their shingles.
+3. Documents that edges connect, over however many others, are a cluster; its smallest document is kept.
+
+None of it depends on the order in which groups or edges are found, so the result is the same for every share
+and any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from krill.dedup.clusters import MEMBER_BYTES, Clusters, bitmap_bytes, find_clusters, least_range_share
+from krill.dedup.exact import SLACK, TABLE_UNIT, table_for
+from krill.dedup.groups import MIN_SHARE, READ_BYTES, GroupLayout, tell_groups
+from krill.dedup.records import RecordFile
+from krill.dedup.streams import HASH_BYTES, BandRecords, UnitRecords, write_keep_files
+from krill.dedup.verify import Verify, verified_edges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CLUSTER_RECORD = np.dtype([("cluster", "<u8"), ("size", "<u4")])
+"""A document in a cluster file, 12 bytes: the number of the cluster's first document, counted over all units
+in input order, and how many documents of this run the cluster has."""
+
+FEW_BANDS_BYTES = 64 * 1024 * 1024
+
+SEEN_BEFORE = 2**64 - 1
+"""The cluster of a document that hangs together with one that was seen before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What was found."""
+
+    duplicates: int
+    """Documents that are not kept."""
+    clusters: int
+    """Clusters that they are in."""
+    largest: int
+    """Documents of this run in the largest of them."""
+
+
+def resolve_minhash(
+    band_files: Sequence[Path],
+    keep_files: Sequence[Path],
+    *,
+    bands: int,
+    share: int,
+    spill: Path,
+    threads: int,
+    prior: Sequence[Path] = (),
+    verify: Verify | None = None,
+    cluster_files: Sequence[Path] | None = None,
+) -> Resolution:
+    """Write the keep bits of each unit and, to `cluster_files`, a `CLUSTER_RECORD` for each document.
+
+    `band_files` hold `bands` numbers of 64 bits for each document, one file per unit in input order; `prior`
+    such files of documents that count as seen before. `share` is the most that is held in memory, at least
+    `near_least_share` of them; what doesn't fit goes to unnamed files in `spill`.
+    """
+    if share < MIN_SHARE:
+        raise ValueError(f"a share of {share} bytes is below the least, {MIN_SHARE}")
+    layout = GroupLayout.of(share, threads)
+    stream = BandRecords(band_files, bands, prior)
+    return resolve_with(layout, stream, keep_files, spill=spill, verify=verify, cluster_files=cluster_files)
+
+
+def resolve_with(
+    layout: GroupLayout,
+    stream: BandRecords,
+    keep_files: Sequence[Path],
+    *,
+    spill: Path,
+    verify: Verify | None = None,
+    cluster_files: Sequence[Path] | None = None,
+) -> Resolution:
+    """`resolve_minhash` with the memory laid out by the caller."""
+    with ExitStack() as files:
+        edges = files.enter_context(RecordFile(spill))
+        if verify is None:
+            _find_edges(stream, layout, spill, edges)
+        else:
+            verified_edges(stream, verify, edges, layout, spill)
+        clusters = find_clusters(edges, stream.documents, stream.prior, layout, spill)
+        return _write(clusters, stream, keep_files, cluster_files)
+
+
+def near_least_share(documents: int) -> int:
+    """The least share that resolves so many documents: beyond a hundred million, ranges of labels grow longer."""
+    return max(MIN_SHARE, least_range_share(documents))
+
+
+def near_memory_share(documents: int, bands: int) -> int:
+    """The share with which so many documents are resolved without a file for their bands."""
+    tables = -(-table_for(documents * bands) // TABLE_UNIT) * TABLE_UNIT
+    return max(MIN_SHARE, tables + READ_BYTES + SLACK, _clusters_share(documents))
+
+
+def near_useful_share(documents: int, bands: int) -> int:
+    """The most that still helps: clusters in memory, and bands as well if there are few of them. A million
+    documents took 0.8 to 1.1 s with any share from 8 to 400 MB: bands that are split on disk are looked up in
+    tables that fit the processor's caches."""
+    return max(_clusters_share(documents), min(near_memory_share(documents, bands), FEW_BANDS_BYTES))
+
+
+def near_spill_bytes(documents: int, bands: int, share: int) -> int:
+    """Disk that so many documents take at most within `share`, besides their band files: an edge for each band
+    and, where bands don't fit in memory, the bands themselves, split; twice if they are split again."""
+    records = documents * bands * HASH_BYTES
+    return records if near_memory_share(documents, bands) <= share else 3 * records
+
+
+def _clusters_share(documents: int) -> int:
+    members = bitmap_bytes(documents) + documents * MEMBER_BYTES
+    return max(MIN_SHARE, members + READ_BYTES + SLACK)
+
+
+def _find_edges(stream: BandRecords, layout: GroupLayout, folder: Path, edges: RecordFile) -> None:
+    """An edge from every document to the smallest of each of its groups."""
+
+    def tell(records: NDArray[np.uint64], least: NDArray[np.uint64]) -> None:
+        documents = records[:, 0]
+        others = np.flatnonzero(documents != least)
+        if len(others):
+            edges.append(np.column_stack((documents[others], least[others])))
+
+    tell_groups(stream, layout, folder, tell, rising=True)
+
+
+def _write(
+    clusters: Clusters,
+    stream: BandRecords,
+    keep_files: Sequence[Path],
+    cluster_files: Sequence[Path] | None,
+) -> Resolution:
+    records = None if cluster_files is None else UnitRecords(stream.counts, cluster_files)
+    try:
+        duplicates = write_keep_files(_flags(clusters, stream.prior, records), stream.counts, keep_files)
+        if records is not None:
+            records.finish()
+    except BaseException:
+        if records is not None:
+            records.abort()
+        raise
+    return Resolution(duplicates, clusters.count, clusters.largest)
+
+
+def _flags(clusters: Clusters, prior: int, records: UnitRecords | None) -> Iterator[NDArray[np.uint8]]:
+    """Who is kept, but for prior documents; clusters go to `records` on the way."""
+    first = 0
+    for smallest, sizes in clusters.labels():
+        own = slice(max(0, prior - first), None)
+        numbers = np.arange(first, first + len(smallest), dtype=np.uint64)[own]
+        first += len(smallest)
+        if records is not None:
+            block = np.empty(len(numbers), CLUSTER_RECORD)
+            block["cluster"] = smallest[own] - np.uint64(prior)
+            block["cluster"][smallest[own] < prior] = SEEN_BEFORE
+            block["size"] = sizes[own]
+            records.write(block)
+        yield (smallest[own] == numbers).view(np.uint8)

@@ -1,0 +1,200 @@
+"""`bfd` and `none` packing: rows that end where documents end.
+
+`bfd`, best fit decreasing: documents longer than a row are cut into full rows and a rest; the rests of a
+window of documents, longest first, go each into the row with the least room that takes it. Nothing is dropped
+and rows are nearly full: 99.98 % on 10,000 documents of log-normal length, mean 800, in rows of 2,048. Equal
+to TRL's `bfd_split` on one window. `none`: each document begins a row of its own.
+
+The rows of a window follow from its documents' lengths alone, so where row *i* is can be told without
+reading a token, and any range of rows is put together on its own. Held while reading: the rows at a time, 28
+bytes for each document of a window and 5 for each token of a row; 8 bytes for each window, 24 for each unit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from krill.flow.commits import damaged
+from krill.pack.stream import TokenRuns
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from krill.pack.rows import Rows
+
+# Without fitting, windows shape nothing: so many documents are cut at a time.
+UNFITTED_WINDOW: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """How documents become rows: in windows of so many, fitted together or each on its own."""
+
+    sequence_len: int
+    window: int
+    best_fit: bool
+
+    @property
+    def held_bytes(self) -> int:
+        """What a window holds besides its rows: lengths as read and in the kernel, and what it fits with."""
+        if not self.best_fit:
+            return 8 * self.window
+        return 28 * self.window + 5 * self.sequence_len
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The documents of a stream in windows of `fitting.window`, the last one shorter."""
+
+    runs: TokenRuns
+    fitting: Fitting
+
+    @cached_property
+    def _first_documents(self) -> NDArray[np.int64]:
+        """Of each run, and the number of all."""
+        import numpy as np
+
+        return np.concatenate(([0], np.cumsum(self.runs.documents, dtype=np.int64)))
+
+    @property
+    def count(self) -> int:
+        return -(-int(self._first_documents[-1]) // self.fitting.window)
+
+    def rows(self, window: int) -> int:
+        """How many rows a window gives."""
+        from krill import _native
+
+        fitting = self.fitting
+        return _native.PackedWindow(self._lengths(window), fitting.sequence_len, fitting.best_fit).rows
+
+    def open(self, window: int, dtype: str) -> Window:
+        """A window to read rows from."""
+        return Window(self.runs, self.fitting, dtype, self._lengths(window), *self._pieces(window))
+
+    def _pieces(self, window: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The runs that a window's documents are in, the first document in each, and how many."""
+        import numpy as np
+
+        firsts = self._first_documents
+        start = window * self.fitting.window
+        end = min(start + self.fitting.window, int(firsts[-1]))
+        runs = np.arange(firsts.searchsorted(start, "right") - 1, firsts.searchsorted(end, "left"))
+        runs = runs[self.runs.documents[runs] > 0]
+        inside = np.maximum(start, firsts[runs]) - firsts[runs]
+        return runs, inside, np.minimum(end, firsts[runs + 1]) - firsts[runs] - inside
+
+    def _lengths(self, window: int) -> NDArray[np.uint32]:
+        import numpy as np
+
+        parts = [
+            self.runs.read_lengths(int(run), int(first), int(count))
+            for run, first, count in zip(*self._pieces(window), strict=True)
+        ]
+        return np.concatenate(parts)
+
+
+class Window:
+    """One window, for one thread: its rows, and the files that its tokens are in."""
+
+    def __init__(
+        self,
+        runs: TokenRuns,
+        fitting: Fitting,
+        dtype: str,
+        lengths: NDArray[np.uint32],
+        used: NDArray[np.int64],
+        first_documents: NDArray[np.int64],
+        documents: NDArray[np.int64],
+    ) -> None:
+        import numpy as np
+
+        from krill import _native
+
+        self._dtype = np.dtype(dtype)
+        self._packed = _native.PackedWindow(lengths, fitting.sequence_len, fitting.best_fit)
+        self._paths = [runs.file(int(run), "tokens") for run in used]
+        self._reader = _native.PieceReader([os.fsencode(path) for path in self._paths])
+        # Where each run begins among the window's tokens, and at which token of its own.
+        ends = np.concatenate(([0], np.cumsum(documents)))
+        counts = np.add.reduceat(lengths, ends[:-1], dtype=np.int64)
+        self._starts = np.cumsum(counts) - counts
+        # Only the first run can begin in its middle: the others are entered where the window before ended.
+        self._skipped = np.zeros(len(used), np.int64)
+        self._skipped[0] = runs.tokens_before(int(used[0]), int(first_documents[0]))
+
+    @property
+    def rows(self) -> int:
+        return self._packed.rows
+
+    def read(self, first: int, count: int) -> Rows:
+        """Some of the rows."""
+        import numpy as np
+
+        from krill import _native
+
+        starts, lengths, row_offsets = self._packed.pieces(first, count)
+        ends = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=ends[1:])
+        tokens = np.empty(int(ends[-1]), self._dtype)
+        runs = self._starts.searchsorted(starts, "right") - 1
+        places = starts - self._starts[runs] + self._skipped[runs]
+        width = self._dtype.itemsize
+        try:
+            self._reader.read(
+                runs.astype(np.uint32),
+                places * width,
+                lengths.astype(np.int64) * width,
+                tokens.view(np.uint8),
+            )
+        except _native.UnreadableFile as error:
+            file, reason = error.args
+            raise damaged(self._paths[file], f"can't be read: {reason}") from None
+        return tokens, ends[row_offsets], lengths, row_offsets
+
+
+@dataclass(frozen=True)
+class FittedRows:
+    """The rows of all windows; `window_rows` is how many each has."""
+
+    windows: Windows
+    dtype: str
+    window_rows: NDArray[np.int64]
+
+    @cached_property
+    def _first_rows(self) -> NDArray[np.int64]:
+        import numpy as np
+
+        return np.concatenate(([0], np.cumsum(self.window_rows, dtype=np.int64)))
+
+    @property
+    def rows(self) -> int:
+        return int(self._first_rows[-1])
+
+    @property
+    def tokens(self) -> int:
+        return self.windows.runs.total
+
+    def read(self, first: int, count: int, most: int) -> Iterator[Rows]:
+        """Rows `first` to `first + count`, at most `most` at a time, and never of two windows at once."""
+        end = first + count
+        while first < end:
+            number = int(self._first_rows.searchsorted(first, "right")) - 1
+            window = self.windows.open(number, self.dtype)
+            start = int(self._first_rows[number])
+            stop = min(end, start + window.rows)
+            while first < stop:
+                rows = min(most, stop - first)
+                yield window.read(first - start, rows)
+                first += rows
+
+
+def fitting_of(packing: str, sequence_len: int, pack_window: int) -> Fitting:
+    """The fitting that a config asks for."""
+    if packing == "none":
+        return Fitting(sequence_len, UNFITTED_WINDOW, best_fit=False)
+    return Fitting(sequence_len, pack_window, best_fit=True)

@@ -1,0 +1,163 @@
+"""Shards of kept documents, and of rejected ones, as Parquet; each assembled on its own.
+
+In: the blocks of units that later stages read, and what the scan has set aside. Out: `text-*.parquet` with
+the kept documents and their columns, `rejected-*.parquet` with the others and why. Held in memory: for each
+shard being written, a row group and a block.
+
+Sources may carry different columns: shards have those of all sources, null where a source lacks one, so that
+together they are one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from krill.flow import CommitLog
+from krill.prepare.context import Context
+from krill.prepare.kept import KeptUnits
+from krill.prepare.needs import block_nbytes, text_cost
+from krill.prepare.survivors import add_counts
+from krill.shards import ShardInfo, TextShardWriter
+from krill.shards.shard import rejected_shard_name, text_shard_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WRITING = "text being written"
+
+
+@dataclass(frozen=True, slots=True)
+class TextShard:
+    """The units of one shard of text."""
+
+    number: int
+    units: tuple[int, ...]
+
+
+def write_text(
+    context: Context, log: CommitLog, units: KeptUnits, scanned: CommitLog | None
+) -> tuple[list[ShardInfo], dict[str, int]]:
+    """Write the kept documents; returns the shards and, where nothing was scanned, what was counted."""
+    carried = context.corpus.carried()
+    counts: dict[str, int] = {}
+
+    def write(shard: TextShard) -> dict[str, Any]:
+        seen: dict[str, int] = {}
+        batches = _kept(context, units, shard, seen)
+        path = context.folder.dataset / text_shard_name(shard.number)
+        return {"shard": _write_shard(path, carried, batches), "counts": seen}
+
+    records = _write_all(context, log, _text_shards(context, units, scanned), write)
+    for record in records:
+        add_counts(counts, record["counts"])
+    return _infos(records), counts
+
+
+def write_rejected(
+    context: Context, log: CommitLog, units: Sequence[KeptUnits], scanned: CommitLog
+) -> list[ShardInfo]:
+    """Write the documents that were dropped, each with its `reason`: those that each of `units` has."""
+    import pyarrow as pa
+
+    # Only duplicates are in a cluster.
+    clusters = [pa.field("cluster", pa.uint64()), pa.field("cluster_size", pa.uint32())]
+    carried = pa.schema([*context.corpus.carried(), *(clusters if units[-1].clusters else ())])
+
+    def write(shard: TextShard) -> dict[str, Any]:
+        batches = (batch for some in units for batch in _rejected(context, some, shard))
+        path = context.folder.dataset / rejected_shard_name(shard.number)
+        return {"shard": _write_shard(path, carried, batches)}
+
+    return _infos(_write_all(context, log, _text_shards(context, units[0], scanned), write))
+
+
+def _text_shards(context: Context, units: KeptUnits, scanned: CommitLog | None) -> list[TextShard]:
+    """Consecutive units up to `shard_size` bytes of surviving text, or of input where nothing was scanned."""
+    size = context.config.preprocess.shard_size
+    shards: list[TextShard] = []
+    gathered: list[int] = []
+    held = 0
+    for position in units.positions():
+        unit_size = context.config.preprocess.unit_bytes
+        if scanned is not None:
+            unit_size = scanned.record(position)["text_bytes"]
+        if gathered and held + unit_size > size:
+            shards.append(TextShard(len(shards), tuple(gathered)))
+            gathered, held = [], 0
+        gathered.append(position)
+        held += unit_size
+    if gathered:
+        shards.append(TextShard(len(shards), tuple(gathered)))
+    return shards
+
+
+def _write_all(
+    context: Context,
+    log: CommitLog,
+    shards: Sequence[TextShard],
+    write: Callable[[TextShard], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """Write the shards that `log` doesn't have; the records of all."""
+
+    def work(shard: TextShard) -> tuple[TextShard, dict[str, Any]]:
+        return shard, write(shard)
+
+    cost = text_cost(block_nbytes(context.config))
+    todo = [shard for shard in shards if shard.number not in log]
+    for done, record in context.map(work, todo, in_flight=context.plan.share(WRITING), size=lambda _: cost):
+        log.commit(done.number, record)
+    return [log.record(shard.number) for shard in shards]
+
+
+def _infos(records: Sequence[dict[str, Any]]) -> list[ShardInfo]:
+    return [ShardInfo.from_json(record["shard"]) for record in records if record["shard"]]
+
+
+def _write_shard(path: Path, carried: pa.Schema, batches: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:
+    """One file; None if there is no batch at all."""
+    aligned = (_with_all_columns(batch, carried) for batch in batches)
+    for first in aligned:  # the first batch tells what steps have measured
+        with TextShardWriter(path, first.schema) as writer:
+            for batch in chain([first], aligned):
+                writer.write(batch)
+            return writer.close().to_json()
+    return None
+
+
+def _with_all_columns(batch: pa.RecordBatch, carried: pa.Schema) -> pa.RecordBatch:
+    """The batch without its positions, with every source's columns: text, carried ones, the rest."""
+    import pyarrow as pa
+
+    fields = [pa.field("text", pa.large_string()), *carried]
+    names = {field.name for field in fields}
+    fields += [field for field in batch.schema if field.name not in names and field.name != "position"]
+    columns = [
+        batch.column(field.name) if field.name in batch.schema.names else pa.nulls(batch.num_rows, field.type)
+        for field in fields
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _kept(
+    context: Context, units: KeptUnits, shard: TextShard, counts: dict[str, int]
+) -> Iterator[pa.RecordBatch]:
+    for position in shard.units:
+        for block in units.blocks(position):
+            context.check_wanted()
+            batch, block_counts = block.read()
+            add_counts(counts, block_counts)
+            yield batch
+            context.progress.advance(batch.nbytes)
+
+
+def _rejected(context: Context, units: KeptUnits, shard: TextShard) -> Iterator[pa.RecordBatch]:
+    for position in shard.units:
+        for block in units.blocks(position):
+            context.check_wanted()
+            for batch in block.rejected():
+                yield batch
+                context.progress.advance(batch.nbytes)

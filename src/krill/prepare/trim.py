@@ -1,0 +1,114 @@
+"""Trim: documents without the lines or paragraphs that stood before, where those are deduplicated.
+
+In: the scanned units and a keep bit for each of their pieces. Out: for each unit what is left of its
+documents, compressed, in the form in which the scan leaves survivors; documents that have become too short
+are dropped and counted. Held in memory: the blocks being trimmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from krill.corpus import Documents, Unit, UnitEnd
+from krill.dedup import keep_pieces
+from krill.dedup.pieces import Level
+from krill.flow import CommitLog
+from krill.prepare.context import Context
+from krill.prepare.kept import KeptBlock, KeptUnits, keep_name, read_keep
+from krill.prepare.needs import scan_cost
+from krill.prepare.scan import Scanned, UnitScan, Wanted, text_bytes
+from krill.prepare.survivors import spill
+from krill.text import Clean
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+REMOVED = "pieces_removed"
+"""Counts lines or paragraphs that were taken out of documents."""
+
+Flagged = tuple[KeptBlock, "NDArray[np.uint8]"]
+
+
+def trim(
+    context: Context, scanned: CommitLog, units: KeptUnits, resolved: Path, log: CommitLog, level: Level
+) -> None:
+    """Trim all units that `log` doesn't have."""
+    wanted = Wanted(spill=True, rejected=context.config.preprocess.rejected)
+    context.commit_in_turn(_trimmed_units(context, scanned, units, resolved, log, level, wanted))
+
+
+def _trimmed_units(
+    context: Context,
+    scanned: CommitLog,
+    units: KeptUnits,
+    resolved: Path,
+    log: CommitLog,
+    level: Level,
+    wanted: Wanted,
+) -> Generator[UnitScan, None, None]:
+    settings = context.config.preprocess
+    clean = Clean(strip=settings.strip, min_chars=settings.min_chars)
+
+    def work(item: Flagged) -> Scanned:
+        return _trim_block(*item, clean, level, collect=wanted.rejected)
+
+    groups = (
+        (position, _flagged(scanned, units, resolved, position))
+        for position in units.positions()
+        if position not in log
+    )
+    in_flight = context.plan.share("blocks being scanned")
+    current: UnitScan | None = None
+    try:
+        for position, piece in context.map_grouped(
+            work, groups, in_flight=in_flight, size=lambda item: scan_cost(item[0].nbytes)
+        ):
+            if current is None:
+                unit = Unit.from_json(scanned.record(position)["unit"])
+                current = UnitScan.begin(log, unit, wanted, spilling=True)
+            if piece is None:
+                done, current = current, None
+                yield done
+            else:
+                current.add(piece)
+                context.progress.advance(piece.bytes_read)
+    finally:
+        if current is not None:
+            current.abort()
+
+
+def _flagged(scanned: CommitLog, units: KeptUnits, resolved: Path, position: int) -> Iterator[Flagged]:
+    """The blocks of a unit, each with the flags of its pieces."""
+    blocks = scanned.record(position)["blocks"]
+    flags = read_keep(resolved / keep_name(position), sum(block["hashes"] for block in blocks))
+    first = 0
+    for seen, block in zip(blocks, units.blocks(position), strict=True):
+        yield block, flags[first : first + seen["hashes"]]
+        first += seen["hashes"]
+
+
+def _trim_block(
+    block: KeptBlock, flags: NDArray[np.uint8], clean: Clean, level: Level, *, collect: bool
+) -> Scanned:
+    batch, _ = block.read()
+    before = text_bytes(batch)
+    at = batch.schema.get_field_index("text")
+    text = keep_pieces(batch.column(at), flags, level)
+    documents = Documents(batch.set_column(at, "text", text), {REMOVED: int((flags == 0).sum())})
+    if collect:
+        documents = replace(documents, rejected=())
+    documents = clean.apply(documents)
+    left = documents.batch
+    return Scanned(
+        end=UnitEnd(None),
+        bytes_read=before,
+        documents=left.num_rows,
+        text_bytes=text_bytes(left),
+        counts=documents.counts,
+        spilled=spill(left),
+        rejected=[spill(rows) for rows in documents.rejected or ()],
+    )

@@ -1,0 +1,73 @@
+"""What an export holds: its plan's needs, from measured costs.
+
+Comes in: the source and the options. Goes out: needs for the plan, and what one item in flight costs.
+Held in memory: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from krill.budget import Need, Plan
+from krill.shards.export.options import ExportOptions
+from krill.shards.export.source import Source
+
+# Bytes held for each byte of tokens from being read to being written: the batch and what is made of it. Of
+# 630 MB of 16-bit tokens in batches of 1 MiB, one and two threads held above the base: 6 and 8 MB as bin and
+# as megatron, 17 and 37 MB as rows of JSON, 30 and 45 MB as documents of ids.
+_COST: Final = {"bin": 4, "megatron": 4, "parquet": 2, "jsonl": 12}
+# A row group of 8 MB and what Arrow makes of it: of the same tokens, 42 and 44 MB, rows in flight included.
+_ROW_GROUP: Final = 40_000_000
+# A row group of 8 MB of kept documents, and some of them as Python strings: 42 and 47 MB of 300 MB of text.
+_DOCUMENTS: Final = 60_000_000
+# A document on its way to a line: its ids, twice while they are joined, its text, and the line.
+_PER_TOKEN: Final = 24
+
+_IN_FLIGHT: Final = "rows in flight"
+_LONGEST: Final = "the longest document"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What items cost, and the needs that follow."""
+
+    each: int
+    per_byte: int
+    needs: list[Need]
+
+    def bytes_in_flight(self, plan: Plan) -> int:
+        """What may be worked on: one item besides waits, already read, and one is being written."""
+        return plan.share(_IN_FLIGHT) - 2 * self.each
+
+    def longest_document(self, plan: Plan) -> int:
+        """How many tokens of one document fit their share."""
+        return plan.share(_LONGEST) // _PER_TOKEN
+
+
+def costs(source: Source, options: ExportOptions, threads: int, tokenizer: Path | None) -> Costs:
+    """What exporting a source will hold."""
+    if options.what == "text":
+        return Costs(_DOCUMENTS // 3, 4, [Need(_IN_FLIGHT, _DOCUMENTS)])
+    per_byte = _COST[options.to]
+    layouts = [part.layout for part in source.parts(options.split).values()]
+    each = per_byte * max(layout.rows_per_batch * layout.row_bytes for layout in layouts)
+    needs = [Need(_IN_FLIGHT, 3 * each, useful=(threads + 2) * each)]
+    if options.to == "parquet":
+        needs.append(Need("a row group", _ROW_GROUP))
+    if options.by_documents:
+        longest = _PER_TOKEN * source.max_document_bytes  # hardly a tokenizer makes more tokens than bytes
+        needs.append(Need(_LONGEST, longest // 4, useful=longest, expected=0))
+    if options.text:
+        needs += _tokenizer_needs(source, threads, tokenizer)
+    return Costs(each, per_byte, needs)
+
+
+def _tokenizer_needs(source: Source, threads: int, tokenizer: Path | None) -> list[Need]:
+    """A tokenizer that decodes holds its tables, and nothing of what encoding takes."""
+    from krill.tokenizer.open import encoder_needs
+
+    config: Any = source.tokenizer_config(tokenizer)
+    needs = encoder_needs(config, source.max_document_bytes, threads)
+    return [need for need in needs if need.during != "encode"]

@@ -1,0 +1,155 @@
+"""Block lists: documents in which a pattern is found are dropped.
+
+In: cleaned documents. Out: those in which none of the patterns (RE2's syntax) is found. Held in memory: the
+patterns, and while a batch is searched what RE2 takes, 8 MB at most (`BLOCKLIST_THREAD_BYTES`). The reference
+is Python's `re`, which agrees on what both understand.
+
+Counted: `blocklisted` is rows dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from krill.config import filters
+from krill.config.messages import shown
+from krill.corpus.arrays import as_numpy
+from krill.corpus.documents import Documents
+from krill.errors import ConfigError, InputError
+from krill.text.drop import drop
+
+REASONS: Final[Mapping[str, str]] = {"blocklisted": "a pattern of a block list was found"}
+
+BLOCKLIST_THREAD_BYTES: Final = 8 * 2**20
+"""RE2's own limit for one search."""
+BLOCKLIST_BYTES: Final = 9_000_000
+"""Arrow's compute functions, measured when they are imported."""
+
+# A search for many patterns takes as long as one for one, until RE2's memory is full and it falls back to a
+# way that is fifty times slower. Measured on 400 patterns with 1 to 16 KB of them in each search: words lose
+# nothing at 4 KB, repetitions (`.*`, `[a-z]{3,8}`) are best at 1 KB.
+_MOST_CHARACTERS: Final = 4096
+_MOST_CHARACTERS_REPEATED: Final = 1024
+_REPETITION: Final = re.compile(r"[*+{]")
+
+# What is found in nothing and in a control character is found in every document.
+_PROBES: Final = ["", "\x01"]
+
+
+class _Pattern(NamedTuple):
+    text: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockList:
+    """Drops documents in which a pattern of `section` is found. Reads and tries them when it is made."""
+
+    section: filters.BlockList
+    searches: tuple[str, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        patterns = list(_patterns(self.section))
+        if not patterns:
+            raise ConfigError(
+                "the filter `blocklist` has no pattern",
+                hint="list some under filters: blocklist: patterns, or name a file of them, one a line",
+            )
+        for pattern in patterns:
+            _try(pattern, ignore_case=self.section.ignore_case)
+        object.__setattr__(self, "searches", tuple(_combined(pattern.text for pattern in patterns)))
+
+    def apply(self, documents: Documents) -> Documents:
+        """The documents that survive."""
+        text = documents.batch.column("text")
+        found = np.zeros(len(text), np.uint8)
+        for search in self.searches:
+            found |= as_numpy(_search(text, search, self.section.ignore_case).cast(pa.uint8()), "uint8")
+        return drop(documents, found, tuple(REASONS))
+
+    def fingerprint(self) -> str:
+        """Changes when a pattern does, in the config or in the file."""
+        return blake2b("\n".join(self.searches).encode(), digest_size=16).hexdigest()
+
+
+def _patterns(section: filters.BlockList) -> Iterator[_Pattern]:
+    """All patterns, and where each is written."""
+    for text in section.patterns:
+        yield _Pattern(text, "filters: blocklist: patterns")
+    if section.file is None:
+        return
+    for number, line in enumerate(_lines(Path(section.file)), 1):
+        if line.strip() and not line.startswith("#"):
+            yield _Pattern(line, f"{section.file}, line {number}")
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8-sig").split("\n")
+    except OSError as fault:
+        raise InputError(
+            f"the block list `{path}` can't be read: {fault.strerror}",
+            hint="filters: blocklist: file names a text file with one pattern a line",
+        ) from fault
+    except UnicodeDecodeError as fault:
+        raise InputError(
+            f"the block list `{path}` is not UTF-8 at byte {fault.start}", hint="save it as UTF-8"
+        ) from fault
+
+
+def _try(pattern: _Pattern, *, ignore_case: bool) -> None:
+    try:
+        found = _search(pa.array(_PROBES, pa.large_string()), pattern.text, ignore_case)
+    except pa.ArrowInvalid as fault:
+        said = str(fault).removeprefix("Invalid regular expression: ")
+        raise ConfigError(
+            f"the pattern `{shown(pattern.text)}` can't be used: {shown(said)} ({pattern.place})",
+            hint="patterns are in RE2's syntax, which has no look-around and no back references",
+        ) from fault
+    if found.to_pylist() == [True, True]:
+        raise ConfigError(
+            f"the pattern `{shown(pattern.text)}` is found in every document ({pattern.place})",
+            hint="leave it out, or demand at least one character",
+        )
+
+
+def _search(text: pa.Array, pattern: str, ignore_case: bool) -> Any:
+    """For each text whether the pattern is found in it; the GIL is free meanwhile."""
+    import pyarrow.compute as pc
+
+    return pc.match_substring_regex(text, pattern, ignore_case=ignore_case)
+
+
+def _combined(patterns: Iterable[str]) -> Iterator[str]:
+    """As few searches as keep their speed, each for a pattern or for several alternatives."""
+    plain: list[str] = []
+    repeated: list[str] = []
+    for pattern in patterns:
+        (repeated if _REPETITION.search(pattern) else plain).append(pattern)
+    yield from _joined(plain, _MOST_CHARACTERS)
+    yield from _joined(repeated, _MOST_CHARACTERS_REPEATED)
+
+
+def _joined(patterns: list[str], most: int) -> Iterator[str]:
+    group: list[str] = []
+    size = 0
+    for pattern in patterns:
+        if group and size + len(pattern) > most:
+            yield _alternatives(group)
+            group, size = [], 0
+        group.append(pattern)
+        size += len(pattern)
+    if group:
+        yield _alternatives(group)
+
+
+def _alternatives(patterns: list[str]) -> str:
+    return "|".join(f"(?:{pattern})" for pattern in patterns)

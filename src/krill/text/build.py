@@ -1,0 +1,103 @@
+"""The steps of a config, in the order in which documents pass through them, and what they hold.
+
+In: the section `preprocess`. Out: the list of steps, everything that they need loaded and checked, so that a
+pattern that doesn't compile, a language that isn't known or a function that can't be imported is told before
+anything is read. Held in memory: the steps; `step_needs` says for the plan how much that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from krill.budget import Kind, Need
+from krill.config import filters
+from krill.config.preprocess import PreprocessConfig
+from krill.config.section import Section
+from krill.corpus.documents import BLOCKS_PER_UNIT
+from krill.text import blocklist, language, quality
+from krill.text.blocklist import BLOCKLIST_BYTES, BLOCKLIST_THREAD_BYTES, BlockList
+from krill.text.clean import Clean
+from krill.text.language import LanguageFilter
+from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, LANGUAGE_THREAD_BYTES
+from krill.text.long_enough import LongEnough
+from krill.text.step import Step
+from krill.text.user_step import UserStep
+
+Function = Callable[[pa.RecordBatch], Any]
+
+REASONS: Final[Mapping[str, str]] = {**quality.REASONS, **language.REASONS, **blocklist.REASONS}
+"""Why filters drop documents, in words; beside these there is `step:<name>` for each step of one's own."""
+
+LOADING: Final = "load"
+"""The stage before all others, in which models are read."""
+
+_CHANGE_TEXT: Final = (filters.C4, filters.RepeatedLines, filters.RepeatedParagraphs, filters.UserStep)
+
+
+def steps_of(settings: PreprocessConfig, extra: Sequence[Function] = ()) -> list[Step]:
+    """Cleaning, limits of length, the filters in their order, and at last the functions in `extra`."""
+    still_long_enough = [LongEnough(settings.min_chars)] if settings.min_chars > 0 else []
+    steps: list[Step] = [Clean(settings.strip, settings.min_chars)]
+    limits = quality.length_step(settings.min_words, settings.max_words, settings.max_chars)
+    if limits is not None:
+        steps.append(limits)
+    for run in _runs(settings.filters):
+        steps.append(_step(run, statistics=settings.statistics))
+        if any(isinstance(section, _CHANGE_TEXT) for section in run):
+            steps += still_long_enough
+    for function in extra:
+        steps += [UserStep.of(function), *still_long_enough]
+    return steps
+
+
+def fingerprints_of(steps: Sequence[Step]) -> list[str]:
+    """What shapes the result besides the config: the code of one's own steps, the patterns in files."""
+    return [step.fingerprint() for step in steps if isinstance(step, BlockList | UserStep)]
+
+
+def step_needs(settings: PreprocessConfig, threads: int, extra: Sequence[Function] = ()) -> list[Need]:
+    """What the steps hold besides batches."""
+    runs = list(_runs(settings.filters))
+    kinds = {type(section) for run in runs for section in run}
+    needs = []
+    judged = [run for run in runs if isinstance(run[0], quality.JUDGED)]
+    if judged:
+        scratch = max(quality.scratch_bytes(run, settings.max_document_bytes) for run in judged)
+        needs.append(Need("quality filters", threads * scratch))
+    if filters.Language in kinds:
+        needs.append(Need("the language model", LANGUAGE_BYTES + threads * LANGUAGE_THREAD_BYTES))
+        needs.append(Need("reading the language model", LANGUAGE_LOADING_BYTES, during=LOADING))
+    if filters.BlockList in kinds:
+        needs.append(Need("block lists", BLOCKLIST_BYTES + threads * BLOCKLIST_THREAD_BYTES))
+    if filters.UserStep in kinds or extra:
+        # Somebody else's code: taken to hold a batch twice over.
+        batch = max(settings.unit_bytes // BLOCKS_PER_UNIT, settings.max_document_bytes)
+        needs.append(Need("steps of your own", threads * 2 * batch, Kind.WATCHED))
+    return needs
+
+
+def _runs(sections: Sequence[Section]) -> Iterator[list[Section]]:
+    """Quality filters that stand together, for they share their words; every other section alone."""
+    run: list[Section] = []
+    for section in sections:
+        if run and not (isinstance(section, quality.JUDGED) and isinstance(run[-1], quality.JUDGED)):
+            yield run
+            run = []
+        run.append(section)
+    if run:
+        yield run
+
+
+def _step(run: Sequence[Section], *, statistics: bool) -> Step:
+    match run[0]:
+        case filters.Language() as section:
+            return LanguageFilter(section, statistics)
+        case filters.BlockList() as section:
+            return BlockList(section)
+        case filters.UserStep() as section:
+            return UserStep.named(section.function)
+        case _:
+            return quality.quality_step(run, statistics=statistics)

@@ -1,0 +1,89 @@
+"""Language: documents in other languages are dropped, and those of which the model is not sure.
+
+In: cleaned documents. Out: those in a language that is allowed, with a score above the least. Held in memory:
+the model (`language_model.py`), and of a batch two numbers a document. The reference is py3langid itself,
+whose answers are the same: `tests/parity/test_parity_language.py`.
+
+Counted: `language` is rows dropped for being in another language, `language_unsure` those in an allowed one
+whose score is too low. Measured: `language`, `language_score`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from krill.config.filters import Language
+from krill.config.keys import nearest
+from krill.config.messages import listed
+from krill.corpus.arrays import as_arrow
+from krill.corpus.buffers import text_buffers, text_column
+from krill.corpus.documents import Documents
+from krill.errors import ConfigError
+from krill.text.drop import drop, with_statistics
+from krill.text.language_model import LanguageModel, load
+
+REASONS: Final[Mapping[str, str]] = {
+    "language": "in another language",
+    "language_unsure": "in an allowed language, but not surely",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageFilter:
+    """Keeps documents in the languages that `section` allows. Loads the model when it is made."""
+
+    section: Language
+    statistics: bool
+    model: LanguageModel = field(default_factory=load, repr=False)
+
+    def __post_init__(self) -> None:
+        unknown = [code for code in self.section.allow if code not in self.model.languages]
+        if unknown:
+            raise ConfigError(
+                f"the language model does not know {listed(unknown)}{_meant(unknown, self.model.languages)}",
+                hint=f"filters: language: allow takes some of {', '.join(sorted(set(self.model.languages)))}",
+            )
+
+    def apply(self, documents: Documents) -> Documents:
+        """The documents that survive."""
+        offsets, data = text_buffers(documents.batch.column("text"))
+        languages, scores = self.model.native.classify(offsets, data)
+        if self.statistics:
+            names = _names(self.model.languages, languages)
+            documents = _measured(documents, {"language": names, "language_score": as_arrow(scores)})
+        is_allowed = np.isin(self.model.languages, self.section.allow)[languages]
+        codes = np.where(is_allowed, np.where(scores > self.section.min_score, 0, 2), 1).astype(np.uint8)
+        return drop(documents, codes, tuple(REASONS))
+
+
+def _measured(documents: Documents, columns: Mapping[str, pa.Array]) -> Documents:
+    """The columns under names that no column has yet: corpora often come with a `language`."""
+    taken = documents.batch.schema.names
+    number = 1
+    while any(_numbered(name, number) in taken for name in columns):
+        number += 1
+    return with_statistics(documents, [(_numbered(name, number), column) for name, column in columns.items()])
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}_{number}"
+
+
+def _meant(unknown: Sequence[str], known: Sequence[str]) -> str:
+    near = [found for code in unknown if (found := nearest(code, known)) is not None]
+    return f"; did you mean {listed(dict.fromkeys(near))}?" if near else ""
+
+
+def _names(languages: Sequence[str], numbers: NDArray[np.uint8]) -> pa.Array:
+    """The name of each number, without a look at one after the other in Python."""
+    encoded = np.array([name.encode() for name in languages], np.bytes_)
+    letters = encoded.view(np.uint8).reshape(len(languages), -1)[numbers]
+    offsets = np.zeros(len(numbers) + 1, np.int64)
+    np.cumsum(np.count_nonzero(letters, axis=1), out=offsets[1:])
+    return text_column(offsets, letters[letters != 0])

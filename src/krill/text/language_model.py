@@ -1,0 +1,304 @@
+"""The language model: py3langid's tables, read from its wheel and made small.
+
+Comes in: `model.npz.xz` of the installed py3langid, NumPy arrays in a zip in an xz stream, no pickle. Goes
+out: a native model that any thread may ask. The file is decoded once, from its beginning to its end, a
+megabyte at a time: of the 28 MB of weights only what differs from each language's background is kept, and
+of the 39 MB of automaton only what differs from its first row. Held in memory: `LANGUAGE_BYTES` for as long
+as the process lives, `LANGUAGE_LOADING_BYTES` more while it is read.
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from threading import Lock
+from typing import Any, BinaryIO, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from krill import _native
+from krill.errors import ConfigError
+from krill.text.npz_stream import ArrayStream, arrays
+
+# Measured with `VmRSS` and `VmHWM` around `load` in a process that had imported all else: 18.8 MB stayed,
+# 43 to 45 MB was the peak. py3langid itself keeps 78 MB and peaks at 108 MB.
+LANGUAGE_BYTES: Final = 19_000_000
+LANGUAGE_LOADING_BYTES: Final = 28_000_000
+# While a batch is classified: 12 bytes for each of 100,000 features, and copies of a document.
+LANGUAGE_THREAD_BYTES: Final = 1_300_000
+
+# Weights are half-precision numbers of 1 and more, so whole multiples of this, and differ by less than 32.
+_STEP: Final = 2.0**-10
+# A feature that says something of more languages than this is kept as a whole row, which adds up faster.
+_MOST_PAIRS: Final = 64
+_FEATURES_AT_ONCE: Final = 4096
+_ROWS_AT_ONCE: Final = 1024
+_BYTES: Final = 256
+_MOST_LANGUAGES: Final = 256
+_REINSTALL: Final = "pip install --force-reinstall 'py3langid>=0.4,<0.5'"
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModel:
+    """Which language a text is in."""
+
+    languages: tuple[str, ...]
+    """The name of each number that `native.classify` gives; the scripts of one language share its name."""
+    native: _native.LanguageModel
+
+
+_Differences = tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint32]]
+_OwnEntries = tuple[
+    NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint32]
+]
+
+_lock = Lock()
+_loaded: dict[Path, LanguageModel] = {}
+
+
+def load(path: Path | None = None) -> LanguageModel:
+    """The model, read once in a process; by default that of the installed py3langid."""
+    path = _installed() if path is None else path
+    with _lock:
+        if path not in _loaded:
+            _loaded[path] = _read(path)
+            _native.trim()
+        return _loaded[path]
+
+
+def _installed() -> Path:
+    package = find_spec("py3langid")  # its code is not run
+    if package is None or not package.submodule_search_locations:
+        raise ConfigError("the language model is missing: py3langid is not installed", hint=_REINSTALL)
+    return Path(package.submodule_search_locations[0], "data", "model.npz.xz")
+
+
+def _read(path: Path) -> LanguageModel:
+    try:
+        with lzma.open(path) as stream:
+            parts = _Parts.read(_ordered(cast(BinaryIO, stream)))
+        return parts.model()
+    except (OSError, EOFError, ValueError, lzma.LZMAError) as fault:
+        raise ConfigError(f"the language model `{path}` can't be read: {fault}", hint=_REINSTALL) from fault
+
+
+_KINDS: Final = {
+    "ptc": "f2",  # for each feature, what it says of each language: the logarithm of a probability
+    "pc": "f4",  # what is known of each language beforehand
+    "classes": "U",  # the languages
+    "nextmove": "u",  # rows of the automaton: 256 states
+    "nextmove_row": "u",  # the row of each state
+    "out_feat": "i",  # the feature of each state, -1 for none
+}
+
+
+def _ordered(stream: BinaryIO) -> Iterator[ArrayStream]:
+    """The arrays that a model is made of, in the order in which they must stand."""
+    stored = arrays(stream)
+    for name, kind in _KINDS.items():
+        array = next(stored, None)
+        if array is None or array.name != name or not array.dtype.str[1:].startswith(kind):
+            raise ValueError(f"there is no array {name} of the expected kind in its place")
+        yield array
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """All that the native model is made of."""
+
+    weights: _Weights
+    prior: NDArray[np.float32]
+    languages: tuple[str, ...]
+    own_entries: _OwnEntries
+    row_of: NDArray[np.uint32]
+    feature_of: NDArray[np.uint32]
+
+    @classmethod
+    def read(cls, stored: Iterator[ArrayStream]) -> _Parts:
+        """Read every array, and keep of it what is needed."""
+        weights = _Weights.read(next(stored))
+        prior = next(stored).whole()
+        languages = tuple(str(name) for name in next(stored).whole())
+        if not len(languages) == len(prior) == len(weights.background):
+            raise ValueError("its arrays are for different numbers of languages")
+        changes = _Changes.read(next(stored))
+        row_of = next(stored).whole().astype(np.uint32)
+        feature_of = next(stored).whole()
+        if feature_of.max(initial=-1) >= len(weights.number_of):
+            raise ValueError("a state has a feature without weights")
+        # Features are numbered anew; -1 for none takes the last number.
+        number_of = np.append(weights.number_of, np.uint32(len(weights.number_of)))
+        return cls(weights, prior, languages, _own_entries(changes, row_of), row_of, number_of[feature_of])
+
+    def model(self) -> LanguageModel:
+        """The native model, with a copy of everything."""
+        native = _native.LanguageModel(
+            *self.own_entries,
+            self.row_of,
+            self.feature_of,
+            *self.weights.tables(),
+            self.prior,
+            self.weights.background,
+            _STEP,
+            np.array([self.languages.index(name) for name in self.languages], np.uint8),
+        )
+        return LanguageModel(self.languages, native)
+
+
+class _Gathered:
+    """Numbers that come piece by piece, in memory that grows where it stands."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = np.dtype(dtype)
+        self.data = bytearray()
+
+    def add(self, numbers: NDArray[Any]) -> None:
+        self.data += np.ascontiguousarray(numbers, self.dtype).reshape(-1).view(np.uint8).data
+
+    def array(self) -> NDArray[Any]:
+        return np.frombuffer(self.data, self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """What features say, as steps from each language's background: whole rows, and pairs for the others."""
+
+    background: NDArray[np.float32]
+    number_of: NDArray[np.uint32]
+    dense: NDArray[np.int16]
+    pairs: NDArray[np.uint8]
+    """For each feature that is not dense, how many pairs it has."""
+    pair_languages: NDArray[np.uint8]
+    pair_steps: NDArray[np.int16]
+
+    @classmethod
+    def read(cls, array: ArrayStream) -> _Weights:
+        """All features, some thousand at a time."""
+        if len(array.shape) != 2 or not 0 < array.shape[1] <= _MOST_LANGUAGES:
+            raise ValueError(f"weights of the shape {array.shape} are not for languages")
+        background: NDArray[np.float32] | None = None
+        gathered = [_Gathered(dtype) for dtype in ("bool", "i2", "u1", "u1", "i2")]
+        for weights in array.stretches(_FEATURES_AT_ONCE):
+            if background is None:
+                background = _most_frequent(weights).astype(np.float32)
+            for whole, part in zip(gathered, _split(_steps(weights, background)), strict=True):
+                whole.add(part)
+        if background is None:
+            raise ValueError("there are no features")
+        is_dense, *tables = (whole.array() for whole in gathered)
+        number_of = np.where(is_dense, np.cumsum(is_dense) - 1, is_dense.sum() + np.cumsum(~is_dense) - 1)
+        return cls(background, number_of.astype(np.uint32), *tables)
+
+    def tables(self) -> tuple[NDArray[np.int16], NDArray[np.uint32], NDArray[np.uint8], NDArray[np.int16]]:
+        """As the native model takes them."""
+        return self.dense, _starts(self.pairs), self.pair_languages, self.pair_steps
+
+
+def _most_frequent(weights: NDArray[np.float16]) -> NDArray[np.float16]:
+    """For each language the weight of features that say nothing of it, by far its most frequent one."""
+    found = np.empty(weights.shape[1], np.float16)
+    for language in range(weights.shape[1]):
+        values, counts = np.unique(weights[:, language], return_counts=True)
+        found[language] = values[counts.argmax()]
+    return found
+
+
+def _steps(weights: NDArray[np.float16], background: NDArray[np.float32]) -> NDArray[np.int16]:
+    exact = (weights - background) / np.float32(_STEP)
+    if not (np.abs(exact) <= np.iinfo(np.int16).max).all() or not np.array_equal(exact, np.rint(exact)):
+        raise ValueError("its weights are of another range")
+    return exact.astype(np.int16)
+
+
+def _split(steps: NDArray[np.int16]) -> tuple[NDArray[Any], ...]:
+    """Which features are dense and their rows; of the others the number of pairs, languages and steps."""
+    said = steps != 0
+    counts = said.sum(axis=1)
+    is_dense = counts > _MOST_PAIRS
+    said[is_dense] = False
+    return (
+        is_dense,
+        steps[is_dense],
+        counts[~is_dense].astype(np.uint8),
+        np.nonzero(said)[1].astype(np.uint8),
+        steps[said],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """The rows of the automaton as what differs from the first of them."""
+
+    first: NDArray[np.uint32]
+    starts: NDArray[np.uint32]
+    bytes: NDArray[np.uint8]
+    targets: NDArray[np.uint32]
+
+    @classmethod
+    def read(cls, array: ArrayStream) -> _Changes:
+        """All rows, a megabyte at a time."""
+        if len(array.shape) != 1 or array.shape[0] == 0 or array.shape[0] % _BYTES:
+            raise ValueError("the automaton's rows have not 256 states")
+        stretches = array.stretches(_ROWS_AT_ONCE * _BYTES)
+        rows = (stretch.reshape(-1, _BYTES).astype(np.uint32, copy=False) for stretch in stretches)
+        before = next(rows)
+        first = before[0].copy()
+        return cls(first, *_differences((rows_, first) for rows_ in chain((before,), rows)))
+
+    def stretches(self) -> Iterator[tuple[slice, NDArray[np.uint32]]]:
+        """The rows again, some at a time, with their numbers."""
+        for begin in range(0, len(self.starts) - 1, _ROWS_AT_ONCE):
+            numbers = slice(begin, min(begin + _ROWS_AT_ONCE, len(self.starts) - 1))
+            yield numbers, self.rows(np.arange(numbers.start, numbers.stop))
+
+    def rows(self, numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """Some rows as they were."""
+        rows = np.tile(self.first, (len(numbers), 1))
+        for row, number in zip(rows, numbers, strict=True):
+            own = slice(self.starts[number], self.starts[number + 1])
+            row[self.bytes[own]] = self.targets[own]
+        return rows
+
+
+def _own_entries(changes: _Changes, row_of: NDArray[np.uint32]) -> _OwnEntries:
+    """Default rows, the default of each row, and what each row has of its own.
+
+    A state is what was read last, as far as any feature begins with it. So its row is much like the row of
+    the state that its last byte alone leads to.
+    """
+    states, rows = len(row_of), len(changes.starts) - 1
+    if max(changes.first.max(), changes.targets.max(initial=0)) >= states or row_of.max() >= rows:
+        raise ValueError("the automaton leads to a state that is not there")
+    last_byte = np.zeros(states, np.uint8)
+    last_byte[changes.first] = np.arange(_BYTES)
+    last_byte[changes.targets] = changes.bytes
+    default_of = np.zeros(rows, np.uint8)
+    default_of[row_of] = last_byte
+    (from_root,) = changes.rows(row_of[:1].astype(np.int64))
+    defaults = changes.rows(row_of[from_root].astype(np.int64))
+    own = _differences((some, defaults[default_of[numbers]]) for numbers, some in changes.stretches())
+    return defaults.reshape(-1), default_of, *own
+
+
+def _differences(
+    pairs: Iterable[tuple[NDArray[np.uint32], NDArray[np.uint32]]],
+) -> _Differences:
+    """Of entries that differ from another row's: where those of each row begin, and byte and target."""
+    counts, bytes_, targets = _Gathered("u4"), _Gathered("u1"), _Gathered("u4")
+    for rows, others in pairs:
+        differs = rows != others
+        counts.add(differs.sum(axis=1))
+        bytes_.add(np.nonzero(differs)[1])
+        targets.add(rows[differs])
+    return _starts(counts.array()), bytes_.array(), targets.array()
+
+
+def _starts(counts: NDArray[Any]) -> NDArray[np.uint32]:
+    starts = np.zeros(len(counts) + 1, np.uint32)
+    np.cumsum(counts, out=starts[1:])
+    return starts

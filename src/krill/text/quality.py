@@ -1,0 +1,140 @@
+"""Quality filters as one step: words are split once for all filters that see the same text.
+
+In: cleaned documents. Out: those that no filter drops, with the text that C4 and the removal of repeated lines
+leave of them, and what was measured as columns if asked. Held in memory: the texts that are left, and scratch
+that grows with the longest document (`scratch_bytes`). The reference is `reference_quality.py`; given our
+words, datatrove decides the same.
+
+Counted: a document is dropped for the first rule that it breaks, by the name in `REASONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from krill import _native
+from krill.config.filters import (
+    C4,
+    FineWeb,
+    GopherQuality,
+    GopherRepetition,
+    RepeatedLines,
+    RepeatedParagraphs,
+)
+from krill.config.section import Section
+from krill.corpus.arrays import as_arrow
+from krill.corpus.buffers import text_buffers, text_column
+from krill.corpus.documents import Documents
+from krill.errors import ConfigError
+from krill.text.drop import drop, with_statistics
+from krill.text.step import Step
+
+JUDGED = (GopherQuality, GopherRepetition, C4, FineWeb, RepeatedLines, RepeatedParagraphs)
+"""The sections that `quality_step` takes."""
+
+MAX_REASONS = 255
+_LONGEST_N_GRAM = 100
+
+REASONS: Mapping[str, str] = {
+    "too_long": "more than max_chars characters",
+    "too_few_words": "fewer than min_words words",
+    "too_many_words": "more than max_words words",
+    "gopher_short_doc": "Gopher: too few words",
+    "gopher_long_doc": "Gopher: too many words",
+    "gopher_below_avg_threshold": "Gopher: words too short on average",
+    "gopher_above_avg_threshold": "Gopher: words too long on average",
+    "gopher_too_many_hashes": "Gopher: too many `#`",
+    "gopher_too_many_ellipsis": "Gopher: too many ellipses",
+    "gopher_too_many_bullets": "Gopher: too many lines begin with a bullet",
+    "gopher_too_many_end_ellipsis": "Gopher: too many lines end with an ellipsis",
+    "gopher_below_alpha_threshold": "Gopher: too few words with a letter",
+    "gopher_enough_stop_words": "Gopher: too few stop words",
+    "gopher_empty": "Gopher: empty",
+    "gopher_dup_para_frac": "Gopher: too many repeated paragraphs",
+    "gopher_dup_para_char_frac": "Gopher: too many characters in repeated paragraphs",
+    "gopher_dup_line_frac": "Gopher: too many repeated lines",
+    "gopher_dup_line_char_frac": "Gopher: too many characters in repeated lines",
+    **{
+        f"gopher_top_{n}_gram": f"Gopher: the most frequent {n} words in a row take too many characters"
+        for n in range(1, _LONGEST_N_GRAM + 1)
+    },
+    **{
+        f"gopher_duplicated_{n}_n_grams": f"Gopher: too many characters in repeated {n} words in a row"
+        for n in range(1, _LONGEST_N_GRAM + 1)
+    },
+    "c4_lorem_ipsum": "C4: lorem ipsum",
+    "c4_curly_bracket": "C4: a curly bracket",
+    "c4_too_few_sentences": "C4: too few sentences left",
+    "fineweb_empty": "FineWeb: empty",
+    "fineweb_line_punct_ratio": "FineWeb: too few lines end with punctuation",
+    "fineweb_short_line_ratio": "FineWeb: too many short lines",
+    "fineweb_char_dup_ratio": "FineWeb: too many characters in repeated lines",
+    "fineweb_list_ratio": "FineWeb: too many newlines for its words",
+}
+"""Why documents are dropped, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Drops and changes documents as the native filters say."""
+
+    filters: _native.Quality
+    statistics: bool
+
+    def apply(self, documents: Documents) -> Documents:
+        """The documents that no filter drops."""
+        batch = documents.batch
+        offsets, data = text_buffers(batch.column("text"))
+        codes, values, text = self.filters.judge(offsets, data, self.statistics)
+        judged = documents
+        if text is not None:
+            judged = Documents(_with_text(batch, text_column(*text)), documents.counts, documents.rejected)
+        if self.statistics:
+            judged = with_statistics(judged, self._columns(values, batch.schema.names))
+        return drop(judged, codes, self.filters.reasons)
+
+    def _columns(self, values: list[Any], taken: Sequence[str]) -> list[tuple[str, pa.Array]]:
+        """What was measured, under names that no column has yet."""
+        columns: dict[str, pa.Array] = {}
+        for (name, is_count), measured in zip(self.filters.statistics, values, strict=True):
+            number = 1
+            unique = name
+            while unique in columns or unique in taken:
+                number += 1
+                unique = f"{name}_{number}"
+            columns[unique] = as_arrow(measured.astype(np.uint32) if is_count else measured)
+        return list(columns.items())
+
+
+def quality_step(sections: Sequence[Section], *, statistics: bool) -> Step:
+    """A run of consecutive `JUDGED` sections as one step, applied in their order."""
+    filters = [(str(section.name), section.model_dump()) for section in sections if isinstance(section, JUDGED)]
+    assert len(filters) == len(sections), "a section that is no quality filter"
+    try:
+        return Judge(_native.Quality(filters), statistics)
+    except ValueError as error:
+        raise ConfigError(
+            f"`preprocess.filters`: {error}", hint=f"use at most {MAX_REASONS} n-grams and filters in a row"
+        ) from None
+
+
+def length_step(min_words: int, max_words: int | None, max_chars: int | None) -> Step | None:
+    """Limits on words and characters as a step, or None if there are none."""
+    if min_words == 0 and max_words is None and max_chars is None:
+        return None
+    limits = {"min_words": min_words, "max_words": max_words, "max_chars": max_chars}
+    return Judge(_native.Quality([("lengths", limits)]), statistics=False)
+
+
+def scratch_bytes(sections: Sequence[Section], max_document_bytes: int) -> int:
+    """What one thread holds, at most, while it judges a document of that size, besides text and results."""
+    raise NotImplementedError
+
+
+def _with_text(batch: pa.RecordBatch, text: pa.Array) -> pa.RecordBatch:
+    return batch.set_column(batch.schema.get_field_index("text"), pa.field("text", text.type), text)

@@ -1,0 +1,283 @@
+"""Near-duplicates are held to a plain walk over bands, with shares so small that every path is taken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from krill.dedup import (
+    CLUSTER_RECORD,
+    SEEN_BEFORE,
+    Resolution,
+    near_least_share,
+    near_spill_bytes,
+    near_useful_share,
+    resolve_minhash,
+)
+from krill.dedup import clusters as clusters_module
+from krill.dedup import groups as groups_module
+from krill.dedup.groups import MIN_SHARE, GroupLayout
+from krill.dedup.near import resolve_with
+from krill.dedup.reference import reference_clusters
+from krill.dedup.streams import BandRecords
+from krill.errors import StorageError
+
+Bands = list[list[int]]
+
+
+def tiny(table_keys: int, block: int, *, share: int, threads: int = 1, max_width: int = 2) -> GroupLayout:
+    """A layout whose tables take `table_keys` keys and whose blocks have `block` records."""
+    table = (table_keys + table_keys // 4 + 2) * 16
+    return GroupLayout(
+        share=share,
+        threads=threads,
+        table_bytes=table,
+        whole_table_bytes=table,
+        read_records=block,
+        split_records=2 * block,
+        resplit_records=2 * block,
+        max_width=max_width,
+    )
+
+
+def write_units(folder: Path, units: list[Bands], name: str = "unit") -> list[Path]:
+    files = [folder / f"{name}{number}.bands" for number in range(len(units))]
+    for file, unit in zip(files, units, strict=True):
+        np.array(unit, np.uint64).tofile(file)
+    return files
+
+
+def outcome(folder: Path, units: list[Bands]) -> tuple[list[list[bool]], list[list[tuple[int, int]]]]:
+    """Keep bits and clusters of all units, from the files."""
+    keep, clusters = [], []
+    for number, unit in enumerate(units):
+        bits = np.fromfile(folder / f"{number}.keep", np.uint8)
+        assert len(bits) == (len(unit) + 7) // 8
+        keep.append(np.unpackbits(bits, count=len(unit), bitorder="little").astype(bool).tolist())
+        clusters.append(np.fromfile(folder / f"{number}.clusters", CLUSTER_RECORD).tolist())
+    return keep, clusters
+
+
+def expected(
+    units: list[Bands], prior: Bands
+) -> tuple[list[list[bool]], list[list[tuple[int, int]]], Resolution]:
+    first = reference_clusters([*prior, *(bands for unit in units for bands in unit)])
+    seen = len(prior)
+    sizes = Counter(first[seen:])
+    keep = [first[document] == document for document in range(seen, len(first))]
+    clusters = [(SEEN_BEFORE if head < seen else head - seen, sizes[head]) for head in first[seen:]]
+    dropped = {head for head, kept in zip(first[seen:], keep, strict=True) if not kept}
+    largest = max((sizes[head] for head in dropped), default=0)
+    cut_keep, cut_clusters = [], []
+    for unit in units:
+        cut_keep.append(keep[: len(unit)])
+        cut_clusters.append(clusters[: len(unit)])
+        keep, clusters = keep[len(unit) :], clusters[len(unit) :]
+    total = sum(flags.count(False) for flags in cut_keep)
+    return cut_keep, cut_clusters, Resolution(total, len(dropped), largest)
+
+
+def resolve_and_compare(layout: GroupLayout, units: list[Bands], prior: Bands, folder: Path) -> None:
+    bands = next((len(row) for rows in (prior, *units) for row in rows), 1)
+    stream = BandRecords(write_units(folder, units), bands, write_units(folder, [prior], "prior"))
+    found = resolve_with(
+        layout,
+        stream,
+        [folder / f"{number}.keep" for number in range(len(units))],
+        spill=folder / "spill",
+        cluster_files=[folder / f"{number}.clusters" for number in range(len(units))],
+    )
+    keep, clusters, resolution = expected(units, prior)
+    assert outcome(folder, units) == (keep, clusters)
+    assert found == resolution
+    assert list((folder / "spill").iterdir()) == []
+
+
+def random_units(seed: int, sizes: list[int], bands: int, distinct: int) -> list[Bands]:
+    random = np.random.default_rng(seed)
+    values = random.integers(0, 2**64, distinct, dtype=np.uint64)
+    return [values[random.integers(0, distinct, (size, bands))].tolist() for size in sizes]
+
+
+class Paths:
+    """Counts which ways were taken."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.splits: list[int] = []
+        self.in_memory = self.on_disk = 0
+        real_on_disk, real_memory, real_disk = (
+            groups_module._on_disk,
+            clusters_module._InMemory.of,
+            clusters_module._OnDisk.of,
+        )
+
+        def on_disk(stream, shift, *rest, **options):
+            self.splits.append(shift)
+            return real_on_disk(stream, shift, *rest, **options)
+
+        def memory(*arguments):
+            self.in_memory += 1
+            return real_memory(*arguments)
+
+        def disk(*arguments):
+            self.on_disk += 1
+            return real_disk(*arguments)
+
+        monkeypatch.setattr(groups_module, "_on_disk", on_disk)
+        monkeypatch.setattr(clusters_module._InMemory, "of", memory)
+        monkeypatch.setattr(clusters_module._OnDisk, "of", disk)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_bands_that_do_not_fit_are_split_and_clusters_connected_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    paths = Paths(monkeypatch)
+    units = random_units(0, [100, 0, 1, 150, 0], bands=3, distinct=700)
+    resolve_and_compare(tiny(40, 32, share=100_000, threads=threads), units, [], tmp_path)
+    assert 0 in paths.splits and max(paths.splits) > 0
+    assert (paths.in_memory, paths.on_disk) == (1, 0)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("share", [8_000, 2_100])  # the bitmap fits, but not the members; neither fits
+def test_clusters_that_do_not_fit_are_connected_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, share: int
+) -> None:
+    paths = Paths(monkeypatch)
+    units = random_units(1, [1300, 3, 0], bands=2, distinct=2000)
+    layout = tiny(60, 20, share=share, threads=threads, max_width=3)
+    resolve_and_compare(layout, units, [], tmp_path)
+    assert (paths.in_memory, paths.on_disk) == (0, 1)
+
+
+def test_everything_that_fits_touches_neither_splits_nor_stars(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = Paths(monkeypatch)
+    units = random_units(2, [200, 100], bands=4, distinct=1500)
+    resolve_and_compare(tiny(1200, 64, share=10**6), units, [], tmp_path)
+    assert (paths.splits, paths.in_memory, paths.on_disk) == ([], 1, 0)
+
+
+@pytest.mark.parametrize("share", [10**6, 3_000])
+def test_a_chain_is_one_cluster_however_long(tmp_path: Path, share: int) -> None:
+    # Each document agrees with the next alone, and the order of the chain is not that of the documents.
+    order = np.random.default_rng(3).permutation(400).tolist()
+    links: list[list[int]] = [[] for _ in order]
+    for link, (one, other) in enumerate(pairwise(order)):
+        links[one].append(link)
+        links[other].append(link)
+    unit = [[*row, 1000 + number][:2] for number, row in enumerate(links)]
+    resolve_and_compare(tiny(50, 16, share=share), [unit], [], tmp_path)
+    keep, clusters = outcome(tmp_path, [unit])
+    assert keep[0] == [True] + [False] * 399
+    assert set(clusters[0]) == {(0, 400)}
+
+
+@pytest.mark.parametrize("share", [10**6, 3_000])
+def test_a_huge_group_takes_one_slot(tmp_path: Path, share: int) -> None:
+    unit = [[7, 7]] * 500 + [[8, number + 100] for number in range(10)]
+    resolve_and_compare(tiny(14, 16, share=share), [unit], [], tmp_path)
+
+
+def test_keys_that_differ_only_in_their_last_bits_are_told_apart(tmp_path: Path) -> None:
+    unit = [[number << 56] for number in range(200)] * 2
+    resolve_and_compare(tiny(4, 16, share=10**6, max_width=8), [unit], [], tmp_path)
+
+
+@pytest.mark.parametrize("share", [10**6, 3_000])
+def test_who_hangs_together_with_a_document_seen_before_is_dropped(tmp_path: Path, share: int) -> None:
+    prior = [[1, 2], [3, 4]]
+    units = [[[1, 9], [9, 10], [50, 51]], [[51, 60], [4, 70], [80, 81]]]
+    resolve_and_compare(tiny(3, 2, share=share), units, prior, tmp_path)
+    keep, clusters = outcome(tmp_path, units)
+    assert keep == [[False, False, True], [False, False, True]]
+    assert clusters[0] == [(SEEN_BEFORE, 2), (SEEN_BEFORE, 2), (2, 2)]
+    assert clusters[1] == [(2, 2), (SEEN_BEFORE, 1), (5, 1)]
+
+
+@given(
+    units=st.lists(st.lists(st.lists(st.integers(0, 60), min_size=2, max_size=2), max_size=20), max_size=4),
+    prior=st.lists(st.lists(st.integers(0, 60), min_size=2, max_size=2), max_size=10),
+    table_keys=st.integers(1, 30),
+    block=st.integers(1, 5).map(lambda half: 2 * half),
+    share=st.sampled_from([800, 2_000, 10**6]),
+    threads=st.integers(1, 3),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_layout_gives_the_answer_of_a_plain_walk(
+    tmp_path: Path,
+    units: list[Bands],
+    prior: Bands,
+    table_keys: int,
+    block: int,
+    share: int,
+    threads: int,
+) -> None:
+    resolve_and_compare(tiny(table_keys, block, share=share, threads=threads), units, prior, tmp_path)
+
+
+def test_every_share_and_number_of_threads_gives_the_same_files(tmp_path: Path) -> None:
+    units = random_units(4, [30_000, 20_000], bands=14, distinct=400_000)
+    files = write_units(tmp_path, units)
+    results = []
+    for share, threads in ((MIN_SHARE, 1), (3 * MIN_SHARE, 3), (near_useful_share(50_000, 14), 2)):
+        folder = tmp_path / f"{share}-{threads}"
+        folder.mkdir()
+        names = [[folder / f"{number}.{kind}" for number in range(2)] for kind in ("keep", "clusters")]
+        found = resolve_minhash(
+            files, names[0], bands=14, share=share, spill=folder, threads=threads, cluster_files=names[1]
+        )
+        results.append((found, [file.read_bytes() for kind in names for file in kind]))
+    assert results[0] == results[1] == results[2]
+    assert results[0][0].duplicates > 0
+
+
+def test_a_useful_share_splits_nothing_if_there_is_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = Paths(monkeypatch)
+    units = random_units(5, [20_000], bands=14, distinct=10**6)
+    share = near_useful_share(20_000, 14)
+    resolve_minhash(
+        write_units(tmp_path, units), [tmp_path / "0.keep"], bands=14, share=share, spill=tmp_path, threads=2
+    )
+    assert (paths.splits, paths.in_memory, paths.on_disk) == ([], 1, 0)
+
+
+@pytest.mark.parametrize("documents", [0, 1000, 10**6, 10**9, 5 * 10**9])
+def test_the_least_share_has_a_range_of_labels_for_any_number_of_documents(documents: int) -> None:
+    ranges = clusters_module._Ranges.of(documents, near_least_share(documents) // 2)
+    assert ranges.digit.partitions <= 4096
+    assert (1 << ranges.digit.shift) * 48 <= near_least_share(documents)
+
+
+def test_no_units_give_no_files(tmp_path: Path) -> None:
+    found = resolve_minhash([], [], bands=14, share=MIN_SHARE, spill=tmp_path, threads=1)
+    assert found == Resolution(0, 0, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cut_band_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "0.bands"
+    file.write_bytes(bytes(8 * 14 + 8))
+    with pytest.raises(StorageError, match=r"0\.bands`, kept by an earlier stage, has `120` bytes, not"):
+        resolve_minhash([file], [tmp_path / "k"], bands=14, share=MIN_SHARE, spill=tmp_path, threads=1)
+    assert not (tmp_path / "k").exists()
+
+
+def test_a_share_below_the_least_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="below the least"):
+        resolve_minhash([], [], bands=14, share=MIN_SHARE - 1, spill=tmp_path, threads=1)
+
+
+def test_the_disk_that_is_planned_holds_all_edges_and_both_copies_of_the_bands() -> None:
+    assert near_spill_bytes(1000, 14, MIN_SHARE) == 1000 * 14 * 16
+    assert near_spill_bytes(10**6, 14, MIN_SHARE) == 3 * 10**6 * 14 * 16
