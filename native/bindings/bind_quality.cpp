@@ -166,6 +166,7 @@ void bind_quality(nb::module_& m) {
       .def("__init__", &make_quality, nb::arg("sections"))
       .def_prop_ro("reasons", &Quality::reasons)
       .def_prop_ro("statistics", &statistics_of)
+      .def("scratch_bytes", &Quality::scratch_bytes, nb::arg("max_document_bytes"), nb::arg("threads"))
       .def("judge", &judge, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("statistics"));
   m.def("word_spans", &word_spans, nb::arg("data"));
   m.def("sentence_spans", &sentence_spans, nb::arg("data"));

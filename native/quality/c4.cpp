@@ -124,6 +124,8 @@ class C4 final : public Filter {
     return {{"c4_lines_removed", true}, {"c4_sentences", true}};
   }
 
+  unsigned scratch_parts() const override { return kTextsPart; }
+
   size_t judge(Scratch& scratch, double* values) const override {
     const Document& document = scratch.document;
     const uint8_t* text = document.text();

@@ -1,46 +1,50 @@
 // One document under judgement: its text and what was found out about it, once for all filters.
 //
 // Held in memory, and kept from one document to the next: the words without the spaces between them (a byte for
-// each byte of text) and where each begins (four bytes for each word), when a filter asks for them.
+// each byte of text) and where each begins (at most six bytes for each word), of the first million words, when a
+// filter asks for them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 
+#include "quality/room.hpp"
 #include "quality/traits.hpp"
 #include "quality/words.hpp"
 #include "text/growing_buffer.hpp"
 
 namespace krill::quality {
 
-// The words of a document, one after another.
+// The words of a document, one after another, up to a limit.
 class Words {
  public:
-  static constexpr std::size_t kSlack = 16;  // bytes that may be read after the last word
+  static constexpr std::size_t kMost = std::size_t{1} << 20;  // that are kept
+  static constexpr std::size_t kSlack = 16;                   // bytes that may be read after the last word
 
   void assign(const std::uint8_t* text, std::size_t size) {
-    joined_.truncate(0);
-    joined_.append_repeated(0, size + kSlack);
+    joined_ = room_.take(size + kSlack);
     begins_.truncate(0);
+    total_ = 0;
     std::uint32_t end = 0;
     split_words(text, size, [&](Span word) {
+      if (++total_ > kMost) return;
       begins_.push_back(end);
-      copy(joined_.data() + end, text + word.begin, word.size, size - word.begin);
+      copy(joined_ + end, text + word.begin, word.size, size - word.begin);
       end += word.size;
     });
     begins_.push_back(end);
     // What lies beyond is compared too, by whoever reads sixteen bytes at once.
-    std::memset(joined_.data() + end, 0, kSlack);
+    std::memset(joined_ + end, 0, kSlack);
   }
 
+  // All words of the document, and those that are kept.
+  std::size_t total() const { return total_; }
   std::size_t count() const { return begins_.size() - 1; }
-  std::size_t bytes() const { return begins_[count()]; }
   // The place of a word among the joined bytes; that of number `count()` is their end.
   std::uint32_t begin(std::size_t word) const { return begins_[word]; }
   std::uint32_t size(std::size_t word) const { return begins_[word + 1] - begins_[word]; }
-  const std::uint8_t* at(std::size_t word) const { return joined_.data() + begins_[word]; }
+  const std::uint8_t* at(std::size_t word) const { return joined_ + begins_[word]; }
 
  private:
   static void copy(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::size_t readable) {
@@ -49,8 +53,10 @@ class Words {
     else std::memcpy(to, from, size);
   }
 
-  text::GrowingBuffer<std::uint8_t> joined_;
+  Room<std::uint8_t> room_;
+  std::uint8_t* joined_ = nullptr;
   text::GrowingBuffer<std::uint32_t> begins_;
+  std::size_t total_ = 0;
 };
 
 class Document {
@@ -72,6 +78,17 @@ class Document {
     if (!split_) words_.assign(text_, size_);
     split_ = true;
     return words_;
+  }
+
+  // Calls `visit(word, size)` for all words, also of a document that has more than are kept.
+  template <class Visit>
+  void each_word(Visit visit) {
+    const Words& kept = words();
+    if (kept.total() > kept.count()) {
+      split_words(text_, size_, [&](Span word) { visit(text_ + word.begin, std::size_t{word.size}); });
+    } else {
+      for (std::size_t i = 0; i < kept.count(); ++i) visit(kept.at(i), std::size_t{kept.size(i)});
+    }
   }
 
  private:

@@ -21,6 +21,14 @@ struct Statistic {
   bool is_count;
 };
 
+// Which parts of the scratch a filter uses.
+enum ScratchPart : unsigned {
+  kWordsPart = 1,   // a byte for each byte of text, and at most 6 for each of the words that are kept
+  kLinesPart = 2,   // at most 12 bytes for each line, and 6 of the table: lines have at least two bytes
+  kNGramsPart = 4,  // 12 bytes for each of the words that are kept, and 6 of the table
+  kTextsPart = 8,   // three copies of the text, each with at most half as much to spare
+};
+
 // Memory that filters work in, one for each thread; kept from one document to the next.
 struct Scratch {
   Document document;
@@ -47,6 +55,7 @@ class Filter {
   virtual ~Filter() = default;
   virtual std::vector<std::string> reasons() const = 0;
   virtual std::vector<Statistic> statistics() const = 0;
+  virtual unsigned scratch_parts() const = 0;
   // 0, or k to drop the document for reasons()[k - 1]. With `values`, all statistics of a document that is kept
   // are written there; without, nothing is measured that does not decide.
   virtual std::size_t judge(Scratch& scratch, double* values) const = 0;

@@ -24,6 +24,8 @@ class FineWeb final : public Filter {
             {"fineweb_list_ratio", false}};
   }
 
+  unsigned scratch_parts() const override { return kWordsPart | kLinesPart; }
+
   size_t judge(Scratch& scratch, double* values) const override {
     Document& document = scratch.document;
     const uint8_t* text = document.text();
@@ -52,7 +54,7 @@ class FineWeb final : public Filter {
     const Repeats repeats = find_repeats(text, lines, scratch.table);
     const double repeat_ratio = share(repeats.characters, document.characters() - newlines);
     if (repeat_ratio > limits_.char_duplicates_ratio) return 4;
-    const double list_ratio = share(newlines, document.words().count());
+    const double list_ratio = share(newlines, document.words().total());
     if (list_ratio > limits_.new_line_ratio) return 5;
     if (values != nullptr) {
       values[0] = punct_ratio;

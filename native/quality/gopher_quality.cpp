@@ -74,12 +74,11 @@ bool any_character(const uint8_t* word, size_t size, Traits traits) {
   return false;
 }
 
-WordFacts word_facts(const Words& words, const StopWords& stop_words, bool ascii, size_t enough_stop_words) {
+WordFacts word_facts(Document& document, const StopWords& stop_words, size_t enough_stop_words) {
   WordFacts facts;
   std::vector<bool> seen(stop_words.count());
-  for (size_t i = 0; i < words.count(); ++i) {
-    const uint8_t* word = words.at(i);
-    const size_t size = words.size(i);
+  const bool ascii = document.is_ascii();
+  document.each_word([&](const uint8_t* word, size_t size) {
     // No letter is a symbol, so that most words are settled by their first byte.
     const bool letter_first = kByteKinds[word[0]] == kLetterByte;
     if (letter_first || any_character<true>(word, size, kSymbol)) {
@@ -87,12 +86,12 @@ WordFacts word_facts(const Words& words, const StopWords& stop_words, bool ascii
       facts.characters += ascii ? size : count_characters(word, size);
     }
     facts.with_letter += letter_first || any_character<false>(word, size, kAlphabetic);
-    if (facts.stop_words >= enough_stop_words) continue;
+    if (facts.stop_words >= enough_stop_words) return;
     const size_t number = stop_words.find(word, size);
-    if (number == stop_words.count() || seen[number]) continue;
+    if (number == stop_words.count() || seen[number]) return;
     seen[number] = true;
     ++facts.stop_words;
-  }
+  });
   return facts;
 }
 
@@ -161,23 +160,25 @@ class GopherQuality final : public Filter {
             {"gopher_alpha_words", false},   {"gopher_stop_words", true}};
   }
 
+  unsigned scratch_parts() const override { return kWordsPart; }
+
   size_t judge(Scratch& scratch, double* values) const override {
     Document& document = scratch.document;
-    const Words& words = document.words();
+    const size_t words = document.words().total();
     const size_t enough = values != nullptr ? stop_words_.count() : limits_.min_stop_words;
-    const WordFacts facts = word_facts(words, stop_words_, document.is_ascii(), enough);
+    const WordFacts facts = word_facts(document, stop_words_, enough);
     // Without words there is nothing to measure.
-    if (words.count() == 0 || facts.not_symbols < limits_.min_doc_words) return 1;
+    if (words == 0 || facts.not_symbols < limits_.min_doc_words) return 1;
     if (limits_.max_doc_words != 0 && facts.not_symbols > limits_.max_doc_words) return 2;
     const SymbolCount symbols(document.text(), document.size());
     const LineFacts lines = count_lines(document.text(), document.size());
     const double measured[] = {static_cast<double>(facts.not_symbols),
                                mean_length(facts),
-                               share(symbols.hashes, words.count()),
-                               share(symbols.ellipses, words.count()),
+                               share(symbols.hashes, words),
+                               share(symbols.ellipses, words),
                                share(lines.bullet_lines, lines.lines),
                                share(lines.ellipsis_lines, lines.lines),
-                               share(facts.with_letter, words.count()),
+                               share(facts.with_letter, words),
                                static_cast<double>(facts.stop_words)};
     if (values != nullptr) std::copy(std::begin(measured), std::end(measured), values);
     return first_violation(measured);

@@ -43,6 +43,8 @@ class GopherRepetition final : public Filter {
     return names;
   }
 
+  unsigned scratch_parts() const override { return kWordsPart | kLinesPart | kNGramsPart; }
+
   size_t judge(Scratch& scratch, double* values) const override {
     if (scratch.document.size() == 0) return 1;
     double pieces[4];

@@ -15,11 +15,13 @@ class Lengths final : public Filter {
   }
   std::vector<Statistic> statistics() const override { return {}; }
 
+  unsigned scratch_parts() const override { return kWordsPart; }
+
   size_t judge(Scratch& scratch, double*) const override {
     Document& document = scratch.document;
     if (document.characters() > limits_.max_chars) return 1;
     if (limits_.min_words == 0 && limits_.max_words == LengthLimits::kNone) return 0;
-    const size_t words = document.words().count();
+    const size_t words = document.words().total();
     return words < limits_.min_words ? 2 : words > limits_.max_words ? 3 : 0;
   }
 

@@ -1,5 +1,6 @@
 #include "quality/quality.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -39,6 +40,22 @@ size_t Quality::judge_one(Scratch& scratch, double* values) const {
     if (const size_t reason = filters_[i]->judge(scratch, own_values)) return first_reason_[i] + reason;
   }
   return 0;
+}
+
+size_t Quality::scratch_bytes(size_t max_document_bytes, size_t threads) const {
+  unsigned parts = 0;
+  for (const auto& filter : filters_) parts |= filter->scratch_parts();
+  const auto of_document = [parts](size_t size) {
+    const size_t words = std::min(size, Words::kMost);
+    size_t bytes = 0;
+    if (parts & kWordsPart) bytes += size + 6 * words;
+    if (parts & kLinesPart) bytes += 9 * size;
+    if (parts & kNGramsPart) bytes += 18 * words;
+    if (parts & kTextsPart) bytes += size * 9 / 2;
+    return bytes;
+  };
+  const size_t small = threads * of_document(std::min(max_document_bytes, kLargeDocument));
+  return max_document_bytes <= kLargeDocument ? small : small + of_document(max_document_bytes);
 }
 
 // The document is left as it is to be kept, for as long as the scratch is not used again.

@@ -44,6 +44,9 @@ class Quality {
   const std::vector<std::string>& reasons() const { return reasons_; }
   const std::vector<Statistic>& statistics() const { return statistics_; }
 
+  // What all threads together hold of scratch, at most, if no document is longer than that.
+  std::size_t scratch_bytes(std::size_t max_document_bytes, std::size_t threads) const;
+
   // The column must have been checked.
   Verdicts judge(const TextColumn& documents, bool statistics) const;
 

@@ -1,4 +1,6 @@
 // Lines or paragraphs that stood before in the same document are taken out. No document is dropped.
+#include <algorithm>
+
 #include "quality/filters.hpp"
 #include "quality/lines.hpp"
 
@@ -12,12 +14,15 @@ using std::uint8_t;
 
 class RepeatedPieces final : public Filter {
  public:
-  RepeatedPieces(Repeated kind, uint64_t min_chars) : kind_(kind), min_chars_(min_chars) {}
+  RepeatedPieces(Repeated kind, uint64_t min_chars)
+      : kind_(kind), min_chars_(std::max<uint64_t>(min_chars, 1)) {}
 
   std::vector<std::string> reasons() const override { return {}; }
   std::vector<Statistic> statistics() const override {
     return {{kind_ == Repeated::lines ? "repeated_lines_removed" : "repeated_paragraphs_removed", true}};
   }
+
+  unsigned scratch_parts() const override { return kLinesPart | kTextsPart; }
 
   size_t judge(Scratch& scratch, double* values) const override {
     const Document& document = scratch.document;
@@ -54,7 +59,7 @@ class RepeatedPieces final : public Filter {
   }
 
   Repeated kind_;
-  uint64_t min_chars_;
+  uint64_t min_chars_;  // blank pieces stay
 };
 
 }  // namespace

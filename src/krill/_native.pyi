@@ -432,6 +432,9 @@ class Quality:
     def statistics(self) -> list[tuple[str, bool]]:
         """What is measured, and whether it is a number of things rather than a share."""
 
+    def scratch_bytes(self, max_document_bytes: int, threads: int) -> int:
+        """What all threads together hold while they judge, at most, besides texts and results."""
+
     def judge(
         self, offsets: NDArray[np.int64], data: _Bytes, statistics: bool
     ) -> tuple[

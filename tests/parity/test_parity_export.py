@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, processors
 
+import krill
 from krill.shards import Dataset
 from krill.shards.export import export
 from real_text import real_texts
@@ -118,6 +119,28 @@ def test_text_is_what_hugging_face_decodes(prepared, dataset, tmp_path):
         whole = [document[:-1] for document in documents[:-1]]
         assert [json.loads(line)["text"] for line in lines][: len(whole)] == tokenizer.decode_batch(whole)
         assert len(lines) == len(documents)
+
+
+def test_text_comes_without_the_token_that_the_tokenizer_puts_before_it(prepared, tmp_path):
+    tokenizer = Tokenizer.from_file(str(prepared / "tokenizer" / "tokenizer.json"))
+    tokenizer.add_special_tokens(["<s>"])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
+    )
+    (tmp_path / "tokenizer").mkdir()
+    tokenizer.save(str(tmp_path / "tokenizer" / "tokenizer.json"))
+    settings = {"prepared_path": str(tmp_path / "dataset"), "packing": "none", "sequence_len": 64}
+    krill.preprocess(
+        {
+            "datasets": [{"path": str(prepared / "input.jsonl")}],
+            "tokenizer": {"path": str(tmp_path / "tokenizer")},
+            "preprocess": {**settings, "min_length": 0, "min_chars": 1, "dedup": "none"},
+        }
+    )
+    summary = export(tmp_path / "dataset", to="jsonl", text=True)
+    lines = summary.files[0].read_text(encoding="utf-8").split("\n")[:-1]
+    given = (json.loads(line)["text"] for line in (prepared / "input.jsonl").open(encoding="utf-8"))
+    assert [json.loads(line)["text"] for line in lines] == [text.strip() for text in given]
 
 
 def test_megatron_reads_the_documents_and_would_have_written_the_same_bytes(prepared, dataset, tmp_path):

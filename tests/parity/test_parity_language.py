@@ -72,7 +72,14 @@ def test_source_code_has_the_same_language(peer: LanguageIdentifier) -> None:
 
 def test_random_text_has_the_same_language(peer: LanguageIdentifier) -> None:
     random.seed(4)
-    alphabets = ["abcdefghij .", "абвгдежзи ", "漢字仮名交じり文。", "กขฃคฅฆ ", "ABC ΔΣÄÖ", "e\u0301\u0323o\u0302n "]
+    alphabets = [
+        "abcdefghij .",
+        "абвгдежзи ",
+        "漢字仮名交じり文。",
+        "กขฃคฅฆ ",
+        "ABC ΔΣÄÖ",
+        "e\u0301\u0323o\u0302n ",
+    ]
     alphabets.append("".join(map(chr, range(0x20, 0x2000))))
     texts = [
         "".join(random.choices(alphabet, k=random.choice([0, 1, 3, 20, 255, 256, 257, 1000])))

@@ -19,7 +19,8 @@ def estimate(
     config
         The config file (YAML).
     """
-    from krill.cli.screen import print_estimate, print_json, print_notices
+    from krill.cli.screen import print_json, print_notices
+    from krill.cli.screen_dataset import print_estimate
 
     loaded = options.load(config)
     from krill.prepare.estimation import run_estimate

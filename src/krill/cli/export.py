@@ -96,7 +96,7 @@ def export(
 
 def _print_summary(summary: ExportSummary) -> None:
     from krill.budget import format_size
-    from krill.cli.screen import _console, _duration, _memory, _print_rows
+    from krill.cli.screen import console_of, print_rows, told_duration, told_memory
 
     manifest = summary.manifest
     size = sum(file["bytes"] for file in manifest.extra["files"])
@@ -106,15 +106,15 @@ def _print_summary(summary: ExportSummary) -> None:
         for file in manifest.extra["files"]
     ]
     rows += [
-        ("time", f"{_duration(manifest.seconds)}{rate}"),
-        ("memory", _memory(manifest.budget)),
+        ("time", f"{told_duration(manifest.seconds)}{rate}"),
+        ("memory", told_memory(manifest.budget)),
         ("output", str(summary.output)),
     ]
-    console = _console()
+    console = console_of()
     console.print()
     if summary.status == "finished":
         console.print(f"nothing to do: {summary.output} is finished, made from the same dataset\n")
-    _print_rows(console, rows)
+    print_rows(console, rows)
 
 
 def _counts(file: Mapping[str, Any]) -> Iterator[str]:

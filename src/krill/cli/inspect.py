@@ -36,7 +36,8 @@ def inspect(
     memory
         The memory budget, such as 512MB, 2GiB or auto: half of what this process may use.
     """
-    from krill.cli.screen import print_clusters, print_inspection, print_json
+    from krill.cli.screen import print_json
+    from krill.cli.screen_dataset import print_clusters, print_inspection
     from krill.prepare.look import look_at_duplicates, look_into
 
     folder = Path(path)

@@ -32,7 +32,8 @@ def preprocess(
         The most that may be kept on disk between stages, such as 20GB.
     """
     from krill.cli.progress import watch
-    from krill.cli.screen import over_budget, print_json, print_notices, print_summary
+    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.cli.screen_dataset import print_summary
 
     loaded = options.load(config, disk=disk)
     from krill.budget import resolve_limit

@@ -35,7 +35,8 @@ def compare(
         The Python interpreter that has the peers installed, if not the one that runs this.
     """
     from krill.budget import resolve_limit
-    from krill.cli.screen import print_comparison, print_json, print_trial
+    from krill.cli.screen import print_json
+    from krill.cli.screen_tokenizer import print_comparison, print_trial
     from krill.tokenizer.compare import compare as compare_trainers
     from krill.tokenizer.peers import PEERS
 

@@ -71,7 +71,8 @@ def _encode_files(
 ) -> None:
     from krill.budget import resolve_limit
     from krill.cli.progress import watch
-    from krill.cli.screen import over_budget, print_encoding, print_json, print_notices
+    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.cli.screen_tokenizer import print_encoding
     from krill.config import load_config
     from krill.prepare.token_file import encode_files
 

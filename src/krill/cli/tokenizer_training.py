@@ -30,7 +30,8 @@ def train_and_tell(
     """Train into the folder `output`; with a `prefix`, write the two files beside it, too."""
     from krill.budget import resolve_limit
     from krill.cli.progress import watch
-    from krill.cli.screen import over_budget, print_json, print_notices, print_training
+    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.cli.screen_tokenizer import print_training
     from krill.tokenizer.training import run_training
 
     limit = resolve_limit(memory)

@@ -19,7 +19,8 @@ def validate(
     path
         A folder that Krill has made.
     """
-    from krill.cli.screen import print_json, print_report
+    from krill.cli.screen import print_json
+    from krill.cli.screen_dataset import print_report
     from krill.prepare.look import check_all
 
     report = check_all(path, memory=options.memory or "auto", threads=options.threads or "auto")

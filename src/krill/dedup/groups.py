@@ -31,9 +31,11 @@ READ_RECORDS = 16_384
 # A record that is read, its least number, what is made of both, and the same once more while it is written.
 READ_BYTES_PER_RECORD = 96
 READ_BYTES = READ_RECORDS * READ_BYTES_PER_RECORD
-# A record while it is split: as it stands in files, as a record, and its partitioned copy, whose last huge page
-# may be an eighth of it; and what the allocator keeps between blocks, measured with the least share.
-SPLIT_BYTES_PER_RECORD = HASH_BYTES + HASH_BYTES + HASH_BYTES * 9 // 8 + 20
+# A record while it is split: as it stands in files, as a record, and its partitioned copy, whose last huge
+# page may be an eighth of it.
+SPLIT_BYTES_PER_RECORD = HASH_BYTES + HASH_BYTES + HASH_BYTES * 9 // 8
+# What the allocator may keep of earlier blocks: those below its threshold, as the least share has them.
+KEPT_BLOCK = TABLE_UNIT
 
 MIN_SHARE = 8 * 1024 * 1024
 """The least share that groups any number of records: a table of 4 MiB and what is made of a block."""
@@ -64,17 +66,22 @@ class GroupLayout:
     def of(cls, share: int, threads: int) -> GroupLayout:
         """The layout that keeps all threads within `share` together."""
         threads = max(1, min(threads, share // MIN_SHARE))
-        part, whole = share // threads - SLACK, share - SLACK
+        part, whole = share // threads - SLACK - KEPT_BLOCK, share - SLACK - KEPT_BLOCK
         return cls(
             share=share,
             threads=threads,
             table_bytes=(part - READ_BYTES) // TABLE_UNIT * TABLE_UNIT,
             whole_table_bytes=(whole - READ_BYTES) // TABLE_UNIT * TABLE_UNIT,
             read_records=READ_RECORDS,
-            split_records=min(whole // SPLIT_BYTES_PER_RECORD // 2 * 2, MAX_SPLIT_RECORDS),
-            resplit_records=min(part // SPLIT_BYTES_PER_RECORD // 2 * 2, MAX_SPLIT_RECORDS),
+            split_records=_split_records(whole),
+            resplit_records=_split_records(part),
             max_width=MAX_WIDTH,
         )
+
+
+def _split_records(room: int) -> int:
+    """The records of a block that is split within `room` bytes: an even number."""
+    return min(room // SPLIT_BYTES_PER_RECORD // 2 * 2, MAX_SPLIT_RECORDS)
 
 
 def tell_groups(

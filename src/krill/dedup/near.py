@@ -23,7 +23,7 @@ import numpy as np
 
 from krill.dedup.clusters import MEMBER_BYTES, Clusters, bitmap_bytes, find_clusters, least_range_share
 from krill.dedup.exact import SLACK, TABLE_UNIT, table_for
-from krill.dedup.groups import MIN_SHARE, READ_BYTES, GroupLayout, tell_groups
+from krill.dedup.groups import KEPT_BLOCK, MIN_SHARE, READ_BYTES, GroupLayout, tell_groups
 from krill.dedup.records import RecordFile
 from krill.dedup.streams import HASH_BYTES, BandRecords, UnitRecords, write_keep_files
 from krill.dedup.verify import Verify, verified_edges
@@ -99,14 +99,14 @@ def resolve_with(
 
 
 def near_least_share(documents: int) -> int:
-    """The least share that resolves so many documents: beyond a hundred million, ranges of labels grow longer."""
+    """The least share that resolves so many documents: with very many, ranges of labels grow longer."""
     return max(MIN_SHARE, least_range_share(documents))
 
 
 def near_memory_share(documents: int, bands: int) -> int:
     """The share with which so many documents are resolved without a file for their bands."""
     tables = -(-table_for(documents * bands) // TABLE_UNIT) * TABLE_UNIT
-    return max(MIN_SHARE, tables + READ_BYTES + SLACK, _clusters_share(documents))
+    return max(MIN_SHARE, tables + READ_BYTES + KEPT_BLOCK + SLACK, _clusters_share(documents))
 
 
 def near_useful_share(documents: int, bands: int) -> int:
@@ -117,8 +117,8 @@ def near_useful_share(documents: int, bands: int) -> int:
 
 
 def near_spill_bytes(documents: int, bands: int, share: int) -> int:
-    """Disk that so many documents take at most within `share`, besides their band files: an edge for each band
-    and, where bands don't fit in memory, the bands themselves, split; twice if they are split again."""
+    """Disk that so many documents take at most within `share`, besides their band files: an edge for each
+    band and, where bands don't fit in memory, the bands themselves, split; twice if they are split again."""
     records = documents * bands * HASH_BYTES
     return records if near_memory_share(documents, bands) <= share else 3 * records
 

@@ -37,7 +37,6 @@ from krill.text.step import Step
 JUDGED = (GopherQuality, GopherRepetition, C4, FineWeb, RepeatedLines, RepeatedParagraphs)
 """The sections that `quality_step` takes."""
 
-MAX_REASONS = 255
 _LONGEST_N_GRAM = 100
 
 REASONS: Mapping[str, str] = {
@@ -113,14 +112,16 @@ class Judge:
 
 def quality_step(sections: Sequence[Section], *, statistics: bool) -> Step:
     """A run of consecutive `JUDGED` sections as one step, applied in their order."""
-    filters = [(str(section.name), section.model_dump()) for section in sections if isinstance(section, JUDGED)]
-    assert len(filters) == len(sections), "a section that is no quality filter"
+    return Judge(_filters(sections), statistics)
+
+
+def _filters(sections: Sequence[Section]) -> _native.Quality:
+    judged = [(str(section.name), section.model_dump()) for section in sections if isinstance(section, JUDGED)]
+    assert len(judged) == len(sections), "a section that is no quality filter"
     try:
-        return Judge(_native.Quality(filters), statistics)
+        return _native.Quality(judged)
     except ValueError as error:
-        raise ConfigError(
-            f"`preprocess.filters`: {error}", hint=f"use at most {MAX_REASONS} n-grams and filters in a row"
-        ) from None
+        raise ConfigError(f"`preprocess.filters`: {error}", hint="name fewer n-grams or filters in a row") from None
 
 
 def length_step(min_words: int, max_words: int | None, max_chars: int | None) -> Step | None:
@@ -131,9 +132,13 @@ def length_step(min_words: int, max_words: int | None, max_chars: int | None) ->
     return Judge(_native.Quality([("lengths", limits)]), statistics=False)
 
 
-def scratch_bytes(sections: Sequence[Section], max_document_bytes: int) -> int:
-    """What one thread holds, at most, while it judges a document of that size, besides text and results."""
-    raise NotImplementedError
+def scratch_bytes(sections: Sequence[Section], max_document_bytes: int, threads: int = 1) -> int:
+    """What all threads together hold, at most, while they judge documents up to that size.
+
+    Besides texts and results. Documents above 256 KiB are judged one at a time, so that all threads together
+    need memory for one large document, and each for one of 256 KiB.
+    """
+    return _filters(sections).scratch_bytes(max_document_bytes, threads)
 
 
 def _with_text(batch: pa.RecordBatch, text: pa.Array) -> pa.RecordBatch:

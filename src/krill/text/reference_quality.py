@@ -189,7 +189,7 @@ def _without_repeated(text: str, section: RepeatedLines | RepeatedParagraphs) ->
     kept = [first]
     removed = 0
     for newlines, piece in zip(rest[::2], rest[1::2], strict=True):
-        if piece in seen and len(piece.strip()) >= section.min_chars:
+        if piece in seen and len(piece.strip()) >= max(section.min_chars, 1):
             removed += 1
         else:
             kept += (newlines, piece)

@@ -56,7 +56,7 @@ def prepare(
             "min_chars": 0,
             "unit_bytes": "64KB",
             "max_document_bytes": "1KB",
-            "shard_size": "1KB",
+            "shard_size": "8KB",
             "packing": "bfd",
             **settings,
         },
@@ -110,7 +110,7 @@ def test_rows_are_the_references_over_the_whole_job(tmp_path: Path, packing: str
     dataset = summary.manifest.dataset
     assert dataset is not None
     assert (dataset.rows, dataset.tokens) == (len(expected), sum(map(len, documents)))
-    assert len(dataset.shards) > 10
+    assert len(dataset.shards) > 5
     assert summary.manifest.tokens == {"kept": dataset.tokens, "dropped_short": 0, "dropped_tail": 0}
     longer = sum(len(document) > ROW for document in documents)
     assert summary.manifest.documents["notes"] == {"cut_into_rows": longer}
@@ -292,7 +292,7 @@ def test_a_run_that_failed_while_it_packed_goes_on_where_it_was(
 
     def failing(writer: ShardWriter) -> Any:
         info = close(writer)
-        if not written[info.file] and sum(written.values()) == 12:
+        if not written[info.file] and sum(written.values()) == 5:
             raise OSError(5, "as if the disk were gone")
         written[info.file] += 1
         return info
@@ -307,4 +307,4 @@ def test_a_run_that_failed_while_it_packed_goes_on_where_it_was(
     resumed = prepare(tmp_path, "resumed", **settings)
     assert content(resumed.output) == content(whole.output)
     assert validate(resumed.output).files == validate(whole.output).files
-    assert 0 < sum(written.values()) < 2 * validate(whole.output).files
+    assert 0 < sum(written.values()) < 2 * validate(whole.output).files  # `close` is called twice for each

@@ -1,5 +1,5 @@
-"""Languages: text is prepared as Python prepares it, models are read and walked as py3langid does, and the step
-keeps what is allowed."""
+"""Languages: text is prepared as Python prepares it, models are read and walked as py3langid does, and the
+step keeps what is allowed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def prepared(text: str) -> str:
 
 
 MARKS = "\u0300\u0301\u0323\u0327\u0344\u0345\u05b0\u05bc\u064b\u0651\u093c\u094d\u0e38\u3099\U0001d165"
-LETTERS = "AaÄäǅΣσςİıſßΐᾈ가각각ẞ\u212b\u2126\u0958\ufb1d\U0001d15eのが漢1 .\u2019:"
+LETTERS = (
+    "AaÄäǅ\u03a3\u03c3\u03c2\u0130\u0131\u017fßΐᾈ가각각ẞ\u212b\u2126\u0958\ufb1d\U0001d15eのが漢1 .\u2019:"
+)
 
 
 @given(st.text(st.sampled_from(MARKS + LETTERS), max_size=12) | st.text(max_size=12))
@@ -79,7 +81,11 @@ def test_many_marks_are_ordered_whatever_their_number() -> None:
     assert _native.language_text(text.encode()) == prepared(text).encode()
 
 
-@given(st.lists(st.sampled_from([b"aB", b"\xff", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", "\u0301\u0323".encode()])))
+@given(
+    st.lists(
+        st.sampled_from([b"aB", b"\xff", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", "\u0301\u0323".encode()])
+    )
+)
 def test_bytes_that_are_not_utf8_stay_where_they_are(pieces: list[bytes]) -> None:
     result = _native.language_text(b"".join(pieces))
     assert result.count(b"\xff") == pieces.count(b"\xff")
@@ -128,7 +134,7 @@ def peer(random_model: Path) -> LanguageIdentifier:
 def test_any_automaton_is_walked_as_py3langid_walks_it(
     random_model: Path, peer: LanguageIdentifier, texts: list[str]
 ) -> None:
-    """States of a random one depend on all that was read, so no lane of a long text begins in the right one."""
+    """States of a random one depend on all that was read: no lane of a long text begins in the right one."""
     model = load(random_model)
     column = pa.array([text.encode("utf-8", "ignore").decode() for text in texts], pa.large_string())
     languages, scores = model.native.classify(*text_buffers(column))
@@ -160,7 +166,9 @@ def test_a_model_that_does_not_fit_together_is_refused(tmp_path: Path, changes: 
     assert "pip install" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-2000], lambda data: b"no model", lambda data: data[:3]])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-2000], lambda data: b"no model", lambda data: data[:3]]
+)
 def test_a_damaged_model_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     path = saved(tmp_path / "whole.npz.xz")
     damaged = tmp_path / "damaged.npz.xz"

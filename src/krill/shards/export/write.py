@@ -105,8 +105,9 @@ class Export:
     def _document_lines(self, encoder: Encoder | None) -> Callable[[DocumentBatch], Lines]:
         if encoder is None:
             return id_lines
-        bos_id, eos_id = self.source.token("bos_id"), self.source.token("eos_id")
-        return partial(text_lines, decode=encoder.decode, bos_id=bos_id, eos_id=eos_id)
+        bos_id = self.source.token("bos_id")
+        bos_id = _begins_every_text(encoder) if bos_id is None else bos_id
+        return partial(text_lines, decode=encoder.decode, bos_id=bos_id, eos_id=self.source.token("eos_id"))
 
     def _pour(self, items: Iterable[Tokens], sink: Sink[Tokens, Prepared]) -> list[ExportedFile]:
         return pour(items, sink, lambda item: self.costs.per_byte * item.tokens.nbytes, self.flow)
@@ -123,3 +124,10 @@ class Export:
                 f"`{self.folder.parent.parent}` is",
                 hint="free some space, or choose an --output on another device",
             )
+
+
+def _begins_every_text(encoder: Encoder) -> int | None:
+    """The token that a tokenizer puts before any text by itself; None if it has no such."""
+    ids, lengths = encoder.encode(pa.array(["", "a"], pa.large_string()))
+    added = int(lengths[0]) - (0 if encoder.eos_id is None else 1)
+    return int(ids[0]) if added and ids[0] == ids[lengths[0]] else None

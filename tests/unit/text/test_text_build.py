@@ -1,0 +1,184 @@
+"""The steps of a config stand in their order, texts that get short are dropped, and the plan knows what is held."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from krill.budget import Kind
+from krill.config.preprocess import PreprocessConfig
+from krill.corpus.documents import Documents
+from krill.errors import ConfigError
+from krill.text import Step
+from krill.text.build import REASONS, fingerprints_of, step_needs, steps_of
+from krill.text.long_enough import LongEnough
+from krill.text.user_step import UserStep
+
+ENGLISH = "The weather was fine that day, and so we went down to the river with the children. "
+GERMAN = "Das Wetter war schön an jenem Tag, und so gingen wir mit den Kindern zum Fluss hinunter."
+
+
+def documents_of(texts: Sequence[str | None]) -> Documents:
+    columns = [pa.array(texts, pa.large_string()), pa.array(range(len(texts)), pa.uint64())]
+    return Documents(pa.RecordBatch.from_arrays(columns, ["text", "position"]), {}, ())
+
+
+def after(steps: Sequence[Step], documents: Documents) -> Documents:
+    for step in steps:
+        documents = step.apply(documents)
+    return documents
+
+
+def names_of(steps: Sequence[Step]) -> list[str]:
+    return [type(step).__name__ for step in steps]
+
+
+@pytest.fixture
+def own_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "krill_own_steps.py").write_text(
+        "import pyarrow as pa\n"
+        "def first_word(batch):\n"
+        "    texts = [text.split()[0] for text in batch['text'].to_pylist()]\n"
+        "    return batch.set_column(0, 'text', pa.array(texts, pa.large_string()))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "krill_own_steps", raising=False)
+
+
+def test_without_filters_there_is_cleaning_alone() -> None:
+    assert names_of(steps_of(PreprocessConfig())) == ["Clean"]
+    assert step_needs(PreprocessConfig(), 2) == []
+
+
+def test_steps_stand_in_the_order_of_the_config(own_steps: None) -> None:
+    settings = PreprocessConfig(
+        filters=[
+            "gopher_quality",
+            "c4",
+            {"language": {"allow": ["en"]}},
+            "fineweb",
+            {"blocklist": {"patterns": ["casino"]}},
+            "krill_own_steps:first_word",
+        ],
+        max_words=1000,
+    )
+    assert names_of(steps_of(settings)) == [
+        "Clean",
+        "Judge",  # limits of length
+        "Judge",  # both filters in one
+        "LongEnough",  # for c4 may have shortened texts
+        "LanguageFilter",
+        "Judge",
+        "BlockList",
+        "UserStep",
+        "LongEnough",
+    ]
+
+
+def test_functions_of_a_call_come_last_and_each_is_checked() -> None:
+    def keep_all(batch: pa.RecordBatch) -> list[bool]:
+        return [True] * batch.num_rows
+
+    steps = steps_of(PreprocessConfig(min_chars=0), extra=[keep_all])
+    assert names_of(steps) == ["Clean", "UserStep"]
+    with pytest.raises(ConfigError, match="is no function but a `int`"):
+        steps_of(PreprocessConfig(), extra=[3])  # type: ignore[list-item]
+
+
+def test_a_text_that_an_own_step_shortened_is_too_short(own_steps: None) -> None:
+    settings = PreprocessConfig(filters=["krill_own_steps:first_word"], min_chars=4)
+    result = after(steps_of(settings), documents_of(["many words", "few words", "word", None, "x"]))
+    assert result.batch["text"].to_pylist() == ["many", "word"]
+    assert result.counts == {"not_text": 1, "too_short": 2, "invalid_utf8": 0}
+    assert result.rejected is not None
+    assert [batch["reason"].to_pylist() for batch in result.rejected] == [
+        ["not_text", "too_short"],
+        ["too_short"],
+    ]
+
+
+@given(st.lists(st.text("aé漢\U0001f600\n", max_size=12)), st.integers(1, 12))
+def test_enough_is_counted_in_characters(texts: list[str], min_chars: int) -> None:
+    result = LongEnough(min_chars).apply(documents_of(["padding", *texts, "padding"]))
+    expected = [text for text in ["padding", *texts, "padding"] if len(text) >= min_chars]
+    assert result.batch["text"].to_pylist() == expected
+
+
+def test_a_slice_is_counted_by_its_own_rows() -> None:
+    batch = documents_of(["ééé", "é", "ééé"]).batch.slice(1)
+    assert LongEnough(2).apply(Documents(batch)).batch["position"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ([{"language": {"allow": ["xx"]}}], "does not know `xx`"),
+        ([{"blocklist": {"patterns": ["("]}}], "can't be used"),
+        (["no_such_module:f"], "there is no module `no_such_module`"),
+    ],
+)
+def test_what_can_not_be_used_is_told_when_the_steps_are_made(filters: list[object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        steps_of(PreprocessConfig(filters=filters))
+
+
+def test_the_plan_is_told_what_is_held_and_what_is_only_watched() -> None:
+    settings = PreprocessConfig(
+        filters=[{"language": {}}, {"blocklist": {"patterns": ["x"]}}, "gopher_quality", "module:function"]
+    )
+    one, two = ({need.name: need for need in step_needs(settings, threads)} for threads in (1, 2))
+    assert list(one) == [
+        "quality filters",
+        "the language model",
+        "reading the language model",
+        "block lists",
+        "steps of your own",
+    ]
+    assert one["steps of your own"].kind is Kind.WATCHED
+    assert one["reading the language model"].during == "load"
+    assert two["the language model"].minimum - one["the language model"].minimum < 2_000_000
+    assert all(two[name].minimum >= need.minimum > 0 for name, need in one.items())
+
+
+def test_functions_of_a_call_are_planned_for_too() -> None:
+    assert [need.name for need in step_needs(PreprocessConfig(), 1, extra=[lambda batch: batch])] == [
+        "steps of your own"
+    ]
+
+
+def test_what_shapes_a_run_besides_the_config_has_fingerprints(own_steps: None, tmp_path: Path) -> None:
+    (tmp_path / "block.txt").write_text("casino\n")
+    settings = PreprocessConfig(
+        filters=[{"blocklist": {"file": "block.txt"}}, "gopher_quality", "krill_own_steps:first_word"]
+    )
+    before = fingerprints_of(steps_of(settings))
+    (tmp_path / "block.txt").write_text("casinos\n")
+    now = fingerprints_of(steps_of(settings))
+    assert len(before) == len(now) == 2
+    assert before[0] != now[0]
+    assert before[1] == now[1] == UserStep.named("krill_own_steps:first_word").fingerprint()
+
+
+def test_every_reason_has_words() -> None:
+    assert {"language", "language_unsure", "blocklisted"} <= set(REASONS)
+    assert all(REASONS.values())
+
+
+def test_the_preset_for_english_keeps_english_prose_and_says_why_the_rest_went() -> None:
+    prose = "\n".join(
+        f"{ENGLISH}Number {number} of them said that it had never seen such a {word} before."
+        for number, word in enumerate(["boat", "bridge", "heron", "mill", "meadow", "ferry", "swan", "barge"])
+    )
+    settings = PreprocessConfig(filters=["web-en"], statistics=True)
+    result = after(steps_of(settings), documents_of([prose, GERMAN * 9, "a b c d " * 100, ENGLISH * 10]))
+    assert result.batch["text"].to_pylist() == [prose]
+    assert result.batch["language"].to_pylist() == ["en"]
+    assert result.counts["language"] >= 1
+    assert sum(result.counts.values()) == 3
+    assert set(result.counts) - {"not_text", "too_short", "invalid_utf8"} <= set(REASONS)
