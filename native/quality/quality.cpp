@@ -25,19 +25,27 @@ RewrittenText begin_rewriting(const TextColumn& documents, size_t row) {
 
 Quality::Quality(std::vector<std::unique_ptr<Filter>> filters) : filters_(std::move(filters)) {
   for (const auto& filter : filters_) {
-    first_reason_.push_back(reasons_.size());
+    codes_.emplace_back();
     first_statistic_.push_back(statistics_.size());
-    for (std::string& reason : filter->reasons()) reasons_.push_back(std::move(reason));
+    for (std::string& reason : filter->reasons()) codes_.back().push_back(code_of(std::move(reason)));
     for (Statistic& statistic : filter->statistics()) statistics_.push_back(std::move(statistic));
   }
   if (reasons_.size() > kMostReasons) throw std::invalid_argument("the filters have more than 255 reasons");
   if (statistics_.size() > kMostStatistics) throw std::invalid_argument("the filters measure more than 512 things");
 }
 
+// A filter that stands twice has its reasons once.
+size_t Quality::code_of(std::string reason) {
+  const auto known = std::find(reasons_.begin(), reasons_.end(), reason);
+  const auto code = static_cast<size_t>(known - reasons_.begin()) + 1;
+  if (known == reasons_.end()) reasons_.push_back(std::move(reason));
+  return code;
+}
+
 size_t Quality::judge_one(Scratch& scratch, double* values) const {
   for (size_t i = 0; i < filters_.size(); ++i) {
     double* own_values = values == nullptr ? nullptr : values + first_statistic_[i];
-    if (const size_t reason = filters_[i]->judge(scratch, own_values)) return first_reason_[i] + reason;
+    if (const size_t reason = filters_[i]->judge(scratch, own_values)) return codes_[i][reason - 1];
   }
   return 0;
 }

@@ -51,14 +51,15 @@ class Quality {
   Verdicts judge(const TextColumn& documents, bool statistics) const;
 
  private:
+  std::size_t code_of(std::string reason);
   std::size_t judge_one(Scratch& scratch, double* values) const;
   void judge_row(const TextColumn& documents, std::size_t row, Scratch& scratch, Verdicts& verdicts) const;
 
   std::vector<std::unique_ptr<Filter>> filters_;
   std::vector<std::string> reasons_;
   std::vector<Statistic> statistics_;
-  std::vector<std::size_t> first_reason_;     // of each filter, among all
-  std::vector<std::size_t> first_statistic_;
+  std::vector<std::vector<std::size_t>> codes_;  // of each filter's reasons
+  std::vector<std::size_t> first_statistic_;     // of each filter, among all
   mutable std::mutex large_;
 };
 

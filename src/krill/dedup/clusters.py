@@ -67,6 +67,7 @@ def find_clusters(
     edges: RecordFile, documents: int, prior: int, layout: GroupLayout, folder: Path
 ) -> Clusters:
     """The clusters of all documents, in memory if they fit the share."""
+    _native.trim()
     room = layout.share - layout.read_records * READ_BYTES_PER_RECORD - bitmap_bytes(documents)
     if room >= 0:
         components = _native.Components(documents)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krill import _native
-from krill.dedup.exact import MAX_SPLIT_RECORDS, MAX_WIDTH, SLACK, TABLE_UNIT, keys_in, table_for
+from krill.dedup.exact import MAX_SPLIT_RECORDS, SLACK, TABLE_UNIT, keys_in, table_for
 from krill.dedup.spill import Digit, Partition, Spill
 from krill.dedup.streams import HASH_BYTES, HashStream
 from krill.flow import ordered_map
@@ -36,6 +36,10 @@ READ_BYTES = READ_RECORDS * READ_BYTES_PER_RECORD
 SPLIT_BYTES_PER_RECORD = HASH_BYTES + HASH_BYTES + HASH_BYTES * 9 // 8
 # What the allocator may keep of earlier blocks: those below its threshold, as the least share has them.
 KEPT_BLOCK = TABLE_UNIT
+# Several threads split again at once, in one heap: their blocks are short, so that little is kept of them.
+MAX_RESPLIT_RECORDS = 1 << 15
+# Ten bits leave slices of 4 KB in a block of 4 MB: a second split would cost more than short slices do.
+MAX_WIDTH = 10
 
 MIN_SHARE = 8 * 1024 * 1024
 """The least share that groups any number of records: a table of 4 MiB and what is made of a block."""
@@ -74,7 +78,7 @@ class GroupLayout:
             whole_table_bytes=(whole - READ_BYTES) // TABLE_UNIT * TABLE_UNIT,
             read_records=READ_RECORDS,
             split_records=_split_records(whole),
-            resplit_records=_split_records(part),
+            resplit_records=min(_split_records(part), MAX_RESPLIT_RECORDS),
             max_width=MAX_WIDTH,
         )
 
@@ -117,6 +121,7 @@ def _on_disk(
     block_records = layout.split_records if shift == 0 else layout.resplit_records
     with Spill(stream, digit, block_records=block_records, folder=folder) as spill:
         spill.split()
+        _native.trim()  # blocks that were split are not held while tables are filled
 
         def answer(number: int) -> None:
             _answer(spill.partition(number), shift + digit.width, layout, folder, tell, rising=rising)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from krill.corpus.buffers import text_buffers
 from krill.corpus.documents import OFFSET_BITS
 from krill.flow import CommitLog
-from krill.flow.commits import UnitFiles
+from krill.flow.commits import UnitFiles, reading_artifact
 from krill.pack import TokenRuns
 from krill.prepare.context import Context
 from krill.prepare.kept import KeptBlock, KeptUnits
@@ -38,9 +38,12 @@ VALIDATION: Final = "validation"
 _SPLITS: Final = (TRAIN, VALIDATION)
 _TOO_FEW: Final = 2
 _TOO_MANY: Final = 3
+_OVER: Final = 4
 OVER_MAX_TOKENS: Final = "over_max_tokens"
 DROPS: Final = ("too_few_tokens", "too_many_tokens", OVER_MAX_TOKENS)
 """Reasons for which documents are dropped in this stage and in no other."""
+FATES: Final = "fates"
+"""A unit's file of what became of each document, where somebody wants to see those that were dropped."""
 CUT: Final = "cut_into_rows"
 """Counts documents that are longer than a row, where rows end with documents."""
 # Of the hash that chooses the split; that of dedup has another.
@@ -59,6 +62,8 @@ class Recipe:
     bos: int | None
     validation: float
     row: int | None
+    rejected: bool = False
+    """Whether the documents that are dropped are wanted."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -227,6 +232,7 @@ class _UnitRun:
     def begin(cls, log: CommitLog, position: int, dataset: int, ration: Ration, recipe: Recipe) -> _UnitRun:
         """Open the files of a unit."""
         names = [name for split in recipe.splits for name in run_files(split)]
+        names += [FATES] if recipe.rejected else []
         taken = {split: {"documents": 0, "tokens": 0} for split in recipe.splits}
         return cls(dataset, ration, recipe, log.begin(position, *names), taken)
 
@@ -242,6 +248,9 @@ class _UnitRun:
                 self.files.write(name, values)
             self.taken[split]["documents"] += len(lengths)
             self.taken[split]["tokens"] += len(ids)
+        if self.recipe.rejected:
+            self.files.write(FATES, piece.fates)
+            self.files.write(FATES, bytes([_OVER]) * (piece.documents - len(piece.fates)))
         self._count_dropped(piece)
 
     def _count_dropped(self, piece: _Encoded) -> None:
@@ -277,6 +286,16 @@ class _UnitRun:
     def abort(self) -> None:
         """Leave nothing behind."""
         self.files.abort()
+
+
+def dropped_codes(log: CommitLog, unit: int) -> NDArray[np.uint8]:
+    """For each document of a unit 0, or the number (from 1) of the reason in `DROPS` why it was dropped."""
+    import numpy as np
+
+    path = log.path(unit, FATES)
+    with reading_artifact(path):
+        fates = np.fromfile(path, np.uint8)
+    return np.where(fates < _TOO_FEW, 0, fates - np.uint8(_TOO_FEW - 1)).astype(np.uint8)
 
 
 def run_files(split: str) -> tuple[str, str]:

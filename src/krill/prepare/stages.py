@@ -92,7 +92,8 @@ class Stages:
             self._tokens(units, encoder, counted=counted is not None or self.text is not None)
         if settings.rejected:
             assert scanned is not None
-            self._write_rejected(scanned, [first, units] if counted is not scanned else [units])
+            dropped_by = [first, units] if counted is not scanned else [units]
+            self._write_rejected(scanned, dropped_by, None if encoder is None else self._log("encode"))
 
     def noted(self) -> tuple[CommitLog, list[Path]]:
         """The scan, and the keep bits of each of its units: what an index takes of a finished run."""
@@ -189,9 +190,9 @@ class Stages:
         self.dataset, *others = found.parts
         self.validation = others[0] if others else None
 
-    def _write_rejected(self, scanned: CommitLog, units: list[KeptUnits]) -> None:
+    def _write_rejected(self, scanned: CommitLog, units: list[KeptUnits], encoded: CommitLog | None) -> None:
         with self._stage("rejected", None) as stage:
-            shards = write_rejected(self.context, self._log("rejected"), units, scanned)
+            shards = write_rejected(self.context, self._log("rejected"), units, scanned, encoded)
             self.rejected = TextPart(tuple(shards))
             stage["documents"] = self.rejected.rows
             stage["bytes"] = sum(shard.bytes for shard in shards)

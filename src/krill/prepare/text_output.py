@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from krill.flow import CommitLog
 from krill.prepare.context import Context
+from krill.prepare.encode import DROPS, dropped_codes
 from krill.prepare.kept import KeptUnits
 from krill.prepare.needs import block_nbytes, text_cost
 from krill.prepare.survivors import add_counts
 from krill.shards import ShardInfo, TextShardWriter
 from krill.shards.shard import rejected_shard_name, text_shard_name
+from krill.text.drop import rejected_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,9 +60,16 @@ def write_text(
 
 
 def write_rejected(
-    context: Context, log: CommitLog, units: Sequence[KeptUnits], scanned: CommitLog
+    context: Context,
+    log: CommitLog,
+    units: Sequence[KeptUnits],
+    scanned: CommitLog,
+    encoded: CommitLog | None,
 ) -> list[ShardInfo]:
-    """Write the documents that were dropped, each with its `reason`: those that each of `units` has."""
+    """Write the documents that were dropped, each with its `reason`.
+
+    Each of `units` has those that its stage dropped; of the last, `encoded` has dropped some.
+    """
     import pyarrow as pa
 
     # Only duplicates are in a cluster.
@@ -68,7 +77,9 @@ def write_rejected(
     carried = pa.schema([*context.corpus.carried(), *(clusters if units[-1].clusters else ())])
 
     def write(shard: TextShard) -> dict[str, Any]:
-        batches = (batch for some in units for batch in _rejected(context, some, shard))
+        before = (batch for some in units for batch in _rejected(context, some, shard))
+        after = () if encoded is None else _without_tokens(context, units[-1], shard, encoded)
+        batches = chain(before, after)
         path = context.folder.dataset / rejected_shard_name(shard.number)
         return {"shard": _write_shard(path, carried, batches)}
 
@@ -161,3 +172,21 @@ def _rejected(context: Context, units: KeptUnits, shard: TextShard) -> Iterator[
             for batch in block.rejected():
                 yield batch
                 context.progress.advance(batch.nbytes)
+
+
+def _without_tokens(
+    context: Context, units: KeptUnits, shard: TextShard, encoded: CommitLog
+) -> Iterator[pa.RecordBatch]:
+    """Documents that were dropped for the number of their tokens."""
+    for position in shard.units:
+        codes = dropped_codes(encoded, position)
+        if not codes.any():
+            continue
+        first = 0
+        for block in units.blocks(position):
+            context.check_wanted()
+            batch, _ = block.read()
+            of_block = codes[first : first + batch.num_rows]
+            first += batch.num_rows
+            if of_block.any():
+                yield rejected_rows(batch, of_block, DROPS)

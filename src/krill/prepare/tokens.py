@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +131,7 @@ class TokenStages:
             bos=missing_bos(encoder) if settings.bos else None,
             validation=settings.split.validation,
             row=None if self._fitting is None else settings.sequence_len,
+            rejected=settings.rejected,
         )
 
     def run(self, units: KeptUnits, *, input_bytes: int | None, counted: bool) -> Tokens:
@@ -140,38 +141,40 @@ class TokenStages:
         with self._stage("encode", input_bytes) as stage:
             encode(self._context, log, units, self._recipe)
             self._count_encoded(log, stage, result, counted=counted)
+            encoded = stage["tokens"]
         width = self._layout.dtype.itemsize
-        with self._stage("pack", result.tokens["encoded"] * width) as stage:
+        with self._stage("pack", encoded * width) as stage:
+            stage["tokens"] = encoded
             splits = [self._split(log, number) for number in range(len(self._recipe.splits))]
             self._count_packed(splits, result)
-            if result.shortage is None:
-                shards = self._pack(splits, stage)
-        if result.shortage is None and self._settings.shuffle:
+            if result.shortage is not None:
+                return result
+            shards = self._store(splits, stage) if self._settings.shuffle else self._finish(splits, stage)
+        if self._settings.shuffle:
             with self._stage("shuffle", result.tokens["kept"] * width) as stage:
-                shards = self._shuffle(splits, stage)
-        if result.shortage is None:
-            result.parts = tuple(map(self._part, splits, shards))
-            write_dataset_parts(self._context.folder.dataset, result.parts)
-        del result.tokens["encoded"]
+                stage["tokens"] = result.tokens["kept"]
+                shards = self._finish([self._shuffled(split) for split in splits], stage)
+        result.parts = tuple(map(self._part, splits, shards))
+        write_dataset_parts(self._context.folder.dataset, result.parts)
         return result
 
     def _count_encoded(self, log: CommitLog, stage: dict[str, Any], result: Tokens, *, counted: bool) -> None:
-        short = long = encoded = 0
+        result.tokens = {"kept": 0, "dropped_short": 0}
+        if self._settings.max_length is not None:
+            result.tokens["dropped_long"] = 0
         for _, record in log:
             counts = record["counts"]
             if counted:
                 counts = {name: counts[name] for name in (*DROPS, CUT) if name in counts}
             add_counts(result.counts, counts)
-            result.documents += sum(record[split]["documents"] for split in self._recipe.splits)
-            encoded += sum(record[split]["tokens"] for split in self._recipe.splits)
-            short += record["tokens_dropped"]
-            long += record["tokens_too_many"]
+            for split in self._recipe.splits:
+                result.documents += record[split]["documents"]
+                stage["tokens"] += record[split]["tokens"]
+            result.tokens["dropped_short"] += record["tokens_dropped"]
+            if self._settings.max_length is not None:
+                result.tokens["dropped_long"] += record["tokens_too_many"]
             stage["bytes"] += record["bytes_read"]
         stage["documents"] = result.documents
-        stage["tokens"] = encoded
-        result.tokens = {"encoded": encoded, "dropped_short": short}
-        if self._settings.max_length is not None:
-            result.tokens["dropped_long"] = long
 
     def _split(self, log: CommitLog, number: int) -> _Split:
         """The rows of one split, as they are going to be packed."""
@@ -246,31 +249,23 @@ class TokenStages:
                     f"raise `preprocess.split.validation`, which is {share:g}, or set it to 0",
                 )
 
-    def _pack(self, splits: Sequence[_Split], stage: dict[str, Any]) -> list[list[ShardInfo]]:
-        """Write final shards or, if they are to be shuffled, rows for the next stage."""
-        stage["tokens"] = sum(split.encoded for split in splits)
-        if self._settings.shuffle:
-            for split in splits:
-                split.writing.store(self._log("packed", split.name))
-            stage["bytes"] = sum(split.kept for split in splits) * self._layout.dtype.itemsize
-            return []
-        return self._finish([(split.name, split.writing) for split in splits], "pack", stage)
+    def _store(self, splits: Sequence[_Split], stage: dict[str, Any]) -> list[list[ShardInfo]]:
+        """Write the rows for the stage that puts them in order: there are no shards yet."""
+        for split in splits:
+            split.writing.store(self._log("pack", split.name))
+            stage["bytes"] += split.kept * self._layout.dtype.itemsize
+        return []
 
-    def _shuffle(self, splits: Sequence[_Split], stage: dict[str, Any]) -> list[list[ShardInfo]]:
-        stage["tokens"] = sum(split.kept for split in splits)
-        seed = self._context.config.seed
-        shuffled = [
-            (split.name, split.writing.shuffled(self._log("packed", split.name), seed)) for split in splits
-        ]
-        return self._finish(shuffled, "shuffle", stage)
+    def _shuffled(self, split: _Split) -> _Split:
+        """The rows that were stored, in an order drawn from the seed."""
+        stored = self._log("pack", split.name)
+        return replace(split, writing=split.writing.shuffled(stored, self._context.config.seed))
 
-    def _finish(
-        self, writings: Sequence[tuple[str | None, RowWriting]], name: str, stage: dict[str, Any]
-    ) -> list[list[ShardInfo]]:
+    def _finish(self, splits: Sequence[_Split], stage: dict[str, Any]) -> list[list[ShardInfo]]:
+        """Write the shards of the dataset."""
         written = []
-        for split, writing in writings:
-            folder = self._folder(split)
-            shards = writing.finish(self._log(name, split), folder)
+        for split in splits:
+            shards = split.writing.finish(self._log(stage["name"], split.name), self._folder(split.name))
             stage["bytes"] += sum(shard.bytes for shard in shards)
             written.append(shards)
         return written

@@ -63,6 +63,8 @@ class Dataset:
 
     def batches(self, start: int = 0) -> Iterator[RowBatch]:
         """All rows from `start` on, a record batch at a time; the caller owns the arrays."""
+        if start < 0:
+            raise self._outside(start)
         row = start
         while row < len(self):
             shard = bisect_right(self._starts, row) - 1

@@ -59,15 +59,13 @@ def validate(path: str | Path, *, threads: int = 1) -> Report:
             for part in manifest.parts
             for shard in part.shards
         ]
-    if manifest.text is not None:
-        checks += [_TextShard(ShardFile(folder, shard)) for shard in manifest.text.shards]
+    texts = [part for part in (manifest.text, manifest.rejected) if part is not None]
+    checks += [_TextShard(ShardFile(folder, shard)) for part in texts for shard in part.shards]
     for _ in ordered_map(
         lambda shard: shard.check(), checks, threads=threads, bytes_in_flight=threads, size=lambda _: 1
     ):
         pass
-    written: list[DatasetPart | TextPart] = [*manifest.parts]
-    if manifest.text is not None:
-        written.append(manifest.text)
+    written: list[DatasetPart | TextPart] = [*manifest.parts, *texts]
     shards = [shard for part in written for shard in part.shards]
     return Report(
         files=len(shards),

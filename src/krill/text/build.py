@@ -65,8 +65,8 @@ def step_needs(settings: PreprocessConfig, threads: int, extra: Sequence[Functio
     needs = []
     judged = [run for run in runs if isinstance(run[0], quality.JUDGED)]
     if judged:
-        scratch = max(quality.scratch_bytes(run, settings.max_document_bytes) for run in judged)
-        needs.append(Need("quality filters", threads * scratch))
+        scratch = sum(quality.scratch_bytes(run, settings.max_document_bytes, threads) for run in judged)
+        needs.append(Need("quality filters", scratch))
     if filters.Language in kinds:
         needs.append(Need("the language model", LANGUAGE_BYTES + threads * LANGUAGE_THREAD_BYTES))
         needs.append(Need("reading the language model", LANGUAGE_LOADING_BYTES, during=LOADING))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -257,6 +259,40 @@ def test_the_least_share_has_a_range_of_labels_for_any_number_of_documents(docum
     ranges = clusters_module._Ranges.of(documents, near_least_share(documents) // 2)
     assert ranges.digit.partitions <= 4096
     assert (1 << ranges.digit.shift) * 48 <= near_least_share(documents)
+
+
+GROWTH = """
+import sys
+from pathlib import Path
+from krill.dedup import resolve_minhash
+from krill.dedup import clusters
+
+def status(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+bands, keep, share = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+ways = []
+of = clusters._OnDisk.of
+clusters._OnDisk.of = lambda *arguments: ways.append("disk") or of(*arguments)
+before = status("VmRSS")
+found = resolve_minhash([bands], [keep], bands=2, share=share, spill=keep.parent, threads=2)
+print(status("VmHWM") - before, found.duplicates, *ways)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(("share", "ways"), [(MIN_SHARE, ["disk"]), (4 * MIN_SHARE, [])])
+def test_a_million_documents_stay_within_the_share(tmp_path: Path, share: int, ways: list[str]) -> None:
+    random = np.random.default_rng(6)
+    documents = 1_200_000
+    random.integers(0, documents, (documents, 2), dtype=np.uint64).tofile(tmp_path / "bands")
+    command = [sys.executable, "-c", GROWTH, str(tmp_path / "bands"), str(tmp_path / "keep"), str(share)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    growth, duplicates, *taken = done.stdout.split()
+    assert taken == ways
+    assert int(growth) <= share + 1_000_000  # what was loaded meanwhile: code, interpreter objects
+    assert int(duplicates) > documents // 2
 
 
 def test_no_units_give_no_files(tmp_path: Path) -> None:

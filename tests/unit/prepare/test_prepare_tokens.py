@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -287,24 +286,27 @@ def test_a_run_that_failed_while_it_packed_goes_on_where_it_was(
 ) -> None:
     settings: dict[str, Any] = {"shuffle": shuffle, "split": {"validation": 0.3}}
     whole = prepare(tmp_path, "whole", **settings)
-    written: Counter[str] = Counter()
     close = ShardWriter.close
+    written: list[ShardWriter] = []
 
     def failing(writer: ShardWriter) -> Any:
-        info = close(writer)
-        if not written[info.file] and sum(written.values()) == 5:
-            raise OSError(5, "as if the disk were gone")
-        written[info.file] += 1
-        return info
+        if writer not in written:
+            if len(written) == 3:
+                raise OSError(5, "as if the disk were gone")
+            written.append(writer)
+        return close(writer)
 
     monkeypatch.setattr(ShardWriter, "close", failing)
     with pytest.raises(OSError, match="as if the disk were gone"):
         prepare(tmp_path, "resumed", threads=1, **settings)
     written.clear()
-    monkeypatch.setattr(
-        ShardWriter, "close", lambda writer: written.update([str(writer.rows)]) or close(writer)
-    )
+
+    def counting(writer: ShardWriter) -> Any:
+        if writer not in written:
+            written.append(writer)
+        return close(writer)
+
+    monkeypatch.setattr(ShardWriter, "close", counting)
     resumed = prepare(tmp_path, "resumed", **settings)
     assert content(resumed.output) == content(whole.output)
-    assert validate(resumed.output).files == validate(whole.output).files
-    assert 0 < sum(written.values()) < 2 * validate(whole.output).files  # `close` is called twice for each
+    assert 0 < len(written) <= validate(whole.output).files - 2

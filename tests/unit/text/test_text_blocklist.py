@@ -1,4 +1,4 @@
-"""Block lists drop what a pattern is found in; a pattern that can't be used is told before anything is read."""
+"""Block lists drop what a pattern is found in; one that can't be used is told before anything is read."""
 
 from __future__ import annotations
 

@@ -16,8 +16,10 @@ from krill.shards.export.source import Source
 
 # Bytes held for each byte of tokens from being read to being written: the batch and what is made of it. Of
 # 630 MB of 16-bit tokens in batches of 1 MiB, one and two threads held above the base: 6 and 8 MB as bin and
-# as megatron, 17 and 37 MB as rows of JSON, 30 and 45 MB as documents of ids.
+# as megatron, 17 and 37 MB as rows of JSON, 30 and 45 MB as documents of ids. Of 150 MB of tokens, decoded
+# with a vocabulary of 16,000, up to 37 and 67 MB.
 _COST: Final = {"bin": 4, "megatron": 4, "parquet": 2, "jsonl": 12}
+_DECODED_COST: Final = 16
 # A row group of 8 MB and what Arrow makes of it: of the same tokens, 42 and 44 MB, rows in flight included.
 _ROW_GROUP: Final = 40_000_000
 # A row group of 8 MB of kept documents, and some of them as Python strings: 42 and 47 MB of 300 MB of text.
@@ -50,7 +52,7 @@ def costs(source: Source, options: ExportOptions, threads: int, tokenizer: Path 
     """What exporting a source will hold."""
     if options.what == "text":
         return Costs(_DOCUMENTS // 3, 4, [Need(_IN_FLIGHT, _DOCUMENTS)])
-    per_byte = _COST[options.to]
+    per_byte = _DECODED_COST if options.text else _COST[options.to]
     layouts = [part.layout for part in source.parts(options.split).values()]
     each = per_byte * max(layout.rows_per_batch * layout.row_bytes for layout in layouts)
     needs = [Need(_IN_FLIGHT, 3 * each, useful=(threads + 2) * each)]

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from krill.budget import Plan, format_size
+from krill.corpus.buffers import text_column
 from krill.errors import StorageError
 from krill.shards.export.documents import DocumentBatch, EndedTokens, documents, ended_tokens
 from krill.shards.export.flat import FILE_NAMES, FlatSink, write_meta
@@ -128,6 +129,7 @@ class Export:
 
 def _begins_every_text(encoder: Encoder) -> int | None:
     """The token that a tokenizer puts before any text by itself; None if it has no such."""
-    ids, lengths = encoder.encode(pa.array(["", "a"], pa.large_string()))
+    nothing_and_a_letter = text_column(np.array([0, 0, 1], np.int64), np.frombuffer(b"a", np.uint8))
+    ids, lengths = encoder.encode(nothing_and_a_letter)
     added = int(lengths[0]) - (0 if encoder.eos_id is None else 1)
     return int(ids[0]) if added and ids[0] == ids[lengths[0]] else None
