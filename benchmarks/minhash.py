@@ -1,11 +1,11 @@
 """Near-duplicates on one core: MinHash signatures of real text, and clusters of many documents.
 
 Signatures: `MinHash().bands_of` over 108 MB of grown real text, batch by batch, beside datatrove's
-`MinhashDedupSignature`, whose own normalisation, words (spaCy) and permutations run on a part of the same documents,
-since all of them would take minutes. Both with 14 bands of 8 rows and 5-word shingles.
+`MinhashDedupSignature`, whose own normalisation, words (spaCy) and permutations run on a part of the same
+documents, since all of them would take minutes. Both with 14 bands of 8 rows and 5-word shingles.
 
-Clusters: `resolve_minhash` over made-up bands of a million documents, a fifth of which agree in some with another,
-at three shares of memory; its growth is the most that the process held above what it held before.
+Clusters: `resolve_minhash` over made-up bands of a million documents, a fifth of which agree in some with
+another, at three shares of memory; its growth is the most that the process held above what it held before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from real_text import grow_jsonl
 
 MEGABYTES = int(os.environ.get("BENCH_MB", "108"))
 DOCUMENTS = int(os.environ.get("BENCH_DOCUMENTS", "1000000"))
-PEER_SHARE = 20  # the peer sees one document in so many
+PEER_SHARE = 10  # the peer sees one document in so many
 
 _OURS = """
 import json, sys, time

@@ -35,7 +35,7 @@ CLUSTER_RECORD = np.dtype([("cluster", "<u8"), ("size", "<u4")])
 """A document in a cluster file, 12 bytes: the number of the cluster's first document, counted over all units
 in input order, and how many documents of this run the cluster has."""
 
-FEW_BANDS_BYTES = 64 * 1024 * 1024
+FEW_BANDS_BYTES = 16 * 1024 * 1024
 
 SEEN_BEFORE = 2**64 - 1
 """The cluster of a document that hangs together with one that was seen before."""

@@ -53,10 +53,11 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """For `--json`: the manifest without its long lists."""
         manifest = self.manifest.to_json()
-        for part in ("dataset", "text"):
+        for part in ("dataset", "validation", "text", "rejected"):
             if manifest.get(part):
                 manifest[part] = {**manifest[part], "shards": len(manifest[part]["shards"])}
-        manifest["inputs"] = len(manifest["inputs"])
+        for files in ("inputs", "against"):
+            manifest[files] = len(manifest.get(files, ()))
         return {"output": str(self.output), "status": self.status, **manifest}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from krill.budget import Need, Plan
 from krill.shards.export.options import ExportOptions
@@ -54,10 +54,11 @@ def costs(source: Source, options: ExportOptions, threads: int, tokenizer: Path 
         return Costs(_DOCUMENTS // 3, 4, [Need(_IN_FLIGHT, _DOCUMENTS)])
     per_byte = _DECODED_COST if options.text else _COST[options.to]
     layouts = [part.layout for part in source.parts(options.split).values()]
-    each = per_byte * max(layout.rows_per_batch * layout.row_bytes for layout in layouts)
+    batch = max(layout.rows_per_batch * layout.row_bytes for layout in layouts)
+    each = per_byte * batch
     needs = [Need(_IN_FLIGHT, 3 * each, useful=(threads + 2) * each)]
     if options.to == "parquet":
-        needs.append(Need("a row group", _ROW_GROUP))
+        needs.append(Need("a row group", max(_ROW_GROUP, 5 * batch)))
     if options.by_documents:
         longest = _PER_TOKEN * source.max_document_bytes  # hardly a tokenizer makes more tokens than bytes
         needs.append(Need(_LONGEST, longest // 4, useful=longest, expected=0))
@@ -70,6 +71,6 @@ def _tokenizer_needs(source: Source, threads: int, tokenizer: Path | None) -> li
     """A tokenizer that decodes holds its tables, and nothing of what encoding takes."""
     from krill.tokenizer.open import encoder_needs
 
-    config: Any = source.tokenizer_config(tokenizer)
+    config = source.tokenizer_config(tokenizer)
     needs = encoder_needs(config, source.max_document_bytes, threads)
     return [need for need in needs if need.during != "encode"]
