@@ -6,7 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("clean_text", "preprocess_bytes", "train_tokenizer", "encode")
+BENCHMARKS = (
+    "clean_text",
+    "preprocess_bytes",
+    "preprocess",
+    "quality_filters",
+    "language",
+    "minhash",
+    "train_tokenizer",
+    "encode",
+    "export",
+)
 
 
 def main() -> int:

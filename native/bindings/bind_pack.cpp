@@ -38,7 +38,7 @@ void make_reader(PieceReader* place, const std::vector<nb::bytes>& paths) {
 }
 
 void read_pieces(PieceReader& reader, const In<std::uint32_t>& files, const In<std::int64_t>& offsets,
-          const In<std::int64_t>& sizes, const Writable& out) {
+                 const In<std::int64_t>& sizes, const Writable& out) {
   if (files.size() != offsets.size() || files.size() != sizes.size())
     throw std::invalid_argument("there must be one file, offset and size for each piece");
   nb::gil_scoped_release release;
@@ -67,7 +67,8 @@ void bind_unreadable_file(nb::module_& m) {
 void bind_pack(nb::module_& m) {
   bind_unreadable_file(m);
   nb::class_<PackedWindow>(m, "PackedWindow")
-      .def("__init__", &make_window, nb::arg("lengths").noconvert(), nb::arg("width"), nb::arg("best_fit"))
+      .def("__init__", &make_window, nb::arg("lengths").noconvert(), nb::arg("width"), nb::arg("best_fit"),
+           nb::keep_alive<1, 2>())  // the window looks at the lengths for as long as it lives
       .def("pieces", &pieces, nb::arg("first"), nb::arg("count"))
       .def_prop_ro("rows", &PackedWindow::rows)
       .def_prop_ro("tokens", &PackedWindow::tokens);

@@ -42,7 +42,7 @@ void BloomFilter::insert(const Hash* hashes, size_t count, uint8_t* first) {
     uint64_t places = hashes[i].high;
     bool seen = true;
     for (unsigned bit = 0; bit < bits_; ++bit) {
-      if (bit != 0 && bit % kPlacesPerWord == 0) places = mix(hashes[i].high + bit);
+      if (bit != 0 && bit % kPlacesPerWord == 0) places = mix64(hashes[i].high + bit);
       const uint64_t place = places % (1u << kPlaceBits);
       places >>= kPlaceBits;
       const uint64_t mask = uint64_t{1} << (place % 64);

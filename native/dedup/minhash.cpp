@@ -118,7 +118,7 @@ MinHasher::MinHasher(size_t bands, size_t rows, size_t ngram) : bands_(bands), r
   for (size_t i = 0; i < permutations; ++i) {
     // Odd factors are bijections of 32 bits. A product's weight is in its high bits, which is where numbers differ
     // first.
-    const uint64_t random = mix((i + 1) * 0x9e3779b97f4a7c15u);
+    const uint64_t random = mix64((i + 1) * 0x9e3779b97f4a7c15u);
     low_factors_.push_back(static_cast<uint32_t>(random) | 1);
     high_factors_.push_back(static_cast<uint32_t>(random >> 32) | 1);
   }

@@ -14,7 +14,7 @@
 namespace krill {
 
 // The last step of MurmurHash3: every bit of the word takes part in every bit of the result.
-inline std::uint64_t mix(std::uint64_t word) {
+inline std::uint64_t mix64(std::uint64_t word) {
   word = (word ^ (word >> 33)) * 0xff51afd7ed558ccdu;
   word = (word ^ (word >> 33)) * 0xc4ceb9fe1a85ec53u;
   return word ^ (word >> 33);
@@ -45,7 +45,7 @@ class Shingler {
     if (words_ == 0) {
       sink_.shingle(hash_bytes(bytes, size, 0).low);
     } else if (words_ < ngram_) {
-      sink_.shingle(mix(window_));
+      sink_.shingle(mix64(window_));
     }
   }
 
@@ -53,14 +53,14 @@ class Shingler {
 
   void gap() {
     if (word_ == kNoWord) return;
-    const std::uint64_t word = mix(word_);
+    const std::uint64_t word = mix64(word_);
     word_ = kNoWord;
     // A polynomial of the last words' hashes, from which the oldest is taken as the next one comes.
     std::uint64_t& place = recent_[words_ % ngram_];
     window_ = window_ * kFactor + word;
     if (words_ >= ngram_) window_ -= place * oldest_factor_;
     place = word;
-    if (++words_ >= ngram_) sink_.shingle(mix(window_));
+    if (++words_ >= ngram_) sink_.shingle(mix64(window_));
   }
 
  private:

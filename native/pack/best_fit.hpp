@@ -17,7 +17,7 @@ struct FittedRows {
 
 // Fits what is left of each document when all full rows have been cut from its front: `lengths[d] % width`
 // tokens. Equally long pieces are taken in their order; of rows with equal room, the one that came to it first.
-// Holds 20 bytes for each document and a little more than 4 for each token of a row.
+// Holds up to 16 bytes for each document and a little more than 4 for each token of a row.
 FittedRows fit_remainders(const std::uint32_t* lengths, std::size_t documents, std::uint32_t width);
 
 }  // namespace krill

@@ -1,7 +1,6 @@
 #include "pack/window.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -14,11 +13,10 @@ using std::uint32_t;
 using std::uint64_t;
 
 PackedWindow::PackedWindow(const uint32_t* lengths, size_t documents, uint32_t width, bool best_fit)
-    : width_(width), lengths_(documents), marks_((documents + kStride - 1) / kStride) {
+    : width_(width), lengths_(lengths), documents_(documents), marks_((documents + kStride - 1) / kStride) {
   if (width == 0 || width > static_cast<uint32_t>(std::numeric_limits<int32_t>::max()))
     throw std::invalid_argument("a row has between 1 and 2^31 - 1 tokens");
-  if (documents != 0) std::memcpy(lengths_.data(), lengths, documents * sizeof(uint32_t));
-  if (best_fit) fitted_.emplace(fit_remainders(lengths_.data(), documents, width));
+  if (best_fit) fitted_.emplace(fit_remainders(lengths, documents, width));
   for (size_t i = 0; i < documents; ++i) {
     if (i % kStride == 0) marks_[i / kStride] = {tokens_, cut_rows_};
     tokens_ += lengths_[i];
@@ -61,7 +59,7 @@ void PackedWindow::cut_pieces(uint64_t first, uint64_t count, Pieces& pieces) co
   size_t document = static_cast<size_t>(after - 1 - marks_.data()) * kStride;
   uint64_t start = after[-1].tokens;
   uint64_t before = after[-1].rows;
-  for (size_t row = 0; row < count; ++document) {
+  for (size_t row = 0; row < count && document < documents_; ++document) {
     const uint32_t length = lengths_[document];
     const uint64_t own = cut_rows_of(length);
     for (uint64_t piece = first + row - before; piece < own && row < count; ++piece, ++row) {

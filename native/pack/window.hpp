@@ -1,7 +1,8 @@
 // A window of documents, cut and fitted into rows of at most `width` tokens; any of its rows is found without
 // those before it.
 //
-// Holds 4 bytes for each document and, with best fit, up to 8 more; while it fits, what `fit_remainders` says.
+// Holds, with best fit, up to 8 bytes for each document beside their lengths, which stay the caller's; while it
+// fits, what `fit_remainders` says.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,8 @@ struct Pieces {
 class PackedWindow {
  public:
   // Each document begins rows of its own; or, with `best_fit`, first all full rows of all documents and then
-  // what is left of each, several to a row. Throws std::invalid_argument if `width` is 0 or above 2^31 - 1.
+  // what is left of each, several to a row. The lengths must outlive the window. Throws std::invalid_argument
+  // if `width` is 0 or above 2^31 - 1.
   PackedWindow(const std::uint32_t* lengths, std::size_t documents, std::uint32_t width, bool best_fit);
 
   std::uint64_t rows() const { return cut_rows_ + fitted_rows(); }
@@ -48,7 +50,8 @@ class PackedWindow {
   void fitted_pieces(std::uint64_t first, std::uint64_t count, Pieces& pieces, std::size_t at) const;
 
   std::uint32_t width_;
-  Buffer<std::uint32_t> lengths_;
+  const std::uint32_t* lengths_;
+  std::size_t documents_;
   Buffer<Mark> marks_;
   std::uint64_t tokens_ = 0;
   std::uint64_t cut_rows_ = 0;

@@ -15,7 +15,7 @@ constexpr std::size_t kShort = 256;  // bytes for which that is not worth it
 // should not hold, it shows, and the text is walked from its beginning.
 constexpr std::size_t kWarmUp = 16;
 
-constexpr std::size_t kAhead = 2;  // features whose weights are on their way
+constexpr std::size_t kAhead = 4;  // features whose weights are on their way
 
 // Rounded to 32 bits, as the peer rounds it.
 double weight_of_count(std::uint32_t count) { return std::log1p(static_cast<float>(count)); }

@@ -22,8 +22,9 @@ constexpr std::uint32_t kDottedI = 0x130;  // the one character whose lower case
 
 std::uint32_t lower_of(std::uint32_t point) {
   const unicode::Lower* end = unicode::kLower + unicode::kLowerSize;
-  const unicode::Lower* found = std::lower_bound(
-      unicode::kLower, end, point, [](const unicode::Lower& entry, std::uint32_t sought) { return entry.point < sought; });
+  const unicode::Lower* found =
+      std::lower_bound(unicode::kLower, end, point,
+                       [](const unicode::Lower& entry, std::uint32_t sought) { return entry.point < sought; });
   return found != end && found->point == point ? found->lower : point;
 }
 
@@ -237,11 +238,13 @@ void append_composed(Text text, Bytes& out) {
 Text LanguageText::prepare(Text text) {
   if (is_upper(text)) {
     lowered_.clear();
+    lowered_.reserve(text.size());
     append_lower(text, lowered_);
     text = lowered_;
   }
   if (!is_surely_composed(text)) {
     composed_.clear();
+    composed_.reserve(text.size());
     append_composed(text, composed_);
     text = composed_;
   }

@@ -41,10 +41,15 @@ class LanguageWeights {
 
   // Asks for what `add` will read.
   void prefetch(std::uint32_t feature) const {
-    constexpr std::size_t kLine = 64;
-    if (feature >= dense_count_) return;
-    const auto* row = reinterpret_cast<const char*>(dense_.data() + std::size_t{feature} * width_);
-    for (std::size_t line = 0; line < width_ * sizeof(std::int16_t); line += kLine) __builtin_prefetch(row + line);
+    if (feature < dense_count_) {
+      const std::int16_t* row = dense_.data() + std::size_t{feature} * width_;
+      for (std::size_t step = 0; step < width_; step += kLine / sizeof(std::int16_t)) __builtin_prefetch(row + step);
+    } else {
+      const std::size_t begin = starts_[feature - dense_count_];
+      __builtin_prefetch(pair_languages_.data() + begin);
+      __builtin_prefetch(pair_steps_.data() + begin);
+      __builtin_prefetch(pair_steps_.data() + begin + kLine / sizeof(std::int16_t));
+    }
   }
 
   std::size_t features() const { return dense_count_ + starts_.size() - 1; }
@@ -53,6 +58,8 @@ class LanguageWeights {
   std::size_t nbytes() const;
 
  private:
+  static constexpr std::size_t kLine = 64;  // bytes that memory gives at once
+
   using AddRow = void (*)(const std::int16_t*, std::size_t, std::int32_t*);
 
   std::size_t languages_;

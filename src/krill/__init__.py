@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from krill.budget import MemoryMonitor
     from krill.config import KrillConfig
     from krill.prepare import estimate, preprocess
+    from krill.shards.export import export
 
     do_preprocess = preprocess
 
@@ -28,6 +29,7 @@ __all__ = [
     "__version__",
     "do_preprocess",
     "estimate",
+    "export",
     "preprocess",
     "tokenizer",
 ]
@@ -37,6 +39,7 @@ _HOMES = {
     "MemoryMonitor": ("krill.budget", "MemoryMonitor"),
     "do_preprocess": ("krill.prepare", "preprocess"),
     "estimate": ("krill.prepare", "estimate"),
+    "export": ("krill.shards.export", "export"),
     "preprocess": ("krill.prepare", "preprocess"),
 }
 

@@ -226,8 +226,8 @@ class UnreadableFile(OSError):
 class PackedWindow:
     """A window of documents as rows of at most `width` tokens; with `best_fit`, several documents to a row.
 
-    Holds 4 bytes for each document and up to 8 more with `best_fit`; while it is made, up to 24, and 4 for
-    each token of a row.
+    Keeps the lengths, which must not be changed, and with `best_fit` up to 8 bytes more for each document;
+    while it is made, 16, and 4 for each token of a row.
     """
 
     def __init__(self, lengths: NDArray[np.uint32], width: int, best_fit: bool) -> None: ...

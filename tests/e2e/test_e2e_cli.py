@@ -19,7 +19,16 @@ from krill.cli.app import app
 
 pytest_plugins = ["job_fixtures"]
 
-VERBS = ("preprocess", "run", "estimate", "inspect", "inspect-dataset", "validate", "train-tokenizer")
+VERBS = (
+    "preprocess",
+    "run",
+    "estimate",
+    "inspect",
+    "inspect-dataset",
+    "validate",
+    "train-tokenizer",
+    "export",
+)
 # What only some commands, or only some installations, should pay for.
 HEAVY = {"numpy", "pyarrow", "pydantic", "yaml", "tokenizers", "psutil", "fsspec"}
 EXTRAS = {"datasets", "huggingface_hub", "torch", "transformers", "jax", "ray", "datatrove"}

@@ -98,7 +98,7 @@ def test_a_fault_is_an_error_with_its_code_and_leaves_nothing(prepared):
         (["out"], 2, "--to", "krill export --help"),
         (["out", "--to", "bin", "--split", "validation"], 3, "no split `validation`", "--split"),
         (["out", "--to", "bin", "--output", "out"], 2, "one inside the other", "out-bin"),
-        (["out", "--to", "bin", "--threads", "many"], 2, "--threads is `many`", "whole number"),
+        (["out", "--to", "bin", "--threads", "many"], 2, "`threads` is `many`", "whole number"),
         (["out", "--to", "bin", "--memory", "10MB"], 4, "the budget is too small", "--memory"),
         (
             ["out", "--to", "jsonl", "--text", "--tokenizer", "nowhere"],

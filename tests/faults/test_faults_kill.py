@@ -84,6 +84,23 @@ def both(corpus, tmp_path_factory) -> Case:
     return make_case(folder, path, output="both")
 
 
+@pytest.fixture(scope="module")
+def everything(corpus, tmp_path_factory) -> Case:
+    """Filters, near-duplicates, splits, fitted and shuffled rows, rejected documents: every stage there is."""
+    return make_case(
+        tmp_path_factory.mktemp("everything"),
+        corpus,
+        output="both",
+        filters=["gopher_repetition", {"gopher_quality": {"min_stop_words": 0}}],
+        statistics=True,
+        rejected=True,
+        dedup={"method": "minhash", "clusters": True, "verify": 0.8},
+        packing="bfd",
+        split={"validation": 0.1},
+        shuffle=True,
+    )
+
+
 class Run:
     """`krill preprocess` (or `run`) in a process of its own, to be killed."""
 
@@ -171,6 +188,15 @@ def survive(case: Case, folder: Path, kills: int, chance: random.Random) -> None
 @pytest.mark.parametrize("name", ["tokens", "both"])
 def test_runs_killed_at_random_moments_end_with_the_same_bytes(name, part, request, tmp_path):
     survive(request.getfixturevalue(name), tmp_path, KILLS // 4, random.Random(f"{name} {part}"))
+
+
+def test_a_run_of_every_stage_killed_at_random_moments_ends_with_the_same_bytes(everything, tmp_path):
+    survive(everything, tmp_path, 8, random.Random("everything"))
+
+
+@pytest.mark.soak
+def test_a_run_of_every_stage_killed_at_fifty_moments_ends_with_the_same_bytes(everything, tmp_path):
+    survive(everything, tmp_path, 50, random.Random())
 
 
 @pytest.mark.soak

@@ -57,6 +57,34 @@ def test_the_budget_holds_when_text_is_written(krill, corpora, tmp_path, output)
     assert 0.7 <= outcome.peak / outcome.result["budget"]["predicted_peak"] <= 1.0
 
 
+def test_the_budget_holds_with_near_duplicates_and_all_filters(krill, corpora, tmp_path):
+    """On the byte tokenizer: a trained one takes less, as there are fewer tokens."""
+    filters = [
+        {"language": {"allow": ["en", "de", "fr", "es", "ja", "zh", "ko", "pt", "ru"], "min_score": 0.0}},
+        "gopher_repetition",
+        "gopher_quality",
+        {"c4": {"filter_no_terminal_punct": False, "filter_curly_bracket": False}},
+        "fineweb",
+    ]
+    peaks = []
+    for size, corpus in corpora.items():
+        (tmp_path / str(size)).mkdir()
+        config = write_config(
+            tmp_path / str(size),
+            corpus,
+            dedup="minhash",
+            filters=filters,
+            packing="bfd",
+            max_document_bytes="1MB",
+        )
+        outcome = krill("preprocess", config, "--memory", "256MB", "--threads", 2, "--json")
+        assert outcome.code == 0, outcome.err
+        assert outcome.peak <= BUDGET
+        assert 0.7 <= outcome.peak / outcome.result["budget"]["predicted_peak"] <= 1.0
+        peaks.append(outcome.peak)
+    assert peaks[1] <= 1.15 * peaks[0]
+
+
 def test_it_runs_where_the_system_refuses_more_than_the_budget(krill, corpora, tmp_path):
     """RLIMIT_DATA counts stacks and reservations that are never touched: hence 128 MB above the budget."""
     config = write_config(tmp_path, corpora[50], output="both")

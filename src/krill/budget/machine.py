@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from krill.errors import ConfigError
+
+MOST_THREADS = 1024
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -47,7 +50,17 @@ def _cgroup_left() -> int | None:
 
 def resolve_threads(threads: int | str) -> int:
     """`auto` is every core that the process may use."""
-    return available_threads() if threads == "auto" else int(threads)
+    if threads == "auto":
+        return available_threads()
+    try:
+        number = int(threads)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= MOST_THREADS:
+        raise ConfigError(
+            f"`threads` is `{threads}`", hint=f"give a whole number from 1 to {MOST_THREADS}, or auto"
+        )
+    return number
 
 
 def _read_number(path: Path) -> int | None:

@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError, UnusedCliTokensError
 from krill import __version__
 from krill.cli import INTERRUPTS
 from krill.cli.estimate import estimate
+from krill.cli.export import export
 from krill.cli.inspect import inspect
 from krill.cli.preprocess import preprocess
 from krill.cli.run import run
@@ -43,6 +44,7 @@ app.command(train_tokenizer)
 app.command(estimate)
 app.command(inspect, name=["inspect", "inspect-dataset"])
 app.command(validate)
+app.command(export)
 
 
 def main() -> None:

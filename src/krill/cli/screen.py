@@ -1,4 +1,4 @@
-"""What commands print: errors, notices, JSON, and rows of facts. Results for people are in the modules beside."""
+"""What commands print: errors, notices, JSON, rows of facts. Results for people are in the modules beside."""
 
 from __future__ import annotations
 

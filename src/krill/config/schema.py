@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from krill.budget.machine import MOST_THREADS
 from krill.config.draft import Draft, Layer
 from krill.config.fields import (
     Known,
@@ -36,7 +37,6 @@ from krill.config.preprocess import PreprocessConfig
 from krill.config.section import Section
 from krill.errors import ConfigError
 
-_MOST_THREADS = 1024
 
 
 def _as_list(value: Any) -> Any:
@@ -210,7 +210,7 @@ class KrillConfig(Section):
         description="The budget: bytes of resident memory that a command may use at its peak, such as "
         "`512MB`. `auto` is half of what the process may have. Never changes the output.",
     )
-    threads: Annotated[int | Literal["auto"], Whole(1, _MOST_THREADS, words=("auto",))] = Field(
+    threads: Annotated[int | Literal["auto"], Whole(1, MOST_THREADS, words=("auto",))] = Field(
         default="auto",
         description="Threads that work in parallel; `auto` is one per usable core. Never changes the output.",
     )

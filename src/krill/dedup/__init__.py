@@ -16,12 +16,13 @@ from krill.dedup.near import (
     SEEN_BEFORE,
     Resolution,
     near_least_share,
+    near_memory_share,
     near_spill_bytes,
     near_useful_share,
     resolve_minhash,
 )
 from krill.dedup.pieces import keep_pieces, piece_hashes
-from krill.dedup.verify import Verify, verify_share
+from krill.dedup.verify import Verify, verify_share, verify_spill_bytes
 
 __all__ = [
     "CLUSTER_RECORD",
@@ -39,6 +40,7 @@ __all__ = [
     "keep_pieces",
     "minhash_kind",
     "near_least_share",
+    "near_memory_share",
     "near_spill_bytes",
     "near_useful_share",
     "piece_hashes",
@@ -48,4 +50,5 @@ __all__ = [
     "spill_bytes",
     "table_bytes",
     "verify_share",
+    "verify_spill_bytes",
 ]

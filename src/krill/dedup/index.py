@@ -95,11 +95,8 @@ class DedupIndex:
             paths = sorted(self.folder.glob("*" + _GENERATION))
         return [_generation(path, record_bytes) for path in paths if path.stem != identity]
 
-    def pinned(self, names: Sequence[str], kind: str) -> list[Generation]:
+    def pinned(self, names: Sequence[str]) -> list[Generation]:
         """The generations that a run has pinned before, found again."""
-        record_bytes = _record_bytes(kind)
-        if names:
-            self._check(kind)
         found = []
         for name in names:
             path = self.folder / name
@@ -108,7 +105,7 @@ class DedupIndex:
                     f"`{path}`, which this run was begun with, is gone from the index of duplicates",
                     hint="put it back, or start anew with --overwrite",
                 )
-            found.append(_generation(path, record_bytes))
+            found.append(_generation(path, _record_bytes(str((self._description() or {}).get("kind")))))
         return found
 
     def prepare(self, kind: str, identity: str, files: Sequence[Path], keep_files: Sequence[Path]) -> Pending:
@@ -173,12 +170,17 @@ class DedupIndex:
                 hint="set `preprocess.dedup_cache_dir` to another folder, or use the Krill that made it",
             )
         if found.get("kind") != kind:
+            if not self._holds_anything():
+                return False  # all that is left of a run that died before it had anything to add
             raise ConfigError(
                 f"`preprocess.dedup_cache_dir` `{self.folder}` holds an index of the kind"
                 f" `{found.get('kind')}`, and this config makes `{kind}`",
                 hint="set `preprocess.dedup_cache_dir` to another folder, or `preprocess.dedup` as it was",
             )
         return True
+
+    def _holds_anything(self) -> bool:
+        return any(path.suffix in (_GENERATION, _PENDING) for path in self.folder.iterdir())
 
     def _description(self) -> dict[str, Any] | None:
         path = self.folder / DESCRIPTION

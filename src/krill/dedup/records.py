@@ -38,6 +38,10 @@ class RecordFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the disk back."""
         self._file.close()
 
     @property

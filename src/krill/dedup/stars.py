@@ -27,9 +27,9 @@ def stars_of(edges: RecordFile, layout: GroupLayout, folder: Path) -> RecordFile
     while True:
         larger, moved = _star(current, layout, folder, large=True)
         if current is not edges:
-            current.__exit__(None, None, None)
+            current.close()
         smaller, moved_again = _star(larger, layout, folder, large=False)
-        larger.__exit__(None, None, None)
+        larger.close()
         if not moved and not moved_again:
             return smaller
         current = smaller
@@ -51,7 +51,7 @@ def _star(edges: RecordFile, layout: GroupLayout, folder: Path, *, large: bool) 
     try:
         tell_groups(stream, layout, folder, tell)
     except BaseException:
-        out.__exit__(None, None, None)
+        out.close()
         raise
     return out, bool(moved)
 

@@ -32,6 +32,7 @@ from krill.dedup.groups import GroupLayout, tell_groups
 from krill.dedup.records import RecordFile
 from krill.dedup.streams import BandRecords, HashStream
 from krill.flow import ordered_map
+from krill.flow.atomic import storage_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +42,7 @@ ROUNDS = 8
 # A document's shingles take at most four times its text (one letter and a space are one shingle of 8 bytes),
 # and its picked copy once.
 SHINGLE_BYTES_PER_TEXT_BYTE = 5
+INDEX_BYTES = 16
 # A candidate while pairs are compared: its row, the pairs, their order, and the shares.
 CANDIDATE_BYTES = 160
 MOST_CANDIDATES = 65_536
@@ -60,6 +62,12 @@ def verify_share(max_document_bytes: int) -> int:
     return SHINGLE_BYTES_PER_TEXT_BYTE * max_document_bytes
 
 
+def verify_spill_bytes(documents: int, text_bytes: int) -> int:
+    """Disk that verification takes if every document is read again, which is far more than it will be: a word
+    of text, seven or eight bytes with its space, is one number."""
+    return INDEX_BYTES * documents + text_bytes * 5 // 4
+
+
 def verified_edges(
     stream: BandRecords, verify: Verify, edges: RecordFile, layout: GroupLayout, folder: Path
 ) -> None:
@@ -75,7 +83,7 @@ def verified_edges(
                 sets.read(candidates)
             failed = files.enter_context(RecordFile(folder))
             _compare(candidates, sets, verify.threshold, edges, failed, layout)
-            candidates.__exit__(None, None, None)
+            candidates.close()
             if not failed.count:
                 return
             waiting = failed
@@ -128,7 +136,8 @@ class _Sets:
         self._files = ExitStack()
         self._index = self._files.enter_context(RecordFile(folder))
         self._data = self._files.enter_context(RecordFile(folder, columns=1))
-        os.ftruncate(self._index.descriptor, 16 * sum(stream.counts))
+        with storage_errors(folder):
+            os.ftruncate(self._index.descriptor, INDEX_BYTES * sum(stream.counts))
 
     def __enter__(self) -> _Sets:
         return self

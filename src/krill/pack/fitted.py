@@ -91,11 +91,13 @@ class Windows:
     def _lengths(self, window: int) -> NDArray[np.uint32]:
         import numpy as np
 
-        parts = [
-            self.runs.read_lengths(int(run), int(first), int(count))
-            for run, first, count in zip(*self._pieces(window), strict=True)
-        ]
-        return np.concatenate(parts)
+        runs, firsts, counts = self._pieces(window)
+        lengths = np.empty(int(counts.sum()), np.uint32)
+        at = 0
+        for run, first, count in zip(runs.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+            self.runs.read_lengths(run, first, lengths[at : at + count])
+            at += count
+        return lengths
 
 
 class Window:

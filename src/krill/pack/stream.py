@@ -40,22 +40,21 @@ class TokenRuns:
         """A file of the run with this index."""
         return self.path(int(self.units[run]), name)
 
-    def read_lengths(self, run: int, first: int, count: int) -> NDArray[np.uint32]:
-        """The lengths of some documents of a run."""
-        import numpy as np
-
-        path = self.file(run, "lengths")
-        with reading_artifact(path):
-            lengths = np.fromfile(path, np.uint32, count, offset=first * 4)
-        if len(lengths) != count:
-            raise damaged(path, "is shorter than its record says")
+    def read_lengths(self, run: int, first: int, lengths: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Fill `lengths` with those of a run's documents from `first` on."""
+        _fill(self.file(run, "lengths"), first, lengths)
         return lengths
 
     def tokens_before(self, run: int, document: int) -> int:
         """Tokens of a run's documents before this one."""
-        parts = range(0, document, _CHUNK)
-        counts = (self.read_lengths(run, first, min(_CHUNK, document - first)) for first in parts)
-        return sum(int(lengths.sum(dtype="int64")) for lengths in counts)
+        import numpy as np
+
+        lengths = np.empty(min(_CHUNK, document), np.uint32)
+        tokens = 0
+        for first in range(0, document, _CHUNK):
+            chunk = self.read_lengths(run, first, lengths[: document - first])
+            tokens += int(chunk.sum(dtype=np.int64))
+        return tokens
 
 
 class TokenStream:
@@ -82,7 +81,7 @@ class TokenStream:
             run = self._run_at(self._at + filled)
             inside = self._at + filled - int(self._firsts[run])
             take = min(count - filled, int(self._runs.tokens[run]) - inside)
-            self._fill(self._runs.file(run, "tokens"), inside, ids[filled : filled + take])
+            _fill(self._runs.file(run, "tokens"), inside, ids[filled : filled + take])
             filled += take
         ends = self._ends.until(self._at + count) - self._at
         self._at += count
@@ -90,12 +89,6 @@ class TokenStream:
 
     def _run_at(self, token: int) -> int:
         return int(self._firsts.searchsorted(token, side="right")) - 1
-
-    def _fill(self, path: Path, inside: int, ids: NDArray[Any]) -> None:
-        with reading_artifact(path), path.open("rb", buffering=0) as file:
-            file.seek(inside * self._dtype.itemsize)
-            if file.readinto(ids.data.cast("B")) != ids.nbytes:
-                raise damaged(path, "is shorter than its record says")
 
 
 class _DocumentEnds:
@@ -137,8 +130,16 @@ class _DocumentEnds:
         if self._run == len(self._runs.units):
             return False
         count = min(_CHUNK, int(self._runs.documents[self._run]) - self._document)
-        lengths = self._runs.read_lengths(self._run, self._document, count)
+        lengths = self._runs.read_lengths(self._run, self._document, np.empty(count, np.uint32))
         self._document += count
         self._ends = self._last_end + np.cumsum(lengths, dtype=np.int64)
         self._last_end = int(self._ends[-1])
         return True
+
+
+def _fill(path: Path, first: int, values: NDArray[Any]) -> None:
+    """Read an array out of a raw file, from its value number `first` on."""
+    with reading_artifact(path), path.open("rb", buffering=0) as file:
+        file.seek(first * values.itemsize)
+        if file.readinto(values.data.cast("B")) != values.nbytes:
+            raise damaged(path, "is shorter than its record says")

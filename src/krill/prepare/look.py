@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from krill.budget import Need, available_threads, make_plan, resident_bytes, resolve_limit
+from krill.budget import Need, make_plan, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.config import load_config
 from krill.errors import KrillError
@@ -36,7 +36,7 @@ def look_at_duplicates(folder: Path, *, count: int, memory: str | int = "auto") 
 def check_all(folder: str | Path, *, memory: str | int = "auto", threads: int | str = "auto") -> Report:
     """Check every row and every checksum of an output, on all threads that the budget allows."""
     manifest = Manifest.load(folder)
-    count = available_threads() if threads == "auto" else max(1, int(threads))
+    count = resolve_threads(threads)
     cost = _cost(manifest)
     need = Need("shards being checked", cost, useful=cost * count)
     with bounded_process(count, parquet=_cost(manifest) == _ROW_GROUP):

@@ -56,7 +56,7 @@ class EarlierRuns:
             write_json(path, [found.name for found in self._index.pin(kind, self._identity)])
         with reading_artifact(path):
             names = orjson.loads(path.read_bytes())
-        return [found.path for found in self._index.pinned(names, kind)]
+        return [found.path for found in self._index.pinned(names)]
 
     def prepare(self, scanned: CommitLog, keep_files: Sequence[Path]) -> Pending:
         """What this run kept, written and not counting yet."""

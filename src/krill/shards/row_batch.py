@@ -7,7 +7,7 @@ documents' pieces in them and where each row's begin. Held in memory: these four
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +22,6 @@ class RowBatch:
     offsets: npt.NDArray[np.int64]
     seq_lengths: npt.NDArray[np.int32]
     seq_offsets: npt.NDArray[np.int32]
-
-    @classmethod
-    def fixed(
-        cls,
-        input_ids: npt.NDArray[Any],
-        seq_lengths: npt.NDArray[np.int32],
-        seq_offsets: npt.NDArray[np.int32],
-    ) -> Self:
-        """Rows of one width, given as `input_ids[rows, width]`."""
-        rows, width = input_ids.shape
-        offsets = np.arange(rows + 1, dtype=np.int64) * width
-        return cls(np.ascontiguousarray(input_ids).reshape(-1), offsets, seq_lengths, seq_offsets)
 
     @property
     def rows(self) -> int:

@@ -49,6 +49,10 @@ def validate(path: str | Path, *, threads: int = 1) -> Report:
     """Check everything in `path`, an output folder of Krill; the first fault in its order is told."""
     folder = Path(path)
     manifest = Manifest.load(folder)
+    if manifest.command == "export":
+        from krill.shards.export.check import check_export  # which needs the reports of this module
+
+        return check_export(folder, manifest)
     checks: list[_TokenShard | _TextShard] = []
     if manifest.parts:
         assert manifest.tokenizer is not None, "Manifest.load refuses a dataset without its tokenizer"

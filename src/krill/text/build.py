@@ -71,7 +71,8 @@ def step_needs(settings: PreprocessConfig, threads: int, extra: Sequence[Functio
         needs.append(Need("the language model", LANGUAGE_BYTES + threads * LANGUAGE_THREAD_BYTES))
         needs.append(Need("reading the language model", LANGUAGE_LOADING_BYTES, during=LOADING))
     if filters.BlockList in kinds:
-        needs.append(Need("block lists", BLOCKLIST_BYTES + threads * BLOCKLIST_THREAD_BYTES))
+        most = BLOCKLIST_BYTES + threads * BLOCKLIST_THREAD_BYTES
+        needs.append(Need("block lists", most, expected=BLOCKLIST_BYTES))
     if filters.UserStep in kinds or extra:
         # Somebody else's code: taken to hold a batch twice over.
         batch = max(settings.unit_bytes // BLOCKS_PER_UNIT, settings.max_document_bytes)

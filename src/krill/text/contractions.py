@@ -29,7 +29,7 @@ _ENDINGS = (
     (f"{_MODALS} {_AUXILIARIES}", ("n't", "n't 've")),
     (_VERBS, ("n't",)),
 )
-_NEVER = frozenset("ill its hell shell shed were well whore lets".split())
+_NEVER = frozenset(["ill", "its", "hell", "shell", "shed", "were", "well", "whore", "lets"])
 """Words of their own, although they look like contractions without an apostrophe."""
 
 _PARTS = ("can not", "gon na", "got ta", "y' all")

@@ -25,17 +25,17 @@ from krill import _native
 from krill.errors import ConfigError
 from krill.text.npz_stream import ArrayStream, arrays
 
-# Measured with `VmRSS` and `VmHWM` around `load` in a process that had imported all else: 18.8 MB stayed,
-# 43 to 45 MB was the peak. py3langid itself keeps 78 MB and peaks at 108 MB.
-LANGUAGE_BYTES: Final = 19_000_000
-LANGUAGE_LOADING_BYTES: Final = 28_000_000
+# Measured with `VmRSS` and `VmHWM` around `load` in a process that had imported all else: 20 MB stayed, 47 MB
+# was the peak. py3langid itself keeps 78 MB and peaks at 108 MB.
+LANGUAGE_BYTES: Final = 20_500_000
+LANGUAGE_LOADING_BYTES: Final = 29_000_000
 # While a batch is classified: 12 bytes for each of 100,000 features, and copies of a document.
 LANGUAGE_THREAD_BYTES: Final = 1_300_000
 
 # Weights are half-precision numbers of 1 and more, so whole multiples of this, and differ by less than 32.
 _STEP: Final = 2.0**-10
 # A feature that says something of more languages than this is kept as a whole row, which adds up faster.
-_MOST_PAIRS: Final = 64
+_MOST_PAIRS: Final = 40
 _FEATURES_AT_ONCE: Final = 4096
 _ROWS_AT_ONCE: Final = 1024
 _BYTES: Final = 256
@@ -259,9 +259,11 @@ class _Changes:
     def rows(self, numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
         """Some rows as they were."""
         rows = np.tile(self.first, (len(numbers), 1))
-        for row, number in zip(rows, numbers, strict=True):
-            own = slice(self.starts[number], self.starts[number + 1])
-            row[self.bytes[own]] = self.targets[own]
+        begins = self.starts[numbers].astype(np.int64)
+        counts = self.starts[numbers + 1] - begins
+        before = np.cumsum(counts) - counts
+        own = np.arange(counts.sum()) + np.repeat(begins - before, counts)
+        rows[np.repeat(np.arange(len(numbers)), counts), self.bytes[own]] = self.targets[own]
         return rows
 
 

@@ -116,12 +116,16 @@ def quality_step(sections: Sequence[Section], *, statistics: bool) -> Step:
 
 
 def _filters(sections: Sequence[Section]) -> _native.Quality:
-    judged = [(str(section.name), section.model_dump()) for section in sections if isinstance(section, JUDGED)]
+    judged = [
+        (str(section.name), section.model_dump()) for section in sections if isinstance(section, JUDGED)
+    ]
     assert len(judged) == len(sections), "a section that is no quality filter"
     try:
         return _native.Quality(judged)
     except ValueError as error:
-        raise ConfigError(f"`preprocess.filters`: {error}", hint="name fewer n-grams or filters in a row") from None
+        raise ConfigError(
+            f"`preprocess.filters`: {error}", hint="name fewer n-grams or filters in a row"
+        ) from None
 
 
 def length_step(min_words: int, max_words: int | None, max_chars: int | None) -> Step | None:

@@ -131,9 +131,9 @@ def _repeats(pieces: Sequence[str]) -> tuple[int, int]:
 
 
 def _top(words: Sequence[str], n: int) -> int:
-    """Characters of the most frequent n words in a row, all occurrences together; of equals the first counts."""
+    """Characters of the most frequent n words in a row, all occurrences together; of equals the first."""
     grams = Counter(" ".join(words[at : at + n]) for at in range(len(words) - n + 1))
-    return max((len(gram) * count, count) for gram, count in grams.most_common(1))[0] if grams else 0
+    return sum(len(gram) * count for gram, count in grams.most_common(1))
 
 
 def _repeated_n_grams(words: Sequence[str], n: int) -> int:

@@ -32,11 +32,16 @@ from krill.text.contractions import LONGEST_CONTRACTION, contractions
 MAX_BACK_MARKS = 256
 """How many pieces are taken off the end of one chunk, so that no chunk needs memory of its own."""
 
-UNITS = frozenset(
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+UNITS = _set_of(
     "m km cm mm dm nm µm m² km² cm² mm² dm² m³ km³ cm³ mm³ dm³ ha in ft yd g kg mg µg t lb oz m/s km/h kmh mph "
-    "Pa hPa mbar mb MB kb KB gb GB tb TB T G M K %".split()
+    "Pa hPa mbar mb MB kb KB gb GB tb TB T G M K %"
 )
-SMILEYS = frozenset(":) (: =) (= :] [: [= =] :} 8) ;) (; :( ): =( :/ =/ =| :| ]= =[ :* :> ''".split())
+SMILEYS = _set_of(":) (: =) (= :] [: [= =] :} 8) ;) (; :( ): =( :/ =/ =| :| ]= =[ :* :> ''")
 LETTER_STOPS = frozenset(f"{letter}." for letter in "abcdefghijklmnopqrstuvwxyz")
 
 _HYPHENS = ("---", "--", "——", "-", "–", "—", "~")
@@ -246,7 +251,9 @@ def _is_host(text: str) -> bool:
     *labels, top = text[:end].split(".")
     if not labels or not (2 <= len(top) < _LONGEST_LABEL and all(map(of.may_be_lower, top))):
         return False
-    if not all(0 < len(label) <= _LONGEST_LABEL and not {label[0], label[-1]} & {"-", "_"} for label in labels):
+    if not all(
+        0 < len(label) <= _LONGEST_LABEL and not {label[0], label[-1]} & {"-", "_"} for label in labels
+    ):
         return False
     rest = text[end:]
     if rest.startswith(":"):

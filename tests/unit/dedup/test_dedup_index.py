@@ -96,12 +96,12 @@ def test_pinned_generations_are_found_again_and_missing_ones_named(tmp_path: Pat
     index.publish(KIND, "one", *unit(tmp_path, some_rows(2), [True, True]))
     names = [generation.name for generation in index.pin(KIND, "x")]
     index.publish(KIND, "two", *unit(tmp_path, some_rows(2), [True, True]))
-    assert index.pinned(names, KIND) == index.pin(KIND, "two")
+    assert index.pinned(names) == index.pin(KIND, "two")
     (tmp_path / "index" / "one.generation").unlink()
     with pytest.raises(StorageError, match=r"one\.generation`, which this run was begun with, is gone"):
-        index.pinned(names, KIND)
+        index.pinned(names)
     with pytest.raises(StorageError, match="is gone"):
-        index.pinned(["../escape.generation"], KIND)
+        index.pinned(["../escape.generation"])
 
 
 def test_another_kind_is_refused_with_both_names(tmp_path: Path) -> None:
@@ -114,6 +114,14 @@ def test_another_kind_is_refused_with_both_names(tmp_path: Path) -> None:
             ConfigError, match=r"hashes-document-v1`, and this config makes `minhash-ngram5-bands9-"
         ):
             call()
+
+
+def test_an_index_that_a_dead_run_left_empty_is_of_no_kind(tmp_path: Path) -> None:
+    index = DedupIndex(tmp_path)
+    (tmp_path / "krill-index.json").write_text(json.dumps({"version": 1, "kind": hash_kind("line")}))
+    assert index.pin(KIND, "x") == []
+    index.publish(KIND, "one", [], [])
+    assert [generation.records for generation in index.pin(KIND, "x")] == [0]
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
@@ -193,7 +201,7 @@ def test_a_writer_killed_at_any_moment_leaves_nothing_or_a_whole_generation(tmp_
     files, keep = unit(tmp_path, rows, [True] * len(rows))
     draw = random.Random(3)
     states = set()
-    for turn in range(8):
+    for turn in range(6):
         folder = tmp_path / f"index{turn}"
         arguments = [sys.executable, "-c", WRITER, str(folder), str(files[0]), str(keep[0]), "one"]
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as writer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -293,6 +295,31 @@ def test_a_million_documents_stay_within_the_share(tmp_path: Path, share: int, w
     assert taken == ways
     assert int(growth) <= share + 1_000_000  # what was loaded meanwhile: code, interpreter objects
     assert int(duplicates) > documents // 2
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("allowed", [0, 3_000, 60_000])
+def test_a_full_spill_disk_is_a_storage_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, allowed: int
+) -> None:
+    units = random_units(8, [1300], bands=2, distinct=2000)
+    stream = BandRecords(write_units(tmp_path, units), 2)
+    written = 0
+
+    def pwrite(descriptor: int, data: memoryview, offset: int) -> int:
+        nonlocal written
+        written += len(data)
+        if written > allowed:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real_pwrite(descriptor, data, offset)
+
+    real_pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    layout = tiny(60, 20, share=2_100, threads=threads)
+    with pytest.raises(StorageError, match=r"cannot write `.*/spill`: no space left on the device"):
+        resolve_with(layout, stream, [tmp_path / "0.keep"], spill=tmp_path / "spill")
+    assert list((tmp_path / "spill").iterdir()) == []
+    assert not (tmp_path / "0.keep").exists()
 
 
 def test_no_units_give_no_files(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import krill
 from krill.errors import BudgetError, ConfigError, InputError
 from krill.shards.duplicates import find_clusters
 
-WORDS = ["krill", "whale", "ocean", "ice", "plankton", "ship", "net", "light", "depth", "current", "salt", "wave"]
+WORDS = ["krill", "whale", "ocean", "ice", "plankton", "ship", "net", "light", "depth", "current", "salt"]
 
 
 def article(seed: int, changed: int = 0) -> str:

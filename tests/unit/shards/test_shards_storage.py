@@ -27,8 +27,8 @@ path = Path(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
 def rows(writer):
-    ids = np.zeros((1000, 64), dtype=np.uint16)
-    writer.write(RowBatch.fixed(ids, np.full(1000, 64, dtype=np.int32), np.arange(1001, dtype=np.int32)))
+    ids, lengths = np.zeros(64_000, dtype=np.uint16), np.full(1000, 64, dtype=np.int32)
+    writer.write(RowBatch(ids, np.arange(1001) * 64, lengths, np.arange(1001, dtype=np.int32)))
 
 def documents(writer):
     texts = pa.array([np.random.default_rng(0).bytes(100_000).hex()] * 100, pa.large_string())

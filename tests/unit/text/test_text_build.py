@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -185,3 +188,22 @@ def test_the_preset_for_english_keeps_english_prose_and_says_why_the_rest_went()
     assert result.counts["language"] == 1
     assert sum(result.counts.values()) == 2
     assert set(result.counts) - {"not_text", "too_short", "invalid_utf8"} <= set(REASONS)
+
+
+def test_the_preset_judges_real_text_the_same_however_it_is_cut_into_batches(sample: Path) -> None:
+    with gzip.open(sample) as lines:
+        texts = [orjson.loads(line)["text"] for line in lines][::4]
+    steps = steps_of(
+        PreprocessConfig(filters=["web-en", {"blocklist": {"patterns": ["lorem"]}}], statistics=True)
+    )
+    whole = documents_of(texts)
+    expected = after(steps, whole)
+    pieces = [
+        after(steps, Documents(whole.batch.slice(begin, 97), {}, ())) for begin in range(0, len(texts), 97)
+    ]
+    assert pa.concat_batches([piece.batch for piece in pieces]).equals(expected.batch)
+    counts = sum((Counter(piece.counts) for piece in pieces), Counter[str]())
+    assert counts == Counter({reason: count for reason, count in expected.counts.items() if count})
+    assert expected.batch.num_rows + counts.total() - counts["invalid_utf8"] == len(texts)
+    assert 0 < expected.batch.num_rows < len(texts) // 2  # most of the sample is lists, tables and code
+    assert set(expected.batch["language"].to_pylist()) == {"en"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import lzma
+import subprocess
+import sys
 import unicodedata
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +26,7 @@ from krill.corpus.buffers import text_buffers
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError
 from krill.text.language import LanguageFilter
-from krill.text.language_model import load
+from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, load
 
 ENGLISH = "The weather was fine that day, and so we went down to the river with the children."
 GERMAN = "Das Wetter war schön an jenem Tag, und so gingen wir mit den Kindern zum Fluss hinunter."
@@ -194,6 +196,28 @@ def test_a_model_is_loaded_once() -> None:
     with ThreadPoolExecutor(4) as pool:
         models = list(pool.map(lambda _: load(), range(4)))
     assert all(model is models[0] for model in models)
+
+
+_LOADING = """
+from pathlib import Path
+import krill.text.build
+from krill.text.language_model import load
+
+def status(name):
+    return int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0]) * 1024
+
+before = status("VmRSS")
+model = load()
+print(status("VmRSS") - before, status("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_the_model_takes_the_memory_that_the_plan_is_told() -> None:
+    done = subprocess.run([sys.executable, "-c", _LOADING], capture_output=True, text=True, check=True)
+    held, peak = map(int, done.stdout.split())
+    assert 0.7 * LANGUAGE_BYTES < held <= LANGUAGE_BYTES
+    assert peak <= LANGUAGE_BYTES + LANGUAGE_LOADING_BYTES
 
 
 # ---- the step

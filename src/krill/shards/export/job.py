@@ -24,7 +24,6 @@ from krill.shards.export.source import Source
 from krill.shards.export.write import Export
 from krill.shards.manifest import Manifest
 
-_MOST_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ def run_export(
     options.check()  # once more: what is exported was perhaps left open
     place = _place(output, source, options)
     limit = resolve_limit(memory)
-    workers = _workers(threads)
+    workers = resolve_threads(threads)
     with (
         bounded_process(workers, parquet=options.to == "parquet" or options.what == "text"),
         Meter(limit, floor) as meter,
@@ -123,18 +122,6 @@ def run_export(
             manifest.save(folder.dataset)
             folder.publish()
     return ExportSummary(place, "done", manifest)
-
-
-def _workers(threads: int | str) -> int:
-    try:
-        count = resolve_threads(threads)
-    except ValueError:
-        count = 0
-    if not 1 <= count <= _MOST_THREADS:
-        raise ConfigError(
-            f"--threads is `{threads}`", hint=f"give a whole number from 1 to {_MOST_THREADS}, or auto"
-        )
-    return count
 
 
 def _place(output: Path | None, source: Source, options: ExportOptions) -> Path:
