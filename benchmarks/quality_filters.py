@@ -1,9 +1,9 @@
 """Gopher repetition, Gopher quality and FineWeb in a row: Krill beside datatrove, one core.
 
-Both judge the same documents with default thresholds; a document that one filter drops does not reach the next.
-datatrove splits words with spaCy, as its users run it; it takes the first `--peer-mb` of the text only. Each has a
-process of its own on one core; MB/s is over the filters alone, models and text loaded before. The last column
-says how many of the documents that both saw are kept.
+Both judge the same documents with default thresholds; a document that one filter drops does not reach the
+next. datatrove splits words with spaCy, as its users run it; it takes the first `--peer-mb` of the text only.
+Each has a process of its own on one core; MB/s is over the filters alone, models and text loaded before. The
+last column says how many of the documents that both saw are kept.
 
     python benchmarks/quality_filters.py --mb 100
 """

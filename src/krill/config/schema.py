@@ -38,7 +38,6 @@ from krill.config.section import Section
 from krill.errors import ConfigError
 
 
-
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 

@@ -35,9 +35,9 @@ _NEVER = frozenset(["ill", "its", "hell", "shell", "shed", "were", "well", "whor
 _PARTS = ("can not", "gon na", "got ta", "y' all")
 _HOURS = tuple(str(hour) for hour in range(1, 13))
 _WHOLE = (
-    "a.m. p.m. e.g. E.g. i.e. I.e. vs. Mr. Mrs. Ms. Dr. Prof. St. Mt. Jr. Inc. Ltd. Co. Corp. Bros. Gen. Gov. "
-    "Rep. Sen. Rev. Ph.D. D.C. N.Y. Jan. Feb. Mar. Apr. Jun. Jul. Aug. Sep. Sept. Oct. Nov. Dec. C++ and/or w/o "
-    "o'clock ma'am 'd 's 'S 're 'll 'em 'cause '' \\n \\t"
+    "a.m. p.m. e.g. E.g. i.e. I.e. vs. Mr. Mrs. Ms. Dr. Prof. St. Mt. Jr. Inc. Ltd. Co. Corp. Bros. Gen. "
+    "Gov. Rep. Sen. Rev. Ph.D. D.C. N.Y. Jan. Feb. Mar. Apr. Jun. Jul. Aug. Sep. Sept. Oct. Nov. Dec. C++ "
+    "and/or w/o o'clock ma'am 'd 's 'S 're 'll 'em 'cause '' \\n \\t"
 )
 
 LONGEST_CONTRACTION = 12
@@ -61,7 +61,6 @@ def _spelled() -> Iterator[tuple[str, ...]]:
     for parts in _PARTS:
         first, second = parts.split()
         yield from ((first, second), (first.capitalize(), second))
-    for hour, half in product(_HOURS, ("am", "pm", "a.m.", "p.m.")):
-        yield (hour, half)
+    yield from product(_HOURS, ("am", "pm", "a.m.", "p.m."))
     yield from ((letter + ".",) for letter in "abcdefghijklmnopqrstuvwxyz")
     yield from ((word,) for word in _WHOLE.split())

@@ -1,8 +1,8 @@
 """Quality filters as one step: words are split once for all filters that see the same text.
 
-In: cleaned documents. Out: those that no filter drops, with the text that C4 and the removal of repeated lines
-leave of them, and what was measured as columns if asked. Held in memory: the texts that are left, and scratch
-that grows with the longest document (`scratch_bytes`). The reference is `reference_quality.py`; given our
+In: cleaned documents. Out: those that no filter drops, with the text that C4 and the removal of repeated
+lines leave of them, and what was measured as columns if asked. Held in memory: the texts that are left, and
+scratch that grows with the longest document (`scratch_bytes`). The reference is `reference_quality.py`; given our
 words, datatrove decides the same.
 
 Counted: a document is dropped for the first rule that it breaks, by the name in `REASONS`.

@@ -38,8 +38,8 @@ def _set_of(words: str) -> frozenset[str]:
 
 
 UNITS = _set_of(
-    "m km cm mm dm nm µm m² km² cm² mm² dm² m³ km³ cm³ mm³ dm³ ha in ft yd g kg mg µg t lb oz m/s km/h kmh mph "
-    "Pa hPa mbar mb MB kb KB gb GB tb TB T G M K %"
+    "m km cm mm dm nm µm m² km² cm² mm² dm² m³ km³ cm³ mm³ dm³ ha in ft yd g kg mg µg t lb oz m/s km/h kmh "
+    "mph Pa hPa mbar mb MB kb KB gb GB tb TB T G M K %"
 )
 SMILEYS = _set_of(":) (: =) (= :] [: [= =] :} 8) ;) (; :( ): =( :/ =/ =| :| ]= =[ :* :> ''")
 LETTER_STOPS = frozenset(f"{letter}." for letter in "abcdefghijklmnopqrstuvwxyz")

@@ -57,10 +57,8 @@ def test_near_duplicates_are_dropped_and_their_clusters_told(tmp_path: Path) -> 
     assert rejected["cluster"].to_pylist() == [0, 1, 0]
     assert rejected["reason"].to_pylist() == ["duplicate"] * 3
     clusters = find_clusters(tmp_path / "out", 5)
-    assert [(cluster.kept, cluster.dropped) for cluster in clusters] == [
-        (texts[0], [texts[2], texts[5]]),
-        (texts[1], [texts[4]]),
-    ]
+    begun = [[text[:500] for text in (str(one.kept), *one.dropped)] for one in clusters]
+    assert begun == [[texts[number][:500] for number in numbers] for numbers in ((0, 2, 5), (1, 4))]
     assert len(find_clusters(tmp_path / "out", 1)) == 1
 
 

@@ -25,7 +25,6 @@ from krill.shards.export.write import Export
 from krill.shards.manifest import Manifest
 
 
-
 @dataclass(frozen=True, slots=True)
 class ExportSummary:
     """The end of an export; `status` is "done", or "finished" if an earlier run had done everything."""
