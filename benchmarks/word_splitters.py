@@ -1,10 +1,10 @@
 """How often datatrove's quality filters decide otherwise with its own word splitter than with Krill's.
 
 datatrove splits English with spaCy's blank tokenizer. Here its own filters judge each document twice, with
-spaCy's words and sentences and with Krill's, so that nothing but the splitter differs. Kinds of text: Markdown
-in ten-odd languages (the shared sample), Python sources, and prose: the docstrings of each module of the
-standard library. Prints one row for each kind and filter: documents, how many are kept by one and dropped by
-the other, and how many are dropped for another reason.
+spaCy's words and sentences and with Krill's, so that nothing but the splitter differs. Kinds of text:
+Markdown in ten-odd languages (the shared sample), Python sources, and prose: the docstrings of each module
+of the standard library. Prints one row for each kind and filter: documents, how many are kept by one and
+dropped by the other, and how many are dropped for another reason.
 
     python benchmarks/word_splitters.py --documents 1000
 """

@@ -23,6 +23,10 @@
 
 #include "fuzz/encoder_fuzz.hpp"
 #include "fuzz/kernels_fuzz.hpp"
+#include "fuzz/language_fuzz.hpp"
+#include "fuzz/minhash_fuzz.hpp"
+#include "fuzz/pack_fuzz.hpp"
+#include "fuzz/quality_fuzz.hpp"
 #include "fuzz/readers_fuzz.hpp"
 #include "fuzz/scanner_fuzz.hpp"
 #include "fuzz/training_fuzz.hpp"
@@ -94,6 +98,10 @@ void run(const Input& input) {
   fuzz_scanner(exact.data(), exact.size());
   fuzz_encoder(exact.data(), exact.size());
   fuzz_training(exact.data(), exact.size());
+  fuzz_minhash(exact.data(), exact.size());
+  fuzz_pack(exact.data(), exact.size());
+  fuzz_quality(exact.data(), exact.size());
+  fuzz_language(exact.data(), exact.size());
   current = nullptr;
 }
 

@@ -9,6 +9,7 @@ class, and the traits of each class; the contractions with the lengths of their 
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
 from krill.text import characters as of
@@ -46,11 +47,23 @@ TRAITS: dict[str, Callable[[str], bool]] = {
 }
 
 
+_LISTED = of.SYMBOLS | of.FRONT_MARKS | of.BACK_MARKS
+_RANGES = ("han", "hiragana")
+
+
 def traits(point: int) -> int:
     """The traits of a code point as bits; surrogates, which no text has, have none."""
-    if 0xD800 <= point < 0xE000:
+    character = chr(point)
+    category = unicodedata.category(character)
+    if category == "Cs":
         return 0
-    return sum(holds(chr(point)) << bit for bit, holds in enumerate(TRAITS.values()))
+    # Of most code points, which mean nothing, only a list or a range can say something.
+    nothing = category in ("Cn", "Co") and character not in _LISTED
+    return sum(
+        holds(character) << bit
+        for bit, (name, holds) in enumerate(TRAITS.items())
+        if not nothing or name in _RANGES
+    )
 
 
 def rows(values: Sequence[object], width: int) -> Iterator[str]:

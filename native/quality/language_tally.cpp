@@ -47,19 +47,13 @@ void LanguageTally::clear() {
   std::fill_n(counts_.data() + walk_.features(), LanguageWalk::kNoFeatures, 1);
 }
 
-inline std::uint32_t LanguageTally::count_byte(std::uint32_t state, std::uint8_t byte) {
-  const std::uint32_t next = walk_.next(state, byte);
-  const std::uint32_t feature = walk_.feature(next);
-  const std::uint32_t before = counts_[feature];
-  counts_[feature] = before + 1;
-  seen_[seen_count_] = feature;  // there is room for one more than all
-  seen_count_ += before == 0;
-  return next;
-}
-
-std::uint32_t LanguageTally::count_stretch(std::uint32_t state, std::span<const std::uint8_t> text) {
-  for (const std::uint8_t byte : text) state = count_byte(state, byte);
-  return state;
+void LanguageTally::count_stretch(std::uint32_t state, std::span<const std::uint8_t> text) {
+  Marks marks = this->marks();
+  for (const std::uint8_t byte : text) {
+    state = walk_.next(state, byte);
+    marks.add(walk_.feature(state));
+  }
+  seen_count_ = marks.seen_count;
 }
 
 // False if a lane did not begin in the state in which the one before it ended.
@@ -71,9 +65,14 @@ bool LanguageTally::count_in_lanes(std::span<const std::uint8_t> text) {
     for (const std::uint8_t byte : text.subspan(lane * length - kWarmUp, kWarmUp))
       begun[lane] = walk_.next(begun[lane], byte);
   std::array<std::uint32_t, kLanes> states = begun;
-  for (std::size_t at = 0; at < length; ++at)
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
-      states[lane] = count_byte(states[lane], text[lane * length + at]);
+  Marks marks = this->marks();
+  for (std::size_t at = 0; at < length; ++at) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      states[lane] = walk_.next(states[lane], text[lane * length + at]);
+      marks.add(walk_.feature(states[lane]));
+    }
+  }
+  seen_count_ = marks.seen_count;
   const bool joined = std::equal(begun.begin() + 1, begun.end(), states.begin());
   count_stretch(states[kLanes - 1], text.subspan(kLanes * length));
   return joined;

@@ -32,9 +32,22 @@ class LanguageTally {
   // Features that stand equally often are added up together, in whole numbers; from here on each stands alone.
   static constexpr std::size_t kCommonCounts = 256;
 
+  // Where features are marked, by itself so that a loop keeps it in registers.
+  struct Marks {
+    std::uint32_t* counts;
+    std::uint32_t* seen;
+    std::size_t seen_count;
+
+    void add(std::uint32_t feature) {
+      const std::uint32_t before = counts[feature]++;
+      seen[seen_count] = feature;  // there is room for one more than all
+      seen_count += before == 0;
+    }
+  };
+
+  Marks marks() { return {counts_.data(), seen_.data(), seen_count_}; }
   void clear();
-  std::uint32_t count_byte(std::uint32_t state, std::uint8_t byte);
-  std::uint32_t count_stretch(std::uint32_t state, std::span<const std::uint8_t> text);
+  void count_stretch(std::uint32_t state, std::span<const std::uint8_t> text);
   bool count_in_lanes(std::span<const std::uint8_t> text);
   void group_by_count();
   void add_group(std::span<const std::uint32_t> features, double weight);

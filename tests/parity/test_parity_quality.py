@@ -205,3 +205,21 @@ def test_datatrove_decides_the_same_on_every_document(case: str, sample: Path) -
 @pytest.mark.soak
 def test_datatrove_measures_the_same_on_every_document(sample: Path) -> None:
     assert_same_values(some_texts(sample, 1))
+
+
+def test_our_words_are_those_of_spacy_but_for_a_few(sample: Path) -> None:
+    spacy = pytest.importorskip("spacy").blank("en")
+    total = differ = 0
+    for text in some_texts(sample, 100):
+        with spacy.memory_zone():
+            theirs = word_places([word for token in spacy(text) if (word := token.text.strip())])
+        total += len(theirs)
+        differ += len(theirs - word_places(split_words(text)))
+    assert total > 40_000
+    assert differ < total / 1000
+
+
+def word_places(words: list[str]) -> set[tuple[int, int]]:
+    """Where words begin and end, spaces not counted."""
+    ends = np.cumsum([len(word) for word in words]).tolist()
+    return set(zip([0, *ends[:-1]], ends, strict=True))

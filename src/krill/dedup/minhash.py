@@ -27,8 +27,6 @@ HASH_VERSION = 1
 """Numbers made by another version can't be compared; it goes up with any change of words, shingles or
 hashes."""
 
-BAND_BYTES = 8
-
 
 @dataclass(frozen=True, slots=True)
 class MinHash:
@@ -46,8 +44,8 @@ class MinHash:
 
 
 def threshold_of(bands: int, rows: int) -> float:
-    """The share of shingles in common at which two documents agree in one band on average; more often than
-    not, documents above it are found and documents below it are not."""
+    """The share of shingles in common at which two documents agree in one band on average; of pairs above it
+    most are found, of pairs well below it few."""
     return float((1 / bands) ** (1 / rows))
 
 
@@ -58,8 +56,3 @@ def bands_and_rows(threshold: float, permutations: int = BANDS * ROWS) -> tuple[
         raise ValueError(f"a threshold is above 0 and at most 1, not {threshold}")
     pairs = [(permutations // rows, rows) for rows in range(1, permutations + 1)]
     return min(pairs, key=lambda pair: (abs(threshold_of(*pair) - threshold), -pair[1]))
-
-
-def found(share: float, bands: int, rows: int) -> float:
-    """The probability that two documents that share so many of their shingles are found."""
-    return float(1 - (1 - share**rows) ** bands)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from krill.errors import ConfigError
 from krill.tokenizer import Encoder
-from krill.tokenizer.tokenizer_json import DECLARATIONS
+from krill.tokenizer.tokenizer_json import declared_tokens
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ def missing_bos(encoder: Encoder) -> int | None:
 
 
 def _bos_id(encoder: Encoder) -> int:
-    declared = [_declared(Path(encoder.name).parent / name) for name in DECLARATIONS]
+    declared = declared_tokens(Path(encoder.name).parent, "bos_token")
     for name in [*filter(None, declared), *_NAMES]:
         found = _single_id(encoder, name)
         if found is not None:
@@ -51,15 +51,3 @@ def _ids(encoder: Encoder, text: str) -> NDArray[Any]:
     import pyarrow as pa
 
     return encoder.encode(pa.array([text], pa.large_string()))[0]
-
-
-def _declared(file: Path) -> str | None:
-    import orjson
-
-    try:
-        value = orjson.loads(file.read_bytes()).get("bos_token")
-    except (OSError, ValueError, AttributeError):
-        return None
-    if isinstance(value, dict):
-        value = value.get("content")
-    return value if isinstance(value, str) else None

@@ -93,7 +93,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class _Encoded:
+class Encoded:
     """What one block gave: all documents' fates and lengths, and the ids and lengths of each split.
 
     Of a block that was only counted, as its source is full, there is no fate and no run.
@@ -106,14 +106,14 @@ class _Encoded:
     lengths: NDArray[np.uint32]
     runs: tuple[tuple[NDArray[Any], NDArray[np.uint32]], ...] = ()
 
-    def until(self, document: int) -> _Encoded:
+    def until(self, document: int) -> Encoded:
         """The same without the documents from this one on."""
         fates, lengths = self.fates[:document], self.lengths[:document]
         runs = []
         for split, (ids, run_lengths) in enumerate(self.runs):
             chosen = fates == split
             runs.append((ids[: lengths[chosen].sum(dtype="int64")], run_lengths[: chosen.sum()]))
-        return _Encoded(self.documents, self.bytes_read, self.counts, fates, lengths, tuple(runs))
+        return Encoded(self.documents, self.bytes_read, self.counts, fates, lengths, tuple(runs))
 
 
 class Ration:
@@ -129,7 +129,7 @@ class Ration:
         self._taken += record[TRAIN]["tokens"]
         self.full = self.full or record["full"]
 
-    def take(self, piece: _Encoded) -> _Encoded:
+    def take(self, piece: Encoded) -> Encoded:
         """The documents of a block that are still within the ration."""
         import numpy as np
 
@@ -162,7 +162,7 @@ def _encoded_units(
     def dataset_of(position: int) -> int:
         return context.corpus.files[position >> OFFSET_BITS].dataset
 
-    def work(item: tuple[Ration, KeptBlock]) -> _Encoded:
+    def work(item: tuple[Ration, KeptBlock]) -> Encoded:
         return _encode_block(item[1], recipe, counting=item[0].full)
 
     def weigh(item: tuple[Ration, KeptBlock]) -> int:
@@ -191,7 +191,7 @@ def _encoded_units(
             current.abort()
 
 
-def _encode_block(block: KeptBlock, recipe: Recipe, *, counting: bool) -> _Encoded:
+def _encode_block(block: KeptBlock, recipe: Recipe, *, counting: bool) -> Encoded:
     import numpy as np
 
     from krill import _native
@@ -200,7 +200,7 @@ def _encode_block(block: KeptBlock, recipe: Recipe, *, counting: bool) -> _Encod
     text = batch.column("text")
     read = int(text.nbytes)
     if counting:  # its source is full: nothing of it is wanted but its number
-        return _Encoded(len(text), read, counts, np.empty(0, np.uint8), np.empty(0, np.uint32))
+        return Encoded(len(text), read, counts, np.empty(0, np.uint8), np.empty(0, np.uint32))
     ids, lengths = recipe.encode(text)
     fates = recipe.fates(text, lengths)
     runs = []
@@ -210,7 +210,7 @@ def _encode_block(block: KeptBlock, recipe: Recipe, *, counting: bool) -> _Encod
         if not chosen.all():
             run = _native.select_runs(ids, lengths, chosen.view(np.uint8))
         runs.append((run[0].astype(recipe.dtype, copy=False), run[1]))
-    return _Encoded(len(text), read, counts, fates, lengths, tuple(runs))
+    return Encoded(len(text), read, counts, fates, lengths, tuple(runs))
 
 
 @dataclass(slots=True)
@@ -236,7 +236,7 @@ class _UnitRun:
         taken = {split: {"documents": 0, "tokens": 0} for split in recipe.splits}
         return cls(dataset, ration, recipe, log.begin(position, *names), taken)
 
-    def add(self, piece: _Encoded) -> None:
+    def add(self, piece: Encoded) -> None:
         """Append what a block gave, as far as the source's ration goes."""
         self.bytes_read += piece.bytes_read
         add_counts(self.counts, piece.counts)
@@ -253,7 +253,7 @@ class _UnitRun:
             self.files.write(FATES, bytes([_OVER]) * (piece.documents - len(piece.fates)))
         self._count_dropped(piece)
 
-    def _count_dropped(self, piece: _Encoded) -> None:
+    def _count_dropped(self, piece: Encoded) -> None:
         too_few, too_many = piece.fates == _TOO_FEW, piece.fates == _TOO_MANY
         add_counts(
             self.counts,

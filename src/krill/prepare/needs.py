@@ -8,6 +8,8 @@ Measured with one and two threads on 50 MB and 500 MB of real JSON lines, and wi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from krill.budget import Kind, Need
@@ -83,7 +85,7 @@ def preprocess_needs(
             )
         )
     needs.extend(dedup_needs(config, given))
-    needs.extend(step_needs(settings, threads))
+    needs.extend(_step_needs(config, threads))
     if settings.output != "tokens" or settings.rejected:
         cost = text_cost(block)
         shards = min(threads, max(1, -(-text_bytes // settings.shard_size)))
@@ -107,6 +109,19 @@ def preprocess_needs(
         remedy = "set preprocess.sequence_len lower (a row is held whole)"
         needs.append(Need("rows being packed", rows, useful=rows * threads, during="pack", remedy=remedy))
     return needs
+
+
+def _step_needs(config: KrillConfig, threads: int) -> Iterator[Need]:
+    """What the steps hold, in the stages that run them: the scan, and later ones if it keeps no survivors."""
+    settings = config.preprocess
+    stages = ["scan"]
+    if settings.dedup.method == "none" and not settings.rejected and settings.output != "both":
+        stages.append("text" if settings.output == "text" else "encode")
+    for need in step_needs(settings, threads):
+        if need.during == "always" and need.name != "the language model":
+            yield from (replace(need, during=stage) for stage in stages)
+        else:
+            yield need
 
 
 def spills_text(config: KrillConfig, corpus: Corpus) -> bool:

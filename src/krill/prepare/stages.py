@@ -17,6 +17,7 @@ from krill import _native
 from krill.corpus import Corpus
 from krill.errors import InputError
 from krill.flow import CommitLog
+from krill.prepare.bos import missing_bos
 from krill.prepare.context import Context
 from krill.prepare.dedup_needs import minhash_of
 from krill.prepare.kept import KeptUnits, keep_name
@@ -66,6 +67,9 @@ class Stages:
         encoder = open_encoder(config.tokenizer, self.context.plan, self.context.threads)
         check_tokens(config, encoder)
         self.tokenizer = encoder.describe()
+        bos = missing_bos(encoder) if config.preprocess.bos else None
+        if bos is not None:
+            self.tokenizer["bos_id"] = bos  # for whoever turns rows into text again
         return encoder
 
     def predict(self, encoder: Encoder | None) -> Prediction:

@@ -23,6 +23,7 @@ _AFTER_FILTERS = {
     "too_many_tokens": "more than max_length tokens",
     "over_max_tokens": "beyond max_tokens of their source",
 }
+REASONS_BY_STAGES = {**_BEFORE_FILTERS, **_AFTER_FILTERS}
 # Counts of documents that were mended or cut, and kept.
 NOTES = {
     "oversize_split": "documents split at max_document_bytes",
@@ -39,7 +40,7 @@ def told_reason(name: str) -> str:
     """A reason in words; one of a step of the user's own is its name."""
     from krill.text.build import REASONS
 
-    return {**_BEFORE_FILTERS, **REASONS, **_AFTER_FILTERS}.get(name, name)
+    return {**REASONS, **REASONS_BY_STAGES}.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ Counted: `blocklisted` is rows dropped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -22,14 +22,15 @@ import pyarrow as pa
 from krill.config import filters
 from krill.config.messages import shown
 from krill.corpus.arrays import as_numpy
+from krill.corpus.buffers import text_column
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError, InputError
 from krill.text.drop import drop
 
 REASONS: Final[Mapping[str, str]] = {"blocklisted": "a pattern of a block list was found"}
 
-BLOCKLIST_BYTES: Final = 2_000_000
-"""What the first search touches of Arrow and RE2; 1.6 MB were measured."""
+BLOCKLIST_BYTES: Final = 10_000_000
+"""Arrow's compute functions and RE2, loaded by the first search; 9.1 MB were measured."""
 BLOCKLIST_THREAD_BYTES: Final = 8 * 2**20
 """RE2's own limit for one search. A thousand words took a tenth of it."""
 
@@ -39,9 +40,10 @@ BLOCKLIST_THREAD_BYTES: Final = 8 * 2**20
 _MOST_CHARACTERS: Final = 4096
 _MOST_CHARACTERS_REPEATED: Final = 1024
 _REPETITION: Final = re.compile(r"[*+{]")
+_QUOTATION: Final = r"\Q"  # may go on to the end of what it stands in
 
 # What is found in nothing and in a control character is found in every document.
-_PROBES: Final = ["", "\x01"]
+_PROBES: Final = (b"", b"\x01")
 
 
 class _Pattern(NamedTuple):
@@ -65,7 +67,8 @@ class BlockList:
             )
         for pattern in patterns:
             _try(pattern, ignore_case=self.section.ignore_case)
-        object.__setattr__(self, "searches", tuple(_combined(pattern.text for pattern in patterns)))
+        searches = _combined([pattern.text for pattern in patterns], self.section.ignore_case)
+        object.__setattr__(self, "searches", tuple(searches))
 
     def apply(self, documents: Documents) -> Documents:
         """The documents that survive."""
@@ -107,7 +110,7 @@ def _lines(path: Path) -> list[str]:
 
 def _try(pattern: _Pattern, *, ignore_case: bool) -> None:
     try:
-        found = _search(pa.array(_PROBES, pa.large_string()), pattern.text, ignore_case)
+        found = _search(_probes(), pattern.text, ignore_case)
     except pa.ArrowInvalid as fault:
         said = str(fault).removeprefix("Invalid regular expression: ")
         raise ConfigError(
@@ -121,6 +124,11 @@ def _try(pattern: _Pattern, *, ignore_case: bool) -> None:
         )
 
 
+def _probes() -> pa.Array:
+    offsets = np.cumsum([0, *map(len, _PROBES)], dtype=np.int64)
+    return text_column(offsets, np.frombuffer(b"".join(_PROBES), np.uint8))
+
+
 def _search(text: pa.Array, pattern: str, ignore_case: bool) -> Any:
     """For each text whether the pattern is found in it; the GIL is free meanwhile."""
     import pyarrow.compute as pc
@@ -128,28 +136,46 @@ def _search(text: pa.Array, pattern: str, ignore_case: bool) -> Any:
     return pc.match_substring_regex(text, pattern, ignore_case=ignore_case)
 
 
-def _combined(patterns: Iterable[str]) -> Iterator[str]:
-    """As few searches as keep their speed, each for a pattern or for several alternatives."""
-    plain: list[str] = []
-    repeated: list[str] = []
+def _combined(patterns: Sequence[str], ignore_case: bool) -> Iterator[str]:
+    """As few searches as keep their speed, each for one pattern or for several alternatives."""
+    kinds: dict[int, list[str]] = {_MOST_CHARACTERS: [], _MOST_CHARACTERS_REPEATED: []}
     for pattern in patterns:
-        (repeated if _REPETITION.search(pattern) else plain).append(pattern)
-    yield from _joined(plain, _MOST_CHARACTERS)
-    yield from _joined(repeated, _MOST_CHARACTERS_REPEATED)
+        if _QUOTATION in pattern:
+            yield pattern
+        else:
+            kinds[_MOST_CHARACTERS_REPEATED if _REPETITION.search(pattern) else _MOST_CHARACTERS].append(
+                pattern
+            )
+    for most, alike in kinds.items():
+        for group in _groups(alike, most):
+            yield from _alternatives(group, ignore_case)
 
 
-def _joined(patterns: list[str], most: int) -> Iterator[str]:
+def _groups(patterns: Sequence[str], most: int) -> Iterator[list[str]]:
+    """The patterns in groups of so many characters."""
     group: list[str] = []
     size = 0
     for pattern in patterns:
         if group and size + len(pattern) > most:
-            yield _alternatives(group)
+            yield group
             group, size = [], 0
         group.append(pattern)
         size += len(pattern)
     if group:
-        yield _alternatives(group)
+        yield group
 
 
-def _alternatives(patterns: list[str]) -> str:
-    return "|".join(f"(?:{pattern})" for pattern in patterns)
+def _alternatives(patterns: Sequence[str], ignore_case: bool) -> Iterator[str]:
+    """One search for all of them, or several where that is too large for RE2."""
+    if len(patterns) == 1:
+        yield patterns[0]
+        return
+    together = "|".join(f"(?:{pattern})" for pattern in patterns)
+    try:
+        _search(_probes(), together, ignore_case)
+    except pa.ArrowInvalid:  # each alone is fine
+        half = len(patterns) // 2
+        yield from _alternatives(patterns[:half], ignore_case)
+        yield from _alternatives(patterns[half:], ignore_case)
+    else:
+        yield together

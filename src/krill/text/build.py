@@ -7,10 +7,8 @@ anything is read. Held in memory: the steps; `step_needs` says for the plan how 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
-
-import pyarrow as pa
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from krill.budget import Kind, Need
 from krill.config import filters
@@ -24,12 +22,10 @@ from krill.text.language import LanguageFilter
 from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, LANGUAGE_THREAD_BYTES
 from krill.text.long_enough import LongEnough
 from krill.text.step import Step
-from krill.text.user_step import UserStep
-
-Function = Callable[[pa.RecordBatch], Any]
+from krill.text.user_step import Function, UserStep
 
 REASONS: Final[Mapping[str, str]] = {**quality.REASONS, **language.REASONS, **blocklist.REASONS}
-"""Why filters drop documents, in words; beside these there is `step:<name>` for each step of one's own."""
+"""Why filters drop documents, in words; `reasons_of` has those of one's own steps as well."""
 
 LOADING: Final = "load"
 """The stage before all others, in which models are read."""
@@ -53,13 +49,21 @@ def steps_of(settings: PreprocessConfig, extra: Sequence[Function] = ()) -> list
     return steps
 
 
+def reasons_of(steps: Sequence[Step]) -> dict[str, str]:
+    """`REASONS`, and one for each step of one's own."""
+    own = {step.reason: f"dropped by your step {step.name}" for step in steps if isinstance(step, UserStep)}
+    return {**REASONS, **own}
+
+
 def fingerprints_of(steps: Sequence[Step]) -> list[str]:
     """What shapes the result besides the config: the code of one's own steps, the patterns in files."""
     return [step.fingerprint() for step in steps if isinstance(step, BlockList | UserStep)]
 
 
-def step_needs(settings: PreprocessConfig, threads: int, extra: Sequence[Function] = ()) -> list[Need]:
-    """What the steps hold besides batches."""
+def step_needs(
+    settings: PreprocessConfig, threads: int, extra: Sequence[Function] = (), *, made: bool = False
+) -> list[Need]:
+    """What the steps hold besides batches; if they are `made`, what they will hold on top of what they do."""
     runs = list(_runs(settings.filters))
     kinds = {type(section) for run in runs for section in run}
     needs = []
@@ -68,11 +72,13 @@ def step_needs(settings: PreprocessConfig, threads: int, extra: Sequence[Functio
         scratch = sum(quality.scratch_bytes(run, settings.max_document_bytes, threads) for run in judged)
         needs.append(Need("quality filters", scratch))
     if filters.Language in kinds:
-        needs.append(Need("the language model", LANGUAGE_BYTES + threads * LANGUAGE_THREAD_BYTES))
-        needs.append(Need("reading the language model", LANGUAGE_LOADING_BYTES, during=LOADING))
+        held = 0 if made else LANGUAGE_BYTES
+        needs.append(Need("the language model", held + threads * LANGUAGE_THREAD_BYTES))
+        if not made:
+            needs.append(Need("reading the language model", LANGUAGE_LOADING_BYTES, during=LOADING))
     if filters.BlockList in kinds:
-        most = BLOCKLIST_BYTES + threads * BLOCKLIST_THREAD_BYTES
-        needs.append(Need("block lists", most, expected=BLOCKLIST_BYTES))
+        held = 0 if made else BLOCKLIST_BYTES
+        needs.append(Need("block lists", held + threads * BLOCKLIST_THREAD_BYTES, expected=held))
     if filters.UserStep in kinds or extra:
         # Somebody else's code: taken to hold a batch twice over.
         batch = max(settings.unit_bytes // BLOCKS_PER_UNIT, settings.max_document_bytes)

@@ -25,8 +25,8 @@ from krill import _native
 from krill.errors import ConfigError
 from krill.text.npz_stream import ArrayStream, arrays
 
-# Measured with `VmRSS` and `VmHWM` around `load` in a process that had imported all else: 20.5 MB stayed, 47 MB
-# was the peak. py3langid itself keeps 78 MB and peaks at 108 MB.
+# Measured with `VmRSS` and `VmHWM` around `load` in a process that had imported all else: 20.5 MB stayed, and
+# 47 MB was the peak. py3langid itself keeps 78 MB and peaks at 108 MB.
 LANGUAGE_BYTES: Final = 21_500_000
 LANGUAGE_LOADING_BYTES: Final = 27_000_000
 # While a batch is classified: 12 bytes for each of 100,000 features, and copies of a document.

@@ -2,8 +2,8 @@
 
 In: cleaned documents. Out: those that no filter drops, with the text that C4 and the removal of repeated
 lines leave of them, and what was measured as columns if asked. Held in memory: the texts that are left, and
-scratch that grows with the longest document (`scratch_bytes`). The reference is `reference_quality.py`; given our
-words, datatrove decides the same.
+scratch that grows with the longest document (`scratch_bytes`). The reference is `reference_quality.py`; given
+our words, datatrove decides the same.
 
 Counted: a document is dropped for the first rule that it breaks, by the name in `REASONS`.
 """
@@ -93,9 +93,12 @@ class Judge:
         judged = documents
         if text is not None:
             judged = Documents(_with_text(batch, text_column(*text)), documents.counts, documents.rejected)
-        if self.statistics:
-            judged = with_statistics(judged, self._columns(values, batch.schema.names))
-        return drop(judged, codes, self.filters.reasons)
+        kept = drop(judged, codes, self.filters.reasons)
+        if not self.statistics:
+            return kept
+        return with_statistics(
+            kept, self._columns([value[codes == 0] for value in values], batch.schema.names)
+        )
 
     def _columns(self, values: list[Any], taken: Sequence[str]) -> list[tuple[str, pa.Array]]:
         """What was measured, under names that no column has yet."""

@@ -95,8 +95,8 @@ def read_tokenizer_file(file: Path) -> bytes:
 
 
 def fingerprint(file: Path, content: bytes) -> str:
-    """Of everything that shapes the ids: the tokenizer's content and the EOS that is declared beside it."""
-    declared = [_declared_eos(file.parent / name) for name in DECLARATIONS]
+    """Of everything that shapes the ids: the tokenizer's content, and EOS and BOS as declared beside it."""
+    declared = [token for key in ("eos_token", "bos_token") for token in declared_tokens(file.parent, key)]
     return hashlib.sha256(content + repr(declared).encode()).hexdigest()
 
 
@@ -104,12 +104,28 @@ def find_eos(
     file: Path, token_to_id: Callable[[str], int | None], special: Collection[str]
 ) -> tuple[str | None, int | None]:
     """The declared `eos_token`, else the first well-known name among the special tokens, else none."""
-    for name in DECLARATIONS:
-        declared = _declared_eos(file.parent / name)
+    for declared in declared_tokens(file.parent, "eos_token"):
         if declared is not None and token_to_id(declared) is not None:
             return declared, token_to_id(declared)
     token = next((name for name in _EOS_NAMES if name in special), None)
     return token, None if token is None else token_to_id(token)
+
+
+def declared_tokens(folder: Path, key: str) -> list[str | None]:
+    """What the files beside a tokenizer declare as its `eos_token` or `bos_token`."""
+    return [_declared(folder / name, key) for name in DECLARATIONS]
+
+
+def _declared(file: Path, key: str) -> str | None:
+    import orjson
+
+    try:
+        value = orjson.loads(file.read_bytes()).get(key)
+    except (OSError, ValueError, AttributeError):
+        return None
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) else None
 
 
 def read_spec(file: Path, content: bytes) -> NativeSpec | NotNative:
@@ -350,18 +366,6 @@ def _pairs(file: Path, merges: list[Any]) -> Iterator[tuple[str, str]]:
         if not space or " " in right:
             raise InputError(f"a merge of `{file}` is not two tokens: `{line}`", hint="mend the file")
         yield left, right
-
-
-def _declared_eos(file: Path) -> str | None:
-    import orjson
-
-    try:
-        value = orjson.loads(file.read_bytes()).get("eos_token")
-    except (OSError, ValueError, AttributeError):
-        return None
-    if isinstance(value, dict):
-        value = value.get("content")
-    return value if isinstance(value, str) else None
 
 
 def _type_of(section: Any) -> str:

@@ -14,6 +14,7 @@ say how:
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -91,4 +92,33 @@ def _documents(folder: Path) -> None:
                 file.write(json.dumps({"id": number, "text": text}) + "\n")
 
 
-DATA: dict[str, Callable[[Path], None]] = {"documents": _documents}
+def _web(folder: Path) -> None:
+    """Pages as a crawl gives them: prose, copies and near-copies of it, menus, another language."""
+    crawl = folder / "crawl"
+    crawl.mkdir()
+    chance = random.Random(7)
+    pages = [_page(chance) for _ in range(250)]
+    pages += [page.replace("ocean", "sea", 1) for page in pages[:30]] + pages[30:40]
+    pages += ["Home | About | Contact\n" * 40] * 5
+    pages += ["Der Krill lebt im Meer und wird von Walen gefressen, die weit durch das Eis ziehen. " * 9] * 5
+    with (crawl / "pages.jsonl").open("w", encoding="utf-8") as file:
+        for number, page in enumerate(pages):
+            file.write(json.dumps({"url": f"https://example.org/{number}", "text": page}) + "\n")
+
+
+def _page(chance: random.Random) -> str:
+    """Fifteen sentences of English, no two alike."""
+    who = ["the whale", "a diver", "the captain", "every penguin", "the old ship", "a swarm of krill"]
+    does = ["followed", "found", "feared", "remembered", "described", "watched", "measured", "crossed"]
+    what = ["the ocean", "a field of ice", "the southern light", "its own shadow", "that quiet harbour"]
+    when = ["before the storm", "in the early morning", "with great care", "after many years", "at night"]
+    why = ["to be alone", "and the crew agreed", "because of the cold", "for reasons that have been lost"]
+    lines = []
+    for _ in range(15):
+        name = "".join(chance.choices("bdfklmnprst", k=2)) + "a" + "".join(chance.choices("lmnrst", k=2))
+        parts = [chance.choice(words) for words in (who, does, what, when, why)]
+        lines.append(f"{parts[0]} of {name.title()} {' '.join(parts[1:])}.".capitalize())
+    return "\n".join(" ".join(lines[at : at + 3]) for at in range(0, 15, 3))
+
+
+DATA: dict[str, Callable[[Path], None]] = {"documents": _documents, "web": _web}

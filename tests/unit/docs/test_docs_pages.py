@@ -18,7 +18,7 @@ from krill.budget import Kind
 from krill.config import load_config
 from krill.corpus.formats import COMPRESSIONS, FORMATS
 from krill.prepare.needs import preprocess_needs
-from krill.prepare.summary import NOTES, REASONS
+from krill.prepare.summary import NOTES, REASONS_BY_STAGES
 
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
 BUDGET, PREPROCESS, SOURCES = (ROOT / "docs" / name for name in ("budget.md", "preprocess.md", "sources.md"))
@@ -60,7 +60,7 @@ def test_the_exit_codes_are_those_of_the_errors() -> None:
 
 def test_reasons_and_notes_are_those_that_are_counted() -> None:
     rows = list(table_rows(PREPROCESS, "What happens to a document"))
-    assert [name for row in rows if len(row) == 3 for name in quoted(row[2])] == list(REASONS)
+    assert [name for row in rows if len(row) == 3 for name in quoted(row[2])] == list(REASONS_BY_STAGES)
     assert [name for row in rows if len(row) == 2 for name in quoted(row[0])] == list(NOTES)
 
 

@@ -14,7 +14,7 @@ import krill
 from krill import _native
 from krill.errors import ConfigError
 from krill.prepare.bos import missing_bos
-from krill.prepare.encode import Ration, _Encoded
+from krill.prepare.encode import Encoded, Ration
 from krill.shards import Dataset
 from krill.tokenizer import ByteEncoder
 from krill.tokenizer.open import open_file
@@ -120,13 +120,13 @@ def test_lengths_that_do_not_add_up_are_refused() -> None:
         _native.begin_runs(np.arange(6, dtype=np.uint16), np.array([2, 5], np.uint32), 9)
 
 
-def encoded(fates: list[int], lengths: list[int]) -> _Encoded:
+def encoded(fates: list[int], lengths: list[int]) -> Encoded:
     ids = np.repeat(np.arange(len(lengths)), lengths)
     runs = []
     for split in (0, 1):
         chosen = [at for at, fate in enumerate(fates) if fate == split]
         runs.append((ids[np.isin(ids, chosen)], np.array([lengths[at] for at in chosen], np.uint32)))
-    return _Encoded(len(lengths), 0, {}, np.array(fates, np.uint8), np.array(lengths, np.uint32), tuple(runs))
+    return Encoded(len(lengths), 0, {}, np.array(fates, np.uint8), np.array(lengths, np.uint32), tuple(runs))
 
 
 def test_a_ration_ends_with_the_first_document_that_does_not_fit() -> None:

@@ -80,6 +80,18 @@ def test_flags_inside_a_pattern_concern_it_alone() -> None:
     assert kept(step, ["LOUD", "QUIET", "a\nb", "x"]) == ["QUIET", "x"]
 
 
+def test_a_quotation_that_does_not_end_quotes_no_other_pattern() -> None:
+    step = BlockList(filters.BlockList(patterns=("x", r"\Qa.b", "y")))
+    assert kept(step, ["xx", "a.b", "acb", "y", "z"]) == ["acb", "z"]
+
+
+def test_patterns_that_are_too_large_together_are_searched_for_apart() -> None:
+    patterns = tuple(rf"{letter}\pL{{150}}[0-9]" for letter in "abcdefgh")
+    step = BlockList(filters.BlockList(patterns=patterns))
+    assert 1 < len(step.searches) <= len(patterns)
+    assert kept(step, ["h" + "é" * 150 + "7", "h" + "é" * 149 + "7"]) == ["h" + "é" * 149 + "7"]
+
+
 @pytest.mark.parametrize(
     ("pattern", "said"), [("(abc", "missing )"), ("a(?=b)", "(?="), (r"(a)\1", r"\1"), ("x{1001}", "1001")]
 )

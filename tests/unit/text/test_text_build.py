@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +20,9 @@ from krill.config.preprocess import PreprocessConfig
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError
 from krill.text import Step
-from krill.text.build import REASONS, fingerprints_of, step_needs, steps_of
+from krill.text.blocklist import BLOCKLIST_BYTES
+from krill.text.build import REASONS, fingerprints_of, reasons_of, step_needs, steps_of
+from krill.text.language_model import LANGUAGE_BYTES
 from krill.text.long_enough import LongEnough
 from krill.text.user_step import UserStep
 
@@ -156,6 +159,43 @@ def test_the_plan_is_told_what_is_held_and_what_is_only_watched() -> None:
     assert all(two[name].minimum >= need.minimum > 0 for name, need in one.items())
 
 
+def test_steps_that_are_made_hold_their_models_already() -> None:
+    settings = PreprocessConfig(filters=[{"language": {}}, {"blocklist": {"patterns": ["x"]}}])
+    before = {need.name: need.minimum for need in step_needs(settings, 2)}
+    after_making = {need.name: need.minimum for need in step_needs(settings, 2, made=True)}
+    assert "reading the language model" not in after_making
+    assert before["the language model"] - after_making["the language model"] == LANGUAGE_BYTES
+    assert before["block lists"] - after_making["block lists"] == BLOCKLIST_BYTES
+
+
+_APPLYING = """
+import sys
+import numpy as np
+from krill.config.preprocess import PreprocessConfig
+from krill.corpus.arrays import as_arrow
+from krill.corpus.buffers import text_column
+from krill.corpus.documents import Documents
+from krill.text.build import steps_of
+import pyarrow as pa
+
+def keep(batch):
+    return [True] * batch.num_rows
+
+settings = PreprocessConfig(filters=["web-en", {"blocklist": {"patterns": ["x"]}}], statistics=True)
+texts = text_column(np.array([0, 200]), np.full(200, ord("a"), np.uint8))
+batch = pa.RecordBatch.from_arrays([texts, as_arrow(np.zeros(1, np.uint64))], ["text", "position"])
+documents = Documents(batch, {}, ())
+for step in steps_of(settings, [keep]):
+    documents = step.apply(documents)
+print(sorted({"pandas", "py3langid", "duckdb"} & set(sys.modules)))
+"""
+
+
+def test_no_step_imports_what_the_plan_does_not_know_of() -> None:
+    done = subprocess.run([sys.executable, "-c", _APPLYING], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_functions_of_a_call_are_planned_for_too() -> None:
     assert [need.name for need in step_needs(PreprocessConfig(), 1, extra=[lambda batch: batch])] == [
         "steps of your own"
@@ -178,6 +218,12 @@ def test_what_shapes_a_run_besides_the_config_has_fingerprints(own_steps: None, 
 def test_every_reason_has_words() -> None:
     assert {"language", "language_unsure", "blocklisted"} <= set(REASONS)
     assert all(REASONS.values())
+
+    def short(batch: pa.RecordBatch) -> list[bool]:
+        return [False] * batch.num_rows
+
+    reasons = reasons_of(steps_of(PreprocessConfig(), extra=[short]))
+    assert reasons == {**REASONS, "step:short": "dropped by your step short"}
 
 
 def test_the_preset_for_english_keeps_english_prose_and_says_why_the_rest_went() -> None:
