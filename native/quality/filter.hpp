@@ -24,8 +24,8 @@ struct Statistic {
 // Which parts of the scratch a filter uses.
 enum ScratchPart : unsigned {
   kWordsPart = 1,   // a byte for each byte of text, and at most 6 for each of the words that are kept
-  kLinesPart = 2,   // at most 12 bytes for each line, and 6 of the table: lines have at least two bytes
-  kNGramsPart = 4,  // 12 bytes for each of the words that are kept, and 6 of the table
+  kLinesPart = 2,   // at most 12 bytes for each line, and 6 of the table; lines have at least two bytes
+  kNGramsPart = 4,  // 12 bytes for each of the words that are kept, and 6 of the same table
   kTextsPart = 8,   // three copies of the text, each with at most half as much to spare
 };
 

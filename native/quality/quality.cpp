@@ -55,12 +55,14 @@ size_t Quality::scratch_bytes(size_t max_document_bytes, size_t threads) const {
   for (const auto& filter : filters_) parts |= filter->scratch_parts();
   const auto of_document = [parts](size_t size) {
     const size_t words = std::min(size, Words::kMost);
+    const size_t lines = size / 2;
     size_t bytes = 0;
+    size_t in_table = 0;
     if (parts & kWordsPart) bytes += size + 6 * words;
-    if (parts & kLinesPart) bytes += 9 * size;
-    if (parts & kNGramsPart) bytes += 18 * words;
+    if (parts & kLinesPart) bytes += 12 * lines, in_table = lines;
+    if (parts & kNGramsPart) bytes += 12 * words, in_table = std::max(in_table, words);
     if (parts & kTextsPart) bytes += size * 9 / 2;
-    return bytes;
+    return bytes + 6 * in_table;
   };
   const size_t small = threads * of_document(std::min(max_document_bytes, kLargeDocument));
   return max_document_bytes <= kLargeDocument ? small : small + of_document(max_document_bytes);

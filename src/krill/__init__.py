@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from krill.budget import MemoryMonitor
     from krill.config import KrillConfig
-    from krill.prepare import estimate, preprocess
+    from krill.prepare import estimate, preprocess, run_datatrove_pipeline, tokenize_and_pack
     from krill.shards.export import export
 
     do_preprocess = preprocess
@@ -31,6 +31,8 @@ __all__ = [
     "estimate",
     "export",
     "preprocess",
+    "run_datatrove_pipeline",
+    "tokenize_and_pack",
     "tokenizer",
 ]
 
@@ -41,6 +43,8 @@ _HOMES = {
     "estimate": ("krill.prepare", "estimate"),
     "export": ("krill.shards.export", "export"),
     "preprocess": ("krill.prepare", "preprocess"),
+    "run_datatrove_pipeline": ("krill.prepare", "run_datatrove_pipeline"),
+    "tokenize_and_pack": ("krill.prepare", "tokenize_and_pack"),
 }
 
 

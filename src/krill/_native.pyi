@@ -127,7 +127,7 @@ def join_flags(
     """Flags that stand in the order of `partition_hashes`, put into the order of `hashes`."""
 
 class BloomFilter:
-    """A Bloom filter over 128-bit hashes: `blocks` of 512 bits, of which each hash sets up to `bits` in one."""
+    """A Bloom filter over 128-bit hashes: `blocks` of 512 bits; each hash sets up to `bits` in one."""
 
     def __init__(self, blocks: int, bits: int) -> None: ...
     def insert(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint8]:

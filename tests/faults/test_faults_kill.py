@@ -86,7 +86,7 @@ def both(corpus, tmp_path_factory) -> Case:
 
 @pytest.fixture(scope="module")
 def everything(corpus, tmp_path_factory) -> Case:
-    """Filters, near-duplicates, splits, fitted and shuffled rows, rejected documents: every stage there is."""
+    """Filters, near-duplicates, splits, fitted and shuffled rows, rejected documents: all stages."""
     return make_case(
         tmp_path_factory.mktemp("everything"),
         corpus,

@@ -1,9 +1,9 @@
 """The main job: documents in, packed dataset out, inside the budget.
 
 In: a config. Out: the dataset folder and its `krill-run.json`. Four stages over fixed units, each unit
-committed on its own: *scan* (read, clean, hash), *resolve* (who survives dedup), *encode* (a token run per
-unit), *pack* (shards, assembled independently); *text* writes the kept documents themselves when asked.
-Scan is skipped when nothing global is asked and every file can be read from any place.
+committed on its own: *scan* (read, clean, filter, hash), *resolve* (who survives dedup), *encode* (a token
+run per unit), *pack* (shards, assembled independently); *text* and *rejected* write documents themselves
+when asked. Scan is skipped when nothing global is asked and every file can be read from any place.
 
 Held in memory: the blocks in flight, the tokenizer, one table while duplicates are resolved, one batch per
 shard being written. What each may take comes from the plan alone.
@@ -11,6 +11,14 @@ shard being written. What each may take comes from the plan alone.
 
 from krill.prepare.estimation import Estimate, estimate
 from krill.prepare.job import preprocess
+from krill.prepare.phases import run_datatrove_pipeline, tokenize_and_pack
 from krill.prepare.summary import Summary
 
-__all__ = ["Estimate", "Summary", "estimate", "preprocess"]
+__all__ = [
+    "Estimate",
+    "Summary",
+    "estimate",
+    "preprocess",
+    "run_datatrove_pipeline",
+    "tokenize_and_pack",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,8 @@ from krill.prepare.summary import Summary
 from krill.shards import Manifest
 from krill.text import Step
 from krill.text.build import fingerprints_of, steps_of
+from krill.text.user_step import Function
 from krill.tokenizer.open import tokenizer_fingerprint
-
-OwnStep = Callable[[Any], Any]
-"""A function on an Arrow batch; docs/filters.md says what it may return."""
 
 
 def preprocess(
@@ -39,7 +37,7 @@ def preprocess(
     *,
     memory: str | int | None = None,
     threads: int | str | None = None,
-    steps: Sequence[OwnStep] = (),
+    steps: Sequence[Function] = (),
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Summary:
@@ -60,7 +58,7 @@ def run_preprocess(
     *,
     overwrite: bool,
     progress: Progress,
-    steps: Sequence[OwnStep] = (),
+    steps: Sequence[Function] = (),
     floor: int = 0,
 ) -> Summary:
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
@@ -70,12 +68,12 @@ def run_preprocess(
     threads = resolve_threads(config.threads)
     parquet = config.preprocess.output != "tokens" or config.preprocess.rejected
     with bounded_process(threads, parquet=parquet), Meter(limit, floor) as meter:
-        make_plan(limit, meter.used, preprocess_needs(config, threads))  # refuses before any input is read
+        # Refuses before any input, or a model, is read.
+        make_plan(limit, meter.used, preprocess_needs(config, threads, own_steps=steps))
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)
-        plan = make_plan(
-            limit, meter.used, preprocess_needs(config, threads, decoded_bytes(corpus), corpus.held_bytes)
-        )
+        needs = preprocess_needs(config, threads, decoded_bytes(corpus), corpus.held_bytes, own_steps=steps)
+        plan = make_plan(limit, meter.used, needs)
         run = describe_run(config, corpus, against, made)
         earlier = earlier_runs(config, run["identity"])
         output = Path(config.preprocess.prepared_path)

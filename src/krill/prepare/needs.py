@@ -8,7 +8,7 @@ Measured with one and two threads on 50 MB and 500 MB of real JSON lines, and wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,7 +18,8 @@ from krill.corpus import Corpus
 from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.pack import fitting_of
 from krill.prepare.dedup_needs import dedup_needs
-from krill.text.build import step_needs
+from krill.text.build import LANGUAGE_MODEL, step_needs
+from krill.text.user_step import Function
 from krill.tokenizer.open import encoder_needs
 
 MB: Final = 10**6
@@ -55,9 +56,15 @@ def block_nbytes(config: KrillConfig) -> int:
 
 
 def preprocess_needs(
-    config: KrillConfig, threads: int, text_bytes: int | None = None, held_bytes: int = 0
+    config: KrillConfig,
+    threads: int,
+    text_bytes: int | None = None,
+    held_bytes: int = 0,
+    *,
+    own_steps: Sequence[Function] = (),
 ) -> list[Need]:
-    """The needs of this config's stages; with `text_bytes`, what input of that size will make of them.
+    """The needs of this config's stages; with `text_bytes`, what input of that size will make of them, where
+    the steps are made already.
 
     `held_bytes` is what the corpus must hold at once besides blocks: a large Parquet page or Arrow batch.
     """
@@ -85,7 +92,7 @@ def preprocess_needs(
             )
         )
     needs.extend(dedup_needs(config, given))
-    needs.extend(_step_needs(config, threads))
+    needs.extend(_step_needs(config, step_needs(settings, threads, own_steps, made=given is not None)))
     if settings.output != "tokens" or settings.rejected:
         cost = text_cost(block)
         shards = min(threads, max(1, -(-text_bytes // settings.shard_size)))
@@ -111,14 +118,14 @@ def preprocess_needs(
     return needs
 
 
-def _step_needs(config: KrillConfig, threads: int) -> Iterator[Need]:
+def _step_needs(config: KrillConfig, needs: Sequence[Need]) -> Iterator[Need]:
     """What the steps hold, in the stages that run them: the scan, and later ones if it keeps no survivors."""
     settings = config.preprocess
     stages = ["scan"]
     if settings.dedup.method == "none" and not settings.rejected and settings.output != "both":
         stages.append("text" if settings.output == "text" else "encode")
-    for need in step_needs(settings, threads):
-        if need.during == "always" and need.name != "the language model":
+    for need in needs:
+        if need.during == "always" and need.name != LANGUAGE_MODEL:
             yield from (replace(need, during=stage) for stage in stages)
         else:
             yield need

@@ -37,9 +37,11 @@ _SEEN = ("records", "key_seen")
 
 
 def told_reason(name: str) -> str:
-    """A reason in words; one of a step of the user's own is its name."""
+    """A reason in words."""
     from krill.text.build import REASONS
 
+    if name.startswith("step:"):
+        return f"dropped by your step {name.removeprefix('step:')}"
     return {**REASONS, **REASONS_BY_STAGES}.get(name, name)
 
 

@@ -25,11 +25,16 @@ from krill.text.step import Step
 from krill.text.user_step import Function, UserStep
 
 REASONS: Final[Mapping[str, str]] = {**quality.REASONS, **language.REASONS, **blocklist.REASONS}
-"""Why filters drop documents, in words; `reasons_of` has those of one's own steps as well."""
+"""Why filters drop documents, in words; a step of one's own drops them as `step:NAME`."""
 
 LOADING: Final = "load"
 """The stage before all others, in which models are read."""
 
+LANGUAGE_MODEL: Final = "the language model"
+"""What is held in every stage, not only while documents pass the steps."""
+
+# As long as the longest documents of most corpora are, for the prediction; the share is for the longest ever.
+_LONG_DOCUMENT: Final = 200_000
 _CHANGE_TEXT: Final = (filters.C4, filters.RepeatedLines, filters.RepeatedParagraphs, filters.UserStep)
 
 
@@ -49,12 +54,6 @@ def steps_of(settings: PreprocessConfig, extra: Sequence[Function] = ()) -> list
     return steps
 
 
-def reasons_of(steps: Sequence[Step]) -> dict[str, str]:
-    """`REASONS`, and one for each step of one's own."""
-    own = {step.reason: f"dropped by your step {step.name}" for step in steps if isinstance(step, UserStep)}
-    return {**REASONS, **own}
-
-
 def fingerprints_of(steps: Sequence[Step]) -> list[str]:
     """What shapes the result besides the config: the code of one's own steps, the patterns in files."""
     return [step.fingerprint() for step in steps if isinstance(step, BlockList | UserStep)]
@@ -69,11 +68,14 @@ def step_needs(
     needs = []
     judged = [run for run in runs if isinstance(run[0], quality.JUDGED)]
     if judged:
-        scratch = sum(quality.scratch_bytes(run, settings.max_document_bytes, threads) for run in judged)
-        needs.append(Need("quality filters", scratch))
+        scratch, expected = (
+            sum(quality.scratch_bytes(run, size, threads) for run in judged)
+            for size in (settings.max_document_bytes, min(settings.max_document_bytes, _LONG_DOCUMENT))
+        )
+        needs.append(Need("quality filters", scratch, expected=expected))
     if filters.Language in kinds:
         held = 0 if made else LANGUAGE_BYTES
-        needs.append(Need("the language model", held + threads * LANGUAGE_THREAD_BYTES))
+        needs.append(Need(LANGUAGE_MODEL, held + threads * LANGUAGE_THREAD_BYTES))
         if not made:
             needs.append(Need("reading the language model", LANGUAGE_LOADING_BYTES, during=LOADING))
     if filters.BlockList in kinds:

@@ -39,6 +39,9 @@ JUDGED = (GopherQuality, GopherRepetition, C4, FineWeb, RepeatedLines, RepeatedP
 
 _LONGEST_N_GRAM = 100
 
+EXPECTED_SCRATCH_BYTES = 1_000_000
+"""What a thread holds of scratch while no document is above 100 kB: ten bytes for each byte of prose."""
+
 REASONS: Mapping[str, str] = {
     "too_long": "more than max_chars characters",
     "too_few_words": "fewer than min_words words",

@@ -106,18 +106,47 @@ def _web(folder: Path) -> None:
             file.write(json.dumps({"url": f"https://example.org/{number}", "text": page}) + "\n")
 
 
+_NOUNS = """
+anchor bay boat bottle bridge cabin captain chart coast compass crew current deck depth diver dock
+engine fish flag fleet fog gull harbour horizon hull ice island journal kelp lamp letter lighthouse
+map mast morning net night north oar ocean pilot planet port reef rope rudder sail salt sea seal
+shadow shell shore signal sky snow south star storm stranger summer swarm tide tower village voyage
+water wave whale wind winter wreck year
+"""
+_VERBS = """
+carried crossed described drew entered feared followed found forgot guarded heard hid kept left lost
+measured met missed named needed noticed painted passed reached remembered saw sold taught told
+touched turned visited wanted watched wrote
+"""
+_LINKS = (
+    "and",
+    "but the",
+    "with",
+    "of the",
+    "that",
+    "because the",
+    "near the",
+    "while a",
+    "to the",
+    "before the",
+)
+
+
 def _page(chance: random.Random) -> str:
-    """Fifteen sentences of English, no two alike."""
-    who = ["the whale", "a diver", "the captain", "every penguin", "the old ship", "a swarm of krill"]
-    does = ["followed", "found", "feared", "remembered", "described", "watched", "measured", "crossed"]
-    what = ["the ocean", "a field of ice", "the southern light", "its own shadow", "that quiet harbour"]
-    when = ["before the storm", "in the early morning", "with great care", "after many years", "at night"]
-    why = ["to be alone", "and the crew agreed", "because of the cold", "for reasons that have been lost"]
+    """Fifteen sentences of something like English, no two alike."""
+    nouns, verbs = _NOUNS.split(), _VERBS.split()
     lines = []
     for _ in range(15):
-        name = "".join(chance.choices("bdfklmnprst", k=2)) + "a" + "".join(chance.choices("lmnrst", k=2))
-        parts = [chance.choice(words) for words in (who, does, what, when, why)]
-        lines.append(f"{parts[0]} of {name.title()} {' '.join(parts[1:])}.".capitalize())
+        parts = ["The", chance.choice(nouns)]
+        for _ in range(3):
+            parts += [
+                chance.choice(verbs),
+                "the",
+                chance.choice(nouns),
+                chance.choice(_LINKS),
+                chance.choice(nouns),
+            ]
+        lines.append(" ".join([*parts, "have", chance.choice(verbs)]) + ".")
     return "\n".join(" ".join(lines[at : at + 3]) for at in range(0, 15, 3))
 
 

@@ -21,7 +21,7 @@ from krill.corpus.documents import Documents
 from krill.errors import ConfigError
 from krill.text import Step
 from krill.text.blocklist import BLOCKLIST_BYTES
-from krill.text.build import REASONS, fingerprints_of, reasons_of, step_needs, steps_of
+from krill.text.build import REASONS, fingerprints_of, step_needs, steps_of
 from krill.text.language_model import LANGUAGE_BYTES
 from krill.text.long_enough import LongEnough
 from krill.text.user_step import UserStep
@@ -214,16 +214,6 @@ def test_what_shapes_a_run_besides_the_config_has_fingerprints(own_steps: None, 
     assert before[0] != now[0]
     assert before[1] == now[1] == UserStep.named("krill_own_steps:first_word").fingerprint()
 
-
-def test_every_reason_has_words() -> None:
-    assert {"language", "language_unsure", "blocklisted"} <= set(REASONS)
-    assert all(REASONS.values())
-
-    def short(batch: pa.RecordBatch) -> list[bool]:
-        return [False] * batch.num_rows
-
-    reasons = reasons_of(steps_of(PreprocessConfig(), extra=[short]))
-    assert reasons == {**REASONS, "step:short": "dropped by your step short"}
 
 
 def test_the_preset_for_english_keeps_english_prose_and_says_why_the_rest_went() -> None:

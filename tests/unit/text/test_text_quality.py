@@ -256,11 +256,11 @@ def test_scratch_grows_with_the_document_and_threads_share_the_large_one() -> No
     sections = [model() for model in JUDGED]
     small = 256 * 1024
     one = scratch_bytes(sections, small)
-    assert one == small * (1 + 6 + 9 + 18) + small * 9 // 2
+    assert one == small * (1 + 6 + 6 + 12 + 6) + small * 9 // 2
     assert scratch_bytes(sections, small, threads=3) == 3 * one
     large = scratch_bytes(sections, 4_000_000, threads=3) - 3 * one
     words = 2**20
-    assert large == 4_000_000 * 10 + words * 24 + 4_000_000 * 9 // 2
+    assert large == 4_000_000 * (1 + 6 + 3) + words * (6 + 12) + 4_000_000 * 9 // 2
     assert scratch_bytes([C4()], 1000) == 4500
 
 
