@@ -127,6 +127,12 @@ class PreprocessConfig(Section):
     split: SplitConfig = Field(default=SplitConfig(), description="Parts of the dataset that are kept apart.")
 
     @model_validator(mode="after")
+    def _index_has_a_use(self) -> Self:
+        if self.dedup_cache_dir is not None and self.dedup.method == "none":
+            raise SectionFault("`dedup_cache_dir` is set, and `dedup: none` finds no duplicates: drop one")
+        return self
+
+    @model_validator(mode="after")
     def _document_fits_unit(self) -> Self:
         if self.max_document_bytes > self.unit_bytes:
             raise SectionFault(

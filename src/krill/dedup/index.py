@@ -46,6 +46,7 @@ _KIND = re.compile(
 )
 _IDENTITY = re.compile(r"[0-9A-Za-z_-]{1,128}")
 _MARKER = re.compile(r"[0-9a-f]{32}")
+_MARKER_FOLDER = re.compile(r"[0-9a-f]{2}")
 
 
 def hash_kind(level: str) -> str:
@@ -205,9 +206,10 @@ class DedupIndex:
         if (self.folder / DESCRIPTION).exists():
             return
         for entry in self.folder.iterdir():
-            if _MARKER.fullmatch(entry.stem):
+            marker = _marker_in(entry)
+            if marker is not None:
                 raise StorageError(
-                    f"`{self.folder}` is a cache of MD5 marker files (such as `{entry.name}`) of the original"
+                    f"`{self.folder}` is a cache of MD5 marker files (such as `{marker}`) of the original"
                     " tool, whose hashes are not Krill's: nothing in it was touched",
                     hint="set `preprocess.dedup_cache_dir` to another folder, and name the earlier documents"
                     " under `preprocess.dedup.against`",
@@ -218,6 +220,12 @@ class DedupIndex:
                     " touched",
                     hint="set `preprocess.dedup_cache_dir` to another folder",
                 )
+
+
+def _marker_in(entry: Path) -> str | None:
+    """A marker of the original tool: an empty file named by a hash, in a folder named by its first digits."""
+    inside = entry.iterdir() if entry.is_dir() and _MARKER_FOLDER.fullmatch(entry.name) else [entry]
+    return next((file.name for file in inside if _MARKER.fullmatch(file.stem)), None)
 
 
 def _record_bytes(kind: str) -> int:

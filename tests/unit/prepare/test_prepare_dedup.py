@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import krill
-from krill.errors import BudgetError, ConfigError, InputError
+from krill.errors import BudgetError, ConfigError, InputError, StorageError
 from krill.shards.duplicates import find_clusters
 
 WORDS = ["krill", "whale", "ocean", "ice", "plankton", "ship", "net", "light", "depth", "current", "salt"]
@@ -166,9 +166,9 @@ def test_an_index_of_another_kind_is_refused(tmp_path: Path) -> None:
 def test_a_folder_of_markers_of_the_original_is_refused_by_name(tmp_path: Path) -> None:
     source = write(tmp_path / "in.jsonl", [article(1), article(2)])
     cache = tmp_path / "cache"
-    cache.mkdir()
-    (cache / "0123456789abcdef0123456789abcdef").touch()
-    with pytest.raises(krill.errors.KrillError, match=r"0123456789abcdef|MD5"):
+    (cache / "01").mkdir(parents=True)
+    (cache / "01" / "0123456789abcdef0123456789abcdef").touch()
+    with pytest.raises(StorageError, match=r"MD5 marker files \(such as `0123456789abcdef"):
         run(tmp_path, source, dedup_cache_dir=str(cache))
 
 
