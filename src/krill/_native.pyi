@@ -420,7 +420,7 @@ class LanguageModel:
 class Quality:
     """Quality filters in a row; immutable, for any number of threads.
 
-    `sections` are names of filters (those of `krill.config.filters`, and `lengths`) with all their thresholds.
+    `sections` are names of filters (those of `krill.config.filters`, and `lengths`) with all thresholds.
     """
 
     def __init__(self, sections: list[tuple[str, dict[str, Any]]]) -> None: ...
@@ -440,7 +440,7 @@ class Quality:
     ) -> tuple[
         NDArray[np.uint8], list[NDArray[np.float64]], tuple[NDArray[np.int64], NDArray[np.uint8]] | None
     ]:
-        """A code for each document (0 = kept), what was measured of those kept, and the texts if any changed."""
+        """A code for each document (0 = kept), what was measured of those kept, and texts if any changed."""
 
 def word_spans(data: _Bytes) -> NDArray[np.uint32]:
     """The words of a UTF-8 text: begin and size in bytes of one after the other."""

@@ -18,6 +18,22 @@ import pyarrow as pa
 from krill import _native
 from krill.corpus.buffers import text_buffers, text_column
 
+_NUMBERS = {
+    pa.from_numpy_dtype(np.dtype(name)): name
+    for name in (
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+    )
+}
+
 
 def as_arrow(values: npt.NDArray[Any]) -> pa.Array:
     """All values, flattened."""
@@ -50,8 +66,8 @@ def pick(column: pa.Array, keep: npt.NDArray[np.bool_]) -> pa.Array:
             ends = np.zeros(len(picked_lengths) + 1, np.int64)
             np.cumsum(picked_lengths, out=ends[1:])
             return text_column(ends, picked)
-    if column.null_count == 0 and column.type == pa.uint64():
-        return as_arrow(as_numpy(column, "uint64")[keep])
+    if column.null_count == 0 and column.type in _NUMBERS:
+        return as_arrow(as_numpy(column, _NUMBERS[column.type])[keep])
     return column.filter(as_mask(keep))
 
 

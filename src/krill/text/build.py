@@ -33,8 +33,6 @@ LOADING: Final = "load"
 LANGUAGE_MODEL: Final = "the language model"
 """What is held in every stage, not only while documents pass the steps."""
 
-# As long as the longest documents of most corpora are, for the prediction; the share is for the longest ever.
-_LONG_DOCUMENT: Final = 200_000
 _CHANGE_TEXT: Final = (filters.C4, filters.RepeatedLines, filters.RepeatedParagraphs, filters.UserStep)
 
 
@@ -68,10 +66,8 @@ def step_needs(
     needs = []
     judged = [run for run in runs if isinstance(run[0], quality.JUDGED)]
     if judged:
-        scratch, expected = (
-            sum(quality.scratch_bytes(run, size, threads) for run in judged)
-            for size in (settings.max_document_bytes, min(settings.max_document_bytes, _LONG_DOCUMENT))
-        )
+        scratch = sum(quality.scratch_bytes(run, settings.max_document_bytes, threads) for run in judged)
+        expected = threads * len(judged) * quality.EXPECTED_SCRATCH_BYTES
         needs.append(Need("quality filters", scratch, expected=expected))
     if filters.Language in kinds:
         held = 0 if made else LANGUAGE_BYTES

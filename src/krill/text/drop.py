@@ -27,7 +27,9 @@ def drop(documents: Documents, codes: NDArray[np.uint8], reasons: Sequence[str])
     if not any(numbers):
         return documents
     counts = Counter(documents.counts)
-    counts.update({reason: number for reason, number in zip(reasons, numbers, strict=True) if number})
+    for reason, number in zip(reasons, numbers, strict=True):
+        if number:
+            counts[reason] += number
     rejected = documents.rejected
     if rejected is not None:
         rejected = (*rejected, rejected_rows(documents.batch, codes, reasons))

@@ -215,7 +215,6 @@ def test_what_shapes_a_run_besides_the_config_has_fingerprints(own_steps: None, 
     assert before[1] == now[1] == UserStep.named("krill_own_steps:first_word").fingerprint()
 
 
-
 def test_the_preset_for_english_keeps_english_prose_and_says_why_the_rest_went() -> None:
     settings = PreprocessConfig(filters=["web-en"], statistics=True)
     result = after(steps_of(settings), documents_of([ENGLISH, GERMAN * 9, "of the and with " * 100]))
