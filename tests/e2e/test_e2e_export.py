@@ -127,6 +127,8 @@ def signalled(job: Job, number: signal.Signals) -> tuple[int, str]:
         cwd=job.folder,
         stderr=subprocess.PIPE,
         text=True,
+        # Whoever started the tests in the background has left Ctrl-C ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not list(job.folder.glob(".out-jsonl.krill/dataset/.train.jsonl.*")):

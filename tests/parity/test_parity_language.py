@@ -59,10 +59,13 @@ def check(peer: LanguageIdentifier, texts: list[str], every: int) -> None:
     assert scores[::every] == pytest.approx([exact_score(peer, text) for text in texts[::every]], abs=1e-6)
 
 
-def test_every_document_of_the_sample_has_the_same_language(peer: LanguageIdentifier, sample: Path) -> None:
+@pytest.mark.parametrize("part", [4, pytest.param(1, marks=pytest.mark.soak)])
+def test_documents_of_the_sample_have_the_same_language(
+    peer: LanguageIdentifier, sample: Path, part: int
+) -> None:
     with gzip.open(sample) as lines:
         texts = [orjson.loads(line)["text"] for line in lines]
-    check(peer, texts, every=20)
+    check(peer, texts[::part], every=20)
 
 
 def test_source_code_has_the_same_language(peer: LanguageIdentifier) -> None:

@@ -3,6 +3,7 @@ wins; cleaning. The seed's standard pipeline is run as it was: datasets, Hugging
 
 import gzip
 import json
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -71,7 +72,13 @@ def standard_pipeline(sample, tokenizer_file):
     return [row for row in rows if len(row) == SEQUENCE_LEN], dataset, tokens, kept
 
 
-def test_packed_rows_equal_those_of_the_standard_pipeline(krill, sample, tokenizer, tmp_path, monkeypatch):
+@pytest.mark.parametrize("documents", [1500, pytest.param(6000, marks=pytest.mark.soak)])
+def test_packed_rows_equal_those_of_the_standard_pipeline(
+    krill, sample, tokenizer, tmp_path, monkeypatch, documents
+):
+    with gzip.open(sample) as whole, gzip.open(tmp_path / "sample.jsonl.gz", "wb", 1) as part:
+        part.writelines(islice(whole, documents))
+    sample = tmp_path / "sample.jsonl.gz"
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     config = {
         "datasets": [{"path": str(sample)}],
@@ -93,7 +100,7 @@ def test_packed_rows_equal_those_of_the_standard_pipeline(krill, sample, tokeniz
 
     result = outcome.result
     read = result["documents"]
-    assert read["read"] == 6000
+    assert read["read"] == documents
     assert read["kept"] == len(kept)
     assert read["dropped"]["too_few_tokens"] == len(tokens) - len(kept)
     assert result["tokens"]["dropped_short"] == sum(map(len, tokens["input_ids"])) - sum(

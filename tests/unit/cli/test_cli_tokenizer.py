@@ -15,7 +15,7 @@ from krill.cli.app import app
 from krill.cli.options import OutputOptions
 from krill.cli.progress import Lines
 from krill.cli.run import _run_step, _steps
-from krill.cli.screen import print_comparison, print_training, print_trial
+from krill.cli.screen_tokenizer import print_comparison, print_training, print_trial
 from krill.cli.train_tokenizer import output_folder
 from krill.config import load_config
 from krill.errors import ConfigError, InputError
