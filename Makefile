@@ -23,7 +23,7 @@ demo: .venv/core
 
 test: lint
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=5
-	$(BIN)/pytest -n 2 -m "not soak"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not soak"
 
 lint: .venv/dev
 	$(BIN)/ruff check .

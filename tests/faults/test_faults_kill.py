@@ -24,7 +24,6 @@ from real_text import grow_jsonl
 
 pytest_plugins = ["job_fixtures"]
 
-KILLS = 20
 # Budgets and threads change from one life of a run to the next.
 LIVES = (("256MB", "2"), ("1GB", "1"), ("256MB", "1"), ("1GB", "2"))
 MANY_UNITS = {
@@ -184,23 +183,13 @@ def survive(case: Case, folder: Path, kills: int, chance: random.Random) -> None
     assert reused > 0
 
 
-@pytest.mark.parametrize("part", range(2))
-@pytest.mark.parametrize("name", ["tokens", "both"])
-def test_runs_killed_at_random_moments_end_with_the_same_bytes(name, part, request, tmp_path):
-    survive(request.getfixturevalue(name), tmp_path, KILLS // 4, random.Random(f"{name} {part}"))
-
-
-def test_a_run_of_every_stage_killed_at_random_moments_ends_with_the_same_bytes(everything, tmp_path):
-    survive(everything, tmp_path, 8, random.Random("everything"))
+@pytest.mark.parametrize(("name", "kills"), [("tokens", 5), ("both", 5), ("everything", 10)])
+def test_runs_killed_at_random_moments_end_with_the_same_bytes(name, kills, request, tmp_path):
+    survive(request.getfixturevalue(name), tmp_path, kills, random.Random(name))
 
 
 @pytest.mark.soak
-def test_a_run_of_every_stage_killed_at_fifty_moments_ends_with_the_same_bytes(everything, tmp_path):
-    survive(everything, tmp_path, 50, random.Random())
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("name", ["tokens", "both"])
+@pytest.mark.parametrize("name", ["tokens", "both", "everything"])
 def test_runs_killed_at_hundreds_of_moments_end_with_the_same_bytes(name, request, tmp_path):
     survive(request.getfixturevalue(name), tmp_path, 300, random.Random())
 

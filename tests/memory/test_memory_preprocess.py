@@ -7,6 +7,7 @@ from real_text import grow_jsonl
 
 MB = 10**6
 BUDGET = 256 * MB
+SOAK = pytest.mark.soak
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +25,10 @@ def write_config(folder, corpus, **preprocess):
     return folder / "config.yaml"
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("size", [50, 500])
+@pytest.mark.parametrize(
+    ("size", "threads"),
+    [(50, 1), (500, 2), pytest.param(50, 2, marks=SOAK), pytest.param(500, 1, marks=SOAK)],
+)
 def test_the_budget_holds_and_the_prediction_is_near(krill, corpora, tmp_path, size, threads):
     config = write_config(tmp_path, corpora[size])
     outcome = krill("preprocess", config, "--memory", "256MB", "--threads", threads, "--json")
@@ -48,7 +51,7 @@ def test_ten_times_the_input_takes_hardly_more_memory(krill, corpora, tmp_path):
     assert peaks[1] <= 1.3 * peaks[0]
 
 
-@pytest.mark.parametrize("output", ["text", "both"])
+@pytest.mark.parametrize("output", [pytest.param("text", marks=SOAK), "both"])
 def test_the_budget_holds_when_text_is_written(krill, corpora, tmp_path, output):
     config = write_config(tmp_path, corpora[500], output=output)
     outcome = krill("preprocess", config, "--memory", "256MB", "--threads", 2, "--json")
