@@ -21,6 +21,7 @@ from krill.dedup import (
     spill_bytes,
     table_bytes,
     verify_share,
+    verify_spill_bytes,
 )
 from krill.dedup.minhash import BANDS, ROWS
 
@@ -68,12 +69,13 @@ def dedup_needs(config: KrillConfig, text_bytes: int | None) -> list[Need]:
     return [Need(DEDUP_TABLE, least, useful=useful, expected=useful, during="resolve")]
 
 
-def dedup_disk(dedup: DedupConfig, documents: int) -> int:
-    """Bytes that so many documents, or pieces, keep on disk until they are resolved."""
+def dedup_disk(dedup: DedupConfig, documents: int, text_bytes: int) -> int:
+    """Bytes that so many documents, or pieces, of so much text keep on disk until they are resolved."""
     minhash = minhash_of(dedup)
     if dedup.method == "none":
         return 0
     if minhash is not None:
         noted = documents * minhash.bands * _BAND_BYTES
-        return noted + near_spill_bytes(documents, minhash.bands, 0)
+        verified = 0 if dedup.verify is None else verify_spill_bytes(documents, text_bytes)
+        return noted + near_spill_bytes(documents, minhash.bands, 0) + verified
     return documents * _HASH_BYTES + (spill_bytes(documents) if dedup.method == "exact" else 0)

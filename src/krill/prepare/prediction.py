@@ -73,7 +73,7 @@ def predict(
     spilling = scans(config, corpus) and spills_text(config, corpus)
     kept_text = int(text * sample.per_byte("text_bytes"))
     pieces = documents if settings.dedup.level == "document" else compared(settings.dedup, kept_text)
-    noted = dedup_disk(settings.dedup, pieces)
+    noted = dedup_disk(settings.dedup, pieces, kept_text)
     spill = noted + (compressed if spilling else 0) + token_bytes
     if settings.shuffle:
         spill += token_bytes

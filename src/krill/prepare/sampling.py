@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from krill.corpus import Block, Corpus
 from krill.dedup import MinHash
@@ -51,16 +50,6 @@ class Sample:
         begun = time.perf_counter()
         yield
         setattr(self, name, getattr(self, name) + time.perf_counter() - begun)
-
-    def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {
-            "bytes": self.bytes,
-            "records": self.records,
-            "documents": self.documents,
-            "text_bytes": self.text_bytes,
-            "tokens": self.tokens,
-        }
 
 
 def look(corpus: Corpus, steps: Sequence[Step], minhash: MinHash | None, encoder: Encoder | None) -> Sample:
