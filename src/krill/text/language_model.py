@@ -2,7 +2,7 @@
 
 Comes in: `model.npz.xz` of the installed py3langid, NumPy arrays in a zip in an xz stream, no pickle. Goes
 out: a native model that any thread may ask. The file is decoded once, from its beginning to its end, a
-megabyte at a time: of the 28 MB of weights only what differs from each language's background is kept, and
+few hundred kilobytes at a time: of the 28 MB of weights only what differs from each language's background is kept, and
 of the 39 MB of automaton only what differs from its first row. Held in memory: `LANGUAGE_BYTES` for as long
 as the process lives, `LANGUAGE_LOADING_BYTES` more while it is read.
 """
@@ -26,9 +26,9 @@ from krill.errors import ConfigError
 from krill.text.npz_stream import ArrayStream, arrays
 
 # Measured with `VmRSS` and `VmHWM` around `load` in a process that had imported all else: 20.5 MB stayed, and
-# 47 MB was the peak. py3langid itself keeps 78 MB and peaks at 108 MB.
+# 41 to 44 MB was the peak. py3langid itself keeps 78 MB and peaks at 108 MB.
 LANGUAGE_BYTES: Final = 21_500_000
-LANGUAGE_LOADING_BYTES: Final = 27_000_000
+LANGUAGE_LOADING_BYTES: Final = 25_000_000
 # While a batch is classified: 12 bytes for each of 100,000 features, and copies of a document.
 LANGUAGE_THREAD_BYTES: Final = 1_300_000
 
@@ -36,8 +36,8 @@ LANGUAGE_THREAD_BYTES: Final = 1_300_000
 _STEP: Final = 2.0**-10
 # A feature that says something of more languages than this is kept as a whole row, which adds up faster.
 _MOST_PAIRS: Final = 40
-_FEATURES_AT_ONCE: Final = 4096
-_ROWS_AT_ONCE: Final = 1024
+_FEATURES_AT_ONCE: Final = 1024
+_ROWS_AT_ONCE: Final = 256
 _BYTES: Final = 256
 _MOST_LANGUAGES: Final = 256
 _REINSTALL: Final = "pip install --force-reinstall 'py3langid>=0.4,<0.5'"
