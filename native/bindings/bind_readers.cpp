@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "buffer.hpp"
+#include "text/file_range.hpp"
 #include "text/json_reader.hpp"
 #include "text/text_reader.hpp"
 
@@ -31,17 +34,33 @@ class Guarded {
   // Calls use(reader) without the GIL.
   template <class Use>
   auto apart(Use&& use) {
-    if (busy_.test_and_set(std::memory_order_acquire))
-      throw std::runtime_error("the reader is in use by another thread");
-    struct Release {
-      std::atomic_flag& busy;
-      ~Release() { busy.clear(std::memory_order_release); }
-    } release{busy_};
+    const Hold hold(busy_);
     nb::gil_scoped_release without_gil;
     return use(reader_);
   }
 
+  // Calls use(reader) for something so short that letting others have the GIL would take longer.
+  template <class Use>
+  auto at_once(Use&& use) {
+    const Hold hold(busy_);
+    return use(reader_);
+  }
+
  private:
+  class Hold {
+   public:
+    explicit Hold(std::atomic_flag& busy) : busy_(busy) {
+      if (busy_.test_and_set(std::memory_order_acquire))
+        throw std::runtime_error("the reader is in use by another thread");
+    }
+    ~Hold() { busy_.clear(std::memory_order_release); }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    std::atomic_flag& busy_;
+  };
+
   Reader reader_;
   std::atomic_flag busy_;
 };
@@ -81,6 +100,31 @@ nb::tuple to_tuple(DocumentBatch batch) {
                         to_dict(batch.counts));
 }
 
+// The bytes [start, end) of a file are all that the reader gets. Reading and parsing are one call, since each
+// hand-over of the GIL costs about as much as parsing 20 kB.
+template <class Reader>
+void read_range(Guarded<Reader>& self, const nb::bytes& name, uint64_t start, uint64_t end) {
+  if (end < start) throw std::invalid_argument("a range ends before it begins");
+  const char* const path = name.c_str();
+  const int fault = self.apart([&](Reader& reader) {
+    krill::Buffer<uint8_t> bytes(end - start);
+    if (const int error = krill::read_file_range(path, start, bytes.data(), bytes.size())) return error;
+    reader.feed(bytes.data(), bytes.size(), start);
+    reader.finish();
+    return 0;
+  });
+  if (fault == krill::kFileTooShort) {
+    PyErr_Format(PyExc_EOFError, "the file became shorter than %llu bytes while it was read",
+                 static_cast<unsigned long long>(end));
+    nb::raise_python_error();
+  }
+  if (fault != 0) {
+    errno = fault;
+    PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
+    nb::raise_python_error();
+  }
+}
+
 template <class Reader>
 void bind_shared(nb::class_<Guarded<Reader>>& type) {
   using Self = Guarded<Reader>;
@@ -92,11 +136,12 @@ void bind_shared(nb::class_<Guarded<Reader>>& type) {
           },
           nb::arg("data"), nb::arg("offset"))
       .def("finish", [](Self& self) { self.apart([](Reader& reader) { reader.finish(); }); })
-      .def("take", [](Self& self) { return to_tuple(self.apart([](Reader& reader) { return reader.take(); })); })
+      .def("read_range", &read_range<Reader>, nb::arg("path"), nb::arg("start"), nb::arg("end"))
+      .def("take", [](Self& self) { return to_tuple(self.at_once([](Reader& reader) { return reader.take(); })); })
       .def_prop_ro("pending_bytes",
-                   [](Self& self) { return self.apart([](Reader& reader) { return reader.pending_bytes(); }); })
+                   [](Self& self) { return self.at_once([](Reader& reader) { return reader.pending_bytes(); }); })
       .def_prop_ro("complete",
-                   [](Self& self) { return self.apart([](Reader& reader) { return reader.complete(); }); });
+                   [](Self& self) { return self.at_once([](Reader& reader) { return reader.complete(); }); });
 }
 
 void bind_json_reader(nb::module_& m) {

@@ -44,6 +44,9 @@ class JsonReader:
     def finish(self) -> None:
         """End of input: the last line may lack its newline, a record that is cut off is malformed."""
 
+    def read_range(self, path: bytes, start: int, end: int) -> None:
+        """Feed the bytes [start, end) of a local file, and finish."""
+
     def take(self) -> _Batch:
         """Rows so far: text offsets, data and null mask (1 = null), starts, carried columns, counts.
 
@@ -68,6 +71,9 @@ class TextReader:
 
     def finish(self) -> None:
         """End of input: the open document ends."""
+
+    def read_range(self, path: bytes, start: int, end: int) -> None:
+        """Feed the bytes [start, end) of a local file, and finish."""
 
     def take(self) -> _Batch:
         """As `JsonReader.take`, without null rows and carried columns; the open document stays inside."""
@@ -317,10 +323,13 @@ class BpeEncoder:
 # ---- memory: native/bindings/bind_memory.cpp ----
 
 def configure_malloc() -> None:
-    """Make glibc give freed memory back: two arenas, low mmap and trim thresholds. Elsewhere, nothing."""
+    """Make glibc give freed memory back: one arena, low mmap and trim thresholds. Elsewhere, nothing."""
 
 def trim() -> None:
     """Give free heap pages back to the system now. Elsewhere than on glibc, nothing."""
+
+def resident_bytes() -> int:
+    """What this process holds in memory, or -1 where there is no /proc."""
 
 # ---- training tokenizers
 

@@ -25,9 +25,11 @@ PRESSURE = 0.95
 
 def resident_bytes() -> int:
     """Resident memory of this process, now."""
-    status = _status("VmRSS")
-    if status is not None:
-        return status
+    from krill import _native
+
+    held = _native.resident_bytes()
+    if held >= 0:
+        return held
     import psutil
 
     return int(psutil.Process().memory_info().rss)

@@ -14,7 +14,6 @@ from typing import Protocol
 from krill.corpus.documents import Block, Documents, concat
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import DocumentReader, Limits
-from krill.corpus.streams import RangeReader
 
 
 class SizedBlock(Block, Protocol):
@@ -101,9 +100,9 @@ class RangeBlock:
         return 2 * self.size
 
     def documents(self) -> Documents:
-        with RangeReader(self.source) as reader:
-            data = reader.read(self.start, self.end)
-        return parse(self.source, self.limits, data, self.start)
+        reader = DocumentReader(self.source, self.limits, self.start)
+        reader.read_range(self.start, self.end)
+        return reader.take()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ taken.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,17 @@ from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import text_column
 from krill.corpus.documents import BLOCKS_PER_UNIT, Documents
 from krill.corpus.formats import CorpusFile, Format
-from krill.corpus.streams import CHUNK_BYTES, DecodedStream, line_number, refuse_wide_encodings
+from krill.corpus.streams import (
+    CHUNK_BYTES,
+    DecodedStream,
+    RangeReader,
+    input_errors,
+    line_number,
+    refuse_wide_encodings,
+)
 from krill.errors import InputError
+
+_LONGEST_MARK = 4  # bytes of a byte order mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +75,7 @@ class DocumentReader:
     def feed(self, data: bytes | memoryview, offset: int) -> None:
         """The next bytes, which begin at decoded `offset`."""
         if offset == 0:
-            refuse_wide_encodings(self._file, bytes(data[:4]))
+            refuse_wide_encodings(self._file, bytes(data[:_LONGEST_MARK]))
         try:
             self._reader.feed(data, offset)
         except _native.MalformedRecord as error:
@@ -75,6 +85,17 @@ class DocumentReader:
         """Nothing follows."""
         try:
             self._reader.finish()
+        except _native.MalformedRecord as error:
+            raise malformed_record(self._file, error) from None
+
+    def read_range(self, start: int, end: int) -> None:
+        """All bytes of a local file in [start, end), and nothing follows."""
+        if start == 0:
+            with RangeReader(self._file) as head:
+                refuse_wide_encodings(self._file, head.read(0, min(end, _LONGEST_MARK)))
+        try:
+            with input_errors(self._file, at=start):
+                self._reader.read_range(os.fsencode(self._file.location), start, end)
         except _native.MalformedRecord as error:
             raise malformed_record(self._file, error) from None
 

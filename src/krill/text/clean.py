@@ -34,7 +34,9 @@ class Clean:
         """The documents that survive, cleaned."""
         batch = documents.batch
         at = batch.schema.get_field_index("text")
-        text = batch.column(at).cast(pa.large_string())  # no copy, and no look at the bytes
+        text = batch.column(at)
+        if not pa.types.is_large_string(text.type):
+            text = text.cast(pa.large_string())  # no copy, and no look at the bytes
         null_mask = np.asarray(text.is_null().cast(pa.uint8())) if text.null_count else None
         offsets, data, kept, _, counts = _native.clean(
             *text_buffers(text), null_mask, self.strip, self.min_chars
