@@ -30,11 +30,26 @@ _IN_COMMIT = 2  # units: one that is synced and one that waits
 _UNITS_PER_TRIM = 4
 
 
-class Uncommitted(Protocol):
-    """A unit whose files are written."""
+class Piece(Protocol):
+    """What one item gave."""
+
+    @property
+    def bytes_read(self) -> int: ...
+
+
+Given = TypeVar("Given", bound=Piece)
+Given_contra = TypeVar("Given_contra", contravariant=True)
+
+
+class Making(Protocol[Given_contra]):
+    """A unit whose files are being written."""
+
+    def add(self, piece: Given_contra, /) -> None:
+        """Append what an item gave."""
+        ...
 
     def commit(self) -> int:
-        """Put them in place; returns the bytes that they keep on disk."""
+        """Put the files in place; returns the bytes that they keep on disk."""
         ...
 
     def abort(self) -> None:
@@ -91,17 +106,35 @@ class Context:
         if next(self._units_done) % _UNITS_PER_TRIM == 0:
             _native.trim()
 
-    def commit_in_turn(self, units: Generator[Uncommitted, None, None]) -> None:
-        """Commit units in order, each while the next is being made: to sync a unit takes a tenth of its time.
+    def make_units(
+        self,
+        groups: Iterable[tuple[Group, Iterable[Item]]],
+        begin: Callable[[Group], Making[Given]],
+        work: Callable[[Item], Given],
+        *,
+        in_flight: int,
+        size: Callable[[Item], int],
+    ) -> None:
+        """Make a unit of each group, of what `work` gives for its items, and commit all in order.
 
-        What was made and could not be committed is aborted.
+        Each is committed while the next is being made: to sync a unit takes a tenth of its time. What was
+        made and could not be committed is aborted.
         """
-        recent: deque[Uncommitted] = deque(maxlen=_IN_COMMIT + 1)
+        # Those in commit, the next one, and the one that is being made.
+        recent: deque[Making[Given]] = deque(maxlen=_IN_COMMIT + 2)
 
-        def made() -> Iterator[Uncommitted]:
-            for unit in units:
-                recent.append(unit)
-                yield unit
+        def made() -> Iterator[Making[Given]]:
+            unit: Making[Given] | None = None
+            for group, piece in self._map_grouped(work, groups, in_flight=in_flight, size=size):
+                if unit is None:
+                    unit = begin(group)
+                    recent.append(unit)
+                if piece is None:
+                    yield unit
+                    unit = None
+                else:
+                    unit.add(piece)
+                    self.progress.advance(piece.bytes_read)
 
         commits = ordered_map(
             lambda unit: unit.commit(), made(), threads=1, bytes_in_flight=_IN_COMMIT, size=lambda _: 1
@@ -112,7 +145,6 @@ class Context:
                 self.unit_done(kept_bytes)
         finally:
             commits.close()
-            units.close()
             for unit in recent:
                 unit.abort()  # nothing is left to abort of one that was committed
 
@@ -137,7 +169,7 @@ class Context:
         self._maps.append(results)
         return results
 
-    def map_grouped(
+    def _map_grouped(
         self,
         work: Callable[[Item], Result],
         groups: Iterable[tuple[Group, Iterable[Item]]],

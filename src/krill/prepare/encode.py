@@ -11,7 +11,7 @@ the corpus grows, and copies stay together.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
@@ -148,13 +148,6 @@ class Ration:
 
 def encode(context: Context, log: CommitLog, units: KeptUnits, recipe: Recipe) -> None:
     """Encode all units that `log` doesn't have."""
-    context.commit_in_turn(_encoded_units(context, log, units, recipe))
-
-
-def _encoded_units(
-    context: Context, log: CommitLog, units: KeptUnits, recipe: Recipe
-) -> Generator[_UnitRun, None, None]:
-    """Units whose files are written, in order."""
     rations = [Ration(dataset.max_tokens) for dataset in context.config.datasets]
     for _, record in log:
         rations[record["dataset"]].resume(record)
@@ -165,30 +158,22 @@ def _encoded_units(
     def work(item: tuple[Ration, KeptBlock]) -> Encoded:
         return _encode_block(item[1], recipe, counting=item[0].full)
 
-    def weigh(item: tuple[Ration, KeptBlock]) -> int:
-        return encode_cost(item[1].nbytes)
+    def begin(position: int) -> _UnitRun:
+        dataset = dataset_of(position)
+        return _UnitRun.begin(log, position, dataset, rations[dataset], recipe)
 
     todo = (
         (position, zip(repeat(rations[dataset_of(position)]), blocks, strict=False))
         for position, blocks in units
         if position not in log
     )
-    in_flight = context.plan.share("blocks being encoded")
-    current: _UnitRun | None = None
-    try:
-        for position, piece in context.map_grouped(work, todo, in_flight=in_flight, size=weigh):
-            if current is None:
-                dataset = dataset_of(position)
-                current = _UnitRun.begin(log, position, dataset, rations[dataset], recipe)
-            if piece is None:
-                done, current = current, None
-                yield done
-            else:
-                current.add(piece)
-                context.progress.advance(piece.bytes_read)
-    finally:
-        if current is not None:
-            current.abort()
+    context.make_units(
+        todo,
+        begin,
+        work,
+        in_flight=context.plan.share("blocks being encoded"),
+        size=lambda item: encode_cost(item[1].nbytes),
+    )
 
 
 def _encode_block(block: KeptBlock, recipe: Recipe, *, counting: bool) -> Encoded:

@@ -9,7 +9,7 @@ the file has changed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -79,35 +79,13 @@ def scan(context: Context, corpus: Corpus, log: CommitLog, wanted: Wanted) -> No
     def committed(position: int) -> UnitEnd | None:
         return UnitEnd.from_json(log.record(position)["end"]) if position in log else None
 
-    groups = (
-        (unit, ((spilling(unit), block) for block in blocks)) for unit, blocks in corpus.walk(committed)
+    context.make_units(
+        ((unit, ((spilling(unit), block) for block in blocks)) for unit, blocks in corpus.walk(committed)),
+        lambda unit: UnitScan.begin(log, unit, wanted, spilling=spilling(unit)),
+        work,
+        in_flight=context.plan.share("blocks being scanned"),
+        size=lambda item: scan_cost(item[1].nbytes),
     )
-    context.commit_in_turn(_scanned_units(context, log, wanted, groups, work, spilling))
-
-
-def _scanned_units(
-    context: Context,
-    log: CommitLog,
-    wanted: Wanted,
-    groups: Iterable[tuple[Unit, Iterable[tuple[bool, Block]]]],
-    work: Callable[[tuple[bool, Block]], Scanned],
-    spilling: Callable[[Unit], bool],
-) -> Generator[UnitScan, None, None]:
-    """Units whose files are written, in order."""
-    in_flight = context.plan.share("blocks being scanned")
-    current: UnitScan | None = None
-    try:
-        for unit, piece in context.map_grouped(work, groups, in_flight=in_flight, size=_weight):
-            current = current or UnitScan.begin(log, unit, wanted, spilling=spilling(unit))
-            if piece is None:
-                done, current = current, None
-                yield done
-            else:
-                current.add(piece)
-                context.progress.advance(piece.bytes_read)
-    finally:
-        if current is not None:
-            current.abort()
 
 
 def digest(hashes: NDArray[np.uint64]) -> str:
@@ -129,10 +107,6 @@ def text_bytes(batch: pa.RecordBatch) -> int:
     """Bytes of text in a batch."""
     offsets, _ = text_buffers(batch.column("text"))
     return int(offsets[-1] - offsets[0])
-
-
-def _weight(item: tuple[bool, Block]) -> int:
-    return scan_cost(item[1].nbytes)
 
 
 def _scan_block(context: Context, block: Block, wanted: Wanted, *, spilling: bool) -> Scanned:

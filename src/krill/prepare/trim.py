@@ -7,7 +7,7 @@ are dropped and counted. Held in memory: the blocks being trimmed.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,48 +37,29 @@ def trim(
     context: Context, scanned: CommitLog, units: KeptUnits, resolved: Path, log: CommitLog, level: Level
 ) -> None:
     """Trim all units that `log` doesn't have."""
-    wanted = Wanted(spill=True, rejected=context.config.preprocess.rejected)
-    context.commit_in_turn(_trimmed_units(context, scanned, units, resolved, log, level, wanted))
-
-
-def _trimmed_units(
-    context: Context,
-    scanned: CommitLog,
-    units: KeptUnits,
-    resolved: Path,
-    log: CommitLog,
-    level: Level,
-    wanted: Wanted,
-) -> Generator[UnitScan, None, None]:
     settings = context.config.preprocess
+    wanted = Wanted(spill=True, rejected=settings.rejected)
     clean = Clean(strip=settings.strip, min_chars=settings.min_chars)
+
+    def begin(position: int) -> UnitScan:
+        unit = Unit.from_json(scanned.record(position)["unit"])
+        return UnitScan.begin(log, unit, wanted, spilling=True)
 
     def work(item: Flagged) -> Scanned:
         return _trim_block(*item, clean, level, collect=wanted.rejected)
 
-    groups = (
+    todo = (
         (position, _flagged(scanned, units, resolved, position))
         for position in units.positions()
         if position not in log
     )
-    in_flight = context.plan.share("blocks being scanned")
-    current: UnitScan | None = None
-    try:
-        for position, piece in context.map_grouped(
-            work, groups, in_flight=in_flight, size=lambda item: scan_cost(item[0].nbytes)
-        ):
-            if current is None:
-                unit = Unit.from_json(scanned.record(position)["unit"])
-                current = UnitScan.begin(log, unit, wanted, spilling=True)
-            if piece is None:
-                done, current = current, None
-                yield done
-            else:
-                current.add(piece)
-                context.progress.advance(piece.bytes_read)
-    finally:
-        if current is not None:
-            current.abort()
+    context.make_units(
+        todo,
+        begin,
+        work,
+        in_flight=context.plan.share("blocks being scanned"),
+        size=lambda item: scan_cost(item[0].nbytes),
+    )
 
 
 def _flagged(scanned: CommitLog, units: KeptUnits, resolved: Path, position: int) -> Iterator[Flagged]:
