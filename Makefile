@@ -6,8 +6,11 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find native -name '*.?pp')
 MODULES := .venv/modules-$(shell find src -name '*.py*' ! -name '*.pyc' | LC_ALL=C sort | cksum | cut -d' ' -f1)
 FUZZ_SECONDS ?= 600
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The tests start the command hundreds of times: where this is set, each would compile Krill's sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2 --output-sync=target
 
-.PHONY: help demo test lint unit fuzz soak bench docs clean
+.PHONY: help demo test lint unit fuzz short-fuzz soak bench docs clean
 
 help:
 	@echo "make demo    the main job, end to end, on the Python standard library's own sources"
@@ -21,8 +24,9 @@ help:
 demo: .venv/core
 	@$(BIN)/python examples/demo.py
 
-test: lint
-	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=5
+test: .venv/tools
+	@$(SIDE_BY_SIDE) .venv/dev build/fuzz/krill_fuzz
+	@$(SIDE_BY_SIDE) lint short-fuzz
 	$(BIN)/pytest -n 2 --dist worksteal -m "not soak"
 
 lint: .venv/dev
@@ -33,13 +37,15 @@ lint: .venv/dev
 unit: .venv/dev
 	$(BIN)/pytest -n 2 tests/unit
 
-fuzz: .venv/dev
-	@$(BIN)/cmake -S . -B build/fuzz -G Ninja -DKRILL_FUZZ=ON -DKRILL_SANITIZE=ON -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >build/fuzz.log
-	@$(BIN)/cmake --build build/fuzz >>build/fuzz.log || { cat build/fuzz.log; exit 1; }
-	build/fuzz/krill_fuzz $(FUZZ_SECONDS)
+fuzz: build/fuzz/krill_fuzz
+	$< $(FUZZ_SECONDS)
+
+short-fuzz: build/fuzz/krill_fuzz
+	$< 5
 
 soak: .venv/dev
 	$(BIN)/pytest -m soak
+	KRILL_EXAMPLES=20 $(BIN)/pytest -n 2 --dist worksteal -m "hypothesis and not soak"
 
 bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
@@ -55,13 +61,20 @@ $(MODULES):
 	@rm -f .venv/modules-*
 	@touch $@
 
-.venv/core: $(SOURCES) $(MODULES)
+.venv/tools: $(MODULES) pyproject.toml
 	$(BIN)/pip install -q "scikit-build-core>=0.11" "nanobind>=2.7" cmake ninja
+	@mkdir -p build
+	@touch $@
+
+.venv/core: .venv/tools $(SOURCES) $(MODULES)
 	$(BIN)/pip install -q --no-build-isolation -e .
 	@touch $@
 
-.venv/dev: .venv/core
-	$(BIN)/pip install -q torch==2.13.0
+.venv/dev: .venv/tools $(SOURCES) $(MODULES)
 	$(BIN)/pip install -q --no-build-isolation -e ".[dev]"
-	@mkdir -p build
+	@touch .venv/core $@
+
+build/fuzz/krill_fuzz: .venv/tools $(SOURCES)
+	@$(BIN)/cmake -S . -B build/fuzz -G Ninja -DKRILL_FUZZ=ON -DKRILL_SANITIZE=ON -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >build/fuzz.log
+	@$(BIN)/cmake --build build/fuzz >>build/fuzz.log || { cat build/fuzz.log; exit 1; }
 	@touch $@

@@ -16,6 +16,9 @@ BENCHMARKS = (
     "train_tokenizer",
     "encode",
     "export",
+    "loading",
+    "loading_torch",
+    "streaming",
 )
 
 

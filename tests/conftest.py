@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
+import warm
 from measured import Outcome, run_measured
+from properties import load_profile
 from real_text import SAMPLE, grow_jsonl
 
-# The machines are shared and noisy, so no deadlines; and a change is judged by its own tests, not by new
-# luck: `make fuzz` and `make soak` are where randomness belongs.
-settings.register_profile("krill", deadline=None, derandomize=True)
-settings.load_profile("krill")
+load_profile()
 
 KRILL = Path(sys.executable).with_name("krill")
 
 
 @pytest.fixture
 def krill() -> Callable[..., Outcome]:
-    """Run `krill ARGUMENTS` in a process of its own; options as of `run_measured`."""
+    """Run `krill ARGUMENTS` in a process of its own, which has nothing to load; options as of `warm.run`."""
+    return lambda *arguments, **options: warm.run(arguments, **options)
+
+
+@pytest.fixture
+def fresh_krill() -> Callable[..., Outcome]:
+    """The same from the beginning, and with no more in memory than it takes; options as of `run_measured`."""
 
     def run(*arguments, timeout=300, **options) -> Outcome:
         return run_measured([KRILL, *arguments], timeout=timeout, **options)
@@ -39,8 +45,32 @@ def sample() -> Path:
 
 
 @pytest.fixture(scope="session")
-def corpus_50mb(tmp_path_factory) -> Path:
-    return grow_jsonl(tmp_path_factory.mktemp("corpus") / "50mb.jsonl", 50_000_000)
+def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """The file `name`, which `make` writes for all processes of pytest; none may change it."""
+    own = tmp_path_factory.getbasetemp()
+    folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def find(name: str, make: Callable[[Path], object]) -> Path:
+        path = folder / name
+        with (folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                make(folder / f"{name}.part")
+                (folder / f"{name}.part").rename(path)
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def grown(made_once) -> Callable[[int], Path]:
+    """JSON lines of so many megabytes, grown from real text."""
+    return lambda size: made_once(f"{size}mb.jsonl", lambda path: grow_jsonl(path, size * 10**6))
+
+
+@pytest.fixture(scope="session")
+def corpus_50mb(grown) -> Path:
+    return grown(50)
 
 
 def dataset_bytes(folder: Path) -> dict[str, bytes]:

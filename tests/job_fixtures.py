@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from conftest import KRILL
+import warm
 from jobs import Job, document, json_lines
 
 
@@ -18,7 +17,7 @@ def finished(tmp_path_factory) -> Path:
     job = Job(tmp_path_factory.mktemp("finished"), krill=None)
     job.write("input.jsonl", json_lines(map(document, range(100, 120))))
     job.save()
-    subprocess.run([KRILL, "preprocess", "config.yaml", "--quiet"], cwd=job.folder, check=True)
+    assert warm.run(["preprocess", "config.yaml", "--quiet"], cwd=job.folder).code == 0
     return job.output
 
 

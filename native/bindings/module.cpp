@@ -16,8 +16,11 @@ void bind_encoder(nb::module_&);
 void bind_quality(nb::module_&);
 void bind_pack(nb::module_&);
 void bind_language(nb::module_&);
+void bind_loading(nb::module_&);
 
 NB_MODULE(_native, m) {
+  // What a batch's memory belongs to may outlive the module: JAX keeps arrays to the interpreter's end.
+  nb::set_leak_warnings(false);
   m.doc() = "Krill's native core: the loops that touch every byte.";
   bind_readers(m);
   bind_clean(m);
@@ -32,4 +35,5 @@ NB_MODULE(_native, m) {
   bind_quality(m);
   bind_pack(m);
   bind_language(m);
+  bind_loading(m);
 }

@@ -24,6 +24,7 @@
 #include "fuzz/encoder_fuzz.hpp"
 #include "fuzz/kernels_fuzz.hpp"
 #include "fuzz/language_fuzz.hpp"
+#include "fuzz/loading_fuzz.hpp"
 #include "fuzz/minhash_fuzz.hpp"
 #include "fuzz/pack_fuzz.hpp"
 #include "fuzz/quality_fuzz.hpp"
@@ -102,6 +103,7 @@ void run(const Input& input) {
   fuzz_pack(exact.data(), exact.size());
   fuzz_quality(exact.data(), exact.size());
   fuzz_language(exact.data(), exact.size());
+  fuzz_loading(exact.data(), exact.size());
   current = nullptr;
 }
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from krill.budget import MemoryMonitor
     from krill.config import KrillConfig
+    from krill.loading.dataset import load, mix
     from krill.prepare import estimate, preprocess, run_datatrove_pipeline, tokenize_and_pack
     from krill.shards.export import export
 
@@ -30,6 +31,8 @@ __all__ = [
     "do_preprocess",
     "estimate",
     "export",
+    "load",
+    "mix",
     "preprocess",
     "run_datatrove_pipeline",
     "tokenize_and_pack",
@@ -42,6 +45,8 @@ _HOMES = {
     "do_preprocess": ("krill.prepare", "preprocess"),
     "estimate": ("krill.prepare", "estimate"),
     "export": ("krill.shards.export", "export"),
+    "load": ("krill.loading.dataset", "load"),
+    "mix": ("krill.loading.dataset", "mix"),
     "preprocess": ("krill.prepare", "preprocess"),
     "run_datatrove_pipeline": ("krill.prepare", "run_datatrove_pipeline"),
     "tokenize_and_pack": ("krill.prepare", "tokenize_and_pack"),

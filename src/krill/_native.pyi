@@ -456,3 +456,67 @@ def word_spans(data: _Bytes) -> NDArray[np.uint32]:
 
 def sentence_spans(data: _Bytes) -> NDArray[np.uint32]:
     """The sentences of a UTF-8 text, which are all of it: begin and size in bytes of one after the other."""
+
+# ---- loading: native/bindings/bind_loading.cpp ----
+
+class BadRow(ValueError):
+    """A row that contradicts itself: args are its place in the batch and the reason."""
+
+    args: tuple[int, str]
+
+def shuffled_rows(
+    rows: int, block_rows: int, window: int, key: NDArray[np.uint64], start: int, stop: int
+) -> NDArray[np.int64]:
+    """The rows at places `start` to `stop` of a shuffled order: blocks permuted, then rows inside windows."""
+
+class BlockPool:
+    """Memory of batches that ended, for the next ones; at most `most_free` bytes of it."""
+
+    def __init__(self, most_free: int) -> None: ...
+
+class ShardRows:
+    """Rows of shards by number. Any thread may read.
+
+    `row_starts` has one number more than shards; `batch_offsets` are those of all shards, one after another.
+    """
+
+    def __init__(
+        self,
+        paths: list[bytes],
+        sizes: NDArray[np.int64],
+        row_starts: NDArray[np.int64],
+        batch_offsets: NDArray[np.int64],
+        rows_per_batch: int,
+        width: int,
+        itemsize: int,
+        fixed: bool,
+        cache_bytes: int,
+        mapped: bool,
+        pool: BlockPool,
+    ) -> None: ...
+    def gather(
+        self, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """Rows in the order asked for: the bytes of their tokens, where each begins (in tokens), the lengths
+        of their documents, where each row's begin. `UnreadableFile` names a shard by its number."""
+
+    @property
+    def cached_bytes(self) -> int:
+        """What is remembered of record batches now."""
+
+def make_columns(
+    pool: BlockPool,
+    tokens: NDArray[Any],
+    offsets: NDArray[np.int64],
+    seq_lengths: NDArray[np.int32],
+    seq_offsets: NDArray[np.int32],
+    width: int,
+    pad: int,
+    wide: bool,
+    labels: int,
+    segments: bool,
+    positions: bool,
+    mask: bool,
+) -> list[NDArray[Any]]:
+    """Columns of `width` numbers a row: ids, then those asked for, in the order of the arguments. All are
+    int64 if `wide`, else int32. `labels`: 0 none, 1 shifted (int32), 2 unshifted (int64)."""

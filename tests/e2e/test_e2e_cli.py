@@ -198,16 +198,17 @@ def test_a_terminal_shows_progress_against_the_budget(job):
     assert "promise kept" in plain
 
 
-def test_a_narrow_encoding_is_no_fault(job):
+def test_a_narrow_encoding_is_no_fault(job, fresh_krill):
     text = "crustac\u00e9s \u78f7\u867e \U0001f990 " * 20
     job.write("input.jsonl", json_lines([text]))
     job.set(output="both")
     job.preprocess("--quiet")
     env = {"PYTHONIOENCODING": "ascii"}
-    shown = job.run("inspect", "out", env=env)
+    shown = fresh_krill("inspect", "out", cwd=job.folder, env=env)
     assert shown.code == 0, shown.err
     assert "crustac\\xe9s" in shown.out
-    told = job.run("inspect", "out", "--json", env={"PYTHONIOENCODING": "latin-1"})
+    env = {"PYTHONIOENCODING": "latin-1"}
+    told = fresh_krill("inspect", "out", "--json", cwd=job.folder, env=env)
     assert told.code == 0, told.err
     assert told.result["text"]["samples"][0]["text"] == text.strip()
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import krill as package
-from conftest import KRILL
 from jobs import Job, check_error, document, json_lines
 from krill.shards import Dataset
 from krill.tokenizer.byte import EOS
+from lives import Life
 
 pytest_plugins = ["job_fixtures"]
 
@@ -122,22 +120,10 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(prepared):
 
 def signalled(job: Job, number: signal.Signals) -> tuple[int, str]:
     """An export that gets a signal while it writes: its exit code and what it said."""
-    running = subprocess.Popen(
-        [KRILL, "export", "out", "--to", "jsonl", "--quiet"],
-        cwd=job.folder,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Whoever started the tests in the background has left Ctrl-C ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    deadline = time.monotonic() + 60
-    while not list(job.folder.glob(".out-jsonl.krill/dataset/.train.jsonl.*")):
-        assert running.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    running.send_signal(number)
-    _, told = running.communicate(timeout=60)
-    return running.returncode, told
+    running = Life(job.folder, "export", "out", "--to", "jsonl", "--quiet")
+    running.wait_until(lambda: any(job.folder.glob(".out-jsonl.krill/dataset/.train.jsonl.*")))
+    running.process.send_signal(number)
+    return running.wait(), running.output
 
 
 def test_an_interrupt_leaves_nothing_and_a_kill_is_made_good_by_the_next_run(job, corpus_50mb):

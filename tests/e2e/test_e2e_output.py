@@ -21,19 +21,19 @@ from jobs import Job, document, json_lines
 
 pytest_plugins = ["job_fixtures"]
 
-SMALL_UNITS = {"unit_bytes": "2MB", "max_document_bytes": "400KB", "shard_size": "4MB", "sequence_len": 512}
+SMALL_UNITS = {"unit_bytes": "1MB", "max_document_bytes": "400KB", "shard_size": "2MB", "sequence_len": 512}
 BUDGETS = ("256MB", "1GB")
 THREADS = ("1", "2")
 
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory) -> Path:
-    """The same 12 MB as JSON lines, compressed, and as Parquet in row groups of uneven size."""
+    """The same 6 MB as JSON lines, compressed, and as Parquet in row groups of uneven size."""
     folder = tmp_path_factory.mktemp("corpora")
-    lines = grow_jsonl(folder / "corpus.jsonl", 12_000_000).read_bytes()
+    lines = grow_jsonl(folder / "corpus.jsonl", 6_000_000).read_bytes()
     (folder / "corpus.jsonl.gz").write_bytes(gzip.compress(lines, 1))
     rows = [json.loads(line) for line in lines.splitlines()]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "corpus.parquet", row_group_size=700)
+    pq.write_table(pa.Table.from_pylist(rows), folder / "corpus.parquet", row_group_size=350)
     return folder
 
 
@@ -69,7 +69,7 @@ def test_the_same_documents_give_the_same_rows_from_any_format(job, corpora):
     made = []
     for name in ("corpus.jsonl", "corpus.jsonl.gz", "corpus.parquet"):
         job.read_from(str(corpora / name))
-        made += outputs(job, (), ("--set", "preprocess.unit_bytes=1MB"))
+        made += outputs(job, (), ("--set", "preprocess.unit_bytes=500KB"))
     assert all(other == made[0] for other in made)
 
 

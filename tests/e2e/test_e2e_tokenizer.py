@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from itertools import islice
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from conftest import KRILL
+import warm
 from jobs import check_error, json_lines
 from krill.tokenizer import MemoryEfficientBPE
 from real_text import real_texts
@@ -32,20 +31,19 @@ def folder(tmp_path_factory):
     return folder
 
 
-def train(folder, *arguments, **options):
+def train(folder, *arguments):
     """`krill tokenizer train` in a folder; returns what it says of itself."""
-    command = [KRILL, "tokenizer", "train", "--vocab-size", str(VOCAB_SIZE), "--json", "--quiet", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, check=False, **options)
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
+    command = ["tokenizer", "train", "--vocab-size", VOCAB_SIZE, "--json", "--quiet", *arguments]
+    done = warm.run(command, cwd=folder)
+    assert done.code == 0, done.err
+    return done.result
 
 
 def piped(folder, text, *arguments):
     """`krill tokenizer` with something on its standard input; returns its standard output."""
-    command = [KRILL, "tokenizer", *arguments]
-    return subprocess.run(
-        command, cwd=folder, input=text.encode(), capture_output=True, check=True
-    ).stdout.decode()
+    done = warm.run(["tokenizer", *arguments], cwd=folder, given=text)
+    assert done.code == 0, done.err
+    return done.out
 
 
 def reference(folder):

@@ -9,17 +9,16 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import KRILL, dataset_bytes
+from conftest import dataset_bytes
 from jobs import Job, check_error, document, json_lines
+from lives import Life
 from real_text import grow_jsonl
 
 pytest_plugins = ["job_fixtures"]
@@ -27,9 +26,9 @@ pytest_plugins = ["job_fixtures"]
 # Budgets and threads change from one life of a run to the next.
 LIVES = (("256MB", "2"), ("1GB", "1"), ("256MB", "1"), ("1GB", "2"))
 MANY_UNITS = {
-    "unit_bytes": "4MB",
+    "unit_bytes": "1500KB",
     "max_document_bytes": "500KB",
-    "shard_size": "8MB",
+    "shard_size": "3MB",
     "sequence_len": 1024,
 }
 
@@ -52,7 +51,7 @@ class Case:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Path:
-    return grow_jsonl(tmp_path_factory.mktemp("corpus") / "30mb.jsonl", 30_000_000)
+    return grow_jsonl(tmp_path_factory.mktemp("corpus") / "12mb.jsonl", 12_000_000)
 
 
 def make_case(folder: Path, path: Path, **preprocess: Any) -> Case:
@@ -60,7 +59,7 @@ def make_case(folder: Path, path: Path, **preprocess: Any) -> Case:
     job.read_from(str(path))
     job.set(**MANY_UNITS, **preprocess)
     job.save()
-    run = Run(job)
+    run = start(job)
     run.wait_until_begun()
     begun = time.monotonic()
     assert run.wait() == 0
@@ -79,7 +78,7 @@ def both(corpus, tmp_path_factory) -> Case:
     folder = tmp_path_factory.mktemp("both")
     path = folder / "corpus.jsonl.gz"
     with corpus.open("rb") as source:
-        path.write_bytes(gzip.compress(source.read(20_000_000).rpartition(b"\n")[0], 1))
+        path.write_bytes(gzip.compress(source.read(8_000_000).rpartition(b"\n")[0], 1))
     return make_case(folder, path, output="both")
 
 
@@ -100,49 +99,9 @@ def everything(corpus, tmp_path_factory) -> Case:
     )
 
 
-class Run:
-    """`krill preprocess` (or `run`) in a process of its own, to be killed."""
-
-    def __init__(self, job: Job, *arguments: str, verb: str = "preprocess") -> None:
-        self.job = job
-        self.log = (job.folder / "log.txt").open("w+")
-        self.process = subprocess.Popen(
-            [KRILL, verb, "config.yaml", *arguments],
-            cwd=job.folder,
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            # Whoever started the tests in the background has left Ctrl-C ignored, and children inherit that.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-
-    def wait_until_begun(self) -> None:
-        """Until it holds the lock."""
-        lock = self.job.work / "lock"
-        self.wait_until(lambda: lock.exists() and lock.read_text() == str(self.process.pid))
-
-    def wait_until(self, reached: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
-        while not reached() and self.process.poll() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-
-    def kill_after(self, seconds: float) -> bool:
-        """Kill it so many seconds after it has begun; whether it was still running."""
-        self.wait_until_begun()
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-        return self.wait() == -signal.SIGKILL
-
-    def wait(self) -> int:
-        return self.process.wait(60)
-
-    @property
-    def output(self) -> str:
-        self.log.seek(0)
-        return self.log.read()
+def start(job: Job, *arguments: str, verb: str = "preprocess", fresh: bool = False) -> Life:
+    """`krill preprocess` (or `run`) on the job's config."""
+    return Life(job.folder, verb, "config.yaml", *arguments, fresh=fresh)
 
 
 def committed(job: Job) -> dict[str, tuple[int, int]]:
@@ -164,7 +123,7 @@ def survive(case: Case, folder: Path, kills: int, chance: random.Random) -> None
             memory, threads = LIVES[lives % len(LIVES)]
             lives += 1
             before = {} if job.output.exists() else committed(job)  # else it was killed while it tidied up
-            run = Run(job, "--memory", memory, "--threads", threads)
+            run = start(job, "--memory", memory, "--threads", threads)
             if not run.kill_after(chance.uniform(0, case.seconds * 0.6)):
                 break
             kills -= 1
@@ -196,14 +155,13 @@ def test_runs_killed_at_hundreds_of_moments_end_with_the_same_bytes(name, reques
 
 def test_a_run_killed_late_reads_nothing_again(tokens, tmp_path):
     job = tokens.job(tmp_path)
-    run = Run(job)
+    run = start(job)
     run.wait_until(lambda: any(job.work.glob("stages/pack/*.json")))
-    run.process.kill()
-    assert run.wait() == -signal.SIGKILL
+    run.kill()
     packed = {path.name: path.stat().st_ino for path in job.work.glob("dataset/*.arrow")}
     done = len(list(job.work.glob("stages/pack/*.json")))
     assert done >= 1
-    resumed = Run(job)
+    resumed = start(job)
     assert resumed.wait() == 0, resumed.output
     assert "continuing an earlier run of this config" in resumed.output
     assert "scan: 0 B in" in resumed.output
@@ -217,7 +175,7 @@ def test_a_run_killed_late_reads_nothing_again(tokens, tmp_path):
 @pytest.mark.parametrize("interrupt", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_an_interrupted_run_stops_at_once_and_can_be_continued(tokens, tmp_path, stage, interrupt):
     job = tokens.job(tmp_path)
-    run = Run(job, "--threads", "1")
+    run = start(job, "--threads", "1")
     run.wait_until(lambda: any(job.work.glob(f"stages/{stage}/*.json")))
     run.process.send_signal(interrupt)
     sent = time.monotonic()
@@ -231,7 +189,7 @@ def test_an_interrupted_run_stops_at_once_and_can_be_continued(tokens, tmp_path,
     assert not list(job.work.rglob("*.krill-tmp"))
     before = committed(job)
     assert before
-    resumed = Run(job)
+    resumed = start(job)
     assert resumed.wait() == 0, resumed.output
     assert "continuing an earlier run of this config" in resumed.output
     assert dataset_bytes(job.output) == tokens.expected
@@ -241,7 +199,7 @@ def test_an_interrupted_run_stops_at_once_and_can_be_continued(tokens, tmp_path,
 @pytest.mark.parametrize("whole_group", [True, False], ids=["ctrl-c", "sigterm"])
 def test_an_interrupted_krill_run_stops_its_step(tokens, tmp_path, whole_group):
     job = tokens.job(tmp_path)
-    run = Run(job, verb="run")
+    run = start(job, verb="run")
     run.wait_until(lambda: any(job.work.glob("stages/scan/*.json")))
     if whole_group:  # a terminal sends it to both
         os.killpg(run.process.pid, signal.SIGINT)
@@ -250,7 +208,7 @@ def test_an_interrupted_krill_run_stops_its_step(tokens, tmp_path, whole_group):
     assert run.wait() == 130, run.output
     assert "Traceback" not in run.output
     assert "error: interrupted: what was done is kept\n" in run.output
-    resumed = Run(job, verb="run")
+    resumed = start(job, verb="run")
     assert resumed.wait() == 0, resumed.output
     assert "continuing an earlier run of this config" in resumed.output
     assert dataset_bytes(job.output) == tokens.expected
@@ -258,7 +216,7 @@ def test_an_interrupted_krill_run_stops_its_step(tokens, tmp_path, whole_group):
 
 def test_a_second_interrupt_does_not_disturb_the_first(tokens, tmp_path):
     job = tokens.job(tmp_path)
-    run = Run(job)
+    run = start(job)
     run.wait_until(lambda: any(job.work.glob("stages/scan/*.json")))
     for _ in range(20):
         run.process.send_signal(signal.SIGINT)
@@ -273,7 +231,7 @@ def test_a_second_interrupt_does_not_disturb_the_first(tokens, tmp_path):
 def test_an_interrupt_while_the_command_loads_is_no_fault(tokens, tmp_path, interrupt):
     job = tokens.job(tmp_path)
     for moment in (0.0, 0.05, 0.1, 0.2):
-        run = Run(job)
+        run = start(job, fresh=True)
         # What Python itself takes to start is out of our hands; it does not catch SIGTERM, the command does.
         run.wait_until(lambda run=run: catches(run.process.pid, signal.SIGTERM))
         time.sleep(moment)
@@ -344,13 +302,12 @@ def test_a_changed_input_of_an_unfinished_run_is_refused_by_name(tokens, corpus,
     os.link(corpus, path)
     job.read_from("corpus.jsonl")
     job.save()
-    run = Run(job)
+    run = start(job)
     run.wait_until(lambda: any(job.work.glob("stages/scan/*.json")))
-    run.process.kill()
-    assert run.wait() == -signal.SIGKILL
+    run.kill()
     path.unlink()
-    grow_jsonl(path, 20_000_000)
-    refused = Run(job)
+    grow_jsonl(path, 8_000_000)
+    refused = start(job)
     assert refused.wait() == 2
     assert "an unfinished run for `out` was made differently: input `corpus.jsonl`" in refused.output
 
@@ -359,14 +316,13 @@ def test_overwriting_starts_anew_and_keeps_the_old_output_until_the_end(tokens, 
     job = tokens.job(tmp_path)
     shutil.copytree(finished, job.output)
     old = times(job.output)
-    run = Run(job, "--overwrite")
+    run = start(job, "--overwrite")
     run.wait_until(lambda: any(job.work.glob("stages/encode/*.json")))
-    run.process.kill()
-    assert run.wait() == -signal.SIGKILL
+    run.kill()
     assert times(job.output) == old
     valid = krill("validate", job.output)
     assert valid.code == 0, valid.err
-    resumed = Run(job)  # without --overwrite: it goes on with what was begun
+    resumed = start(job)  # without --overwrite: it goes on with what was begun
     assert resumed.wait() == 0, resumed.output
     assert "continuing an earlier run of this config" in resumed.output
     assert "scan: 0 B in" in resumed.output

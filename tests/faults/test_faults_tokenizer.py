@@ -8,17 +8,15 @@ import json
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from conftest import KRILL, dataset_bytes
+from conftest import dataset_bytes
 from jobs import check_error
+from lives import Life
 from real_text import DOCUMENT_END, real_texts
 
 # Budgets and threads change from one life of a training to the next.
@@ -64,51 +62,6 @@ print(counted.bytes)
 """
 
 
-class Life:
-    """One process that trains, to be killed."""
-
-    def __init__(self, folder: Path, *command: object) -> None:
-        self.folder = folder
-        self.log = (folder / "log.txt").open("w+")
-        self.process = subprocess.Popen(
-            [*map(str, command)],
-            cwd=folder,
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            # Whoever started the tests in the background has left Ctrl-C ignored, and children inherit that.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-
-    def wait_until(self, reached: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
-        while not reached() and self.process.poll() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-
-    def wait_until_begun(self) -> None:
-        """Until it holds the lock."""
-        lock = self.folder / ".out.krill" / "lock"
-        self.wait_until(lambda: lock.exists() and lock.read_text() == str(self.process.pid))
-
-    def kill_after(self, seconds: float) -> bool:
-        """Kill it so many seconds after it has begun; whether it was still running."""
-        self.wait_until_begun()
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-        return self.wait() == -signal.SIGKILL
-
-    def wait(self) -> int:
-        return self.process.wait(60)
-
-    @property
-    def output(self) -> str:
-        self.log.seek(0)
-        return self.log.read()
-
-
 def state(folder: Path) -> dict:
     """What a training that is not finished has written down of its counting."""
     try:
@@ -128,7 +81,7 @@ class Case:
     """That it worked, after it had begun."""
 
     def live(self, folder: Path, memory: str = "1GB", threads: int = 2) -> Life:
-        return Life(folder, sys.executable, "-c", SCRIPT, self.corpus, "out", memory, threads)
+        return Life(folder, self.corpus, "out", memory, threads, script=SCRIPT)
 
 
 def make_case(folder: Path, name: str) -> Case:
@@ -207,7 +160,7 @@ def test_trainings_killed_at_hundreds_of_moments_end_with_the_same_bytes(name, r
 
 
 def command(case: Case, *arguments: object) -> list[object]:
-    train = [KRILL, "tokenizer", "train", "--input", case.corpus, "--output", "out"]
+    train = ["tokenizer", "train", "--input", case.corpus, "--output", "out"]
     return [*train, "--vocab-size", VOCAB_SIZE, "--memory", "200MB", *arguments]
 
 
@@ -246,14 +199,13 @@ def test_a_command_that_was_interrupted_at_once_leaves_nothing(local, tmp_path):
     assert life.wait() == 130, life.output
     assert "Traceback" not in life.output
     if not state(tmp_path)["bytes"]:
-        assert [path.name for path in tmp_path.iterdir()] == ["log.txt"]
+        assert not any(tmp_path.iterdir())
 
 
 def test_what_was_counted_and_then_damaged_is_refused(local, tmp_path):
     life = Life(tmp_path, *command(local))
     life.wait_until(lambda: "inventory" in state(tmp_path))
-    life.process.kill()
-    assert life.wait() == -signal.SIGKILL
+    life.kill()
     inventory = tmp_path / ".out.krill" / "stages" / "count" / "inventory"
     inventory.write_bytes(inventory.read_bytes()[:-1])
     refused = Life(tmp_path, *command(local))
@@ -265,6 +217,6 @@ def test_what_was_counted_and_then_damaged_is_refused(local, tmp_path):
 
 
 def test_where_no_more_can_be_written_it_says_so(krill, local, tmp_path):
-    outcome = krill(*command(local)[1:], cwd=tmp_path, file_limit=500_000)
+    outcome = krill(*command(local), cwd=tmp_path, file_limit=500_000)
     check_error(outcome, 5, "cannot write `.out.krill/stages/count/", "file size limit", hint="ulimit -f")
     assert not (tmp_path / "out").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from real_text import grow_jsonl
+import warm
 
 MB = 10**6
 BUDGET = 200 * MB
@@ -21,30 +21,27 @@ EXPORTS = {
 
 
 @pytest.fixture(scope="module")
-def datasets(tmp_path_factory, corpus_50mb):
-    """Tokens and documents of 5 and of 50 MB of text, made once."""
-    from conftest import KRILL
-    from measured import run_measured
-
+def datasets(tmp_path_factory, grown):
+    """Tokens and documents of 5 and of 50 MB of text."""
     folder = tmp_path_factory.mktemp("datasets")
     made = []
-    for size, corpus in {5: grow_jsonl(folder / "5mb.jsonl", 5 * MB), 50: corpus_50mb}.items():
+    for size in (5, 50):
         config = {
-            "datasets": [{"path": str(corpus)}],
+            "datasets": [{"path": str(grown(size))}],
             "tokenizer": {"builtin": "bytes"},
             "preprocess": {"prepared_path": str(folder / str(size)), "output": "both", "dedup": "none"},
         }
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
-        outcome = run_measured([KRILL, "preprocess", folder / "config.yaml", "--quiet"], timeout=300)
+        outcome = warm.run(["preprocess", folder / "config.yaml", "--quiet"])
         assert outcome.code == 0, outcome.err
         made.append(folder / str(size))
     return made
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_the_budget_holds_and_ten_times_the_dataset_takes_hardly_more(krill, datasets, tmp_path, name):
+def test_the_budget_holds_and_ten_times_the_dataset_takes_hardly_more(fresh_krill, datasets, tmp_path, name):
     small, large = (
-        krill(
+        fresh_krill(
             *("export", dataset, *EXPORTS[name], "--output", tmp_path / dataset.name),
             *("--memory", "200MB", "--threads", 2, "--json", "--quiet"),
         )
@@ -59,10 +56,10 @@ def test_the_budget_holds_and_ten_times_the_dataset_takes_hardly_more(krill, dat
     assert 0.7 <= large.peak / large.result["budget"]["predicted_peak"] <= 1.0
 
 
-def test_it_runs_where_the_system_refuses_more_than_the_budget(krill, datasets, tmp_path):
+def test_it_runs_where_the_system_refuses_more_than_the_budget(fresh_krill, datasets, tmp_path):
     """RLIMIT_DATA counts stacks and reservations that are never touched: hence 128 MB above the budget."""
     for name in ("parquet", "documents"):
-        outcome = krill(
+        outcome = fresh_krill(
             *("export", datasets[1], *EXPORTS[name], "--output", tmp_path / name, "--memory", "200MB", "-q"),
             data_limit=BUDGET + 128 * MB,
         )

@@ -2,25 +2,23 @@
 
 import pytest
 
-from real_text import grow_jsonl
-
 MB = 10**6
 
 
 @pytest.fixture(scope="module")
-def corpora(tmp_path_factory, corpus_50mb):
-    return {5: grow_jsonl(tmp_path_factory.mktemp("corpus") / "5mb.jsonl", 5 * MB), 50: corpus_50mb}
+def corpora(grown):
+    return {size: grown(size) for size in (5, 50)}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_budget_holds_and_ten_times_the_text_takes_hardly_more(krill, corpora, tmp_path, threads):
+def test_the_budget_holds_and_ten_times_the_text_takes_hardly_more(fresh_krill, corpora, tmp_path, threads):
     tokenizer = tmp_path / "tokenizer"
     arguments = ["--input", corpora[5], "--vocab-size", 2000, "--output", tokenizer, "--quiet"]
-    assert krill("tokenizer", "train", *arguments).code == 0
+    assert fresh_krill("tokenizer", "train", *arguments).code == 0
     peaks = []
     for size, corpus in corpora.items():
         arguments = ["--tokenizer", tokenizer, "--input", corpus, "--output", tmp_path / f"{size}.bin"]
-        outcome = krill(
+        outcome = fresh_krill(
             "tokenizer", "encode", *arguments, "--memory", "256MB", "--threads", threads, "--json", "--quiet"
         )
         assert outcome.code == 0, outcome.err

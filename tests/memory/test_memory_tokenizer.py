@@ -11,22 +11,24 @@ MB = 10**6
 
 
 @pytest.fixture(scope="module")
-def corpora(tmp_path_factory):
+def corpora(made_once):
     """Text in which ever more different words appear: the larger one has about ten times as many, too."""
-    folder = tmp_path_factory.mktemp("corpus")
-    return {size: grow_text(folder / f"{size}mb.txt", size * MB) for size in (10, 100)}
+    return {
+        size: made_once(f"{size}mb.txt", lambda path, size=size: grow_text(path, size * MB))
+        for size in (10, 100)
+    }
 
 
-def train(krill, corpus, output, *arguments, memory, **options):
+def train(fresh_krill, corpus, output, *arguments, memory, **options):
     command = ["tokenizer", "train", "--input", corpus, "--output", output, "--memory", memory, "--json"]
-    outcome = krill(*command, *arguments, **options)
+    outcome = fresh_krill(*command, *arguments, **options)
     assert outcome.code == 0, outcome.err
     return outcome
 
 
-def test_the_budget_holds_and_ten_times_the_text_takes_hardly_more(krill, corpora, tmp_path):
+def test_the_budget_holds_and_ten_times_the_text_takes_hardly_more(fresh_krill, corpora, tmp_path):
     small, large = (
-        train(krill, corpus, tmp_path / str(size), "--threads", 2, memory="150MB")
+        train(fresh_krill, corpus, tmp_path / str(size), "--threads", 2, memory="150MB")
         for size, corpus in corpora.items()
     )
     for outcome in (small, large):
@@ -37,31 +39,33 @@ def test_the_budget_holds_and_ten_times_the_text_takes_hardly_more(krill, corpor
     assert large.peak >= 0.7 * large.result["budget"]["predicted_peak"]
 
 
-def test_it_runs_where_the_system_refuses_more_than_the_budget(krill, corpora, tmp_path):
+def test_it_runs_where_the_system_refuses_more_than_the_budget(fresh_krill, corpora, tmp_path):
     """RLIMIT_DATA counts stacks and reservations that are never touched: hence 128 MB above the budget."""
     limits = {"memory": "256MB", "data_limit": (256 + 128) * MB}
-    outcome = train(krill, corpora[100], tmp_path / "out", "--threads", 1, **limits)
+    outcome = train(fresh_krill, corpora[100], tmp_path / "out", "--threads", 1, **limits)
     assert outcome.peak <= 256 * MB
 
 
-def test_the_smallest_budget_that_the_refusal_names_is_enough_and_gives_the_same(krill, corpora, tmp_path):
+def test_the_smallest_budget_that_the_refusal_names_is_enough_and_gives_the_same(
+    fresh_krill, corpora, tmp_path
+):
     out = tmp_path / "out"
-    refused = krill("tokenizer", "train", "--input", corpora[10], "--output", out, "--memory", "60MB")
+    refused = fresh_krill("tokenizer", "train", "--input", corpora[10], "--output", out, "--memory", "60MB")
     assert refused.code == 4
     needed = int(refused.err.split("hint: --memory ")[1].split("MB")[0])
-    least = train(krill, corpora[10], tmp_path / "least", memory=f"{needed}MB")
+    least = train(fresh_krill, corpora[10], tmp_path / "least", memory=f"{needed}MB")
     assert least.peak <= needed * MB
-    train(krill, corpora[10], tmp_path / "more", memory="1GB")
+    train(fresh_krill, corpora[10], tmp_path / "more", memory="1GB")
     assert dataset_bytes(tmp_path / "least") == dataset_bytes(tmp_path / "more")
 
 
-def test_words_of_megabytes_stay_in_the_budget(krill, tmp_path):
+def test_words_of_megabytes_stay_in_the_budget(fresh_krill, tmp_path):
     """Letters with nothing between them: one word that comes thirty times, and twenty-six others."""
     words = [bytes(65 + number * at * at % 26 for at in range(1000)) * 2_000 for number in range(26)]
     with (tmp_path / "long.txt").open("wb") as file:
         for word in [words[1] * 2] * 30 + words:
             file.write(word + b"\n")
-    outcome = train(krill, tmp_path / "long.txt", tmp_path / "out", "--vocab-size", 270, memory="150MB")
+    outcome = train(fresh_krill, tmp_path / "long.txt", tmp_path / "out", "--vocab-size", 270, memory="150MB")
     assert outcome.peak <= 150 * MB
     assert outcome.result["unique_words"] == 28
     assert outcome.result["merging"]["on_disk"] is True

@@ -9,12 +9,13 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 import krill.tokenizer
 from krill.tokenizer.patterns import PATTERNS, pre_tokenizer
+from properties import tried
 from real_text import real_texts
 
 SPECIAL = ["<|endoftext|>", "<s>", "</s>"]
@@ -210,7 +211,7 @@ AROUND = [
 
 
 @given(st.data())
-@settings(max_examples=150)
+@tried(60)
 def test_added_tokens_with_any_flags_are_found_as_by_the_library(tmp_path_factory, data) -> None:
     tokenizer = Tokenizer.from_str(trained("gpt2"))
     flags = st.booleans()
@@ -307,7 +308,7 @@ def merge_lists(draw, letters: str) -> list[tuple[str, str]]:
     st.lists(st.text("abc ", max_size=90) | st.text("ab ", max_size=5), min_size=1, max_size=8),
     st.booleans(),
 )
-@settings(max_examples=400)
+@tried(160)
 def test_any_merges_in_any_order_give_the_librarys_ids(
     tmp_path_factory, merges, whole, texts, ignore_merges
 ) -> None:

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from krill import _native
 from krill.tokenizer.patterns import PATTERNS, pre_tokenizer
+from properties import tried
 
 TABLES = Path(__file__).parents[2] / "native" / "text" / "char_class_tables.cpp"
 SPLITS = {name: pre_tokenizers.Split(Regex(regex), "isolated") for name, regex in PATTERNS.items()}
@@ -56,19 +57,19 @@ def assert_same_words(text: str) -> None:
 
 
 @given(pieces=st.lists(piece, max_size=80))
-@settings(max_examples=600)
+@tried(240)
 def test_random_text_has_the_same_words(pieces: list[str]) -> None:
     assert_same_words("".join(pieces))
 
 
 @given(text=st.one_of(st.text(max_size=200), st.text("' \n\tsS1Aa漢\u0301!/\u3000", max_size=200)))
-@settings(max_examples=300)
+@tried(120)
 def test_text_of_random_characters_has_the_same_words(text: str) -> None:
     assert_same_words(text)
 
 
 @given(pieces=st.lists(st.one_of(piece.map(str.encode), st.binary(max_size=4)), max_size=40))
-@settings(max_examples=300)
+@tried(120)
 def test_ill_formed_bytes_count_as_the_replacement_character(pieces: list[bytes]) -> None:
     data = b"".join(pieces)
     for pattern in PATTERNS:

@@ -6,13 +6,14 @@ Tiny alphabets make ties, overlaps and tokens that are spelt like special ones c
 import json
 from itertools import islice
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from krill.tokenizer.alphabet import to_text
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.reference import count_words, encode, train
+from properties import tried
 from real_text import real_texts
 
 
@@ -62,7 +63,7 @@ WORDS = st.one_of(words_of("a", 20), words_of("ab", 30), words_of("abc", 16), wo
 SPECIAL = st.sampled_from([(), ("<s>",), ("a",), ("ab", "<e>"), ("Ġa", "abc", "b"), ("é",), ("aa", "aaaa")])
 
 
-@settings(max_examples=600)
+@tried(240)
 @given(
     words=WORDS,
     vocab_size=st.integers(16, 80),
@@ -76,7 +77,7 @@ def test_vocabulary_and_merges_equal_the_peers(words, **chosen):
     assert model_of(train(words, options)) == trained_by_huggingface(words, options)
 
 
-@settings(max_examples=200)
+@tried(80)
 @given(words=words_of("abcdef", 10), limit=st.integers(1, 6), special_tokens=SPECIAL)
 def test_a_limited_alphabet_equals_the_peers_where_that_is_determined(words, limit, special_tokens):
     options = TrainOptions(

@@ -7,6 +7,7 @@ stages, and tells the work in flight when memory nears the limit.
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 import threading
@@ -46,17 +47,17 @@ def peak_bytes() -> int:
 
 def tree_pss_bytes() -> int | None:
     """Proportional memory of this process and its children; None where the kernel doesn't tell."""
-    import psutil
-
-    total = 0
-    try:
-        for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-            for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += int(line.split()[1]) * 1024
-    except (OSError, psutil.Error):
-        return None
-    return total
+    waiting, total = [os.getpid()], 0
+    while waiting:
+        process = Path("/proc", str(waiting.pop()))
+        try:
+            memory = (process / "smaps_rollup").read_text()
+            children = "".join(path.read_text() for path in process.glob("task/*/children"))
+        except OSError:
+            continue  # a child that has ended
+        total += sum(int(line.split()[1]) * 1024 for line in memory.splitlines() if line.startswith("Pss:"))
+        waiting += map(int, children.split())
+    return total or None
 
 
 class Meter:

@@ -17,6 +17,8 @@ from krill.budget.machine import available_bytes
 from krill.budget.size import format_size, parse_size
 from krill.errors import BudgetError
 
+# What the same program holds at its start differs a little from one time to the next.
+_MARGIN = 10**6
 # `auto` is half of what the process may use: the other half is the page cache that makes reading fast.
 AUTO_FRACTION = 2
 
@@ -154,7 +156,7 @@ def _refusal(plan: Plan, needs: Sequence[Need]) -> BudgetError:
     when_full = ("always", plan.fullest_stage())
     mendable = [need for need in needs if need.remedy and need.during in when_full]
     mendable.sort(key=lambda need: need.minimum)
-    needed = _round_up(plan.worst_peak)
+    needed = _round_up(plan.worst_peak + _MARGIN)
     fullest = plan.fullest_stage()
     held = [share for share in plan.shares if share.during in ("always", fullest)]
     parts = ", ".join(f"{share.name} {format_size(share.size)}" for share in held)

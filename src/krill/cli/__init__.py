@@ -19,6 +19,8 @@ def main() -> None:
     for number in INTERRUPTS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _leave)
+    # Whether pydantic has plugins, it asks every package that is installed, at each start.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from krill.cli import app
 
     app.main()

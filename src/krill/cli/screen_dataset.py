@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from krill.prepare import Estimate, Summary
     from krill.shards import Inspection, Manifest, Report
     from krill.shards.duplicates import Cluster
-    from krill.shards.inspect import TextFacts, TokenFacts
+    from krill.shards.inspection import TextFacts, TokenFacts
 
 _SAMPLE_CHARS = 300
 

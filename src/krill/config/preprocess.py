@@ -69,7 +69,7 @@ class PreprocessConfig(Section):
         description="Also write the documents that were dropped, with the reason, as `rejected-*.parquet`.",
     )
     dedup: DedupConfig = Field(
-        default=DedupConfig(),
+        default_factory=DedupConfig,
         description="Which documents are dropped as copies of earlier ones: `none`, `exact`, `bloom`, "
         "`minhash`, or a section.",
     )
@@ -124,7 +124,9 @@ class PreprocessConfig(Section):
         description="Upper bound on rows per batch, which is bounded in bytes anyway (`null`). Never "
         "changes the output.",
     )
-    split: SplitConfig = Field(default=SplitConfig(), description="Parts of the dataset that are kept apart.")
+    split: SplitConfig = Field(
+        default_factory=SplitConfig, description="Parts of the dataset that are kept apart."
+    )
 
     @model_validator(mode="after")
     def _index_has_a_use(self) -> Self:

@@ -227,12 +227,12 @@ class KrillConfig(Section):
         default=(), description="Sources of documents, read in this order."
     )
     tokenizer: TokenizerConfig = Field(
-        default=TokenizerConfig(), description="Which tokenizer turns text into tokens."
+        default_factory=TokenizerConfig, description="Which tokenizer turns text into tokens."
     )
     preprocess: PreprocessConfig = Field(
-        default=PreprocessConfig(), description="From documents to packed rows of tokens."
+        default_factory=PreprocessConfig, description="From documents to packed rows of tokens."
     )
-    train: TrainConfig = Field(default=TrainConfig(), description="Training; preprocessing ignores it.")
+    train: TrainConfig = Field(default_factory=TrainConfig, description="Training; preprocessing ignores it.")
     engine: Annotated[str, Known("local")] = Field(
         default="local",
         description="Where units of work run. This version knows only `local`: threads of this process.",

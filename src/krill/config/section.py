@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict
 class Section(BaseModel):
     """A part of the config: frozen, without keys that are not declared."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    # Built when first used: a config is checked as a whole, so most sections need no validator of their own.
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), defer_build=True)
 
     shorthand: ClassVar[str | None] = None
     """The key that a plain value in place of the section sets: `dedup: exact`."""

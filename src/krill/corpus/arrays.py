@@ -4,7 +4,7 @@ Comes in: columns and masks. Goes out: columns that share memory where they can,
 Held in memory: what was picked, or a few numbers per row.
 
 `pa.array(ndarray)` and `Array.to_numpy()` import pandas where it is installed, 45 MB that no budget has
-planned; `take` and `filter` import Arrow's compute functions, another 9 MB.
+planned; `cast`, `take` and `filter` import Arrow's compute functions, another 9 MB.
 """
 
 from __future__ import annotations
@@ -53,6 +53,12 @@ def as_mask(keep: npt.NDArray[np.bool_]) -> pa.Array:
     """Flags as Arrow's bits."""
     bits = np.packbits(keep, bitorder="little")
     return pa.Array.from_buffers(pa.bool_(), len(keep), [None, pa.py_buffer(bits)])
+
+
+def null_flags(column: pa.Array) -> npt.NDArray[np.uint8] | None:
+    """1 for each value that is missing; None = all are there."""
+    valid = _valid(column, None)
+    return None if valid is None else (~valid).view(np.uint8)
 
 
 def pick(column: pa.Array, keep: npt.NDArray[np.bool_]) -> pa.Array:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -56,7 +55,7 @@ class AtomicFile:
         self.path = Path(path)
         # The name is random, not derived from the target: a second writer of the same unit (a requeued job
         # whose first life has not ended) must not write into this one's file.
-        unique = f".{self.path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}"
+        unique = f".{self.path.name}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}"
         self._temporary = self.path.with_name(unique)
         self._position = 0
         with storage_errors(self.path):

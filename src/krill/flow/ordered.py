@@ -6,6 +6,7 @@ it would be with processes.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -46,6 +47,7 @@ def ordered_map(
     `items`, until it fits. `items` is advanced in the caller's thread. An
     error surfaces at its place in the order; later work is abandoned. Closing the iterator early waits for
     the items that run and drops the rest; work that takes long may look at `abandoned`, which is set then.
+    What the garbage collector closes ends by itself, and nobody waits for it.
     """
     source = iter(items)
     held: deque[tuple[Future[Result], int]] = deque()
@@ -86,7 +88,29 @@ def ordered_map(
     finally:
         for future, _ in held:
             future.cancel()
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=not _collector.runs_here, cancel_futures=True)
+
+
+class _Collector:
+    """Whether the garbage collector is at work in the current thread.
+
+    It may close a map that nobody holds any more, in the midst of any code: also of code that holds the lock
+    with which threads start and end. To wait for a thread there would be to wait forever.
+    """
+
+    def __init__(self) -> None:
+        self._thread: int | None = None
+        gc.callbacks.append(self._note)
+
+    @property
+    def runs_here(self) -> bool:
+        return self._thread == threading.get_ident()
+
+    def _note(self, phase: str, info: object) -> None:
+        self._thread = threading.get_ident() if phase == "start" else None
+
+
+_collector = _Collector()
 
 
 def _pressed(throttle: Throttle | None) -> bool:

@@ -24,6 +24,7 @@ import orjson
 
 from krill.errors import ConfigError, StorageError
 from krill.flow.atomic import atomic_writer, fsync_dir, storage_errors, sweep_temporaries
+from krill.flow.uninterrupted import uninterrupted
 
 MANIFEST = "krill-run.json"
 
@@ -61,16 +62,26 @@ class RunFolder:
         self._gone = False
 
     def __enter__(self) -> RunFolder:
-        with storage_errors(self.work):
-            self._made = [folder for folder in self.work.parents if not folder.exists()]
-            self.work.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(self.work / "lock", self.output, self._setting)
-            self._bring_back_old()
+        try:
+            # An interrupt in between could not tell whether the folder is ours to remove.
+            with uninterrupted(), storage_errors(self.work):
+                self._made = [folder for folder in self.work.parents if not folder.exists()]
+                self.work.mkdir(parents=True, exist_ok=True)
+                self._lock = _lock(self.work / "lock", self.output, self._setting)
+                self._bring_back_old()
+        except BaseException:
+            if self._lock is not None:
+                self._leave()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        """Keep what a later command can go on with, and nothing else."""
         if not self._gone:
             with suppress(OSError):
                 self._bring_back_old()

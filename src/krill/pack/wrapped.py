@@ -58,7 +58,8 @@ def piece_lengths(
     import numpy as np
 
     row_ends = np.arange(1, rows + 1, dtype=np.int64) * sequence_len
-    ends = np.union1d(document_ends, row_ends)
+    ends = np.sort(np.concatenate((document_ends, row_ends)))
+    ends = ends[np.diff(ends, prepend=0) > 0]  # where both end, once
     lengths = np.diff(ends, prepend=0).astype(np.int32)
     offsets = np.zeros(rows + 1, np.int32)
     offsets[1:] = ends.searchsorted(row_ends, side="right")

@@ -10,7 +10,7 @@ from krill.config import load_config
 from krill.errors import KrillError
 from krill.shards import Inspection, Manifest, Report, inspect, validate
 from krill.shards.duplicates import Cluster, find_clusters
-from krill.shards.inspect import Decode
+from krill.shards.inspection import Decode
 from krill.tokenizer import open_encoder
 
 # A row group of text with what Arrow makes of it, and the code pages that the first one touches: checking

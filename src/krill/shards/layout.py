@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
-import pyarrow as pa
 
 from krill.shards.fields import Fields
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TOKEN_DTYPES = ("uint8", "uint16", "uint32", "uint64", "int32", "int64")
 BATCH_BYTES = 2**20
@@ -91,6 +93,9 @@ class Layout:
 
     @cached_property
     def schema(self) -> pa.Schema:
+        """The columns as Arrow knows them, for writers and checks; readers find rows without it."""
+        import pyarrow as pa  # not at the top: importing it takes longer than a loader's first batch
+
         token = pa.from_numpy_dtype(self.dtype)
         return pa.schema(
             [

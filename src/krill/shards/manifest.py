@@ -8,6 +8,7 @@ for each mebibyte of tokens it describes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -324,7 +325,7 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
     """Names are unique, and none is a link to something outside the folder."""
     fields = Fields({}, source=str(folder / MANIFEST_NAME))
     root = folder.resolve()
-    seen: set[Path] = set()
+    seen: set[tuple[str | None, str]] = set()
     named: list[tuple[str, str | None, Sequence[ShardInfo]]] = [
         (name, part.split, part.shards)
         for name, part in (("dataset", manifest.dataset), ("validation", manifest.validation))
@@ -335,10 +336,21 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
             named.append((name, None, texts.shards))
     for name, split, shards in named:
         inside = root if split is None else root / split
+        leaves = inside.resolve() != inside  # the folder of a split may be a link itself
+        links = _links_in(inside)
         for index, shard in enumerate(shards):
             where = f"{name}.shards[{index}].file"
-            if inside / shard.file in seen:
+            if (split, shard.file) in seen:
                 fields.refuse(where, f"names `{shard.file}` a second time")
-            if (inside / shard.file).resolve().parent != inside:
+            if leaves or (shard.file in links and (inside / shard.file).resolve().parent != inside):
                 fields.refuse(where, f"is a link that leaves the folder: `{shard.file}`")
-            seen.add(inside / shard.file)
+            seen.add((split, shard.file))
+
+
+def _links_in(folder: Path) -> set[str]:
+    """One look at the folder instead of one at each of its files."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name for entry in entries if entry.is_symlink()}
+    except OSError:
+        return set()

@@ -41,7 +41,7 @@ class Dataset:
     def __init__(self, path: str | Path, *, split: str = "train", cache_bytes: int = 8_000_000) -> None:
         self.path = Path(path)
         self.manifest = Manifest.load(self.path)
-        self.part = _part_of(self.path, self.manifest, split)
+        self.part = part_of(self.path, self.manifest, split)
         self.layout = self.part.layout
         self.shards = self.part.shards
         self._starts = [0, *accumulate(shard.rows for shard in self.shards)]
@@ -55,7 +55,7 @@ class Dataset:
         if isinstance(key, slice):
             return self._read(np.arange(*key.indices(len(self)), dtype=np.int64))
         if isinstance(key, Sequence | np.ndarray):
-            return self._read(self._checked(_row_numbers(key)))
+            return self._read(self._checked(row_numbers(key)))
         return self._read_one(operator.index(key))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -163,7 +163,7 @@ class Dataset:
         return tokens
 
 
-def _part_of(path: Path, manifest: Manifest, split: str) -> DatasetPart:
+def part_of(path: str | Path, manifest: Manifest, split: str) -> DatasetPart:
     """The rows of a split; what was not split is all `train`."""
     if manifest.dataset is None:
         raise InputError(
@@ -178,13 +178,14 @@ def _part_of(path: Path, manifest: Manifest, split: str) -> DatasetPart:
     return parts[split]
 
 
-def _row_numbers(key: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def row_numbers(key: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """A list or array of rows as one of int64; TypeError for anything but integers."""
     rows = np.asarray(key)
     if rows.size == 0:
         return np.empty(0, dtype=np.int64)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
         raise TypeError(f"rows are chosen by integers, slices or lists of integers, not by {rows.dtype}")
-    return rows.astype(np.int64)
+    return rows.astype(np.int64, copy=False)
 
 
 def _consecutive(rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:

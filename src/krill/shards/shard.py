@@ -6,11 +6,11 @@ Held in memory: eight bytes (and a Python integer) for each record batch.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import PurePosixPath
 from typing import Any
 
 from krill.shards.fields import Fields
@@ -70,18 +70,14 @@ class ShardInfo:
             fields.refuse("sha256", f"must be 64 hexadecimal digits, not `{sha256[:80]}`")
         size = fields.count("bytes")
         batches = fields.counts("batches") if fields.has("batches") else ()
-        for index, (before, after) in enumerate(pairwise((*batches, size))):
-            if before >= after:
-                fields.refuse(f"batches[{index}]", f"is `{before}`, not below what follows it, `{after}`")
+        if not all(map(operator.lt, batches, (*batches[1:], size))):
+            pairs = enumerate(pairwise((*batches, size)))
+            index, before, after = next((index, *pair) for index, pair in pairs if pair[0] >= pair[1])
+            fields.refuse(f"batches[{index}]", f"is `{before}`, not below what follows it, `{after}`")
         tokens = fields.count("tokens") if fields.has("tokens") else None
         return cls(file, fields.count("rows"), size, sha256, batches, tokens, fields.rest())
 
 
 def is_plain_name(name: str) -> bool:
     """One path component that names neither this folder, nor another one, nor a hidden file."""
-    return (
-        0 < len(name) < 256
-        and not name.startswith(".")
-        and not set(name) & {"/", "\\", "\0"}
-        and PurePosixPath(name).name == name
-    )
+    return 0 < len(name) < 256 and not name.startswith(".") and not set(name) & {"/", "\\", "\0"}

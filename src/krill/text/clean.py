@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from krill import _native
-from krill.corpus.arrays import as_mask, pick
+from krill.corpus.arrays import as_mask, null_flags, pick
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import Documents
 from krill.text.drop import rejected_rows
@@ -37,7 +37,7 @@ class Clean:
         text = batch.column(at)
         if not pa.types.is_large_string(text.type):
             text = text.cast(pa.large_string())  # no copy, and no look at the bytes
-        null_mask = np.asarray(text.is_null().cast(pa.uint8())) if text.null_count else None
+        null_mask = null_flags(text)
         offsets, data, kept, _, counts = _native.clean(
             *text_buffers(text), null_mask, self.strip, self.min_chars
         )
@@ -59,7 +59,7 @@ def valid_text(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same rows, with what is not UTF-8 taken out of their texts."""
     at = batch.schema.get_field_index("text")
     text = batch.column(at)
-    nulls = np.asarray(text.is_null().cast(pa.uint8())) if text.null_count else None
+    nulls = null_flags(text)
     offsets, data, *_ = _native.clean(*text_buffers(text), None, False, 0)
     valid = None if nulls is None else as_mask(nulls == 0).buffers()[1]
     return batch.set_column(at, "text", text_column(offsets, data, valid))

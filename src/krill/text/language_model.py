@@ -1,10 +1,10 @@
 """The language model: py3langid's tables, read from its wheel and made small.
 
 Comes in: `model.npz.xz` of the installed py3langid, NumPy arrays in a zip in an xz stream, no pickle. Goes
-out: a native model that any thread may ask. The file is decoded once, from its beginning to its end, a
-few hundred kilobytes at a time: of the 28 MB of weights only what differs from each language's background is kept, and
-of the 39 MB of automaton only what differs from its first row. Held in memory: `LANGUAGE_BYTES` for as long
-as the process lives, `LANGUAGE_LOADING_BYTES` more while it is read.
+out: a native model that any thread may ask. The file is decoded once, from its beginning to its end, a few
+hundred kilobytes at a time: of the 28 MB of weights only what differs from each language's background is
+kept, and of the 39 MB of automaton only what differs from its first row. Held in memory: `LANGUAGE_BYTES` for
+as long as the process lives, `LANGUAGE_LOADING_BYTES` more while it is read.
 """
 
 from __future__ import annotations

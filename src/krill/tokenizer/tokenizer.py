@@ -53,7 +53,7 @@ class Tokenizer:
     """A loaded tokenizer; threads may share it."""
 
     def __init__(self, encoder: NativeEncoder | HuggingFaceEncoder, threads: int) -> None:
-        self._encoder = encoder
+        self.encoder = encoder
         self._threads = threads
         self.vocab_size = encoder.vocab_size
         self.eos_token = encoder.eos_token
@@ -61,23 +61,23 @@ class Tokenizer:
 
     def __repr__(self) -> str:
         how = "native" if self.native else f"by Hugging Face, because {self.why}"
-        return f"Tokenizer({self._encoder.name!r}, {self.vocab_size:,} tokens, {how})"
+        return f"Tokenizer({self.encoder.name!r}, {self.vocab_size:,} tokens, {how})"
 
     @property
     def native(self) -> bool:
         """Whether the native core encodes; if not, `why` says why the library does."""
-        return isinstance(self._encoder, NativeEncoder)
+        return isinstance(self.encoder, NativeEncoder)
 
     @property
     def why(self) -> str | None:
         """What the native core can't do of this tokenizer; None if it can."""
-        return None if isinstance(self._encoder, NativeEncoder) else self._encoder.why
+        return None if isinstance(self.encoder, NativeEncoder) else self.encoder.why
 
     def encode(self, text: str) -> NDArray[np.uint32]:
         """The ids of one text."""
         import numpy as np
 
-        ids, _ = self._encoder.encode(_column([text]), eos=False)
+        ids, _ = self.encoder.encode(_column([text]), eos=False)
         return ids.astype(np.uint32, copy=False)
 
     def encode_batch(self, texts: Sequence[str]) -> list[NDArray[np.uint32]]:
@@ -112,7 +112,7 @@ class Tokenizer:
 
     def _encode_pieces(self, pieces: Sequence[_Piece]) -> Iterable[tuple[NDArray[Any], NDArray[np.uint32]]]:
         def work(piece: _Piece) -> tuple[NDArray[Any], NDArray[np.uint32]]:
-            return self._encoder.encode(piece.text, eos=False)
+            return self.encoder.encode(piece.text, eos=False)
 
         if self._threads == 1 or len(pieces) <= 1:
             return map(work, pieces)
@@ -129,7 +129,7 @@ class Tokenizer:
         import numpy as np
 
         _checked(text, 0)
-        ids, offsets = self._encoder.encode_offsets(text)
+        ids, offsets = self.encoder.encode_offsets(text)
         return ids.astype(np.uint32, copy=False), offsets
 
     def decode(self, ids: Sequence[int] | NDArray[Any], skip_special_tokens: bool = False) -> str:
@@ -143,11 +143,11 @@ class Tokenizer:
                 f"the id `{wrong[0]}` is not in the vocabulary, which has {self.vocab_size:,} ids",
                 hint="decode with the tokenizer that made the ids",
             )
-        return self._encoder.decode(numbers, skip_special_tokens=skip_special_tokens)
+        return self.encoder.decode(numbers, skip_special_tokens=skip_special_tokens)
 
     def statistics(self) -> dict[str, float]:
         """Words, hits and misses of the cache, bytes and seconds of misses; empty if not native."""
-        return self._encoder.statistics()
+        return self.encoder.statistics()
 
 
 def _column(texts: Sequence[str]) -> pa.Array:

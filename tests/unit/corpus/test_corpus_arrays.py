@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.corpus.arrays import row_bytes, row_sizes
+from properties import tried
 
 _TEXT = st.text(max_size=20)
 _NAMES = st.lists(_TEXT, max_size=4)
@@ -77,7 +78,7 @@ def _length(value: str | bytes | None) -> int:
 
 
 @pytest.mark.parametrize(("kind", "values"), _KINDS, ids=lambda each: str(each)[:30])
-@settings(deadline=None, max_examples=40)
+@tried(40)
 @given(data=st.data())
 def test_a_value_weighs_what_it_weighs_by_itself(
     kind: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject

@@ -19,12 +19,13 @@ from corpus_reading import (
     texts,
     write,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from krill.corpus import DatasetSource, Unit
+from properties import tried
 
-_FILES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+_FILES = tried(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 _DOCUMENT = st.text(st.characters(codec="utf-8", exclude_characters="<"), max_size=30)
 
 

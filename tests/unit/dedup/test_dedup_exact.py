@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from krill import _native
@@ -16,6 +16,7 @@ from krill.dedup import MIN_SHARE, resolve_exact, table_bytes
 from krill.dedup.exact import Layout, resolve_with
 from krill.dedup.reference import reference_exact
 from krill.errors import StorageError
+from properties import tried
 
 
 def tiny(table_keys: int, block: int, threads: int = 1, max_width: int = 2) -> Layout:
@@ -106,7 +107,7 @@ def test_keys_that_differ_only_in_their_last_bits_are_told_apart(tmp_path: Path)
     block=st.integers(1, 40),
     threads=st.integers(1, 3),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@tried(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_layout_gives_the_answer_of_a_set(
     tmp_path: Path, units: list[list[bytes]], table_keys: int, block: int, threads: int
 ) -> None:

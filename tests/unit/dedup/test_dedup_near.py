@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from krill.dedup import (
@@ -31,6 +31,7 @@ from krill.dedup.near import resolve_with
 from krill.dedup.reference import reference_clusters
 from krill.dedup.streams import BandRecords
 from krill.errors import StorageError
+from properties import tried
 
 Bands = list[list[int]]
 
@@ -215,7 +216,7 @@ def test_who_hangs_together_with_a_document_seen_before_is_dropped(tmp_path: Pat
     share=st.sampled_from([800, 2_000, 10**6]),
     threads=st.integers(1, 3),
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@tried(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_layout_gives_the_answer_of_a_plain_walk(
     tmp_path: Path,
     units: list[Bands],

@@ -7,13 +7,14 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill import _native
 from krill.corpus.buffers import text_buffers
 from krill.dedup import keep_pieces, piece_hashes
 from krill.dedup.reference import reference_keep_pieces, reference_pieces
+from properties import tried
 
 Level = Literal["line", "paragraph"]
 levels = st.sampled_from(["line", "paragraph"])
@@ -27,7 +28,7 @@ def column(texts: list[str]) -> pa.Array:
 
 
 @given(st.lists(texts.map("".join), max_size=5), levels, st.randoms(use_true_random=False))
-@settings(max_examples=300)
+@tried(120)
 def test_pieces_are_those_of_the_reference(texts: list[str], level: Level, random) -> None:
     pieces = [
         [part.strip() for part, is_piece in reference_pieces(text, level) if is_piece] for text in texts

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import krill
+
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", *DOCS]
@@ -106,6 +108,15 @@ def _web(folder: Path) -> None:
             file.write(json.dumps({"url": f"https://example.org/{number}", "text": page}) + "\n")
 
 
+def _dataset(folder: Path) -> None:
+    """A dataset that was prepared from the documents, in rows of 256 tokens."""
+    _documents(folder)
+    preprocess = {"prepared_path": str(folder / "artifacts/dataset"), "sequence_len": 256}
+    source = {"path": str(folder / "data/*.jsonl")}
+    config = {"datasets": [source], "tokenizer": {"builtin": "bytes"}, "preprocess": preprocess}
+    krill.preprocess(config, memory="256MB")
+
+
 _NOUNS = """
 anchor bay boat bottle bridge cabin captain chart coast compass crew current deck depth diver dock
 engine fish flag fleet fog gull harbour horizon hull ice island journal kelp lamp letter lighthouse
@@ -150,4 +161,4 @@ def _page(chance: random.Random) -> str:
     return "\n".join(" ".join(lines[at : at + 3]) for at in range(0, 15, 3))
 
 
-DATA: dict[str, Callable[[Path], None]] = {"documents": _documents, "web": _web}
+DATA: dict[str, Callable[[Path], None]] = {"dataset": _dataset, "documents": _documents, "web": _web}

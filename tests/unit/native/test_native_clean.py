@@ -7,11 +7,12 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from krill import _native
 from krill.text.reference import reference_clean
+from properties import tried
 
 # Pieces at every border of well-formed UTF-8, and whitespace; text between them comes in runs longer than
 # what is looked at in one step.
@@ -85,7 +86,7 @@ def cleaned(documents: list[bytes | None], strip: bool, min_chars: int) -> list[
 
 @given(documents=st.lists(document, max_size=8), strip=st.booleans(), min_chars=st.integers(-1, 40))
 @example(documents=[b"\xff a \xff", b"\xc2 \x85"], strip=True, min_chars=0)
-@settings(max_examples=400, deadline=None)
+@tried(160)
 def test_every_document_is_cleaned_as_python_would(
     documents: list[bytes | None], strip: bool, min_chars: int
 ) -> None:

@@ -9,13 +9,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inventories import byte_counts, read_inventory, record
 from krill import _native
 from krill.tokenizer.patterns import PATTERNS
 from krill.tokenizer.reference import count_words
+from properties import tried
 
 # From one that lets a shard hold seven words to one that never spills.
 CAPS = (0, 300, 5_000, 200_000, 10**8)
@@ -89,7 +90,7 @@ TEXTS = st.lists(
 )
 
 
-@settings(max_examples=250)
+@tried(100)
 @given(
     texts=TEXTS,
     pattern=st.sampled_from(list(PATTERNS)),
@@ -107,7 +108,7 @@ def test_words_are_those_of_the_reference(folder, texts, pattern, special, lines
     assert counted(counter, folder) == count_words(pieces, pattern, special)
 
 
-@settings(max_examples=150)
+@tried(60)
 @given(
     pieces=st.lists(st.binary(max_size=80), max_size=6),
     pattern=st.sampled_from(list(PATTERNS)),
@@ -206,7 +207,7 @@ def test_several_threads_add_at_once(tmp_path, cap):
 # ---- lives
 
 
-@settings(max_examples=60)
+@tried(60)
 @given(
     lives=st.lists(st.lists(st.text("abc 1", max_size=80), max_size=4), min_size=1, max_size=5),
     cap=st.sampled_from(CAPS),
@@ -315,7 +316,7 @@ def test_a_spill_file_that_can_not_be_opened_is_an_os_error_with_its_name(tmp_pa
 # ---- words that somebody else has cut
 
 
-@settings(max_examples=100)
+@tried(100)
 @given(texts=TEXTS, pattern=st.sampled_from(list(PATTERNS)), cap=st.sampled_from(CAPS))
 def test_words_given_one_by_one_equal_those_found(folder, texts, pattern, cap):
     counter = new_counter(folder, pattern="", cap=cap)

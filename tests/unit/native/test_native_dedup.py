@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill import _native
+from properties import tried
 
 ROOMY = 1 << 16
 word = st.one_of(st.integers(0, 3), st.integers(0, 2**64 - 1))
@@ -21,7 +22,7 @@ def as_hashes(pairs: list[tuple[int, int]]) -> np.ndarray:
 
 
 @given(batches=st.lists(keys, max_size=5))
-@settings(max_examples=150, deadline=None)
+@tried(60)
 def test_a_table_is_a_set(batches: list[list[tuple[int, int]]]) -> None:
     table = _native.HashSet(ROOMY)
     seen: set[tuple[int, int]] = set()
@@ -78,7 +79,7 @@ def test_hashes_of_another_shape_or_type_are_refused() -> None:
 
 
 @given(pairs=keys, shift=st.integers(0, 120), width=st.integers(1, 8))
-@settings(max_examples=150, deadline=None)
+@tried(60)
 def test_partitions_hold_the_hashes_of_their_bits_in_order(
     pairs: list[tuple[int, int]], shift: int, width: int
 ) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import mmh3
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill import _native
+from properties import tried
 
 
 def offsets_of(documents: list[bytes]) -> np.ndarray:
@@ -15,7 +16,7 @@ def offsets_of(documents: list[bytes]) -> np.ndarray:
 
 
 @given(documents=st.lists(st.binary(max_size=70), max_size=10), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=200, deadline=None)
+@tried(80)
 def test_hashes_equal_those_of_mmh3(documents: list[bytes], seed: int) -> None:
     hashes = _native.hash_documents(offsets_of(documents), b"".join(documents), seed)
     assert hashes.dtype == np.uint64

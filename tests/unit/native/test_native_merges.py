@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inventories import byte_counts, record, write_inventory
@@ -16,6 +16,7 @@ from krill.errors import ConfigError
 from krill.tokenizer.alphabet import initial_ids, to_bytes
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.reference import train
+from properties import tried
 
 PLENTY = 1 << 26
 BYTES_PER_TOKEN = 260  # of the vocabulary, which the loop sets aside before all else
@@ -92,7 +93,7 @@ OPTIONS = st.builds(
 def test_merges_equal_the_reference_under_any_cap(folder):
     ways = Counter()
 
-    @settings(max_examples=2000)
+    @tried(800)
     @given(counts=CORPORA, options=OPTIONS, which=st.sampled_from([0, 1, 2, 2, 2, 3, 4, 5, 5]))
     def compare(counts, options, which):
         try:
@@ -111,9 +112,9 @@ def test_merges_equal_the_reference_under_any_cap(folder):
         ways["at ease"] += statistics["rebuilds"] + statistics["scans"] == 0 and len(merges) > 0
 
     compare()
-    assert ways.pop("compared") > 1000
+    assert ways.pop("compared") > 500
     assert len(ways) == 4
-    assert min(ways.values()) > 100, ways
+    assert min(ways.values()) > 50, ways
 
 
 @pytest.mark.parametrize("tie_break", ["huggingface", "greatest"])

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill import _native
@@ -24,6 +24,7 @@ from krill.dedup.reference import (
     reference_shingles,
     reference_words,
 )
+from properties import tried
 
 # The native table is made from this version; a newer one knows characters that the table doesn't.
 TABLE_UNICODE = "14.0.0"
@@ -58,7 +59,7 @@ def test_every_character_becomes_what_the_reference_says() -> None:
 
 
 @given(st.lists(texts, max_size=5))
-@settings(max_examples=300)
+@tried(120)
 def test_words_are_those_of_the_reference(texts: list[str]) -> None:
     assert folded(texts) == [" ".join(reference_words(text)) for text in texts]
 
@@ -89,7 +90,7 @@ def test_ill_formed_bytes_stand_between_words() -> None:
 
 
 @given(st.lists(texts, max_size=4), st.integers(1, 7))
-@settings(max_examples=200)
+@tried(80)
 def test_shingles_are_equal_where_runs_of_words_are(texts: list[str], ngram: int) -> None:
     expected = [reference_shingles(text, ngram) for text in texts]
     found = shingles(texts, ngram)
@@ -136,7 +137,7 @@ def test_the_first_bands_are_the_same_however_many_follow() -> None:
 
 
 @given(texts, st.integers(1, 20), st.integers(1, 6), st.integers(1, 4))
-@settings(max_examples=60)
+@tried(60)
 def test_bands_are_hashes_of_the_least_numbers_of_the_reference(
     text: str, bands: int, rows: int, ngram: int
 ) -> None:

@@ -12,11 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill import _native
 from krill.corpus.reference import JsonSettings, Reading, Row, read_json, read_text
+from properties import tried
 
 SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "docs_sample.jsonl.gz"
 LINES = JsonSettings(b"text", (), 1_000_000, drop_oversize=False, skip_malformed=False, array=False)
@@ -571,7 +572,7 @@ def assert_starts_rise(reading: Reading) -> None:
     assert all(a < b for a, b in pairwise(starts))
 
 
-@settings(max_examples=250, deadline=None)
+@tried(100)
 @given(json_files(), seeds, bits)
 def test_json_is_read_as_the_reference_reads_it_however_it_is_fed(
     file: tuple[JsonSettings, bytes], chance: random.Random, taking: bool
@@ -582,7 +583,7 @@ def test_json_is_read_as_the_reference_reads_it_however_it_is_fed(
     assert_starts_rise(reading)
 
 
-@settings(max_examples=400, deadline=None)
+@tried(160)
 @given(
     st.lists(
         st.sampled_from(
@@ -625,7 +626,7 @@ words = b'{ } [ ] , : " "" "a" \\ u 00e9 0 1 - + . e E true false null NaN Infin
 fragments = st.sampled_from([*words.split(), b" ", b"\t", b"\r", b"\x0b", b"\xa0", b"\x00", b"\xff"])
 
 
-@settings(max_examples=500, deadline=None)
+@tried(200)
 @given(st.lists(fragments, min_size=1, max_size=12).map(b"".join))
 def test_garbage_is_accepted_where_python_accepts_it(garbage: bytes) -> None:
     for line in (

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill import _native
 from krill.tokenizer.patterns import PATTERNS
+from properties import tried
 
 # What the rules look at, in one or several bytes, and runs longer than what is looked at in one step.
 PIECES = [
@@ -60,7 +61,7 @@ def test_an_unknown_pattern_is_refused_by_name() -> None:
 
 
 @given(text=texts)
-@settings(max_examples=300)
+@tried(120)
 def test_words_are_not_empty_and_cover_every_byte(text: bytes) -> None:
     for pattern in PATTERNS:
         cut = words(text, pattern)
@@ -69,7 +70,7 @@ def test_words_are_not_empty_and_cover_every_byte(text: bytes) -> None:
 
 
 @given(text=texts)
-@settings(max_examples=300)
+@tried(120)
 def test_cutting_a_text_where_it_may_be_cut_changes_no_word(text: bytes) -> None:
     whole = {pattern: words(text, pattern) for pattern in PATTERNS}
     place = 0
@@ -79,7 +80,7 @@ def test_cutting_a_text_where_it_may_be_cut_changes_no_word(text: bytes) -> None
 
 
 @given(text=texts, begin=st.integers(0, 200))
-@settings(max_examples=300)
+@tried(120)
 def test_cuts_do_not_depend_on_where_the_buffer_begins_or_from_where_they_are_looked_for(
     text: bytes, begin: int
 ) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
 from krill import _native
+from properties import tried
 
 # Few letters, so that tokens overlap and begin alike; texts of several blocks of sixteen bytes.
 tokens_strategy = st.lists(st.text("ab<|c", min_size=1, max_size=5), min_size=1, max_size=12, unique=True)
@@ -20,7 +21,7 @@ def found(text: bytes, tokens: list[bytes]) -> list[tuple[int, int, int]]:
 
 
 @given(text=text_strategy, tokens=tokens_strategy)
-@settings(max_examples=500)
+@tried(200)
 def test_occurrences_are_those_of_hugging_face(text: str, tokens: list[str]) -> None:
     library = Tokenizer(models.BPE())
     library.add_special_tokens(tokens)
@@ -30,7 +31,7 @@ def test_occurrences_are_those_of_hugging_face(text: str, tokens: list[str]) -> 
 
 
 @given(text=st.binary(max_size=200), tokens=st.lists(st.binary(min_size=1, max_size=3), max_size=300))
-@settings(max_examples=200)
+@tried(80)
 def test_occurrences_of_any_bytes_are_those_of_a_plain_search(text: bytes, tokens: list[bytes]) -> None:
     expected, place = [], 0
     while place < len(text):

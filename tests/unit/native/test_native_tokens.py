@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill import _native
+from properties import tried
 
 
 @given(documents=st.lists(st.binary(max_size=50), max_size=10), eos=st.sampled_from([0, 256, 65535]))
-@settings(max_examples=100, deadline=None)
+@tried(100)
 def test_each_byte_is_its_id_and_eos_ends_each_document(documents: list[bytes], eos: int) -> None:
     offsets = np.cumsum([0, *map(len, documents)], dtype=np.int64)
     ids, lengths = _native.encode_bytes(offsets, b"".join(documents), eos)
@@ -32,7 +33,7 @@ def test_an_eos_beyond_16_bits_is_refused() -> None:
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
 @given(runs=st.lists(st.tuples(st.lists(st.integers(0, 255), max_size=9), st.booleans()), max_size=20))
-@settings(max_examples=50, deadline=None)
+@tried(50)
 def test_only_kept_runs_remain(dtype: type, runs: list[tuple[list[int], bool]]) -> None:
     ids = np.array([id_ for run, _ in runs for id_ in run], dtype)
     lengths = np.array([len(run) for run, _ in runs], np.uint32)

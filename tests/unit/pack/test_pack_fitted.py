@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill import _native
 from krill.errors import StorageError
 from krill.pack import FittedRows, TokenRuns, Windows, fitting_of
 from krill.pack.reference import reference_best_fit, reference_own_rows
+from properties import tried
 
 REFERENCES = {"bfd": reference_best_fit, "none": reference_own_rows}
 
@@ -45,7 +46,7 @@ def test_without_fitting_each_document_begins_a_row() -> None:
     assert pieces_of(window, 0, 5) == [[(0, 5)], [(5, 10)], [(15, 10)], [(25, 5)], [(30, 10)]]
 
 
-@settings(deadline=None, max_examples=200)
+@tried(80)
 @given(
     lengths=st.lists(st.integers(1, 40), max_size=150),
     sequence_len=st.integers(1, 70),
@@ -94,7 +95,7 @@ def expected_rows(documents: list[Document], packing: str, sequence_len: int, wi
     return rows
 
 
-@settings(deadline=None, max_examples=60)
+@tried(60)
 @given(
     units=st.lists(st.lists(st.lists(st.integers(0, 999), min_size=1, max_size=9), max_size=6), max_size=6),
     sequence_len=st.integers(1, 12),

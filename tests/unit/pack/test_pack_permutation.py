@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.pack import Permutation
 
 
-@settings(deadline=None)
 @given(count=st.integers(1, 3000), key=st.lists(st.integers(0, 2**64), max_size=3), step=st.integers(1, 500))
 def test_every_number_comes_once_however_the_order_is_asked_for(
     count: int, key: list[int], step: int

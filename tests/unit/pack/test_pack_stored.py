@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.errors import StorageError
 from krill.pack import Permutation, StoredRows, stored_row_files
+from properties import tried
 
 Row = list[list[int]]
 """Its pieces."""
@@ -58,7 +59,7 @@ def listed(stored: StoredRows, first: int, count: int, most: int) -> list[Row]:
 PIECES = st.lists(st.lists(st.integers(0, 999), min_size=1, max_size=4), min_size=1, max_size=3)
 
 
-@settings(deadline=None, max_examples=50)
+@tried(50)
 @given(
     shards=st.lists(st.lists(PIECES, min_size=1, max_size=6), min_size=1, max_size=4),
     step=st.integers(1, 4),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from shards_samples import VOCAB_SIZE, Rows, write_dataset, write_text
 
 from krill.errors import InputError
 from krill.shards import Layout, inspect
-from krill.shards.inspect import Bucket, SampleDocument, log2_histogram
+from krill.shards.inspection import Bucket, SampleDocument, log2_histogram
 
 
 def test_it_tells_what_the_run_was(tmp_path: Path) -> None:
@@ -47,8 +46,7 @@ def test_it_describes_the_rows(tmp_path: Path) -> None:
 def test_lengths_come_from_a_bounded_number_of_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # By import_module: the attribute `krill.shards.inspect` is the function.
-    monkeypatch.setattr(import_module("krill.shards.inspect"), "_MOST_BATCHES", 4)
+    monkeypatch.setattr("krill.shards.inspection._MOST_BATCHES", 4)
     write_dataset(tmp_path, Rows(Layout(8, "uint16", 1), 33), 10)
     found = inspect(tmp_path).dataset
     assert found is not None

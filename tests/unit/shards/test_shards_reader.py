@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shards_samples import Rows, write_dataset, write_text
 
@@ -17,6 +17,7 @@ from krill.errors import InputError
 from krill.shards import Dataset, Layout
 from krill.shards.batch_index import read_batch_index
 from krill.shards.shard_file import ShardFile
+from properties import tried
 
 
 def assert_rows(found: dict[str, Any], rows: Rows, chosen: list[int]) -> None:
@@ -28,7 +29,7 @@ def assert_rows(found: dict[str, Any], rows: Rows, chosen: list[int]) -> None:
     ]
 
 
-@settings(deadline=None, max_examples=25)
+@tried(25)
 @given(
     count=st.integers(1, 60),
     per_batch=st.integers(1, 9),
@@ -62,7 +63,7 @@ def test_any_choice_of_rows_equals_what_was_written(
         assert_rows(dataset[cut], rows, list(range(count))[cut])
 
 
-@settings(deadline=None, max_examples=25)
+@tried(25)
 @given(
     count=st.integers(0, 60),
     per_batch=st.integers(1, 9),
@@ -94,7 +95,7 @@ def test_batches_hold_every_row_from_any_start(
     assert documents == [lengths.tolist() for lengths in rows.documents[start:]]
 
 
-@settings(deadline=None, max_examples=20)
+@tried(20)
 @given(count=st.integers(1, 60), per_batch=st.integers(1, 9), length=st.integers(1, 40), fixed=st.booleans())
 def test_the_hand_read_index_equals_what_pyarrow_decodes(
     tmp_path_factory: pytest.TempPathFactory, count: int, per_batch: int, length: int, fixed: bool

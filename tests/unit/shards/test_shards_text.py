@@ -10,13 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shards_samples import TEXT_SCHEMA, text_batch
 
 from krill.errors import InputError
 from krill.shards import ShardInfo, TextShardWriter
 from krill.shards import text_writer as module
+from properties import tried
 
 
 def write(path: Path, batches: list[pa.RecordBatch], schema: pa.Schema = TEXT_SCHEMA) -> ShardInfo:
@@ -59,7 +60,7 @@ def test_a_row_group_is_filled_by_the_columns_carried_along_too(
     assert row_groups(tmp_path / "text.parquet") == [4, 4, 12]
 
 
-@settings(deadline=None, max_examples=50)
+@tried(50)
 @given(
     texts=st.lists(st.text(max_size=30), max_size=60),
     cuts=st.lists(st.integers(0, 60), max_size=8),

@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shards_samples import VOCAB_SIZE, Rows, save_manifest, write_dataset, write_shard
 
@@ -28,6 +28,7 @@ from krill.shards import (
     write_dataset_parts,
 )
 from krill.shards.hashing import HashingFile
+from properties import tried
 
 LAYOUT = Layout(8, "uint16", 4, fixed=False)
 
@@ -69,7 +70,7 @@ def test_hugging_face_opens_rows_of_any_length(tmp_path: Path, dtype: str) -> No
     assert dataset["seq_lengths"][:] == [lengths.tolist() for lengths in rows.documents]
 
 
-@settings(deadline=None, max_examples=30)
+@tried(30)
 @given(count=st.integers(0, 40), step=st.integers(1, 45), per_batch=st.integers(1, 12))
 def test_the_bytes_do_not_depend_on_the_calls(
     tmp_path_factory: pytest.TempPathFactory, count: int, step: int, per_batch: int

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shards_samples import Rows, write_dataset, write_shard
 
 from krill.errors import StorageError
 from krill.shards import Layout, RowBatch, ShardInfo, ShardWriter, smallest_dtype
+from properties import tried
 
 datasets = pytest.importorskip("datasets")
 
@@ -94,7 +95,7 @@ def test_the_fingerprint_follows_the_content(tmp_path: Path) -> None:
     assert len(fingerprints) == 2
 
 
-@settings(deadline=None, max_examples=50)
+@tried(50)
 @given(count=st.integers(0, 40), step=st.integers(1, 45), per_batch=st.integers(1, 12))
 def test_the_bytes_do_not_depend_on_the_calls(
     tmp_path_factory: pytest.TempPathFactory, count: int, step: int, per_batch: int
@@ -108,7 +109,7 @@ def test_the_bytes_do_not_depend_on_the_calls(
     assert (folder / "data.arrow").read_bytes() == content
 
 
-@settings(deadline=None, max_examples=50)
+@tried(50)
 @given(count=st.integers(0, 40), per_batch=st.integers(1, 12))
 def test_each_offset_is_the_beginning_of_its_batch(
     tmp_path_factory: pytest.TempPathFactory, count: int, per_batch: int

@@ -8,12 +8,13 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.corpus.documents import Documents
 from krill.text import Clean, Step
 from krill.text.reference import reference_clean
+from properties import tried
 
 SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "docs_sample.jsonl.gz"
 
@@ -40,7 +41,7 @@ def test_clean_is_a_step() -> None:
     min_chars=st.integers(0, 10),
     cut=st.tuples(st.integers(0, 4), st.integers(0, 4)),
 )
-@settings(max_examples=200, deadline=None)
+@tried(80)
 def test_a_batch_is_cleaned_row_by_row_as_the_reference_does(
     texts: list[bytes | None], strip: bool, min_chars: int, cut: tuple[int, int]
 ) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from py3langid.langid import LanguageIdentifier
 
@@ -27,6 +27,7 @@ from krill.corpus.documents import Documents
 from krill.errors import ConfigError
 from krill.text.language import LanguageFilter
 from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, load
+from properties import tried
 
 ENGLISH = "The weather was fine that day, and so we went down to the river with the children."
 GERMAN = "Das Wetter war schön an jenem Tag, und so gingen wir mit den Kindern zum Fluss hinunter."
@@ -54,14 +55,14 @@ LETTERS = (
 
 
 @given(st.text(st.sampled_from(MARKS + LETTERS), max_size=12) | st.text(max_size=12))
-@settings(max_examples=1000)
+@tried(400)
 def test_text_is_prepared_as_python_does(text: str) -> None:
     encodable = text.encode("utf-8", "ignore")
     assert _native.language_text(encodable) == prepared(encodable.decode()).encode()
 
 
 @given(st.text(st.sampled_from("AΣÜ\u0301.:1 \u0130\u02b0\u00ad"), max_size=12))
-@settings(max_examples=1000)
+@tried(400)
 def test_capitals_become_small_as_python_does(text: str) -> None:
     assert _native.language_text(text.encode()) == prepared(text).encode()
 
@@ -132,7 +133,7 @@ def peer(random_model: Path) -> LanguageIdentifier:
 
 
 @given(texts=st.lists(st.text(max_size=8).map(lambda text: text * 40) | st.text(max_size=60), max_size=6))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@tried(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_automaton_is_walked_as_py3langid_walks_it(
     random_model: Path, peer: LanguageIdentifier, texts: list[str]
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.config.filters import (
@@ -25,6 +25,7 @@ from krill.errors import ConfigError
 from krill.text.quality import JUDGED, REASONS, length_step, quality_step, scratch_bytes
 from krill.text.reference_quality import reference_filter
 from krill.text.words import reference_words
+from properties import tried
 
 LINES = [
     *(
@@ -143,7 +144,7 @@ def reference_row(text: str, sections: Sequence[Any]) -> tuple[str | None, str, 
 
 
 @given(rows=st.lists(texts, min_size=1, max_size=6), sections=st.lists(SECTIONS, min_size=1, max_size=3))
-@settings(max_examples=400)
+@tried(160)
 def test_filters_in_a_row_decide_change_and_measure_as_their_references(
     rows: list[str], sections: list[Any]
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.text.contractions import LONGEST_CONTRACTION, contractions
@@ -23,6 +23,7 @@ from krill.text.words import (
     split_sentences,
     split_words,
 )
+from properties import tried
 
 PIECES = [
     *"aAbBsSzUC019 \n\t.,:;!?'’\"`()[]{}<>-–—~/\\+*^=%$€@#_&|…",
@@ -83,7 +84,7 @@ def test_sentences_are_split_as_these_examples_say(text: str, sentences: list[st
 
 
 @given(pieces=st.lists(piece, max_size=25))
-@settings(max_examples=1500)
+@tried(600)
 def test_the_native_splitter_equals_the_reference(pieces: list[str]) -> None:
     text = "".join(pieces)
     words = split_words(text)

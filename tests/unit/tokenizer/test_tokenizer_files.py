@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -16,6 +16,7 @@ from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import PATTERNS
 from krill.tokenizer.presets import CHAT, preset_tokens, with_preset
 from krill.tokenizer.reference import count_words, encode, train
+from properties import tried
 from real_text import real_texts
 
 TEXTS = [text[:3000] for text in islice(real_texts(), 8)]
@@ -93,7 +94,7 @@ def test_hugging_face_reads_the_older_pair_of_files_too(trained, folder):
     assert tokenizer.encode(HOSTILE).ids == encode(trained, HOSTILE)
 
 
-@settings(max_examples=60)
+@tried(60)
 @given(
     words=st.dictionaries(
         st.text("abé \n", min_size=1, max_size=8), st.integers(1, 5), min_size=1, max_size=8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inventories import read_inventory
@@ -12,6 +12,7 @@ from krill import _native
 from krill.tokenizer.foreign_words import ForeignWords
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.reference import count_words
+from properties import tried
 
 REGEXES = (r"\w+|[^\w\s]+|\s+", r"\p{L}+|\p{N}{1,2}|.", r" ?[a-z]+", r"[\s\S]+", r"\d")
 
@@ -34,7 +35,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("examples")
 
 
-@settings(max_examples=150)
+@tried(60)
 @given(
     texts=st.lists(st.text("ab 1é語😀.\n\r\u2028<s>", max_size=40), max_size=4),
     pattern=st.sampled_from(REGEXES),

@@ -8,7 +8,7 @@ from itertools import pairwise
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from krill import _native
@@ -17,6 +17,7 @@ from krill.errors import BudgetError, InputError
 from krill.tokenizer import plain_text
 from krill.tokenizer.patterns import PATTERNS
 from krill.tokenizer.plain_text import Cuts, TextBlock, stream_blocks
+from properties import tried
 
 FRAGMENTS = [
     *(b"a", b"b ", b" c", b"word", b"It's", b"'", b"1", b"23", b".", b"-", b"_", b"/"),
@@ -95,7 +96,7 @@ def folder(tmp_path_factory):
 # ---- any cut, the same words
 
 
-@settings(max_examples=250)
+@tried(100)
 @given(
     text=TEXTS.filter(len),
     boundaries=BOUNDARIES,
@@ -106,7 +107,7 @@ def test_any_blocks_of_a_local_file_have_the_words_of_the_whole(folder, text, bo
     check_blocks(local_blocks(local_file(folder, text), Cuts(boundaries), step, window), text, boundaries)
 
 
-@settings(max_examples=200)
+@tried(80)
 @given(text=TEXTS, boundaries=BOUNDARIES, step=st.integers(1, 50), chunk=st.sampled_from([3, 10, 40, 1000]))
 def test_any_blocks_of_a_stream_have_the_words_of_the_whole(folder, text, boundaries, step, chunk):
     file = streamed_file(
@@ -180,7 +181,7 @@ def lines_of(text):
     return [line for line in re.findall(rb"[^\n]*\n|[^\n]+", text) if line]
 
 
-@settings(max_examples=150)
+@tried(60)
 @given(text=TEXTS.filter(len), step=st.integers(1, 50), chunk=st.sampled_from([3, 20]))
 def test_any_blocks_have_the_words_of_all_lines(folder, text, step, chunk):
     text = b"\n" + text
@@ -220,7 +221,7 @@ def pieces_of(text: bytes, boundaries: tuple[bytes, ...], lines: bool) -> list[b
     return [piece for piece in pieces if piece]
 
 
-@settings(max_examples=300)
+@tried(120)
 @given(
     text=TEXTS.filter(len),
     boundaries=BOUNDARIES,

@@ -13,7 +13,7 @@ from krill.shards.fields import Fields
 from krill.shards.manifest import MANIFEST_NAME, Manifest
 from krill.shards.shard import ShardInfo
 from krill.shards.shard_file import ShardFile
-from krill.shards.validate import Report
+from krill.shards.validation import Report
 
 _READ_BYTES = 2**20
 

@@ -1,0 +1,236 @@
+"""`krill.load` beside Hugging Face `datasets` and a raw memory map: one thread, rows of 2,048, batches of 32.
+
+All read the same folder, from the page cache. Random batches are `dataset[32 random rows]`; the memory map,
+a plain file of the same tokens, has them sorted, as suits it. A budget of 2 GB lets Krill map the dataset,
+too. The shuffled epoch is a loader's, labels included, beside the shuffled iterable of `datasets` with its
+default buffer, which makes no labels: its rows stacked, as a torch DataLoader does, and its own batches.
+Memory and opening are those of a dataset of 50 GB, all of whose shards are one file, in a process of its
+own. Resuming is the first batch after `load_state_dict`, at the beginning, in the middle and at the end of
+that dataset's epoch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from krill.loading import load
+from krill.shards import DatasetPart, Layout, Manifest, RowBatch, ShardInfo, ShardWriter, token_shard_name
+from krill.shards.dataset_files import write_dataset_parts
+from measured import run_measured
+
+WIDTH, BATCH = 2048, 32
+ROWS = int(os.environ.get("BENCH_ROWS", "100000"))
+ROUNDS = 5
+_LAYOUT = Layout(WIDTH, "uint16")
+
+
+def main() -> None:
+    """Each job: ours, then the peers', then the ratio."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core, and nobody's thread pool on another
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_dataset(folder / "dataset", ROWS)
+        random_batches(folder)
+        shuffled_epoch(folder)
+        large = linked_dataset(folder / "50gb", shards=250, batches=200)
+        memory(large)
+        opening(large)
+        resuming(large)
+
+
+def random_batches(folder: Path) -> None:
+    import datasets
+
+    rng = np.random.default_rng(0)
+    picks = [rng.integers(0, ROWS, BATCH) for _ in range(500)]
+    ours = load(folder / "dataset", memory="2GB")
+    peer = datasets.load_from_disk(str(folder / "dataset")).with_format("numpy")
+    plain = folder / "plain.bin"
+    with plain.open("wb") as file:
+        for first in range(0, ROWS, 4096):
+            ours[first : first + 4096]["input_ids"].tofile(file)
+    mapped = np.memmap(plain, np.uint16, mode="r").reshape(-1, WIDTH)
+    ordered = [np.sort(pick) for pick in picks]
+    speeds = side_by_side(
+        {
+            "krill": lambda: count(ours[pick]["input_ids"] for pick in picks),
+            "memmap": lambda: count(mapped[pick] for pick in ordered),
+        },
+        len(picks),
+    )
+    speeds |= side_by_side({"datasets": lambda: count(peer[pick]["input_ids"] for pick in picks[:50])}, 50)
+    tell("random batches", speeds)
+
+
+def shuffled_epoch(folder: Path) -> None:
+    import datasets
+
+    ours = load(folder / "dataset", memory="2GB").loader(batch_size=BATCH, shuffle=True, prefetch=0)
+    peer = datasets.load_from_disk(str(folder / "dataset")).to_iterable_dataset().with_format("numpy")
+    shuffled, steps = peer.shuffle(seed=0), min(100, ROWS // BATCH)
+
+    def stacked() -> Iterator[object]:
+        rows = iter(shuffled)
+        for _ in range(steps):
+            yield np.stack([row["input_ids"] for row in islice(rows, BATCH)])
+
+    speeds = side_by_side({"krill": lambda: count(ours)}, ours.steps)
+    speeds |= side_by_side(
+        {
+            "datasets, rows": lambda: count(stacked()),
+            "datasets, batches": lambda: count(islice(iter(shuffled.batch(BATCH)), steps)),
+        },
+        steps,
+    )
+    tell("shuffled epoch", speeds)
+
+
+_MEMORY = """
+import json, sys
+from krill.budget import peak_bytes
+from krill.loading import load
+loader = load(sys.argv[1], memory="64MB").loader(batch_size=32, shuffle=True)
+peaks = []
+for step, _ in enumerate(loader, start=1):
+    if step in (1_000, 20_000):
+        peaks.append(peak_bytes())
+    if step == 20_000:
+        break
+print(json.dumps(peaks))
+"""
+
+
+def memory(dataset: Path) -> None:
+    outcome = run_measured([sys.executable, "-c", _MEMORY, dataset])
+    assert outcome.code == 0, outcome.err
+    early, late = json.loads(outcome.out)
+    print(f"memory, 50 GB    {early / 1e6:.0f} MB after 1,000 batches, {late / 1e6:.0f} MB after 20,000")
+
+
+_OPENING = """
+import time
+begun = time.perf_counter()
+import numpy
+there = time.perf_counter()
+import sys
+from krill.loading import load
+next(iter(load(sys.argv[1], memory="64MB").loader(batch_size=32, shuffle=True)))
+print(there - begun, time.perf_counter() - there)
+"""
+
+
+def opening(dataset: Path) -> None:
+    """Importing NumPy is told apart: whoever trains has it already."""
+    found = [run_measured([sys.executable, "-c", _OPENING, dataset]).out.split() for _ in range(ROUNDS)]
+    numpy, ours = (statistics.median(float(times[which]) for times in found) for which in (0, 1))
+    print(
+        f"open, 50 GB      import, open and first batch {1e3 * ours:.0f} ms, and NumPy {1e3 * numpy:.0f} ms"
+    )
+
+
+def resuming(dataset: Path) -> None:
+    loader = load(dataset, memory="64MB").loader(batch_size=BATCH, shuffle=True, prefetch=0)
+    times = []
+    for step in (0, loader.steps // 2, loader.steps - 1):
+        state = loader.state_dict() | {"samples": step * BATCH}
+        rounds = []
+        for _ in range(20):
+            begun = time.perf_counter()
+            loader.load_state_dict(state)
+            next(iter(loader))
+            rounds.append(time.perf_counter() - begun)
+        times.append(f"{1e3 * statistics.median(rounds):.2f} ms at step {step}")
+    print(f"resume           {', '.join(times)}")
+
+
+def side_by_side(jobs: dict[str, Callable[[], object]], batches: int) -> dict[str, list[float]]:
+    """Tokens a second of each job, round by round in turns, so that noise hits all."""
+    speeds: dict[str, list[float]] = {name: [] for name in jobs}
+    for job in jobs.values():
+        job()
+    for _ in range(ROUNDS):
+        for name, job in jobs.items():
+            begun = time.perf_counter()
+            job()
+            speeds[name].append(batches * BATCH * WIDTH / (time.perf_counter() - begun))
+    return speeds
+
+
+def tell(what: str, speeds: dict[str, list[float]]) -> None:
+    best = {name: max(found) for name, found in speeds.items()}
+    shown = ", ".join(f"{name} {speed / 1e6:.0f}" for name, speed in best.items())
+    ratios = ", ".join(f"{best['krill'] / best[peer]:.2f}x {peer}" for peer in best if peer != "krill")
+    print(f"{what:16} Mtok/s: {shown}; krill is {ratios}", flush=True)
+
+
+def count(batches: Iterable[object]) -> int:
+    """Each batch is made, and let go of before the next."""
+    return sum(1 for _ in batches)
+
+
+def write_dataset(folder: Path, rows: int) -> None:
+    """Random tokens, three documents a row, in two shards."""
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    shards = [
+        write_shard(folder / token_shard_name(number), -(-rows // 2 // _LAYOUT.rows_per_batch), rng)
+        for number in range(2)
+    ]
+    save(folder, shards)
+
+
+def write_shard(path: Path, batches: int, rng: np.random.Generator | None) -> ShardInfo:
+    rows = _LAYOUT.rows_per_batch
+    tokens = np.zeros(rows * WIDTH, np.uint16)
+    with ShardWriter(path, _LAYOUT) as writer:
+        for _ in range(batches):
+            if rng is not None:
+                tokens = rng.integers(0, 32_000, rows * WIDTH, dtype=np.uint16)
+            lengths = np.tile(np.array([500, 800, 748], np.int32), rows)
+            starts = np.arange(rows + 1)
+            writer.write(RowBatch(tokens, starts * WIDTH, lengths, (starts * 3).astype(np.int32)))
+        return writer.close()
+
+
+def linked_dataset(folder: Path, shards: int, batches: int) -> Path:
+    """A dataset whose shards are all the same file: its size on paper, one shard's on disk."""
+    folder.mkdir()
+    shard = write_shard(folder / token_shard_name(0), batches, None)
+    for number in range(1, shards):
+        (folder / token_shard_name(number)).hardlink_to(folder / shard.file)
+    save(folder, [replace(shard, file=token_shard_name(number)) for number in range(shards)])
+    return folder
+
+
+def save(folder: Path, shards: list[ShardInfo]) -> None:
+    part = DatasetPart(_LAYOUT, tuple(shards))
+    write_dataset_parts(folder, [part])
+    Manifest(
+        krill="0.1.0",
+        command="preprocess",
+        identity="0123456789abcdef",
+        config={},
+        inputs=[],
+        budget={"limit": 1, "predicted_peak": 1, "measured_peak": 1},
+        seconds=1.0,
+        stages=[],
+        documents={"read": 1, "kept": 1, "dropped": {}, "notes": {}},
+        tokens={"kept": 1, "dropped_short": 0, "dropped_tail": 0},
+        tokenizer={"name": "random", "vocab_size": 32_000},
+        dataset=part,
+    ).save(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+// Where the buffers of one Arrow record batch lie, read from its message header; krill.shards.message is the
+// same in Python and says more. Every position is checked before it is read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+namespace krill {
+
+struct DamagedHeader : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A buffer's place, counted from the beginning of the message's body.
+struct BodyBuffer {
+  std::int64_t offset;
+  std::int64_t length;
+};
+
+struct BatchHeader {
+  std::int64_t rows;
+  bool nulls;
+  bool compressed;
+  std::vector<BodyBuffer> buffers;
+};
+
+inline constexpr std::size_t kMessagePrefix = 8;  // the continuation marker and the header's length
+
+// The length of the header that follows the prefix of a message.
+std::size_t header_bytes(const std::uint8_t* prefix);
+
+BatchHeader parse_batch_header(const std::uint8_t* header, std::size_t size);
+
+}  // namespace krill

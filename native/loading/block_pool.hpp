@@ -1,0 +1,85 @@
+// Memory for batches that come and go: a block goes back to the pool when its array ends, and is used again.
+//
+// A fresh page costs more than filling it (see pages.hpp), and the system's allocator gives freed blocks of
+// this size back. Nobody can see a block change under an array that still lives, however long it is kept.
+// Holds at most `most_free` bytes that nobody uses.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "buffer.hpp"
+
+namespace krill {
+
+using Block = std::unique_ptr<Buffer<std::uint8_t>>;
+
+class BlockPool {
+ public:
+  explicit BlockPool(std::size_t most_free) : most_free_(most_free) {
+    free_.reserve(kMostBlocks + 1);  // so that giving back never allocates
+  }
+
+  // At least `size` bytes, less than twice that.
+  Block take(std::size_t size) {
+    // Tried, not waited for: a child of a fork may find a lock that another thread held, for ever.
+    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+      const auto fitting = std::find_if(free_.rbegin(), free_.rend(), [&](const Block& block) {
+        return block->size() >= size && block->size() / 2 <= size;
+      });
+      if (fitting != free_.rend()) {
+        Block block = std::move(*fitting);
+        free_.erase(std::next(fitting).base());
+        free_bytes_ -= block->size();
+        return block;
+      }
+    }
+    return std::make_unique<Buffer<std::uint8_t>>(size);
+  }
+
+  void give(Block block) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || block->size() > most_free_) return;
+    free_bytes_ += block->size();
+    free_.push_back(std::move(block));
+    while (free_bytes_ > most_free_ || free_.size() > kMostBlocks) {
+      free_bytes_ -= free_.front()->size();
+      free_.erase(free_.begin());
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMostBlocks = 64;
+
+  std::mutex mutex_;
+  std::size_t most_free_;
+  std::size_t free_bytes_ = 0;
+  std::vector<Block> free_;  // what was given last comes last
+};
+
+// A block that gives itself back.
+class PooledBlock {
+ public:
+  PooledBlock(std::shared_ptr<BlockPool> pool, std::size_t size)
+      : pool_(std::move(pool)), block_(pool_->take(size)), size_(size) {}
+  PooledBlock(PooledBlock&&) = default;
+  PooledBlock& operator=(PooledBlock&&) = delete;
+  ~PooledBlock() {
+    if (pool_) pool_->give(std::move(block_));
+  }
+
+  std::uint8_t* data() { return block_->data(); }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::shared_ptr<BlockPool> pool_;
+  Block block_;
+  std::size_t size_;
+};
+
+}  // namespace krill

@@ -1,0 +1,44 @@
+"""Loading: prepared rows, or raw text, as batches for training.
+
+Comes in: a dataset that Krill wrote, a Hugging Face folder, Parquet, a URL of these; or text and a
+tokenizer. Goes out: rows by number, and batches of NumPy arrays, torch tensors or JAX arrays, in an order
+that is computed from the seed and the epoch, resumable at every step. Held in memory: a table of the
+shards, a small cache, the batches in flight; never the order, never the dataset.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from krill.loading.dataset import LoadedDataset, load, mix
+    from krill.loading.loader import Loader
+    from krill.loading.memory_usage import estimate_memory_usage
+    from krill.loading.source import RowSource
+    from krill.loading.stream.loader import StreamingDataLoader
+
+__all__ = [
+    "LoadedDataset",
+    "Loader",
+    "RowSource",
+    "StreamingDataLoader",
+    "estimate_memory_usage",
+    "load",
+    "mix",
+]
+
+# Loaded when first used: prepared rows take no tokenizer, and raw text takes no reader of shards.
+_HOMES = {
+    "LoadedDataset": "krill.loading.dataset",
+    "Loader": "krill.loading.loader",
+    "RowSource": "krill.loading.source",
+    "StreamingDataLoader": "krill.loading.stream.loader",
+    "estimate_memory_usage": "krill.loading.memory_usage",
+    "load": "krill.loading.dataset",
+    "mix": "krill.loading.dataset",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module `krill.loading` has no attribute `{name}`")
+    return getattr(import_module(_HOMES[name]), name)

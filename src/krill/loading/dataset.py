@@ -1,0 +1,263 @@
+"""`krill.load`: a prepared dataset as a sequence of rows, and as batches for training.
+
+Comes in: a path or URL, a budget. Goes out: rows by number, and loaders. Held in memory: what the source
+says it holds (the manifest's table and a cache), and for each loader the batches that it makes ahead; the
+plan adds them up, and what doesn't fit is refused before anything is read. The budget counts what comes on
+top of what the process held before.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from krill.budget.plan import Need, make_plan, resolve_limit
+from krill.budget.size import parse_size
+from krill.errors import ConfigError, InputError
+from krill.loading.array_list import ArrayList
+from krill.loading.columns import ColumnMaker, Columns, LabelKind
+from krill.loading.joined import JoinedRows
+from krill.loading.loader import Loader, Shape
+from krill.loading.mixture import Mixed, OnExhausted, Part
+from krill.loading.order import SHUFFLE_WINDOW, InOrder, Order, Shuffled
+from krill.loading.ours import KrillRows, OnMissing
+from krill.loading.source import RowSource
+from krill.loading.state import Identity
+from krill.loading.world import find_world
+from krill.shards.manifest import MANIFEST_NAME
+from krill.shards.reader import row_numbers
+
+# Indexes of record batches: a few kilobytes for each mebibyte of tokens that is read from again and again.
+_LEAST_CACHE = 1_000_000
+_USEFUL_CACHE = 32_000_000
+# Of the budget, at most: what is left is for the table of shards and for batches.
+_CACHE_SHARE = 8
+_MAPPED_SHARE = 2
+
+
+def load(
+    path: str | Path,
+    *,
+    memory: str | int = "auto",
+    split: str = "train",
+    verify: bool = False,
+    on_missing: OnMissing = "fail",
+    cache_dir: str | Path | None = None,
+    cache_size: str | int = "10GB",
+) -> LoadedDataset:
+    """Open a dataset: a folder of Krill's, one that Hugging Face `save_to_disk` wrote, Parquet, or a URL.
+
+    `verify` checks each shard against its checksum when the first of its rows is read. A missing or torn
+    shard is an error, or with `on_missing="skip"` its rows are left out, and `skipped_rows` counts them.
+    What is fetched from a URL is kept in `cache_dir`, at most `cache_size` of it. A dataset of Krill's
+    that takes no more than half of `memory` is mapped: rows at random come faster, and what was read of
+    it counts as memory until the system needs it.
+    """
+    if on_missing not in ("fail", "skip"):
+        raise ConfigError(f"`on_missing` is `{on_missing}`", hint='give "fail" or "skip"')
+    limit = resolve_limit(memory)
+    cache = Need("cache", _LEAST_CACHE, useful=min(_USEFUL_CACHE, limit // _CACHE_SHARE))
+    plan = make_plan(limit, 0, [cache, Need("mapped", 0, useful=limit // _MAPPED_SHARE)])
+    kept = parse_size(cache_size, name="cache_size")
+    source: RowSource
+    folder = Path(path).expanduser()
+    if (folder / MANIFEST_NAME).is_file():
+        source = KrillRows(
+            folder,
+            split=split,
+            cache_bytes=plan.share("cache"),
+            mapped_bytes=plan.share("mapped"),
+            verify=verify,
+            on_missing=on_missing,
+        )
+    else:
+        # Not at the top: what reads other formats takes longer to import than our first batch takes to come.
+        from krill.loading.foreign.opening import open_source
+
+        source = open_source(
+            path,
+            split=split,
+            reading_bytes=plan.share("cache"),
+            verify=verify,
+            on_missing=on_missing,
+            cache_dir=cache_dir,
+            cache_size=kept,
+        )
+    return LoadedDataset(source, limit)
+
+
+def mix(datasets: Sequence[LoadedDataset], weights: Sequence[float]) -> LoadedDataset:
+    """Several datasets as one, whose loaders mix them by `weights`, which are shares of tokens.
+
+    The budget is the sum of theirs. Rows by number are those of the first dataset, then the second, and so
+    on.
+    """
+    joined = JoinedRows([dataset.source for dataset in datasets], weights)
+    return LoadedDataset(joined, sum(dataset.limit for dataset in datasets))
+
+
+class LoadedDataset:
+    """`len(dataset)`, `dataset[-1]`, `dataset[10:20]`, `dataset[[5, 1, 5]]`, and loaders over all rows.
+
+    One row is `{"input_ids": array, "seq_lengths": array}`, as stored: unpadded, in the dataset's own
+    type. Several rows are `{"input_ids": array[rows, width], "seq_lengths": [array, ...]}`, where
+    `input_ids` is a sequence of arrays too if rows vary in length. Safe to use from several threads and
+    after a fork; can be pickled.
+    """
+
+    def __init__(self, source: RowSource, limit: int) -> None:
+        self.source = source
+        self.limit = limit
+        make_plan(limit, 0, [_reading(source)])  # refuses what can't be held
+
+    @property
+    def skipped_rows(self) -> int:
+        """Rows of missing or torn shards that were left out."""
+        return int(getattr(self.source, "skipped_rows", 0))
+
+    def __len__(self) -> int:
+        return self.source.rows
+
+    def __getitem__(self, key: SupportsIndex | slice | Sequence[int] | npt.NDArray[Any]) -> dict[str, Any]:
+        # The commonest first: asking whether something is a Sequence takes a tenth of a batch's time.
+        if isinstance(key, np.ndarray | list) or (isinstance(key, Sequence) and not isinstance(key, str)):
+            return self._read(self._checked(row_numbers(key)))
+        if isinstance(key, slice):
+            return self._read(np.arange(*key.indices(len(self)), dtype=np.int64))
+        found = self.source.read(self._checked(np.array([operator.index(key)], np.int64)))
+        return {"input_ids": found.tokens, "seq_lengths": found.seq_lengths}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[row] for row in range(len(self)))
+
+    def loader(
+        self,
+        *,
+        batch_size: int,
+        shuffle: bool = False,
+        seed: int = 0,
+        epoch: int = 0,
+        rank: int | None = None,
+        world: int | None = None,
+        drop_last: bool = True,
+        prefetch: int = 2,
+        labels: LabelKind | None = "shifted",
+        segment_ids: bool = False,
+        position_ids: bool = False,
+        attention_mask: bool = False,
+        pad_id: int = 0,
+        ids_dtype: Literal["int32", "int64"] = "int32",
+        shuffle_window: int = SHUFFLE_WINDOW,
+        on_exhausted: OnExhausted = "stop",
+    ) -> Loader:
+        """Batches of all rows, `batch_size` rows a rank.
+
+        `rank` and `world` come from torch.distributed or JAX if these run several processes. `prefetch`
+        batches are made ahead on as many threads; 0 makes each when it is asked for. A dataset of weighted
+        sources is mixed, and `on_exhausted` says what happens when one of them runs out.
+        """
+        columns = Columns(labels, segment_ids, position_ids, attention_mask, pad_id, ids_dtype)
+        _check_positive(batch_size=batch_size, shuffle_window=shuffle_window)
+        _check_counts(prefetch=prefetch, epoch=epoch)
+        rank, world = find_world(rank, world)
+        order = self._order(shuffle, shuffle_window, on_exhausted)
+        self._check_enough(order.samples, batch_size, world, drop_last)
+        batch_bytes = batch_size * self.source.width * (columns.token_bytes + self.source.dtype.itemsize)
+        plan = make_plan(self.limit, 0, [_reading(self.source), _batches(prefetch, batch_bytes)])
+        shape = Shape(batch_size, rank, world, drop_last, prefetch, batch_bytes, plan.share("batches"))
+        mixture = order.identity if isinstance(order, Mixed) else None
+        window = shuffle_window if shuffle else None
+        identity = Identity(self.source.fingerprint, seed, shuffle, window, mixture)
+        maker = ColumnMaker(columns, self.source.width, 2 * batch_bytes)
+        return Loader(self.source, order, maker, shape, identity, epoch)
+
+    def torch(self, **options: Any) -> Any:
+        """For `torch.utils.data.DataLoader(..., batch_size=None)`; `docs/loading-torch.md` says more."""
+        from krill.loading.torch_data import torch_dataset
+
+        return torch_dataset(self, **options)
+
+    def jax(self, **options: Any) -> Any:
+        """Batches of `jax.Array`s, placed on devices; `docs/loading-jax.md` says more."""
+        from krill.loading.jax_data import jax_loader
+
+        return jax_loader(self, **options)
+
+    def close(self) -> None:
+        """Let go of files and caches; the dataset can still be used and opens them again."""
+        self.source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _order(self, shuffle: bool, window: int, on_exhausted: OnExhausted) -> Order:
+        def order_of(rows: int) -> Order:
+            return Shuffled(rows, self.source.block_rows, window) if shuffle else InOrder(rows)
+
+        sources = [source for source in getattr(self.source, "sources", ()) if source.weight > 0]
+        if not sources or not self.source.rows:
+            return order_of(self.source.rows)
+        parts = [Part(s.first, s.rows, s.tokens, s.weight, order_of(s.rows)) for s in sources]
+        return Mixed(parts, on_exhausted)
+
+    def _check_enough(self, samples: int, batch_size: int, world: int, drop_last: bool) -> None:
+        if samples < (batch_size * world if drop_last else 1):
+            raise InputError(
+                f"`{self.source.name}` gives {samples} rows, too few for one batch of {batch_size}"
+                f" for each of {world}",
+                hint="take a smaller batch_size, or drop_last=False" if samples else None,
+            )
+
+    def _checked(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Row numbers with negative ones counted from the end."""
+        count = len(self)
+        numbers = rows.tolist()  # for a batch, Python's own min and max take a third of NumPy's time
+        if not numbers or (min(numbers) >= 0 and max(numbers) < count):
+            return rows
+        outside = (rows < -count) | (rows >= count)
+        if outside.any():
+            row = int(rows[outside][0])
+            raise IndexError(f"row {row} is out of range: `{self.source.name}` has {count} rows")
+        return np.where(rows < 0, rows + count, rows)
+
+    def _read(self, rows: npt.NDArray[np.int64]) -> dict[str, Any]:
+        found = self.source.read(rows)
+        tokens: Any = (
+            found.tokens.reshape(len(rows), self.source.width)
+            if self.source.fixed
+            else ArrayList(found.tokens, found.offsets)
+        )
+        return {"input_ids": tokens, "seq_lengths": ArrayList(found.seq_lengths, found.seq_offsets)}
+
+
+def _reading(source: RowSource) -> Need:
+    return Need("reading", source.held_bytes)
+
+
+def _batches(prefetch: int, batch_bytes: int) -> Need:
+    """Those made ahead, the one in use, and the memory of two that ended."""
+    remedy = "take a smaller batch_size or prefetch"
+    return Need("batches", (prefetch + 3) * batch_bytes, remedy=remedy)
+
+
+def _check_positive(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < 1:
+            raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 1 on")
+
+
+def _check_counts(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < 0:
+            raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 0 on")

@@ -1,0 +1,115 @@
+"""From a path or URL to the rows behind it.
+
+Comes in: a Hugging Face `save_to_disk` folder, Parquet or Arrow files (one, a folder of them, or a glob),
+here or at any URL that fsspec knows, or a URL of a dataset of Krill's; one on this machine needs no looking,
+and `dataset.py` opens it by itself. Goes out: a `RowSource`. What it is, is told by which files are there.
+Held in memory: what the source says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from krill.corpus.splits import canonical, splits_of
+from krill.errors import ConfigError, InputError
+from krill.loading.foreign.arrow_folder import ArrowRows, saved_files, split_folder
+from krill.loading.foreign.parquet_rows import ParquetRows
+from krill.loading.foreign.places import LocalPlace, Place, RemotePlace
+from krill.loading.foreign.remote_krill import RemoteKrillRows
+from krill.loading.foreign.row_files import is_url
+from krill.loading.foreign.shard_cache import ShardCache, default_cache_dir
+from krill.loading.ours import OnMissing
+from krill.loading.source import RowSource
+from krill.shards.manifest import MANIFEST_NAME
+
+_PARQUET = (".parquet",)
+_ARROW = (".arrow", ".ipc", ".feather")
+
+
+def open_source(
+    path: str | Path,
+    *,
+    split: str = "train",
+    reading_bytes: int,
+    verify: bool = False,
+    on_missing: OnMissing = "fail",
+    cache_dir: str | Path | None = None,
+    cache_size: int,
+) -> RowSource:
+    """The rows of a split. `reading_bytes` bounds what reading remembers, `cache_size` the folder
+    `cache_dir`, which what is remote is fetched into and Parquet decoded into."""
+    if on_missing == "skip":
+        raise ConfigError(
+            f'`on_missing="skip"` is for datasets of Krill\'s on this machine, and not for `{path}`',
+            hint="leave it out",
+        )
+    cache = ShardCache(default_cache_dir() if cache_dir is None else cache_dir, cache_size)
+    if is_url(str(path)):
+        place: Place = RemotePlace(str(path), cache)
+        manifest = place.read(MANIFEST_NAME)
+        if manifest is not None:  # what is fetched is always verified
+            return RemoteKrillRows(place.name, manifest, cache, split=split, cache_bytes=reading_bytes)
+    else:
+        place = LocalPlace(str(path))
+    if verify:
+        raise ConfigError(
+            f"`verify=True` needs checksums, and `{path}` was not written by Krill", hint="leave it out"
+        )
+    return _foreign(place, split, reading_bytes, cache)
+
+
+def _foreign(place: Place, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
+    """What somebody else has written."""
+    dataset_dict = place.read("dataset_dict.json")
+    if dataset_dict is not None:
+        place, split = place.inside(split_folder(place.name, dataset_dict, split)), "train"
+    state = place.read("state.json")
+    if state is not None:
+        _only_train(place.name, split)
+        names, mark = saved_files(place.name, state)
+        return ArrowRows(place.name, place.files(place.within(names)), cache_bytes=reading_bytes, mark=mark)
+    return _data_files(place, split, reading_bytes, cache)
+
+
+def _data_files(place: Place, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
+    """Parquet or Arrow files that no index speaks of."""
+    found = place.find((*_PARQUET, *_ARROW))
+    parquet = [name for name in found if name.endswith(_PARQUET)]
+    names = parquet or found
+    if not names:
+        raise InputError(
+            f"nothing to load in `{place.name}`: no dataset, and no Parquet or Arrow file",
+            hint="give a folder of `krill preprocess` or `save_to_disk`, or Parquet files",
+        )
+    files = place.files(_of_split(place.name, names, split))
+    if parquet:
+        return ParquetRows(place.name, files, cache=cache, reading_bytes=reading_bytes)
+    return ArrowRows(place.name, files, cache_bytes=reading_bytes)
+
+
+def _of_split(name: str, paths: Sequence[str], split: str) -> list[str]:
+    """Those of a split, where file names speak of several; what speaks of one is all for training."""
+    # The folders above have names of their own; they may be a URL's, so this is about characters.
+    shared = os.path.commonprefix(paths).rfind("/") + 1  # noqa: RUF071
+    by_split = splits_of(path[shared:] for path in paths)
+    if len(by_split) == 1 and split not in by_split:
+        _only_train(name, split)
+        return list(paths)
+    chosen = by_split.get(split) or by_split.get(canonical(split))
+    if chosen is None:
+        raise _no_split(name, split, list(by_split))
+    return [paths[0][:shared] + path for path in chosen]
+
+
+def _only_train(name: str, split: str) -> None:
+    if split != "train":
+        raise _no_split(name, split, ["train"])
+
+
+def _no_split(name: str, split: str, there: Sequence[str]) -> InputError:
+    names = ", ".join(f"`{each}`" for each in there)
+    return InputError(
+        f"no split `{split}` in `{name}`; there are: {names}", hint="set `split=` to one of them"
+    )

@@ -1,0 +1,196 @@
+"""Rows of Parquet files.
+
+Comes in: Parquet files with a list column of ids. Goes out: a `RowSource`. Parquet can't give one row without
+decoding those around it, so each row group is decoded when first needed into a file of the cache on disk,
+from which rows are read one by one, in any order; shuffling decodes each row group once as long as the cache
+holds a window of them. Opening reads the footers; where they don't show that all rows are equally long, it
+decodes every row group once to find the longest row.
+Held in memory: 32 bytes for each row group, what `chunked_rows.py` says, and what decoding holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from krill.errors import InputError
+from krill.flow.atomic import AtomicFile
+from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
+from krill.loading.foreign.decoded_group import read_group_index, write_group
+from krill.loading.foreign.id_columns import IDS, SEQ_LENGTHS, IdColumns
+from krill.loading.foreign.row_files import NumbersFile, RowFiles, reading
+from krill.loading.foreign.shard_cache import ShardCache
+from krill.shards.row_batch import RowBatch
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+_GROUP = np.dtype([("file", "i8"), ("group", "i8"), ("rows", "i8"), ("tokens", "i8"), ("stored", "i8")])
+_BUFFER_BYTES = 1 << 20
+_STEP_BYTES = 1 << 20
+
+# What Arrow holds while it decodes in such steps, pages and buffers included: 22 to 28 MB were measured above
+# a process that had imported it, for rows of 2,048 and of up to 399 tokens, in row groups of 8 to 160 MB. The
+# cache's lock lets one thread decode at a time.
+_DECODING_BYTES = 32_000_000
+# The indexes of a window of 65,536 rows take 8 bytes a row, and 12 more where rows state their documents.
+_LEAST_INDEX_BYTES = 2_000_000
+
+
+class ParquetRows:
+    """A `RowSource` over Parquet files. Row groups may have any number of rows. Of `reading_bytes`, what
+    decoding doesn't need is for remembering indexes."""
+
+    def __init__(self, name: str, files: RowFiles, *, cache: ShardCache, reading_bytes: int) -> None:
+        self.name = name
+        self._store = _RowGroups(name, files, cache)
+        groups = self._store.groups
+        self.dtype = self._store.columns.dtype
+        self.tokens = int(groups["tokens"].sum())
+        self.block_rows = int(groups["rows"].max())
+        index_bytes = max(_LEAST_INDEX_BYTES, reading_bytes - _DECODING_BYTES)
+        self._rows = ChunkedRows(name, self._store, groups["rows"], self.dtype, index_bytes)
+        self.rows = self._rows.rows
+        self.held_bytes = _DECODING_BYTES + index_bytes + groups.nbytes + self._rows.starts.nbytes
+        shortest, longest = self._lengths()
+        self.width, self.fixed = longest, shortest == longest
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the footers (how many bytes each row group takes, compressed) and of the first and last row."""
+        digest = blake2b(str(self.dtype).encode(), digest_size=16)
+        digest.update(self._store.groups.tobytes())
+        digest.update(self.read(np.array([0, self.rows - 1])).tokens.tobytes())
+        return digest.hexdigest()
+
+    def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
+        return self._rows.read(rows)
+
+    def close(self) -> None:
+        self._rows.close()
+
+    def _lengths(self) -> tuple[int, int]:
+        """The shortest and the longest row."""
+        store = self._store
+        if store.columns.width is not None:
+            return store.columns.width, store.columns.width
+        every = range(len(store.groups))
+        guess = store.guessed_width()
+        if guess is not None and all(self._lengths_in(each) == (guess, guess) for each in {0, every[-1]}):
+            store.even_width = guess
+            return guess, guess
+        found = [self._lengths_in(each) for each in every]
+        shortest, longest = min(low for low, _ in found), max(high for _, high in found)
+        if longest == 0:
+            raise InputError(f"all rows of `{self.name}` are empty")
+        return shortest, longest
+
+    def _lengths_in(self, group: int) -> tuple[int, int]:
+        lengths = np.diff(self._rows.index(group).token_offsets)
+        return int(lengths.min()), int(lengths.max())
+
+
+class _RowGroups:
+    """A `ChunkStore` of row groups, each in a file of its own once it is decoded.
+
+    `even_width` is what all rows must be long, if that is so as far as the footers tell.
+    """
+
+    def __init__(self, name: str, files: RowFiles, cache: ShardCache) -> None:
+        self._files = files
+        self._cache = cache
+        columns: IdColumns | None = None
+        found: list[tuple[int, ...]] = []
+        for number, file in enumerate(files.names):
+            with _opened(files, number) as opened:
+                these = IdColumns.of(opened.schema_arrow, file)
+                if columns is not None and these != columns:
+                    raise InputError(f"`{file}` has columns of other types than `{files.names[0]}`")
+                columns = these
+                found += _groups(opened.metadata, number, file)
+        if columns is None or not found:
+            raise InputError(f"`{name}` has no rows")
+        self.columns = columns
+        self.groups = np.array(found, _GROUP)
+        self.even_width: int | None = None
+        self._places = [_place(files.mark(number)) for number in range(len(files.names))]
+
+    def file_of(self, chunk: int) -> int:
+        return chunk
+
+    def path(self, file: int) -> Path:
+        """The decoded row group number `file`."""
+        group = self.groups[file]
+        return self._cache.path(
+            f"{self._places[int(group['file'])]}/rows-{int(group['group']):05d}",
+            lambda target: self._decode(group, target),
+            size=int(group["tokens"]) * self.columns.dtype.itemsize,
+        )
+
+    def shown(self, file: int) -> str:
+        return self._files.names[int(self.groups["file"][file])]
+
+    def index(self, chunk: int, file: NumbersFile) -> ChunkIndex:
+        index = read_group_index(file, self.columns.dtype)
+        lengths = np.diff(index.token_offsets)
+        if self.even_width is not None and (lengths != self.even_width).any():
+            raise InputError(
+                f"rows of `{file.shown}` vary in length, and its row groups all have {self.even_width} a row",
+                hint="write the file again with row groups of another size",
+            )
+        return index
+
+    def guessed_width(self) -> int | None:
+        """The length of a row, if every group has so many tokens for each of its rows."""
+        tokens, rows = self.groups["tokens"], self.groups["rows"]
+        width = int(tokens[0] // rows[0])
+        return width if width > 0 and (tokens == width * rows).all() else None
+
+    def _decode(self, group: Any, target: AtomicFile) -> None:
+        number, columns = int(group["file"]), self.columns
+        row_bytes = max(1, int(group["tokens"]) * columns.dtype.itemsize // int(group["rows"]))
+        wanted = [IDS] if columns.seq_dtype is None else [IDS, SEQ_LENGTHS]
+        with _opened(self._files, number) as opened:
+            batches = opened.iter_batches(
+                max(1, _STEP_BYTES // row_bytes),
+                row_groups=[int(group["group"])],
+                columns=wanted,
+                use_threads=False,
+            )
+            write_group(self._files.names[number], columns, int(group["rows"]), batches, target)
+
+
+def _place(mark: str) -> str:
+    """The folder of a file's row groups in the cache."""
+    return blake2b(mark.encode(), digest_size=8).hexdigest()
+
+
+@contextmanager
+def _opened(files: RowFiles, number: int) -> Iterator[pq.ParquetFile]:
+    """A file; what is wrong with it, or with reading it, is an InputError that names it."""
+    import pyarrow.parquet as pq  # several megabytes, for those who read Parquet
+
+    with files.look_into(number) as source, reading(files.names[number]):
+        # As a file of Python's, which Arrow reads in pieces instead of whole column chunks.
+        yield pq.ParquetFile(pa.PythonFile(source, "r"), pre_buffer=False, buffer_size=_BUFFER_BYTES)
+
+
+def _groups(footer: pq.FileMetaData, number: int, name: str) -> Iterator[tuple[int, ...]]:
+    """The row groups that have rows, as `_GROUP` has them."""
+    for index in range(footer.num_row_groups):
+        group = footer.row_group(index)
+        if group.num_rows == 0:
+            continue
+        leaves = [group.column(each) for each in range(group.num_columns)]
+        ids = next((leaf for leaf in leaves if leaf.path_in_schema.split(".")[0] == IDS), None)
+        if ids is None:
+            raise InputError(f"`{name}` is damaged: a row group has no `{IDS}`", hint="copy the file again")
+        yield number, index, group.num_rows, ids.num_values, ids.total_compressed_size

@@ -1,0 +1,154 @@
+"""Datasets elsewhere: any URL that fsspec knows.
+
+Comes in: URLs. Goes out: small files whole (`state.json`, a manifest), parts of files where the server gives
+them, and whole shards through the cache on this machine's disk, fetched when first needed. What a URL gives
+must not change while it is in use; a shard whose size or checksum is not what was promised is refused.
+Held in memory: one chunk of 1 MiB while fetching, besides what the protocol's library holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, cast
+
+from krill.errors import InputError
+from krill.flow.atomic import AtomicFile
+from krill.loading.foreign.row_files import reading
+from krill.loading.foreign.shard_cache import ShardCache
+
+_CHUNK_BYTES = 1 << 20
+_LOOK_BYTES = 1 << 16
+
+
+def read_small(url: str) -> bytes | None:
+    """All of a small file; None if there is none."""
+    filesystem, path = _filesystem(url)
+    with reading(url):
+        try:
+            return bytes(filesystem.cat_file(path))
+        except FileNotFoundError:
+            return None
+
+
+def names_files(url: str) -> bool:
+    """Whether a URL is a file's or a glob, and not a folder's."""
+    return _is_glob(url) or PurePosixPath(url).suffix.lower() in (".parquet", ".arrow", ".ipc", ".feather")
+
+
+def list_files(url: str, suffixes: tuple[str, ...]) -> list[str]:
+    """URLs of the files that a URL means: itself, those that match it as a glob, or those in its folder."""
+    if names_files(url) and not _is_glob(url):
+        return [url]
+    filesystem, path = _filesystem(url)
+    with reading(url):
+        found = filesystem.glob(path) if _is_glob(url) else filesystem.find(path)
+        names = sorted(name for name in found if name.lower().endswith(suffixes))
+    return [str(filesystem.unstrip_protocol(name)) for name in names]
+
+
+def _is_glob(url: str) -> bool:
+    return any(mark in url for mark in "*?[")
+
+
+def _filesystem(url: str) -> tuple[Any, str]:
+    with reading(url):
+        import fsspec
+
+        filesystem, path = fsspec.core.url_to_fs(url)
+    return filesystem, path
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A remote file. `mark` tells this version of it from others: the SHA-256 where a manifest states it
+    (then `checked`), else whatever the server says."""
+
+    url: str
+    size: int
+    mark: str
+    checked: bool = False
+
+    @classmethod
+    def look_up(cls, url: str) -> Shard:
+        """As the server describes it."""
+        filesystem, path = _filesystem(url)
+        with reading(url):
+            info = filesystem.info(path)
+        described = sorted((str(key), str(value)) for key, value in info.items())
+        return cls(url, int(info.get("size") or 0), str(described))
+
+    @property
+    def key(self) -> str:
+        """Its place in the cache: another URL or version is another place."""
+        folder, _, name = self.url.rpartition("/")
+        plain = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in name)
+        version = hashlib.sha256(f"{self.url} {self.size} {self.mark}".encode()).hexdigest()
+        place = hashlib.sha256(folder.encode()).hexdigest()
+        return f"{place[:16]}/shard-{version[:16]}-{plain[-80:]}"
+
+
+class RemoteFiles:
+    """`RowFiles` that are fetched. Picklable."""
+
+    fetched = True
+
+    def __init__(self, shards: Sequence[Shard], cache: ShardCache) -> None:
+        self.names = [shard.url for shard in shards]
+        self._shards = shards
+        self._cache = cache
+
+    def size(self, number: int) -> int:
+        """As the server says; what says nothing is fetched to find out."""
+        stated = self._shards[number].size
+        if stated:
+            return stated
+        with reading(self.names[number]):
+            return self.path(number).stat().st_size
+
+    def mark(self, number: int) -> str:
+        return self._shards[number].key
+
+    def look_into(self, number: int) -> BinaryIO:
+        """By ranges, or in the whole file if the server gives none."""
+        url, size = self.names[number], self._shards[number].size
+        if size:
+            filesystem, path = _filesystem(url)
+            with reading(url):
+                opened = filesystem.open(path, "rb", block_size=_LOOK_BYTES)
+                try:
+                    opened.seek(size - 1)
+                    if len(opened.read(1)) == 1:
+                        return cast(BinaryIO, opened)
+                except ValueError:  # how fsspec says that it can't read from there
+                    opened.close()
+        with reading(url):
+            return open(self.path(number), "rb", buffering=0)
+
+    def path(self, number: int) -> Path:
+        shard = self._shards[number]
+        return self._cache.path(shard.key, lambda file: _fetch(shard, file), size=shard.size)
+
+
+def _fetch(shard: Shard, file: AtomicFile) -> None:
+    """Copy a shard into the cache, a chunk at a time; anything short of the whole is an error."""
+    filesystem, path = _filesystem(shard.url)
+    digest = hashlib.sha256()
+    # Not every web server gives ranges, and what is read in order needs none.
+    block_size = 0 if shard.url.startswith("http") else _CHUNK_BYTES
+    with reading(shard.url), filesystem.open(path, "rb", block_size=block_size) as source:
+        while chunk := source.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            file.write(chunk)
+    if shard.size and file.tell() != shard.size:
+        raise InputError(
+            f"`{shard.url}` was not fetched whole: {file.tell():,} of {shard.size:,} bytes came",
+            hint="try again",
+        )
+    if shard.checked and digest.hexdigest() != shard.mark:
+        raise InputError(
+            f"`{shard.url}` is not the file that the manifest names: its SHA-256 is `{digest.hexdigest()}`",
+            hint="copy the dataset to the server again",
+        )

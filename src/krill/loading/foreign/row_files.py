@@ -1,0 +1,141 @@
+"""The files that rows are read from, in order.
+
+Comes in: paths. Goes out: open files, by number. A dataset on this machine and one that is fetched from
+elsewhere (`remote.py`) look the same here. Held in memory: a name and a size for each file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from krill.corpus.streams import first_line
+from krill.errors import InputError, KrillError, MissingExtra
+
+
+class RowFiles(Protocol):
+    """Safe to use from several threads, and picklable. `fetched` says that files come as a whole, or parts of
+    them at a cost."""
+
+    fetched: bool
+
+    @property
+    def names(self) -> Sequence[str]:
+        """As shown to users: paths or URLs."""
+
+    def size(self, number: int) -> int:
+        """In bytes."""
+
+    def mark(self, number: int) -> str:
+        """What tells this version of the file from any other, on this machine."""
+
+    def look_into(self, number: int) -> BinaryIO:
+        """The file, to read small parts of it at any position."""
+
+    def path(self, number: int) -> Path:
+        """The whole file on this machine; what was fetched may be dropped again later."""
+
+
+class LocalFiles:
+    """Files on this machine."""
+
+    fetched = False
+
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        self.names = [str(path) for path in paths]
+
+    def size(self, number: int) -> int:
+        with reading(self.names[number]):
+            return Path(self.names[number]).stat().st_size
+
+    def mark(self, number: int) -> str:
+        with reading(self.names[number]):
+            path = Path(self.names[number]).resolve()
+            status = path.stat()
+        return f"{path} {status.st_size} {status.st_mtime_ns}"
+
+    def look_into(self, number: int) -> BinaryIO:
+        with reading(self.names[number]):
+            return open(self.names[number], "rb", buffering=0)
+
+    def path(self, number: int) -> Path:
+        return Path(self.names[number])
+
+
+def is_url(path: str) -> bool:
+    return "://" in path
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """What goes wrong in the body, which must do nothing but read the file `name`, said to the user."""
+    try:
+        yield
+    except KrillError:
+        raise
+    except FileNotFoundError:
+        raise InputError(
+            f"no such file: `{name}`", hint="copy the dataset again, with all its files"
+        ) from None
+    except ImportError as error:
+        if not name.startswith("http"):
+            raise InputError(f"can't read `{name}`: {error}", hint="pip install what it names") from error
+        raise MissingExtra(f"reading `{name}`", "hub") from error
+    except Exception as error:
+        # A remote file's protocol may raise anything; with a local one, the unexpected is a fault of ours.
+        # Names inside of a damaged file may not be UTF-8.
+        if not (is_url(name) or isinstance(error, OSError | pa.ArrowException | UnicodeDecodeError)):
+            raise
+        raise InputError(f"can't read `{name}`: {first_line(error)}", hint=_hint(name)) from error
+
+
+def _hint(name: str) -> str:
+    if is_url(name):
+        return "try again when the server answers; what was fetched so far is kept"
+    return "the file is damaged or can't be read: copy it again"
+
+
+class NumbersFile:
+    """Arrays out of a file of this machine; `shown` is what a user knows it by. Opening raises OSErrors."""
+
+    def __init__(self, path: Path, shown: str) -> None:
+        self.shown = shown
+        self._opened = open(path, "rb", buffering=0)  # noqa: SIM115  closed by `__exit__`
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._opened.fileno()).st_size
+
+    def read(self, dtype: npt.DTypeLike, position: int, count: int) -> npt.NDArray[Any]:
+        """`count` numbers from `position`."""
+        kind = np.dtype(dtype)
+        data = read_exactly(self._opened, self.shown, position, position + count * kind.itemsize)
+        return np.frombuffer(data, kind)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+
+def read_exactly(opened: BinaryIO, name: str, start: int, end: int) -> bytes:
+    """The bytes from `start` to `end` of a file that was opened by `look_into`."""
+    with reading(name):
+        opened.seek(start)
+        data = opened.read(end - start)
+        while len(data) < end - start:
+            more = opened.read(end - start - len(data))
+            if not more:
+                raise InputError(
+                    f"`{name}` is truncated: it ends before byte {end:,}", hint="copy the file again"
+                )
+            data += more
+    return data

@@ -1,0 +1,132 @@
+"""Sequences in an order that is computed: window after window of the stream, or all of it at once.
+
+In: a stream of sequences. Out: any of them by its number in the shuffled order. A *window* is as many
+sequences as the shuffle buffer holds; the order inside it is a keyed permutation of (seed, epoch, window). So
+nothing about a half-used buffer has to be saved: it is read again and permuted again. A sequence never leaves
+its window: neighbours end up a third of a window apart on average. Held in memory: the window, and the order
+of up to 16,384 of its sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from krill.errors import BudgetError
+from krill.loading.stream.sequences import BEGINNING, Cursor, SequenceStream
+from krill.loading.stream.shuffle_order import Order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Sequences read between two looks at whether all of them will fit.
+_LOOK_EVERY: Final = 4096
+
+
+class Sequences(Protocol):
+    """Shuffled sequences, of which those from `first` to `last` are at hand."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def last(self) -> int: ...
+
+    def take(self, first: int, last: int) -> NDArray[Any]:
+        """The sequences at these numbers of the shuffled order, all at hand, as rows that the caller owns."""
+        ...
+
+    def advance(self) -> bool:
+        """Have the following ones at hand instead; False if there are none."""
+        ...
+
+    def resume_at(self, number: int) -> tuple[int, Cursor]:
+        """The window to begin with, and where that is, so that the sequence at `number` comes next.
+
+        `number` is at hand or follows what is.
+        """
+        ...
+
+
+class ShuffleBuffer:
+    """One window of the stream at a time, in the given matrix; `seeds` key the order, None leaves it."""
+
+    def __init__(
+        self, stream: SequenceStream, rows: NDArray[Any], seeds: tuple[int, ...] | None, window: int
+    ) -> None:
+        self._stream = stream
+        self._rows = rows
+        self._seeds = seeds
+        self._window = window - 1
+        self._begins = stream.cursor()
+        self.first = self.last = 0  # nothing is at hand if this window is empty
+        self.advance()
+
+    def take(self, first: int, last: int) -> NDArray[Any]:
+        rows: NDArray[Any] = self._rows[self._order(first - self.first, last - self.first)]
+        return rows
+
+    def advance(self) -> bool:
+        begins = self._stream.cursor()
+        count = self._stream.fill(self._rows)
+        if count == 0:
+            return False
+        self._begins = begins
+        self._window += 1
+        self._order = Order(count, None if self._seeds is None else (*self._seeds, self._window))
+        self.first = self._window * len(self._rows)
+        self.last = self.first + count
+        return True
+
+    def resume_at(self, number: int) -> tuple[int, Cursor]:
+        if number < self.last:
+            return self._window, self._begins
+        return self._window + 1, self._stream.cursor()
+
+
+class HeldSequences:
+    """All sequences in memory, in one order over all of them."""
+
+    first = 0
+
+    def __init__(self, rows: NDArray[Any], seeds: tuple[int, ...] | None) -> None:
+        self._rows = rows
+        self._order = Order(len(rows), None if seeds is None else (*seeds, 0))
+        self.last = len(rows)
+
+    def take(self, first: int, last: int) -> NDArray[Any]:
+        rows: NDArray[Any] = self._rows[self._order(first, last)]
+        return rows
+
+    def advance(self) -> bool:
+        return False
+
+    def resume_at(self, number: int) -> tuple[int, Cursor]:
+        return 0, BEGINNING
+
+
+def hold_all(
+    stream: SequenceStream,
+    rows: NDArray[Any],
+    expected: Callable[[int], int],
+    refusal: Callable[[int], BudgetError],
+) -> NDArray[Any]:
+    """All sequences of a stream, or an error as soon as it is clear that `rows` can't take them.
+
+    `expected` tells, of the number of sequences read so far, about how many there are. It may be far off, so
+    only twice of what fits is taken for too many; beyond that, what doesn't fit is found when it comes.
+    """
+    filled = 0
+    while filled < len(rows):
+        took = stream.fill(rows[filled : filled + _LOOK_EVERY])
+        filled += took
+        if took < _LOOK_EVERY:
+            break
+        if expected(filled) > 2 * len(rows):
+            raise refusal(expected(filled))
+    spare = np.empty((1, rows.shape[1]), rows.dtype)
+    if filled == len(rows) and stream.fill(spare):
+        raise refusal(max(filled + 1, expected(filled)))
+    return rows[:filled]

@@ -1,0 +1,175 @@
+"""Text and a tokenizer, opened within a budget: where the sequences of a stream come from.
+
+In: sources, a tokenizer, options and a budget. Out: shuffled sequences from any state on, and what a state is
+bound to. Held in memory: the tokenizer, the list of files, and what the plan gives to reading and to the
+buffer while a stream is open; without streaming, all sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from krill import _native
+from krill.budget import Plan, format_size, make_plan
+from krill.corpus import Corpus, CorpusFile, DatasetSource, open_corpus
+from krill.corpus.formats import Format
+from krill.errors import BudgetError
+from krill.loading.stream.options import StreamOptions
+from krill.loading.stream.plan import (
+    BLOCKS,
+    HELD,
+    UNIT_BYTES,
+    Sizes,
+    buffer_need,
+    settled_plan,
+    stream_needs,
+)
+from krill.loading.stream.sequences import BEGINNING, Cursor, SequenceStream
+from krill.loading.stream.shuffle_buffer import HeldSequences, Sequences, ShuffleBuffer, hold_all
+from krill.loading.stream.state import StreamState, input_identity
+from krill.loading.stream.tokenizer import as_file_or_encoder
+from krill.loading.stream.tokens import TextTokens
+from krill.shards import smallest_dtype
+from krill.tokenizer import Encoder
+from krill.tokenizer.open import open_file
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class StreamSource:
+    """An input that was found, a tokenizer that was opened, and the plan that says what both may hold."""
+
+    plan: Plan
+    encoder: Encoder
+
+    def __init__(
+        self,
+        sources: Sequence[DatasetSource],
+        tokenizer: Any,
+        options: StreamOptions,
+        *,
+        limit: int,
+        threads: int,
+    ) -> None:
+        _native.configure_malloc()
+        self._options = options
+        self._threads = threads
+        self._corpus = open_corpus(
+            sources,
+            unit_bytes=UNIT_BYTES,
+            max_document_bytes=options.max_document_bytes,
+            drop_oversize=False,
+            skip_malformed=options.on_error == "skip",
+            default_separator=options.separator,
+            batch_rows=None,
+        )
+        self._open(tokenizer, limit)
+        self._held: NDArray[Any] | None = None
+
+    def _open(self, tokenizer: Any, limit: int) -> None:
+        """Plan, then open the tokenizer with its share, then settle what the buffer takes."""
+        options = self._options
+        sizes = Sizes(
+            options.max_document_bytes,
+            options.batch_bytes,
+            self._corpus.held_bytes,
+            decompresses=any(file.compression is not None for file in self._corpus.files),
+            parquet=any(file.format is Format.PARQUET for file in self._corpus.files),
+        )
+        with as_file_or_encoder(tokenizer) as given:
+            needs = stream_needs(sizes, given, self._threads)
+            # How wide a token is, is not known before the tokenizer is: four bytes at the most.
+            most = [buffer_need(options.window(4) * options.length * 4)] if options.streaming else []
+            plan = make_plan(limit, 0, [*needs, *most])
+            self.encoder = open_file(given, plan, self._threads) if isinstance(given, Path) else given
+        self._dtype = smallest_dtype(self.encoder.vocab_size)
+        self._sequence_bytes = options.length * np.dtype(self._dtype).itemsize
+        self._window = options.window(np.dtype(self._dtype).itemsize) if options.streaming else 0
+        buffer_bytes = self._window * self._sequence_bytes if options.streaming else None
+        self.plan = settled_plan(plan, needs, buffer_bytes)
+
+    @property
+    def name(self) -> str:
+        """The first path, for messages."""
+        return self._corpus.files[0].source.path
+
+    def identity(self) -> dict[str, Any]:
+        """What decides which sequences there are and in which order; a pass over small input files."""
+        options = self._options
+        return {
+            **input_identity(self._corpus),
+            "tokenizer": self.encoder.describe()["fingerprint"],
+            "seq_len": options.seq_len,
+            "stride": options.stride,
+            "seed": options.seed,
+            "streaming": options.streaming,
+            "shuffle_buffer": self._window if options.shuffles else 0,
+            "max_examples": options.max_examples,
+            "max_document_bytes": options.max_document_bytes,
+        }
+
+    def stream(self, start: Cursor = BEGINNING) -> SequenceStream:
+        """The sequences as they come, from a cursor on."""
+        tokens = TextTokens(
+            self._corpus,
+            self.encoder,
+            self._dtype,
+            threads=self._threads,
+            in_flight=self.plan.share(BLOCKS),
+            max_documents=self._options.max_examples,
+        )
+        shape = {"length": self._options.length, "stride": self._options.stride}
+        return SequenceStream(tokens.runs(start.place), start, dtype=self._dtype, **shape)
+
+    def shuffled(self, stream: SequenceStream, state: StreamState) -> Sequences:
+        """The sequences in the order of an epoch. `stream` begins where the state's window does."""
+        options = self._options
+        seeds = (options.seed, state.epoch) if options.shuffles else None
+        if not options.streaming:
+            return HeldSequences(self._all_sequences(stream), seeds)
+        rows = np.empty((self._window, options.length), self._dtype)
+        return ShuffleBuffer(stream, rows, seeds, state.window)
+
+    def _all_sequences(self, stream: SequenceStream) -> NDArray[Any]:
+        """Every sequence, read once and kept for all epochs."""
+        if self._held is None:
+            # Of what is not filled, the system gives no memory.
+            count = self.plan.share(HELD) // self._sequence_bytes
+            room = np.empty((count, self._options.length), self._dtype)
+            self._held = hold_all(stream, room, lambda read: self._expected(stream, read), self._too_much)
+        return self._held
+
+    def _expected(self, stream: SequenceStream, read: int) -> int:
+        """About how many sequences there are, when `read` of them were; no more than is known of the rest."""
+        expected = read * wanted_bytes(self._corpus) // max(1, stream.counts["bytes"])
+        if self._options.max_examples is not None:
+            documents = max(1, stream.counts["documents"])
+            expected = min(expected, -(-read * self._options.max_examples // documents))
+        return max(read, expected)
+
+    def _too_much(self, sequences: int) -> BudgetError:
+        needed, room = sequences * self._sequence_bytes, self.plan.share(HELD)
+        enough = -(-(self.plan.limit - room + needed) // 10**6)
+        return BudgetError(
+            f"all sequences, about {sequences:,} or more, would take {format_size(needed)} in memory, and the"
+            f" budget of {format_size(self.plan.limit)} leaves {format_size(room)} for them",
+            hint=f"leave `streaming` on, or give a `memory` above {enough}MB",
+        )
+
+
+def wanted_bytes(corpus: Corpus) -> int:
+    """What is to be read, as far as it is known without reading: compressed input is more than it says."""
+    return sum(_wanted(file) for file in corpus.files)
+
+
+def _wanted(file: CorpusFile) -> int:
+    if file.start == 0 and file.stop is None:
+        return file.bytes
+    if file.sequential or file.format not in (Format.TEXT, Format.JSON_LINES):
+        return 0  # a slice by rows, or of something compressed
+    return (file.bytes if file.stop is None else file.stop) - file.start

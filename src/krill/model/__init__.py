@@ -1,0 +1,20 @@
+"""The model: how large, what it computes, and how other tools read it.
+
+In: a number of parameters or a preset, and tokens. Out: a `ModelShape`, a `Transformer` whose arrays are a
+pytree, hidden states and logits, and the same weights in Hugging Face's Llama layout. Held in memory: the
+weights, and for a batch the activations that its options leave (`Compute`).
+
+`krill.model.sizing` needs nothing installed; everything else is JAX, from the extra `train`.
+"""
+
+from krill.model.installed import require_train_extra
+from krill.model.sizing import ModelShape, breakdown, count_parameters, find_shape, preset_shape
+
+__all__ = [
+    "ModelShape",
+    "breakdown",
+    "count_parameters",
+    "find_shape",
+    "preset_shape",
+    "require_train_extra",
+]

@@ -1,0 +1,159 @@
+"""A decoder: RMSNorm, rotary positions, SwiGLU, shared heads of keys and values, tied embeddings.
+
+In: tokens (B, T), and where documents share a row their numbers and positions. Out: hidden states (B, T,
+width); logits only where they are asked for, since for a training batch they are the largest array of all
+(`krill.training.loss` takes the hidden states). Held in memory: the weights, one copy; for the gradient what
+`Compute` leaves: every layer's activations, or only every layer's input.
+
+The layers' weights lie stacked, the first axis is the layer, and run in one `lax.scan`: compile time and
+code don't grow with depth.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from krill.model.attention import attend, rotate, rotation
+from krill.model.sizing import ModelShape
+
+INIT_SCALE = 0.02
+# Rows up to this are attended to in one piece; longer ones in blocks of queries.
+WHOLE_ATTENTION = 512
+ATTENTION_BLOCK = 256
+
+Turn = tuple[jax.Array, jax.Array]
+Attention = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """What is kept for the gradient: never what is computed, beyond float tolerance.
+
+    `remat` keeps each layer's input and nothing else, and computes the layer once more on the way back.
+    `attention_block` is the number of queries at a time; None takes blocks only for rows above 512 tokens.
+    """
+
+    remat: bool = False
+    attention_block: int | None = None
+
+    def block_for(self, length: int) -> int | None:
+        """Queries at a time for rows of `length`; None is all of them."""
+        if self.attention_block is not None:
+            return self.attention_block
+        return None if length <= WHOLE_ATTENTION else ATTENTION_BLOCK
+
+
+class Layers(eqx.Module):
+    """The weights of all layers, stacked; matrices take (…, in) to (…, out)."""
+
+    attention_norm: jax.Array
+    query: jax.Array
+    key: jax.Array
+    value: jax.Array
+    output: jax.Array
+    mlp_norm: jax.Array
+    gate: jax.Array
+    up: jax.Array
+    down: jax.Array
+
+
+class Transformer(eqx.Module):
+    """The weights and the shape that they have; a pytree whose leaves are all arrays."""
+
+    embedding: jax.Array
+    layers: Layers
+    final_norm: jax.Array
+    shape: ModelShape = eqx.field(static=True)
+
+    def hidden(
+        self,
+        ids: jax.Array,
+        segment_ids: jax.Array | None = None,
+        position_ids: jax.Array | None = None,
+        compute: Compute = Compute(),  # noqa: B008 - frozen
+    ) -> jax.Array:
+        """The normed output of the last layer, (B, T, width); its product with the embedding is the logits.
+
+        `segment_ids` numbers the documents of a row: none sees another. Positions restart where they do in
+        `position_ids`, and run along the row without it.
+        """
+        if position_ids is None:
+            position_ids = jnp.arange(ids.shape[1])[None]
+        turn = rotation(position_ids, self.shape.head_size, self.shape.rope_theta)
+        block = compute.block_for(ids.shape[1])
+
+        def attention(queries: jax.Array, keys: jax.Array, values: jax.Array) -> jax.Array:
+            return attend(queries, keys, values, segment_ids, block)
+
+        def layer(carried: jax.Array, weights: Layers) -> tuple[jax.Array, None]:
+            return apply_layer(self.shape, weights, carried, turn, attention), None
+
+        body = jax.checkpoint(layer) if compute.remat else layer
+        states, _ = jax.lax.scan(body, self.embedding[ids], self.layers)
+        return rms_norm(states, self.final_norm, self.shape.norm_eps)
+
+    def logits(
+        self, ids: jax.Array, segment_ids: jax.Array | None = None, position_ids: jax.Array | None = None
+    ) -> jax.Array:
+        """(B, T, vocabulary) in float32; for looking at a few rows, not for training."""
+        return self.unembed(self.hidden(ids, segment_ids, position_ids))
+
+    def unembed(self, states: jax.Array) -> jax.Array:
+        """Hidden states as logits in float32."""
+        return jnp.einsum("...d,vd->...v", states, self.embedding, preferred_element_type=jnp.float32)
+
+
+def apply_layer(
+    shape: ModelShape, weights: Layers, states: jax.Array, turn: Turn, attention: Attention
+) -> jax.Array:
+    """One layer over (B, T, width); `attention` gets rotated queries and keys, and values, by heads."""
+    batch, length, width = states.shape
+    normed = rms_norm(states, weights.attention_norm, shape.norm_eps)
+    queries = (normed @ weights.query).reshape(batch, length, shape.heads, shape.head_size)
+    keys = (normed @ weights.key).reshape(batch, length, shape.kv_heads, shape.head_size)
+    values = (normed @ weights.value).reshape(batch, length, shape.kv_heads, shape.head_size)
+    gathered = attention(rotate(queries, turn), rotate(keys, turn), values)
+    states = states + gathered.reshape(batch, length, width) @ weights.output
+    normed = rms_norm(states, weights.mlp_norm, shape.norm_eps)
+    return states + (jax.nn.silu(normed @ weights.gate) * (normed @ weights.up)) @ weights.down
+
+
+def rms_norm(states: jax.Array, scale: jax.Array, eps: float) -> jax.Array:
+    """Scaled to a root mean square of 1, in float32 whatever the states are kept in."""
+    wide = states.astype(jnp.float32)
+    wide = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + eps)
+    return (wide * scale.astype(jnp.float32)).astype(states.dtype)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def init_transformer(shape: ModelShape, seed: int) -> Transformer:
+    """Fresh float32 weights, the same for the same seed.
+
+    Normal with 0.02; what is added to the residual stream is smaller by the root of its 2 x layers addends,
+    so that the stream has the same size at any depth.
+    """
+    depth, width = shape.layers, shape.width
+    added = INIT_SCALE / (2 * depth) ** 0.5
+    sizes = {
+        "query": (width, width, INIT_SCALE),
+        "key": (width, shape.kv_width, INIT_SCALE),
+        "value": (width, shape.kv_width, INIT_SCALE),
+        "output": (width, width, added),
+        "gate": (width, shape.hidden, INIT_SCALE),
+        "up": (width, shape.hidden, INIT_SCALE),
+        "down": (shape.hidden, width, added),
+    }
+    first, *keys = jax.random.split(jax.random.key(seed), 1 + len(sizes))
+    matrices = {
+        name: jax.random.normal(key, (depth, rows, columns), jnp.float32) * scale
+        for key, (name, (rows, columns, scale)) in zip(keys, sizes.items(), strict=True)
+    }
+    norms = {name: jnp.ones((depth, width), jnp.float32) for name in ("attention_norm", "mlp_norm")}
+    embedding = jax.random.normal(first, (shape.vocab_size, width), jnp.float32) * INIT_SCALE
+    return Transformer(embedding, Layers(**matrices, **norms), jnp.ones(width, jnp.float32), shape)

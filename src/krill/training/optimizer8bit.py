@@ -1,0 +1,140 @@
+"""Adam whose running mean and deviation take one byte each.
+
+In: gradients. Out: updates, and a state of 2.03 bytes a parameter: a code each for the mean and for the root
+of the running square, and two scales for every 256. Held in memory: that, and a tile's float32 numbers: a
+tensor is worked on tile by tile, in place, so nothing else of its size comes into being.
+
+Tensors under 4,096 elements and embeddings keep 32-bit numbers: the first cost nothing, and an embedding's
+rows have gradients so different in size (a rare token has none for most steps) that one scale a block is
+too coarse. The square is kept as its root, which has half the range, and never in even steps, which diverge.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from krill.training.codes8bit import (
+    BLOCK,
+    Coded,
+    decode_deviation,
+    decode_mean,
+    encode_deviation,
+    encode_mean,
+    random_bits,
+)
+
+LEAST_ELEMENTS = 4096
+# 262,144 numbers: a few arrays of 1 MB, which stay in the cache.
+TILE_BLOCKS = 1024
+
+
+class Adam8bitState(NamedTuple):
+    """Steps taken; for each weight the mean and the deviation, as `Coded` or as a float32 array."""
+
+    steps: jax.Array
+    mean: Any
+    deviation: Any
+
+
+class _Rates(NamedTuple):
+    """What Adam multiplies with at one step."""
+
+    mean: float
+    square: float
+    eps: float
+    mean_correction: jax.Array
+    square_correction: jax.Array
+
+
+def stays_32bit(path: tuple[Any, ...], leaf: Any) -> bool:
+    """Whether a weight's state is kept in full."""
+    return leaf.size < LEAST_ELEMENTS or "embedding" in jax.tree_util.keystr(path)
+
+
+def scale_by_adam8bit(
+    b1: float = 0.9, b2: float = 0.95, eps: float = 1e-8, *, tile_blocks: int = TILE_BLOCKS
+) -> optax.GradientTransformation:
+    """As `optax.scale_by_adam`, with the state in 8 bits."""
+
+    def init(weights: Any) -> Adam8bitState:
+        def empty(path: tuple[Any, ...], leaf: Any) -> Any:
+            if stays_32bit(path, leaf):
+                return jnp.zeros(leaf.shape, jnp.float32)
+            blocks = -(-leaf.size // BLOCK)
+            return Coded(jnp.zeros((blocks, BLOCK), jnp.uint8), jnp.zeros(blocks, jnp.float32))
+
+        # Two trees of their own: buffers that are donated can't be the same ones.
+        mean, deviation = (jax.tree_util.tree_map_with_path(empty, weights) for _ in range(2))
+        return Adam8bitState(jnp.zeros((), jnp.int32), mean, deviation)
+
+    def update(gradients: Any, state: Adam8bitState, weights: Any = None) -> tuple[Any, Adam8bitState]:
+        steps = state.steps + 1
+        power = steps.astype(jnp.float32)
+        rates = _Rates(b1, b2, eps, 1 - b1**power, 1 - b2**power)
+        leaves, structure = jax.tree.flatten(gradients)
+        tree: Any = structure
+        means, deviations = tree.flatten_up_to(state.mean), tree.flatten_up_to(state.deviation)
+        done: list[tuple[Any, Any, Any]] = []
+        for number, (gradient, mean, deviation) in enumerate(zip(leaves, means, deviations, strict=True)):
+            if isinstance(mean, Coded):
+                step = functools.partial(_coded_tile, rates, steps, number)
+                done.append(_in_tiles(step, gradient, mean, deviation, tile_blocks))
+            else:
+                done.append(_adam(rates, gradient, mean, deviation))
+        updates, means, deviations = (tree.unflatten(column) for column in zip(*done, strict=True))
+        return updates, Adam8bitState(steps, means, deviations)
+
+    return optax.GradientTransformation(init, update)
+
+
+def _adam(
+    rates: _Rates, gradient: jax.Array, mean: jax.Array, deviation: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Adam's own arithmetic, with the root of the running square in its place."""
+    gradient = gradient.astype(jnp.float32)
+    mean = rates.mean * mean + (1 - rates.mean) * gradient
+    square = rates.square * deviation * deviation + (1 - rates.square) * gradient * gradient
+    update = mean / rates.mean_correction / (jnp.sqrt(square / rates.square_correction) + rates.eps)
+    return update, mean, jnp.sqrt(square)
+
+
+def _coded_tile(
+    rates: _Rates, steps: jax.Array, tensor: int, first: jax.Array, parts: tuple[jax.Array, Coded, Coded]
+) -> tuple[jax.Array, Coded, Coded]:
+    """The same over some blocks, from block `first` of the tensor on."""
+    gradient, mean, deviation = parts
+    updated = _adam(rates, gradient, decode_mean(mean), decode_deviation(deviation))
+    chance = random_bits(first, gradient.shape[0], steps, tensor)
+    # Both roundings take bits of the same hash, from its two ends.
+    return updated[0], encode_mean(updated[1], chance >> 12), encode_deviation(updated[2], chance)
+
+
+def _in_tiles(
+    step: Any, gradient: jax.Array, mean: Coded, deviation: Coded, tile: int
+) -> tuple[jax.Array, Coded, Coded]:
+    """Whole tiles in a loop that writes into what it reads, then what is left of them."""
+    flat = gradient.reshape(-1)
+    blocks = mean.scales.shape[0]
+    flat = jnp.pad(flat, (0, blocks * BLOCK - flat.size)) if flat.size % BLOCK else flat
+    parts = flat.reshape(blocks, BLOCK), mean, deviation
+
+    def at(first: jax.Array, rows: int, parts: Any) -> Any:
+        taken = jax.tree.map(lambda part: jax.lax.dynamic_slice_in_dim(part, first, rows), parts)
+        return jax.tree.map(
+            lambda part, new: jax.lax.dynamic_update_slice_in_dim(part, new.astype(part.dtype), first, 0),
+            parts,
+            step(first, taken),
+        )
+
+    whole, left = divmod(blocks, tile)
+    if whole:
+        parts = jax.lax.fori_loop(0, whole, lambda number, parts: at(number * tile, tile, parts), parts)
+    if left:
+        parts = at(jnp.asarray(whole * tile, jnp.int32), left, parts)
+    update, mean, deviation = parts
+    return update.reshape(-1)[: gradient.size].reshape(gradient.shape), mean, deviation

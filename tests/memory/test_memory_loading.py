@@ -1,0 +1,104 @@
+"""Loading holds the same few megabytes whatever the size of the dataset and however long it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from krill.shards import DatasetPart, Layout, Manifest, RowBatch, ShardWriter, token_shard_name
+from measured import run_measured
+
+MB = 10**6
+BUDGET = 64 * MB
+
+READ = """
+import json, sys
+from krill.budget import peak_bytes
+from krill.loading import load
+path, *marks = sys.argv[1:]
+dataset = load(path, memory="64MB")
+loader = dataset.loader(batch_size=32, shuffle=True, rank=0, world=1)
+marks, peaks, steps = list(map(int, marks)), [], 0
+while marks:
+    for batch in loader:
+        steps += 1
+        if steps == marks[0]:
+            peaks.append(peak_bytes())
+            marks.pop(0)
+            if not marks:
+                break
+print(json.dumps({"rows": len(dataset), "peaks": peaks}))
+"""
+
+
+def linked_dataset(folder: Path, shards: int, batches: int) -> Path:
+    """A dataset of `shards` shards that are all the same file: its size on paper, one shard's on disk."""
+    layout = Layout(2048, "uint16")
+    rows = layout.rows_per_batch
+    tokens = np.zeros(rows * 2048, np.uint16)
+    lengths = np.full((rows, 2), 1024, np.int32).reshape(-1)
+    batch = RowBatch(
+        tokens, np.arange(rows + 1, dtype=np.int64) * 2048, lengths, np.arange(rows + 1, dtype=np.int32) * 2
+    )
+    with ShardWriter(folder / token_shard_name(0), layout) as writer:
+        for _ in range(batches):
+            writer.write(batch)
+        shard = writer.close()
+    for number in range(1, shards):
+        os.link(folder / shard.file, folder / token_shard_name(number))
+    named = tuple(replace(shard, file=token_shard_name(number)) for number in range(shards))
+    Manifest(
+        krill="0.1.0",
+        command="preprocess",
+        identity="0123456789abcdef",
+        config={},
+        inputs=[],
+        budget={"limit": 1, "predicted_peak": 1, "measured_peak": 1},
+        seconds=1.0,
+        stages=[],
+        documents={"read": 1, "kept": 1, "dropped": {}, "notes": {}},
+        tokens={"kept": 1, "dropped_short": 0, "dropped_tail": 0},
+        tokenizer={"name": "bytes", "vocab_size": 256},
+        dataset=DatasetPart(layout, named),
+    ).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def gigabytes_50(tmp_path_factory) -> Path:
+    return linked_dataset(tmp_path_factory.mktemp("50gb"), shards=500, batches=100)
+
+
+def read(dataset: Path, *marks: int) -> tuple[int, list[int], int]:
+    """The dataset's bytes, the peaks after so many batches, and the peak of all."""
+    outcome = run_measured([sys.executable, "-c", READ, dataset, *map(str, marks)], timeout=600)
+    assert outcome.code == 0, outcome.err
+    result = json.loads(outcome.out)
+    return result["rows"] * 4096, result["peaks"], outcome.peak
+
+
+def test_a_shuffled_dataset_of_50_gb_takes_less_than_200_mb_and_stays_flat(gigabytes_50):
+    size, (early, late), peak = read(gigabytes_50, 1000, 20_000)
+    assert size > 50 * 10**9
+    assert peak < 200 * MB
+    # The indexes of a window's 256 blocks come as it is walked through, 2,048 batches long.
+    assert late < early + 8 * MB
+
+
+def test_a_tenth_of_the_dataset_takes_as_much(gigabytes_50, tmp_path):
+    _, _, large = read(gigabytes_50, 3000)
+    _, _, small = read(linked_dataset(tmp_path, shards=50, batches=100), 3000)
+    assert large < small + 10 * MB
+
+
+@pytest.mark.soak
+def test_it_is_flat_over_100_000_batches(gigabytes_50):
+    _, (early, late), peak = read(gigabytes_50, 20_000, 100_000)
+    assert peak < 200 * MB
+    assert late < early + 4 * MB

@@ -1,0 +1,90 @@
+"""`StreamingDataLoader` stays inside its plan, and holds no more of ten times the text."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import krill
+from measured import run_measured
+from real_text import grow_jsonl
+
+MB = 10**6
+
+# What the budget of the Python API counts: growth above what the process held before.
+_PROGRAM = """
+import json, sys
+from krill.budget import peak_bytes, resident_bytes
+from krill.loading.stream.loader import StreamingDataLoader
+
+source, tokenizer, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+before = resident_bytes()
+loader = StreamingDataLoader(source, tokenizer, **options)
+batches = sum(1 for _ in loader)
+state = loader.state_dict()
+print(json.dumps({
+    "batches": batches,
+    "before": before,
+    "growth": peak_bytes() - before,
+    "predicted": loader.plan.predicted_peak,
+    "worst": loader.plan.worst_peak,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory: pytest.TempPathFactory, corpus_50mb: Path) -> dict[int, Path]:
+    return {5: grow_jsonl(tmp_path_factory.mktemp("corpus") / "5mb.jsonl", 5 * MB), 50: corpus_50mb}
+
+
+@pytest.fixture(scope="module")
+def tokenizer(corpora: dict[int, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("tokenizer") / "tokenizer"
+    krill.tokenizer.train([str(corpora[5])], vocab_size=2000, output=output)
+    return output
+
+
+def streamed(source: Path, tokenizer: Path, options: str, **limits: Any) -> dict[str, Any]:
+    outcome = run_measured(
+        [sys.executable, "-c", _PROGRAM, source, tokenizer, options], timeout=100, **limits
+    )
+    assert outcome.code == 0, outcome.err
+    return outcome.result
+
+
+def test_the_budget_holds_and_ten_times_the_text_takes_hardly_more(
+    corpora: dict[int, Path], tokenizer: Path
+) -> None:
+    small, large, threaded = (
+        streamed(corpora[size], tokenizer, f'{{"memory": "150MB", "threads": {threads}}}')
+        for size, threads in ((5, 1), (50, 1), (50, 2))
+    )
+    assert large["batches"] > 9 * small["batches"]
+    assert large["growth"] <= 1.15 * small["growth"]
+    for found in (large, threaded):
+        assert 0.6 * found["predicted"] <= found["growth"] <= found["predicted"] <= 150 * MB
+
+
+def test_the_smallest_budget_that_is_accepted_is_enough_for_words_of_megabytes(
+    tokenizer: Path, tmp_path: Path
+) -> None:
+    """Letters with nothing between them: a block, its tokens and what merging holds are at their largest."""
+    word = "".join(chr(97 + at * at * at % 26) for at in range(1000)) * 3990
+    source = tmp_path / "words.jsonl"
+    source.write_text(f'{{"text": "{word}"}}\n' * 3)
+    found = streamed(source, tokenizer, '{"memory": "134MB", "threads": 2}')
+    assert found["growth"] <= found["worst"] <= 134 * MB
+
+
+def test_it_runs_where_the_system_refuses_more_than_the_budget(
+    corpora: dict[int, Path], tokenizer: Path
+) -> None:
+    """RLIMIT_DATA counts stacks and reservations that are never touched: hence 128 MB above the budget."""
+    free = streamed(corpora[5], tokenizer, '{"memory": "150MB"}')
+    limit = free["before"] + (150 + 128) * MB
+    assert (
+        streamed(corpora[5], tokenizer, '{"memory": "150MB"}', data_limit=limit)["batches"] == free["batches"]
+    )

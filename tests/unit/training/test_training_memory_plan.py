@@ -1,0 +1,158 @@
+"""The step and its plan: cut up otherwise the step does the same, and the plan keeps to its budget."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from krill.errors import BudgetError, ConfigError
+from krill.model.sizing import ModelShape, preset_shape
+from krill.model.transformer import Compute
+from krill.training import memory_plan
+from krill.training.memory_plan import (
+    MemoryPlan,
+    Planned,
+    compile_plan,
+    estimate,
+    plan_step,
+    predicted_peak,
+    step_share,
+)
+from krill.training.optimizers import make_optimizer
+from krill.training.precision import Precision
+from krill.training.step import StepOptions, first_state
+
+SHAPE = ModelShape(vocab_size=512, width=32, layers=2, heads=2, kv_heads=1, hidden=64)
+ROWS, LENGTH = 4, 64
+ADAM = make_optimizer("adamw", lambda step: 1e-2)
+
+
+@functools.cache
+def compiled(microbatch, chunk, remat=False, precision=Precision.FLOAT32):
+    options = StepOptions(microbatch, chunk, Compute(remat=remat))
+    return compile_plan(SHAPE, ADAM, options, rows=ROWS, length=LENGTH, precision=precision)
+
+
+def batch():
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, SHAPE.vocab_size, (ROWS, LENGTH + 1)).astype(np.int32)
+    labels = ids[:, 1:].copy()
+    labels[rng.random(labels.shape) < np.linspace(0, 0.9, ROWS)[:, None]] = -100
+    segments = np.repeat([[1, 2]], LENGTH // 2, axis=1).astype(np.int32) * np.ones((ROWS, 1), np.int32)
+    positions = np.tile(np.arange(LENGTH // 2, dtype=np.int32), (ROWS, 2))
+    return {"input_ids": ids[:, :-1], "labels": labels, "segment_ids": segments, "position_ids": positions}
+
+
+def run(planned, precision=Precision.FLOAT32, steps=3):
+    state = first_state(SHAPE, ADAM, precision, 0)
+    losses = []
+    for _ in range(steps):
+        state, metrics = planned.compiled(state, batch())
+        losses.append(float(metrics.loss))
+    return state, metrics, losses
+
+
+def test_microbatches_chunks_and_remat_change_the_memory_of_a_step_and_not_its_result():
+    whole, cut_up = compiled(4, 256), compiled(1, 32, remat=True)
+    _, metrics, losses = run(whole)
+    _, other_metrics, other_losses = run(cut_up)
+    assert cut_up.plan.step_bytes < whole.plan.step_bytes
+    assert losses[0] == pytest.approx(np.log(SHAPE.vocab_size), rel=0.01)
+    assert losses[2] < losses[0]
+    np.testing.assert_allclose(other_losses, losses, rtol=1e-4)
+    assert float(other_metrics.grad_norm) == pytest.approx(float(metrics.grad_norm), rel=1e-3)
+    assert int(metrics.tokens) == int(other_metrics.tokens) == int((batch()["labels"] != -100).sum())
+
+
+def test_a_step_writes_its_next_state_where_the_last_one_was():
+    found = compiled(4, 256).compiled.memory_analysis()
+    state = jax.eval_shape(lambda: first_state(SHAPE, ADAM, Precision.FLOAT32, 0))
+    held = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    assert found.alias_size_in_bytes >= held
+
+
+def test_float16_skips_a_step_that_overflows_and_halves_its_scale():
+    planned = compiled(4, 256, precision=Precision.FLOAT16)
+    state = first_state(SHAPE, ADAM, Precision.FLOAT16, 0)
+    before = np.asarray(state.model.embedding).copy()
+    state = state._replace(scale=state.scale._replace(scale=jnp.asarray(2.0**24)))
+    state, metrics = planned.compiled(state, batch())
+    assert int(metrics.skipped) == 1
+    assert float(state.scale.scale) == 2.0**23
+    np.testing.assert_array_equal(state.model.embedding, before)
+    assert int(state.optimizer[1].count) == 0
+
+    state, metrics, losses = run(planned, Precision.FLOAT16)
+    assert int(metrics.skipped) == 0
+    assert {leaf.dtype for leaf in jax.tree.leaves(state.model)} == {jnp.dtype("float32")}
+    np.testing.assert_allclose(losses, run(compiled(4, 256))[2], rtol=5e-3)
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """Plans whose steps are not compiled but taken to hold what the estimate says; lists what was tried."""
+    tried = []
+
+    def pretend(shape, optimizer, options, *, rows, length, precision):
+        tried.append(options)
+        size = estimate(shape, options, rows, length)
+        cuts = options.microbatch, options.loss_chunk, options.compute.remat
+        return Planned(MemoryPlan(rows, length, *cuts, size), None)
+
+    monkeypatch.setattr(memory_plan, "compile_plan", pretend)
+    return tried
+
+
+def plan_for(budget, **given):
+    return plan_step(preset_shape("mini", 10_000), ADAM, rows=32, length=512, budget=budget, **given).plan
+
+
+def test_less_memory_means_smaller_microbatches_then_remat_and_always_the_budget_is_kept(uncompiled):
+    budgets = [100_000 * 10**6, 1000 * 10**6, 500 * 10**6, 350 * 10**6, 250 * 10**6]
+    plans = [plan_for(budget) for budget in budgets]
+    assert all(plan.step_bytes <= budget for plan, budget in zip(plans, budgets, strict=True))
+    assert (plans[0].microbatch, plans[0].remat, plans[0].loss_chunk) == (32, False, 128)
+    assert [plan.remat for plan in plans] == sorted(plan.remat for plan in plans)
+    assert plans[-1].remat
+    assert [plan.step_bytes for plan in plans] == sorted((plan.step_bytes for plan in plans), reverse=True)
+    assert plans[1] == plan_for(budgets[1])
+
+
+def test_what_can_not_fit_is_not_compiled(uncompiled):
+    plan_for(350 * 10**6)
+    assert len(uncompiled) < 5
+
+
+def test_a_given_microbatch_is_kept(uncompiled):
+    plan = plan_for(10**9, microbatch=4)
+    assert (plan.microbatch, plan.accumulation_steps) == (4, 8)
+
+
+def test_a_plan_comes_back_from_a_checkpoint_as_it_was(uncompiled):
+    plan = plan_for(500 * 10**6)
+    assert MemoryPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+def test_a_budget_that_nothing_fits_is_refused_with_what_would(uncompiled):
+    with pytest.raises(BudgetError, match="a step over `32` rows of `512` tokens needs at least") as caught:
+        plan_for(10**6)
+    least = estimate(preset_shape("mini", 10_000), uncompiled[-1], 32, 512)
+    assert f"give {-(-(least - 10**6) // 10**6)}MB more --memory" in (caught.value.hint or "")
+
+
+def test_a_microbatch_that_does_not_divide_the_batch_is_refused():
+    with pytest.raises(ConfigError, match="a batch of `32` rows can't be cut into microbatches of `3`"):
+        plan_for(10**9, microbatch=3)
+
+
+def test_the_share_of_a_step_is_what_makes_its_peak_the_budget():
+    limit, resident = 600 * 10**6, 180 * 10**6
+    assert predicted_peak(resident, step_share(limit, resident)) == limit
+    assert predicted_peak(resident, 10**6) == resident + memory_plan.COMPILE_BYTES
+    with pytest.raises(BudgetError, match="compiling a step takes 275 MB beside the program's 180 MB"):
+        step_share(400 * 10**6, resident)

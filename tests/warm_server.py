@@ -1,0 +1,95 @@
+"""The server of `warm.py`: loads what commands import, and becomes each command that it is asked for.
+
+In: requests as JSON on the socket whose descriptor is its argument, each with four descriptors: where the
+command reads, prints and complains, and where to report. Out, in each report: the command's process id, then
+how it ended. Nothing here starts a thread, so that its forks are whole.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+MOST_REQUEST = 2**20
+
+
+def serve(channel: socket.socket) -> dict[str, Any] | None:
+    """Fork for each request. Returns in the forks, with their request; in the server, None at the end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that stay with a command
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # pytest's, which closes the channel
+    while True:
+        message, (*descriptors,), _, _ = socket.recv_fds(channel, MOST_REQUEST, 4)
+        if not message:
+            return None
+        if os.fork() == 0:
+            channel.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            return _accompanied(json.loads(message), *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _accompanied(request: dict[str, Any], source: int, out: int, err: int, report: int) -> dict[str, Any]:
+    """Fork once more and tell how that ends; returns in the last fork alone, which is the command."""
+    begun = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os.close(report)
+        _settle(request, source, out, err)
+        return request
+    for descriptor in (source, out, err):
+        os.close(descriptor)
+    os.write(report, f"{child}\n".encode())
+    _, status, usage = os.wait4(child, 0)
+    ended = {
+        "code": os.waitstatus_to_exitcode(status),
+        "peak": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        "seconds": time.monotonic() - begun,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+    }
+    os.write(report, f"{json.dumps(ended)}\n".encode())
+    os._exit(0)
+
+
+def _settle(request: Mapping[str, Any], *descriptors: int) -> None:
+    """Everything that a process of its own has of its own."""
+    os.setsid()
+    for place, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, place)
+        os.close(descriptor)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    if request["file_limit"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (request["file_limit"], request["file_limit"]))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = ["krill", *request["arguments"]]
+
+
+def load_rooms() -> None:
+    """What commands import, and the config's checks, which are made when they are first used."""
+    import psutil  # noqa: F401
+
+    from krill.config import KrillConfig
+
+    KrillConfig()
+
+
+if __name__ == "__main__":
+    load_rooms()
+    gc.freeze()  # else a fork's first collection writes to, and so copies, all that it shares with the server
+    requested = serve(socket.socket(fileno=int(sys.argv[1])))
+    if requested is not None and requested["script"] is not None:
+        exec(compile(requested["script"], "<script>", "exec"), {"__name__": "__main__"})
+    elif requested is not None:
+        from krill.cli import main
+
+        main()
