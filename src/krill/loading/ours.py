@@ -39,6 +39,9 @@ _HASHED_AT_ONCE = 2**20
 # The share of the cache that is memory of batches that ended, for the next ones: a batch of 32 rows of 2,048
 # takes an eighth of a megabyte.
 _POOL_SHARE = 4
+# The most that a worker gets of the cache: a few kilobytes for each of the record batches of a window, which
+# are some hundreds. Without this, many workers would hold many times what was planned for one process.
+_WORKER_CACHE = 4_000_000
 # Of the table, for each shard: its path twice (here and in the native part) and a few numbers.
 _BYTES_PER_SHARD = 1000
 
@@ -112,7 +115,8 @@ class KrillRows:
         self._table = ShardTable.of(part.folder(folder), part)
         self._cache_bytes = cache_bytes
         self._verify = verify
-        self._mapped_in = os.getpid() if int(self._table.sizes.sum()) <= mapped_bytes else None
+        self._mapped = int(self._table.sizes.sum()) <= mapped_bytes
+        self._home: int | None = os.getpid()
         self._opened: tuple[int, _native.ShardRows] | None = None
         self._begin()
 
@@ -138,7 +142,7 @@ class KrillRows:
 
     @property
     def held_bytes(self) -> int:
-        mapped = 0 if self._mapped_in is None else int(self._table.sizes.sum())
+        mapped = int(self._table.sizes.sum()) if self._mapped else 0
         return self._table.nbytes + self._cache_bytes + mapped
 
     def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
@@ -165,9 +169,10 @@ class KrillRows:
             "fingerprint",
             "_table",
             "_cache_bytes",
+            "_mapped",
             "_verify",
         )
-        return {name: self.__dict__[name] for name in kept} | {"_mapped_in": None}
+        return {name: self.__dict__[name] for name in kept} | {"_home": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -181,12 +186,15 @@ class KrillRows:
     def _reader(self) -> _native.ShardRows:
         """This process's own: after a fork, what the parent opened may be locked for ever.
 
-        Only the process that opened the dataset maps it: workers make batches side by side, and are not to
-        seem to hold the dataset as often as there are of them.
+        Only the process that opened the dataset maps it and has the whole cache: workers make batches side
+        by side, and are not to hold the dataset, or seem to, as often as there are of them.
         """
         opened, here = self._opened, os.getpid()
         if opened is None or opened[0] != here:
-            reader = self._table.open(self._cache_bytes, mapped=self._mapped_in == here)
+            if self._home == here:
+                reader = self._table.open(self._cache_bytes, mapped=self._mapped)
+            else:
+                reader = self._table.open(min(self._cache_bytes, _WORKER_CACHE))
             opened = self._opened = (here, reader)
         return opened[1]
 

@@ -17,6 +17,8 @@ from saved_rows import cut_rows, random_rows, save_krill
 from krill.errors import ConfigError
 from krill.loading.dataset import LoadedDataset, load
 
+pytestmark = pytest.mark.jax
+
 jax = pytest.importorskip("jax")
 
 ROWS = random_rows(103, shortest=1)

@@ -12,6 +12,8 @@ from krill.model.llama import from_llama, llama_config, llama_tensors
 from krill.model.sizing import ModelShape
 from krill.model.transformer import init_transformer
 
+pytestmark = pytest.mark.jax
+
 
 @pytest.mark.parametrize("kv_heads", [4, 2])
 def test_the_exported_model_gives_the_same_logits_in_transformers(kv_heads):

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from krill.errors import ConfigError
 from krill.model.sizing import PRESETS, ModelShape, breakdown, count_parameters, find_shape, preset_shape
 
+pytestmark = pytest.mark.jax
+
 targets = st.floats(math.log(100_000), math.log(1_000_000_000)).map(lambda power: int(math.exp(power)))
 vocabularies = st.floats(math.log(256), math.log(131_072)).map(lambda power: int(math.exp(power)))
 

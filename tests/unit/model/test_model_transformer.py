@@ -12,6 +12,8 @@ from krill.model.cache import decode_step, empty_cache, prefill
 from krill.model.sizing import ModelShape, count_parameters
 from krill.model.transformer import Compute, init_transformer
 
+pytestmark = pytest.mark.jax
+
 SHAPE = ModelShape(vocab_size=97, width=32, layers=3, heads=4, kv_heads=2, hidden=48)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from krill.training.accumulate import accumulate, cut
+
+pytestmark = pytest.mark.jax
 
 
 def test_microbatches_with_unequal_tokens_give_the_gradient_of_the_whole_batch():

@@ -11,6 +11,8 @@ import pytest
 
 from krill.training.loss import IGNORED, count_labels, summed_loss
 
+pytestmark = pytest.mark.jax
+
 
 def plain_loss(hidden, embedding, labels):
     """The obvious one: all logits at once."""

@@ -27,6 +27,8 @@ from krill.training.optimizers import make_optimizer
 from krill.training.precision import Precision
 from krill.training.step import StepOptions, first_state
 
+pytestmark = pytest.mark.jax
+
 SHAPE = ModelShape(vocab_size=512, width=32, layers=2, heads=2, kv_heads=1, hidden=64)
 ROWS, LENGTH = 4, 64
 ADAM = make_optimizer("adamw", lambda step: 1e-2)

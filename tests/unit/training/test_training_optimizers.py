@@ -27,6 +27,8 @@ from krill.training.codes8bit import (
 from krill.training.optimizer8bit import scale_by_adam8bit
 from krill.training.optimizers import make_optimizer
 
+pytestmark = pytest.mark.jax
+
 
 def reference_values(code):
     """Every value that a code stands for, from its definition: a float of a few bits, less the lift."""

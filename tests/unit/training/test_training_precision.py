@@ -15,6 +15,8 @@ from krill.training.precision import (
     next_scale,
 )
 
+pytestmark = pytest.mark.jax
+
 
 def test_only_float16_has_a_scale():
     assert float(first_scale(Precision.FLOAT16).scale) == 2.0**15

@@ -7,6 +7,8 @@ import pytest
 from krill.errors import ConfigError
 from krill.training.schedule import cosine, wsd
 
+pytestmark = pytest.mark.jax
+
 
 def test_cosine_rises_to_its_peak_and_falls_to_a_tenth():
     rate = cosine(2e-3, 100, warmup=9)
