@@ -17,6 +17,7 @@ BENCHMARKS = (
     "encode",
     "export",
     "loading",
+    "shuffle_quality",
     "loading_torch",
     "streaming",
 )

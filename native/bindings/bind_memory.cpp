@@ -1,8 +1,10 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string_view.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -52,10 +54,16 @@ std::int64_t resident_bytes() {
   return static_cast<std::int64_t>(pages) * sysconf(_SC_PAGESIZE);
 }
 
+// Python's garbage collector works in the thread that it happens to come up in.
+thread_local bool collecting = false;
+
 }  // namespace
 
 void bind_memory(nb::module_& m) {
   m.def("configure_malloc", &configure_malloc);
   m.def("trim", &trim);
   m.def("resident_bytes", &resident_bytes);
+  m.def("note_collection", [](std::string_view phase, nb::handle) { collecting = phase == "start"; },
+        nb::arg("phase"), nb::arg("info"));
+  m.def("collection_runs_here", [] { return collecting; });
 }

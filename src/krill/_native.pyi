@@ -331,6 +331,12 @@ def trim() -> None:
 def resident_bytes() -> int:
     """What this process holds in memory, or -1 where there is no /proc."""
 
+def note_collection(phase: str, info: object) -> None:
+    """For `gc.callbacks`: the garbage collector has come up in this thread ("start") or is done ("stop")."""
+
+def collection_runs_here() -> bool:
+    """Whether this is called by the garbage collector, in the midst of other code of this thread."""
+
 # ---- training tokenizers
 
 class DamagedFile(ValueError): ...

@@ -61,7 +61,8 @@ def test_the_budget_holds_when_text_is_written(fresh_krill, corpora, tmp_path, o
     check_peak(fresh_krill("preprocess", config, "--memory", "256MB", "--threads", 2, "--json"))
 
 
-def test_the_budget_holds_with_near_duplicates_and_all_filters(fresh_krill, grown, tmp_path):
+@pytest.mark.parametrize("large", [LARGE, pytest.param(500, marks=SOAK)])
+def test_the_budget_holds_with_near_duplicates_and_all_filters(fresh_krill, grown, tmp_path, large):
     """On the byte tokenizer: a trained one takes less, as there are fewer tokens."""
     filters = [
         {"language": {"allow": ["en", "de", "fr", "es", "ja", "zh", "ko", "pt", "ru"], "min_score": 0.0}},
@@ -71,7 +72,7 @@ def test_the_budget_holds_with_near_duplicates_and_all_filters(fresh_krill, grow
         "fineweb",
     ]
     peaks = []
-    for size in (50, 500):
+    for size in (large // 10, large):
         (tmp_path / str(size)).mkdir()
         config = write_config(
             tmp_path / str(size),

@@ -14,8 +14,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
+from krill import _native
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+# Native, as an interrupt that came up in a callback of Python's would be printed and lost.
+gc.callbacks.append(_native.note_collection)
 
 
 class Throttle(Protocol):
@@ -88,29 +93,9 @@ def ordered_map(
     finally:
         for future, _ in held:
             future.cancel()
-        pool.shutdown(wait=not _collector.runs_here, cancel_futures=True)
-
-
-class _Collector:
-    """Whether the garbage collector is at work in the current thread.
-
-    It may close a map that nobody holds any more, in the midst of any code: also of code that holds the lock
-    with which threads start and end. To wait for a thread there would be to wait forever.
-    """
-
-    def __init__(self) -> None:
-        self._thread: int | None = None
-        gc.callbacks.append(self._note)
-
-    @property
-    def runs_here(self) -> bool:
-        return self._thread == threading.get_ident()
-
-    def _note(self, phase: str, info: object) -> None:
-        self._thread = threading.get_ident() if phase == "start" else None
-
-
-_collector = _Collector()
+        # The collector may close a map that nobody holds any more, in the midst of any code: also of code
+        # that holds the lock with which threads start and end. To wait for one there is to wait forever.
+        pool.shutdown(wait=not _native.collection_runs_here(), cancel_futures=True)
 
 
 def _pressed(throttle: Throttle | None) -> bool:

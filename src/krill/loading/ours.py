@@ -169,10 +169,9 @@ class KrillRows:
             "fingerprint",
             "_table",
             "_cache_bytes",
-            "_mapped",
             "_verify",
         )
-        return {name: self.__dict__[name] for name in kept} | {"_home": None}
+        return {name: self.__dict__[name] for name in kept} | {"_mapped": False, "_home": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from krill.loading.order import SHUFFLE_WINDOW, InOrder, Shuffled
 from krill.loading.reference import reference_order
-from krill.loading.shuffle_quality import neighbour_distances
+from shuffle_quality import neighbour_distances
 
 SIZES = st.integers(1, 300)
 
