@@ -143,14 +143,20 @@ def minhash(folder: Path, work: Path, tokenizer: Path, megabytes: int) -> None:
 
 
 def scale(folder: Path, work: Path, tokenizer: Path, megabytes: int) -> None:
-    """One thread and two; ten times the input."""
-    rows = []
+    """One thread and two, in turn; ten times the input. The fastest of three, as the machine is shared."""
+    best: dict[tuple[int, int], Outcome] = {}
     for size in (megabytes, 10 * megabytes):
         path = corpus(folder, size)
-        for threads in (1, 2):
-            outcome = krill(path, work / f"scale-{size}-{threads}", tokenizer, threads=threads)
-            rows.append((f"krill, {size} MB, {threads} threads", outcome))
-    report(path, rows)
+        for turn in range(3):
+            for threads in (1, 2):
+                outcome = krill(path, work / f"scale-{size}-{threads}-{turn}", tokenizer, threads=threads)
+                print(f"{size} MB, {threads} threads: {outcome.seconds:.2f} s", flush=True)
+                best[size, threads] = min(best.get((size, threads), outcome), outcome, key=_seconds)
+    report(path, [(f"krill, {size} MB, {threads} threads", best[size, threads]) for size, threads in best])
+
+
+def _seconds(outcome: Outcome) -> float:
+    return outcome.seconds
 
 
 JOBS = {"exact": exact, "minhash": minhash, "short": short, "scale": scale}
