@@ -18,21 +18,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from krill.loading import load
-from krill.shards import DatasetPart, Layout, Manifest, RowBatch, ShardInfo, ShardWriter, token_shard_name
-from krill.shards.dataset_files import write_dataset_parts
+from krill.shards import DatasetPart, token_shard_name
+from made_dataset import LAYOUT, WIDTH, linked_dataset, save_manifest, write_shard
 from measured import run_measured
 
-WIDTH, BATCH = 2048, 32
+BATCH = 32
 ROWS = int(os.environ.get("BENCH_ROWS", "100000"))
 ROUNDS = 5
-_LAYOUT = Layout(WIDTH, "uint16")
 
 
 def main() -> None:
@@ -184,52 +182,10 @@ def write_dataset(folder: Path, rows: int) -> None:
     folder.mkdir()
     rng = np.random.default_rng(0)
     shards = [
-        write_shard(folder / token_shard_name(number), -(-rows // 2 // _LAYOUT.rows_per_batch), rng)
+        write_shard(folder / token_shard_name(number), -(-rows // 2 // LAYOUT.rows_per_batch), rng)
         for number in range(2)
     ]
-    save(folder, shards)
-
-
-def write_shard(path: Path, batches: int, rng: np.random.Generator | None) -> ShardInfo:
-    rows = _LAYOUT.rows_per_batch
-    tokens = np.zeros(rows * WIDTH, np.uint16)
-    with ShardWriter(path, _LAYOUT) as writer:
-        for _ in range(batches):
-            if rng is not None:
-                tokens = rng.integers(0, 32_000, rows * WIDTH, dtype=np.uint16)
-            lengths = np.tile(np.array([500, 800, 748], np.int32), rows)
-            starts = np.arange(rows + 1)
-            writer.write(RowBatch(tokens, starts * WIDTH, lengths, (starts * 3).astype(np.int32)))
-        return writer.close()
-
-
-def linked_dataset(folder: Path, shards: int, batches: int) -> Path:
-    """A dataset whose shards are all the same file: its size on paper, one shard's on disk."""
-    folder.mkdir()
-    shard = write_shard(folder / token_shard_name(0), batches, None)
-    for number in range(1, shards):
-        (folder / token_shard_name(number)).hardlink_to(folder / shard.file)
-    save(folder, [replace(shard, file=token_shard_name(number)) for number in range(shards)])
-    return folder
-
-
-def save(folder: Path, shards: list[ShardInfo]) -> None:
-    part = DatasetPart(_LAYOUT, tuple(shards))
-    write_dataset_parts(folder, [part])
-    Manifest(
-        krill="0.1.0",
-        command="preprocess",
-        identity="0123456789abcdef",
-        config={},
-        inputs=[],
-        budget={"limit": 1, "predicted_peak": 1, "measured_peak": 1},
-        seconds=1.0,
-        stages=[],
-        documents={"read": 1, "kept": 1, "dropped": {}, "notes": {}},
-        tokens={"kept": 1, "dropped_short": 0, "dropped_tail": 0},
-        tokenizer={"name": "random", "vocab_size": 32_000},
-        dataset=part,
-    ).save(folder)
+    save_manifest(folder, DatasetPart(LAYOUT, tuple(shards)), vocab_size=32_000)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from krill.shards import DatasetPart, Layout, Manifest, RowBatch, ShardWriter, token_shard_name
+from made_dataset import linked_dataset
 from measured import run_measured
 
 MB = 10**6
@@ -35,39 +32,6 @@ while marks:
                 break
 print(json.dumps({"rows": len(dataset), "peaks": peaks}))
 """
-
-
-def linked_dataset(folder: Path, shards: int, batches: int) -> Path:
-    """A dataset of `shards` shards that are all the same file: its size on paper, one shard's on disk."""
-    layout = Layout(2048, "uint16")
-    rows = layout.rows_per_batch
-    tokens = np.zeros(rows * 2048, np.uint16)
-    lengths = np.full((rows, 2), 1024, np.int32).reshape(-1)
-    batch = RowBatch(
-        tokens, np.arange(rows + 1, dtype=np.int64) * 2048, lengths, np.arange(rows + 1, dtype=np.int32) * 2
-    )
-    with ShardWriter(folder / token_shard_name(0), layout) as writer:
-        for _ in range(batches):
-            writer.write(batch)
-        shard = writer.close()
-    for number in range(1, shards):
-        os.link(folder / shard.file, folder / token_shard_name(number))
-    named = tuple(replace(shard, file=token_shard_name(number)) for number in range(shards))
-    Manifest(
-        krill="0.1.0",
-        command="preprocess",
-        identity="0123456789abcdef",
-        config={},
-        inputs=[],
-        budget={"limit": 1, "predicted_peak": 1, "measured_peak": 1},
-        seconds=1.0,
-        stages=[],
-        documents={"read": 1, "kept": 1, "dropped": {}, "notes": {}},
-        tokens={"kept": 1, "dropped_short": 0, "dropped_tail": 0},
-        tokenizer={"name": "bytes", "vocab_size": 256},
-        dataset=DatasetPart(layout, named),
-    ).save(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

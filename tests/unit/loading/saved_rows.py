@@ -15,15 +15,8 @@ import pyarrow as pa
 from krill.loading.foreign.opening import open_source
 from krill.loading.ours import KrillRows
 from krill.loading.source import RowSource
-from krill.shards import (
-    DatasetPart,
-    Layout,
-    Manifest,
-    RowBatch,
-    ShardWriter,
-    token_shard_name,
-    write_dataset_parts,
-)
+from krill.shards import DatasetPart, Layout, RowBatch, ShardWriter, token_shard_name
+from made_dataset import save_manifest
 
 
 def random_rows(count: int, *, longest: int = 40, shortest: int = 0, seed: int = 7) -> list[list[int]]:
@@ -76,22 +69,7 @@ def save_krill(
             )
             infos.append(writer.close())
     part = DatasetPart(layout, tuple(infos))
-    write_dataset_parts(folder, [part])
-    tokens = {"kept": part.tokens, "dropped_short": 0, "dropped_tail": 0}
-    Manifest(
-        krill="0.1.0",
-        command="preprocess",
-        identity="0123456789abcdef",
-        config={},
-        inputs=[],
-        budget={"limit": 1, "predicted_peak": 1, "measured_peak": 1},
-        seconds=1.0,
-        stages=[],
-        documents={"read": 1, "kept": 1, "dropped": {}, "notes": {}},
-        tokens=tokens,
-        dataset=part,
-        tokenizer={"name": "bytes", "vocab_size": 30_000},
-    ).save(folder)
+    save_manifest(folder, part, vocab_size=30_000)
     return folder
 
 
