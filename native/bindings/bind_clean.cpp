@@ -5,6 +5,7 @@
 
 #include "bindings/arrays.hpp"
 #include "text/clean.hpp"
+#include "text/pick.hpp"
 
 namespace nb = nanobind;
 using namespace krill;
@@ -31,9 +32,21 @@ nb::tuple clean_documents(const In<std::int64_t>& offsets, nb::handle data,
                         to_numpy(std::move(result.kept)), to_numpy(std::move(result.chars)), counts);
 }
 
+nb::tuple pick(const In<std::int64_t>& offsets, nb::handle data, const In<std::uint8_t>& keep) {
+  const ByteView bytes(data);
+  const TextColumn column = text_column(offsets, bytes);
+  if (keep.size() != column.rows) throw std::invalid_argument("keep must hold one byte for each document");
+  PickedColumn picked = [&] {
+    nb::gil_scoped_release release;
+    return pick_texts(column, keep.data());
+  }();
+  return nb::make_tuple(to_numpy(std::move(picked.offsets)), to_numpy(std::move(picked.data)));
+}
+
 }  // namespace
 
 void bind_clean(nb::module_& m) {
   m.def("clean", &clean_documents, nb::arg("offsets").noconvert(), nb::arg("data"),
         nb::arg("null_mask").noconvert().none(), nb::arg("strip"), nb::arg("min_chars"));
+  m.def("pick_texts", &pick, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("keep").noconvert());
 }

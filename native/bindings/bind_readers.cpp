@@ -6,12 +6,16 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "bindings/hashes.hpp"
 #include "buffer.hpp"
+#include "dedup/hash.hpp"
+#include "text/clean.hpp"
 #include "text/file_range.hpp"
 #include "text/json_reader.hpp"
 #include "text/text_reader.hpp"
@@ -100,19 +104,21 @@ nb::tuple to_tuple(DocumentBatch batch) {
                         to_dict(batch.counts));
 }
 
-// The bytes [start, end) of a file are all that the reader gets. Reading and parsing are one call, since each
-// hand-over of the GIL costs about as much as parsing 20 kB.
+// The bytes [start, end) of a file are all that the reader gets; returns what read_file_range does.
 template <class Reader>
-void read_range(Guarded<Reader>& self, const nb::bytes& name, uint64_t start, uint64_t end) {
+int feed_range(Reader& reader, const char* path, uint64_t start, uint64_t end) {
+  krill::Buffer<uint8_t> bytes(end - start);
+  if (const int error = krill::read_file_range(path, start, bytes.data(), bytes.size())) return error;
+  reader.feed(bytes.data(), bytes.size(), start);
+  reader.finish();
+  return 0;
+}
+
+void check_range(uint64_t start, uint64_t end) {
   if (end < start) throw std::invalid_argument("a range ends before it begins");
-  const char* const path = name.c_str();
-  const int fault = self.apart([&](Reader& reader) {
-    krill::Buffer<uint8_t> bytes(end - start);
-    if (const int error = krill::read_file_range(path, start, bytes.data(), bytes.size())) return error;
-    reader.feed(bytes.data(), bytes.size(), start);
-    reader.finish();
-    return 0;
-  });
+}
+
+void raise_fault(int fault, const char* path, uint64_t end) {
   if (fault == krill::kFileTooShort) {
     PyErr_Format(PyExc_EOFError, "the file became shorter than %llu bytes while it was read",
                  static_cast<unsigned long long>(end));
@@ -123,6 +129,55 @@ void read_range(Guarded<Reader>& self, const nb::bytes& name, uint64_t start, ui
     PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
     nb::raise_python_error();
   }
+}
+
+template <class Reader>
+void read_range(Guarded<Reader>& self, const nb::bytes& name, uint64_t start, uint64_t end) {
+  check_range(start, end);
+  const char* const path = name.c_str();
+  raise_fault(self.apart([&](Reader& reader) { return feed_range(reader, path, start, end); }), path, end);
+}
+
+struct CleanDocuments {
+  krill::CleanColumn column;
+  krill::Buffer<uint64_t> starts;
+  krill::Buffer<krill::Hash> hashes;
+  Counts counts;
+};
+
+CleanDocuments cleaned(const DocumentBatch& batch, bool strip, int64_t min_chars) {
+  const Rows& text = batch.text;
+  const krill::TextColumn raw{text.offsets.data(), text.null_mask.size(), text.bytes.data(), text.bytes.size()};
+  raw.check();
+  krill::CleanColumn column = krill::clean(raw, text.null_mask.data(), strip, min_chars);
+  const size_t rows = column.kept.size();
+  krill::Buffer<uint64_t> starts(rows);
+  for (size_t row = 0; row < rows; ++row) starts[row] = batch.starts[static_cast<size_t>(column.kept[row])];
+  krill::Buffer<krill::Hash> hashes =
+      krill::hash_documents({column.offsets.data(), rows, column.data.data(), column.data.size()}, 0);
+  return {std::move(column), std::move(starts), std::move(hashes), batch.counts};
+}
+
+// Reading, parsing, cleaning and hashing are one call, since each hand-over of the GIL costs about as much as
+// parsing 20 kB.
+template <class Reader>
+nb::tuple read_clean(Guarded<Reader>& self, const nb::bytes& name, uint64_t start, uint64_t end, bool strip,
+                     int64_t min_chars) {
+  check_range(start, end);
+  const char* const path = name.c_str();
+  int fault = 0;
+  std::optional<CleanDocuments> found;
+  self.apart([&](Reader& reader) {
+    fault = feed_range(reader, path, start, end);
+    if (fault == 0) found.emplace(cleaned(reader.take(), strip, min_chars));
+  });
+  raise_fault(fault, path, end);
+  nb::dict counts = to_dict(found->counts);
+  counts["too_short"] = found->column.counts.too_short;
+  counts["invalid_utf8"] = found->column.counts.invalid_utf8;
+  using krill::bindings::to_numpy;
+  return nb::make_tuple(to_numpy(std::move(found->column.offsets)), to_numpy(std::move(found->column.data)),
+                        to_numpy(std::move(found->starts)), to_numpy(std::move(found->hashes)), counts);
 }
 
 template <class Reader>
@@ -137,6 +192,8 @@ void bind_shared(nb::class_<Guarded<Reader>>& type) {
           nb::arg("data"), nb::arg("offset"))
       .def("finish", [](Self& self) { self.apart([](Reader& reader) { reader.finish(); }); })
       .def("read_range", &read_range<Reader>, nb::arg("path"), nb::arg("start"), nb::arg("end"))
+      .def("read_clean", &read_clean<Reader>, nb::arg("path"), nb::arg("start"), nb::arg("end"), nb::arg("strip"),
+           nb::arg("min_chars"))
       .def("take", [](Self& self) { return to_tuple(self.at_once([](Reader& reader) { return reader.take(); })); })
       .def_prop_ro("pending_bytes",
                    [](Self& self) { return self.at_once([](Reader& reader) { return reader.pending_bytes(); }); })

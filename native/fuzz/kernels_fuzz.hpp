@@ -21,6 +21,7 @@
 #include "pack/runs.hpp"
 #include "text/clean.hpp"
 #include "text/column.hpp"
+#include "text/pick.hpp"
 
 namespace krill::fuzz {
 
@@ -245,6 +246,23 @@ inline void fuzz_runs(Settings settings) {
   expect(std::vector(kept.ids.data(), kept.ids.data() + kept.ids.size()) == expected, "runs: ids");
 }
 
+inline void fuzz_pick(Settings settings) {
+  const std::uint8_t keeps = settings.next();
+  const Column column = cut_column(settings);
+  std::vector<std::uint8_t> keep(column.rows());
+  for (std::size_t row = 0; row < column.rows(); ++row) keep[row] = keeps >> (row % 8) & 1;
+  const PickedColumn picked = pick_texts(column.view(), keep.data());
+  std::size_t at = 0;
+  for (std::size_t row = 0; row < column.rows(); ++row) {
+    if (keep[row] == 0) continue;
+    const auto begin = static_cast<std::size_t>(picked.offsets[at]);
+    const auto end = static_cast<std::size_t>(picked.offsets[++at]);
+    const std::string found(reinterpret_cast<const char*>(picked.data.data()) + begin, end - begin);
+    expect(found == column.row(row), "pick: another text");
+  }
+  expect(at + 1 == picked.offsets.size(), "pick: rows are missing");
+}
+
 }  // namespace krill::fuzz
 
 inline void fuzz_clean(const std::uint8_t* data, std::size_t size) {
@@ -258,4 +276,7 @@ inline void fuzz_dedup(const std::uint8_t* data, std::size_t size) {
   krill::fuzz::fuzz_partition({data, size});
 }
 
-inline void fuzz_tokens(const std::uint8_t* data, std::size_t size) { krill::fuzz::fuzz_runs({data, size}); }
+inline void fuzz_tokens(const std::uint8_t* data, std::size_t size) {
+  krill::fuzz::fuzz_runs({data, size});
+  krill::fuzz::fuzz_pick({data, size});
+}

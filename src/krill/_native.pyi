@@ -47,6 +47,16 @@ class JsonReader:
     def read_range(self, path: bytes, start: int, end: int) -> None:
         """Feed the bytes [start, end) of a local file, and finish."""
 
+    def read_clean(
+        self, path: bytes, start: int, end: int, strip: bool, min_chars: int
+    ) -> tuple[
+        NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64], dict[str, int]
+    ]:
+        """`read_range`, `take`, `clean` and `hash_documents` in one: offsets, data, starts, hashes, counts.
+
+        Carried columns are left out, and the counts are those of both.
+        """
+
     def take(self) -> _Batch:
         """Rows so far: text offsets, data and null mask (1 = null), starts, carried columns, counts.
 
@@ -75,6 +85,13 @@ class TextReader:
     def read_range(self, path: bytes, start: int, end: int) -> None:
         """Feed the bytes [start, end) of a local file, and finish."""
 
+    def read_clean(
+        self, path: bytes, start: int, end: int, strip: bool, min_chars: int
+    ) -> tuple[
+        NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64], dict[str, int]
+    ]:
+        """As `JsonReader.read_clean`."""
+
     def take(self) -> _Batch:
         """As `JsonReader.take`, without null rows and carried columns; the open document stays inside."""
 
@@ -100,6 +117,11 @@ def clean(
     Returns offsets, data, the input row of each kept document, its code points, and the counts `not_text`
     (null, dropped), `too_short` (dropped) and `invalid_utf8` (repaired).
     """
+
+def pick_texts(
+    offsets: NDArray[np.int64], data: _Bytes, keep: NDArray[np.uint8]
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Offsets and data of those documents whose `keep` is not 0."""
 
 # ---- dedup: native/bindings/bind_dedup.cpp ----
 

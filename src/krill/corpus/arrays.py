@@ -64,14 +64,7 @@ def null_flags(column: pa.Array) -> npt.NDArray[np.uint8] | None:
 def pick(column: pa.Array, keep: npt.NDArray[np.bool_]) -> pa.Array:
     """The values that `keep` marks: the columns of every document fast, those carried along by Arrow."""
     if column.null_count == 0 and column.type == pa.large_string():
-        offsets, data = text_buffers(column)
-        lengths = np.diff(offsets)
-        if len(lengths) == 0 or lengths.max() < 2**32:
-            text = data[int(offsets[0]) : int(offsets[-1])]
-            picked, picked_lengths = _native.select_runs(text, lengths.astype(np.uint32), keep.view(np.uint8))
-            ends = np.zeros(len(picked_lengths) + 1, np.int64)
-            np.cumsum(picked_lengths, out=ends[1:])
-            return text_column(ends, picked)
+        return text_column(*_native.pick_texts(*text_buffers(column), keep.view(np.uint8)))
     if column.null_count == 0 and column.type in _NUMBERS:
         return as_arrow(as_numpy(column, _NUMBERS[column.type])[keep])
     return column.filter(as_mask(keep))

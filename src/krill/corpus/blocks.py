@@ -104,6 +104,17 @@ class RangeBlock:
         reader.read_range(self.start, self.end)
         return reader.take()
 
+    @property
+    def cleans(self) -> bool:
+        """Whether the documents can be had cleaned and hashed at once: the native reader carries no columns
+        through that."""
+        return not self.source.source.columns
+
+    def clean_documents(self, strip: bool, min_chars: int) -> Documents:
+        """What cleaning leaves of the documents, with their hashes, in one native call."""
+        reader = DocumentReader(self.source, self.limits, self.start)
+        return reader.read_clean(self.start, self.end, strip, min_chars)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupBlock:

@@ -14,7 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 OFFSET_BITS = 40
 """A position is `file ordinal << OFFSET_BITS | offset`: files up to 1 TiB, decoded, and 16M files."""
@@ -52,6 +54,8 @@ class Documents:
     `surrogates_removed`; a missing name is zero."""
     rejected: tuple[pa.RecordBatch, ...] | None = None
     """Rows that were dropped on the way, each with its `reason`; None if nobody wants them."""
+    hashes: NDArray[np.uint64] | None = None
+    """The 128-bit hash of each text, where cleaning has computed them on the way."""
 
 
 def concat(pieces: Sequence[Documents]) -> Documents:

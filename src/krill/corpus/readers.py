@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +33,7 @@ from krill.corpus.streams import (
 from krill.errors import InputError
 
 _LONGEST_MARK = 4  # bytes of a byte order mark
+_PLAIN = pa.schema([("text", pa.large_string()), ("position", pa.uint64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +93,48 @@ class DocumentReader:
 
     def read_range(self, start: int, end: int) -> None:
         """All bytes of a local file in [start, end), and nothing follows."""
-        if start == 0:
-            with RangeReader(self._file) as head:
-                refuse_wide_encodings(self._file, head.read(0, min(end, _LONGEST_MARK)))
-        try:
-            with input_errors(self._file, at=start):
-                self._reader.read_range(os.fsencode(self._file.location), start, end)
-        except _native.MalformedRecord as error:
-            raise malformed_record(self._file, error) from None
+        with self._reading(start, end) as path:
+            self._reader.read_range(path, start, end)
+
+    def read_clean(self, start: int, end: int, strip: bool, min_chars: int) -> Documents:
+        """The documents in [start, end) of a local file, cleaned and hashed; without carried columns."""
+        with self._reading(start, end) as path:
+            offsets, data, starts, hashes, counts = self._reader.read_clean(
+                path, start, end, strip, min_chars
+            )
+        self._see(counts)
+        starts += np.uint64(self._file.position(0))
+        batch = pa.RecordBatch.from_arrays([text_column(offsets, data), as_arrow(starts)], schema=_PLAIN)
+        return Documents(batch, {name: count for name, count in counts.items() if count}, hashes=hashes)
 
     def take(self) -> Documents:
         """The documents gathered, without the open one."""
         offsets, data, nulls, starts, carried, counts = self._reader.take()
-        if self._unseen and counts["records"] > counts["malformed"]:
-            self._unseen = False
-            if counts["not_text"] == counts["records"] - counts["malformed"]:
-                _refuse_without_text(self._file, key_seen=counts["key_seen"] > 0)
+        self._see(counts)
         starts += np.uint64(self._file.position(0))
         columns = [_string_column(offsets, data, nulls), as_arrow(starts)]
         columns += [_string_column(*buffers) for buffers in carried]
         batch = pa.RecordBatch.from_arrays(columns, names=["text", "position", *self._names])
         return Documents(batch, {name: count for name, count in counts.items() if count})
+
+    @contextmanager
+    def _reading(self, start: int, end: int) -> Iterator[bytes]:
+        """The file's name for the native reader, whose faults are told as the user's."""
+        if start == 0:
+            with RangeReader(self._file) as head:
+                refuse_wide_encodings(self._file, head.read(0, min(end, _LONGEST_MARK)))
+        try:
+            with input_errors(self._file, at=start):
+                yield os.fsencode(self._file.location)
+        except _native.MalformedRecord as error:
+            raise malformed_record(self._file, error) from None
+
+    def _see(self, counts: dict[str, int]) -> None:
+        """Refuse a file whose first records have no text where the config says."""
+        if self._unseen and counts["records"] > counts["malformed"]:
+            self._unseen = False
+            if counts["not_text"] == counts["records"] - counts["malformed"]:
+                _refuse_without_text(self._file, key_seen=counts["key_seen"] > 0)
 
 
 def malformed_record(file: CorpusFile, error: _native.MalformedRecord) -> InputError:

@@ -116,7 +116,7 @@ def _publish(stages: Stages, manifest: Manifest, earlier: EarlierRuns | None) ->
     folder = stages.context.folder
     pending = earlier.prepare(*stages.noted()) if earlier is not None else None
     manifest.save(folder.dataset)
-    folder.publish()
+    folder.publish(threads=stages.context.threads)
     if pending is not None:
         pending.commit()
 

@@ -16,8 +16,8 @@ from krill.corpus.arrays import as_arrow, pick_rows
 from krill.errors import InputError
 from krill.flow import CommitLog
 from krill.flow.commits import damaged, reading_artifact
-from krill.prepare.scan import REJECTED, SPILL, digest, hash_text
-from krill.prepare.survivors import Readable, SpilledBlock, survivors
+from krill.prepare.scan import REJECTED, SPILL, digest
+from krill.prepare.survivors import Readable, SpilledBlock, hashes_of, survivors
 from krill.text import Step
 from krill.text.drop import rejected_rows, with_columns, with_statistics
 
@@ -69,16 +69,16 @@ class KeptBlock:
     def _survivors(self) -> Documents:
         documents = survivors(self.block, self.steps)
         if self.expected is not None:
-            self._check_unchanged(documents.batch)
+            self._check_unchanged(documents)
         if self.clusters is None:
             return documents
         return with_statistics(documents, cluster_columns(self.clusters))
 
-    def _check_unchanged(self, batch: pa.RecordBatch) -> None:
+    def _check_unchanged(self, documents: Documents) -> None:
         assert self.expected is not None
-        same = batch.num_rows == self.expected["documents"]
+        same = documents.batch.num_rows == self.expected["documents"]
         if same and "digest" in self.expected and not isinstance(self.block, SpilledBlock):
-            same = digest(hash_text(batch)) == self.expected["digest"]
+            same = digest(hashes_of(documents)) == self.expected["digest"]
         if not same:
             raise _changed(self.path)
 

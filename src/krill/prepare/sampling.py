@@ -16,8 +16,8 @@ from itertools import islice
 
 from krill.corpus import Block, Corpus
 from krill.dedup import MinHash
-from krill.prepare.scan import hash_text, text_bytes
-from krill.prepare.survivors import spill, survivors
+from krill.prepare.scan import text_bytes
+from krill.prepare.survivors import hashes_of, spill, survivors
 from krill.text import Step
 from krill.tokenizer import Encoder
 
@@ -58,7 +58,7 @@ def look(corpus: Corpus, steps: Sequence[Step], minhash: MinHash | None, encoder
     for block in _blocks(corpus):
         with sample.timed("scan_seconds"):
             documents = survivors(block, steps)
-            hash_text(documents.batch)
+            hashes_of(documents)
         text = documents.batch.column("text")
         if minhash is not None:
             with sample.timed("minhash_seconds"):

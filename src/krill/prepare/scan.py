@@ -20,7 +20,7 @@ from krill.flow import CommitLog
 from krill.flow.commits import UnitFiles
 from krill.prepare.context import Context
 from krill.prepare.needs import scan_cost
-from krill.prepare.survivors import add_counts, spill, survivors
+from krill.prepare.survivors import add_counts, hashes_of, spill, survivors
 from krill.text.clean import valid_text
 
 if TYPE_CHECKING:
@@ -96,13 +96,6 @@ def digest(hashes: NDArray[np.uint64]) -> str:
     return f"{first:016x}{second:016x}"
 
 
-def hash_text(batch: pa.RecordBatch) -> NDArray[np.uint64]:
-    """The 128-bit hash of each document."""
-    from krill import _native
-
-    return _native.hash_documents(*text_buffers(batch.column("text")))
-
-
 def text_bytes(batch: pa.RecordBatch) -> int:
     """Bytes of text in a batch."""
     offsets, _ = text_buffers(batch.column("text"))
@@ -114,7 +107,7 @@ def _scan_block(context: Context, block: Block, wanted: Wanted, *, spilling: boo
     batch = documents.batch
     text = batch.column("text")
     # Also where nothing compares documents: they tell whether the input has changed since.
-    hashes = hash_text(batch) if wanted.hashes or wanted.minhash else None
+    hashes = hashes_of(documents) if wanted.hashes or wanted.minhash else None
     return Scanned(
         UnitEnd.after(block),
         block.size,

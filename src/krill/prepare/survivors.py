@@ -11,12 +11,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from krill import _native
 from krill.corpus import Documents
+from krill.corpus.blocks import RangeBlock
+from krill.corpus.buffers import text_buffers
 from krill.flow.commits import damaged, reading_artifact
 from krill.text import Step
+from krill.text.clean import Clean
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 
 class Readable(Protocol):
@@ -70,12 +76,24 @@ def spill(batch: pa.RecordBatch) -> pa.Buffer:
 def survivors(block: Readable, steps: Sequence[Step], *, collect: bool = False) -> Documents:
     """The documents of `block` that pass every step, and why the others did not: with `collect`, the others
     themselves."""
-    documents = block.documents()
+    first = steps[0] if steps else None
+    if isinstance(first, Clean) and isinstance(block, RangeBlock) and block.cleans and not collect:
+        documents = block.clean_documents(first.strip, first.min_chars)
+        steps = steps[1:]
+    else:
+        documents = block.documents()
     if collect:
         documents = replace(documents, rejected=())
     for step in steps:
         documents = step.apply(documents)
     return documents
+
+
+def hashes_of(documents: Documents) -> NDArray[np.uint64]:
+    """The 128-bit hash of each document."""
+    if documents.hashes is not None:
+        return documents.hashes
+    return _native.hash_documents(*text_buffers(documents.batch.column("text")))
 
 
 def add_counts(total: dict[str, int], counts: Mapping[str, int]) -> None:

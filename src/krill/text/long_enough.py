@@ -34,9 +34,7 @@ class LongEnough:
         too_short = sizes < self.min_chars
         unclear = ~too_short & (sizes < _MOST_BYTES * self.min_chars)
         if unclear.any():
-            text = data[int(offsets[0]) : int(offsets[-1])]
-            picked, picked_sizes = _native.select_runs(text, sizes.astype(np.uint32), unclear.view(np.uint8))
+            ends, picked = _native.pick_texts(offsets, data, unclear.view(np.uint8))
             begins_character = (picked & 0xC0) != 0x80
-            starts = np.cumsum(picked_sizes, dtype=np.int64) - picked_sizes
-            too_short[unclear] = np.add.reduceat(begins_character, starts, dtype=np.int64) < self.min_chars
+            too_short[unclear] = np.add.reduceat(begins_character, ends[:-1], dtype=np.int64) < self.min_chars
         return drop(documents, too_short.astype(np.uint8), ("too_short",))
