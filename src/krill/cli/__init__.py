@@ -20,8 +20,10 @@ def main() -> None:
     for number in INTERRUPTS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _leave)
-    # Loading makes 300,000 objects and no garbage; to look for some after every 700 of them takes a tenth of it.
+    # Loading makes 300,000 objects and no garbage; looking for some after each 700 would take a tenth of it.
     gc.set_threshold(20_000)
+    # NumPy's library for matrices starts threads that wait by spinning; nothing here multiplies any.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Whether pydantic has plugins, it asks every package that is installed, at each start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from krill.cli import app

@@ -11,9 +11,10 @@ vocabulary and not from the file. Files that the library refuses are refused her
 from __future__ import annotations
 
 import hashlib
-from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -256,11 +257,11 @@ def _model(file: Path, model: Any) -> tuple[dict[str, int], list[Any], bool]:
             raise _Unknown(f"its model has a {affix}")
     if len(merges) > MAX_MERGES:
         raise _Unknown(f"it has {len(merges):,} merges")
-    for token, number in vocab.items():
-        if type(number) is not int or not 0 <= number < 2**32:
-            raise InputError(f"the token `{token}` of `{file}` has the id `{number}`", hint="mend the file")
-        if number >= MAX_IDS:
-            raise _Unknown(f"its ids reach {number:,}")
+    if not set(map(type, vocab.values())) <= {int} or min(vocab.values(), default=0) < 0:
+        token, number = next(pair for pair in vocab.items() if type(pair[1]) is not int or pair[1] < 0)
+        raise InputError(f"the token `{token}` of `{file}` has the id `{number}`", hint="mend the file")
+    if (largest := max(vocab.values(), default=0)) >= MAX_IDS:
+        raise _Unknown(f"its ids reach {largest:,}")
     complete = sum(len(token) == 1 and to_bytes(token) is not None for token in vocab) == 256
     for way in ("unk_token", "byte_fallback"):
         # With a token for every byte, neither is ever used.
@@ -309,24 +310,30 @@ def _token_arrays(
     size = 1 + max([*vocab.values(), *added], default=-1)
     pieces = [b""] * size
     flags = bytearray(size)
-    for token, number in vocab.items():
-        if flags[number]:
-            other = next(text for text, its in vocab.items() if its == number)
-            raise InputError(
-                f"two tokens of `{file}` have the id {number}: `{other}` and `{token}`",
-                hint="give each token an id of its own",
-            )
-        # Text in other letters than those of bytes is never found in a word, and decodes to itself.
-        word = to_bytes(token)
+    # Text in other letters than those of bytes is never found in a word, and decodes to itself.
+    words = list(map(to_bytes, vocab))
+    for token, number, word in zip(vocab, vocab.values(), words, strict=True):
         pieces[number] = token.encode() if word is None else word
-        flags[number] = PRESENT if word is None or not word else PRESENT | WORD
+        flags[number] = PRESENT | WORD if word else PRESENT
+    if flags.count(0) + len(vocab) > size:
+        raise _two_with_one_id(file, vocab)
     for number, known in added.items():
         word = to_bytes(known.content)
         pieces[number] = known.content.encode() if word is None else word
         flags[number] |= PRESENT | (SPECIAL if known.special else 0)
     offsets = np.zeros(size + 1, np.int64)
-    np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
+    np.cumsum(np.fromiter(map(len, pieces), np.int64, size), out=offsets[1:])
     return np.frombuffer(b"".join(pieces), np.uint8), offsets, np.frombuffer(flags, np.uint8)
+
+
+def _two_with_one_id(file: Path, vocab: Mapping[str, int]) -> InputError:
+    """For a vocabulary that has an id twice."""
+    first: dict[int, str] = {}
+    token, number = next(pair for pair in vocab.items() if first.setdefault(pair[1], pair[0]) != pair[0])
+    return InputError(
+        f"two tokens of `{file}` have the id {number}: `{first[number]}` and `{token}`",
+        hint="give each token an id of its own",
+    )
 
 
 def _merge_array(
@@ -335,37 +342,44 @@ def _merge_array(
     """Left, right and new id of each merge by rank, without those of tokens that no word can hold."""
     import numpy as np
 
-    found = array("I")
-    for place, (left, right) in enumerate(_pairs(file, merges)):
-        try:
-            found.extend((vocab[left], vocab[right], vocab[left + right]))
-        except KeyError as missing:
-            raise InputError(
-                f"merge {place:,} of `{file}` is `{left} {right}`,"
-                f" but `{missing.args[0]}` is not in the vocabulary",
-                hint="take vocabulary and merges from one tokenizer",
-            ) from None
-    ids = np.frombuffer(found, np.uint32).reshape(-1, 3)
-    return ids[(flags[ids] & WORD).all(axis=1)].reshape(-1)
+    lefts, rights = _pairs(file, merges)
+    columns = (lefts, rights, list(map(operator.add, lefts, rights)))
+    try:
+        ids = np.array([list(map(vocab.__getitem__, column)) for column in columns], np.uint32).T
+    except KeyError:
+        raise _unknown_token(file, lefts, rights, vocab) from None
+    return np.ascontiguousarray(ids[(flags[ids] & WORD).all(axis=1)]).reshape(-1)
 
 
-def _pairs(file: Path, merges: list[Any]) -> Iterator[tuple[str, str]]:
-    """Merges as pairs, from either way of writing them: `"a b"` or `["a", "b"]`."""
-    if all(isinstance(merge, list) for merge in merges):
-        for merge in merges:
-            if len(merge) != 2 or not isinstance(merge[0], str) or not isinstance(merge[1], str):
-                raise _Unknown("its merges are not pairs")
-            yield merge[0], merge[1]
-        return
-    for line in merges:
-        if not isinstance(line, str):
-            raise _Unknown("its merges are written in more than one way")
-        if line.startswith("#version"):
-            continue
-        left, space, right = line.partition(" ")
-        if not space or " " in right:
+def _unknown_token(
+    file: Path, lefts: Sequence[str], rights: Sequence[str], vocab: Mapping[str, int]
+) -> InputError:
+    """For merges of which one names a token that isn't there."""
+    place, left, right, missing = next(
+        (place, left, right, token)
+        for place, (left, right) in enumerate(zip(lefts, rights, strict=True))
+        for token in (left, right, left + right)
+        if token not in vocab
+    )
+    return InputError(
+        f"merge {place:,} of `{file}` is `{left} {right}`, but `{missing}` is not in the vocabulary",
+        hint="take vocabulary and merges from one tokenizer",
+    )
+
+
+def _pairs(file: Path, merges: list[Any]) -> tuple[Sequence[str], Sequence[str]]:
+    """The left and the right tokens, from either way of writing merges: `"a b"` or `["a", "b"]`."""
+    kinds = set(map(type, merges))
+    if kinds <= {str}:
+        merges = [line.split(" ") for line in merges if not line.startswith("#version")]
+        if any(len(pair) != 2 for pair in merges):
+            line = next(" ".join(pair) for pair in merges if len(pair) != 2)
             raise InputError(f"a merge of `{file}` is not two tokens: `{line}`", hint="mend the file")
-        yield left, right
+    elif kinds != {list}:
+        raise _Unknown("its merges are written in more than one way")
+    elif any(len(pair) != 2 for pair in merges) or set(map(type, chain.from_iterable(merges))) != {str}:
+        raise _Unknown("its merges are not pairs")
+    return [pair[0] for pair in merges], [pair[1] for pair in merges]
 
 
 def _type_of(section: Any) -> str:
