@@ -27,7 +27,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 SHARED_DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
@@ -54,10 +54,18 @@ def real_texts() -> Iterator[str]:
 def installed_texts() -> Iterator[str]:
     """Sources and text files of the standard library, then of the installed packages, by path."""
     library, packages = (Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
-    inside = [path for path in library.rglob("*") if packages not in path.parents]
-    for path in [*sorted(inside), *sorted(packages.rglob("*"))]:
+    for path in chain(_files(library, besides=packages), _files(packages)):
         if path.suffix in _SOURCES and path.is_file() and 0 < path.stat().st_size <= _LONGEST_SOURCE:
             yield path.read_text(encoding="utf-8", errors="replace")
+
+
+def _files(folder: Path, besides: Path | None = None) -> Iterator[Path]:
+    """The files below a folder by path, folder after folder: what nobody asks for is not looked at."""
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink() or not path.is_dir():
+            yield path
+        elif path != besides:
+            yield from _files(path)
 
 
 def grow_jsonl(path: Path, size: int) -> Path:

@@ -42,6 +42,8 @@ class RangedBytes:
         start, unit = self._file.start, self._limits.unit_bytes
         with RangeReader(self._file) as reader:
             for line in range((start // unit + 1) * unit, self._stop, unit):
+                if line <= start:  # in a record that is longer than a unit: where it ends was found before
+                    continue
                 end = next_border(self._borders, reader.read, line, start=self._file.start, stop=self._stop)
                 if end > start:
                     yield Part(self._file.ordinal, start, end)
