@@ -18,7 +18,9 @@ from real_text import SAMPLE, grow_jsonl
 load_profile()
 
 # JAX's programs compile in a third of the time without LLVM's passes; what they compute and hold is alike.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
 
 KRILL = Path(sys.executable).with_name("krill")
 

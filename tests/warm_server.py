@@ -8,6 +8,7 @@ how it ended. Nothing here starts a thread, so that its forks are whole.
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import resource
@@ -16,9 +17,21 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 MOST_REQUEST = 2**20
+LOADED = (
+    "krill.cli.app",
+    "krill.cli.progress",
+    "krill.cli.screen_dataset",
+    "krill.prepare",
+    "krill.prepare.look",
+    "krill.shards.export",
+    "krill.tokenizer",
+    "psutil",
+    "pyarrow.parquet",
+)
 
 
 def serve(channel: socket.socket) -> dict[str, Any] | None:
@@ -76,11 +89,15 @@ def _settle(request: Mapping[str, Any], *descriptors: int) -> None:
 
 def load_rooms() -> None:
     """What commands import, and the config's checks, which are made when they are first used."""
-    import psutil  # noqa: F401
-
+    # Read as NumPy and Arrow are loaded, and not later: else each starts a thread.
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+    for module in LOADED:
+        importlib.import_module(module)
     from krill.config import KrillConfig
 
     KrillConfig()
+    threads = list(Path("/proc/self/task").glob("*"))  # none where there is no such folder
+    assert len(threads) <= 1, "a fork would lose a thread"
 
 
 if __name__ == "__main__":

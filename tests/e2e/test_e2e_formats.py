@@ -15,9 +15,10 @@ import zstandard
 
 import krill as package
 from conftest import dataset_bytes
+from peers import peer
 from real_text import real_texts
 
-datasets = pytest.importorskip("datasets")
+datasets = peer("datasets")
 
 SEPARATOR = "<|endoftext|>"
 

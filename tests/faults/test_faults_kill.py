@@ -57,12 +57,12 @@ def corpus(tmp_path_factory) -> Path:
 def make_case(folder: Path, path: Path, **preprocess: Any) -> Case:
     job = Job(folder, krill=None)
     job.read_from(str(path))
-    job.set(**MANY_UNITS, **preprocess)
+    job.set(**{**MANY_UNITS, **preprocess})
     job.save()
     run = start(job)
     run.wait_until_begun()
     begun = time.monotonic()
-    assert run.wait() == 0
+    assert run.wait() == 0, run.output
     return Case(job.config, dataset_bytes(job.output), time.monotonic() - begun)
 
 
@@ -85,11 +85,19 @@ def both(corpus, tmp_path_factory) -> Case:
 @pytest.fixture(scope="module")
 def everything(corpus, tmp_path_factory) -> Case:
     """Filters, near-duplicates, splits, fitted and shuffled rows, rejected documents: all stages."""
+    folder = tmp_path_factory.mktemp("everything")
+    path = folder / "corpus.jsonl"
+    with corpus.open("rb") as source:
+        path.write_bytes(source.read(5_000_000).rpartition(b"\n")[0])
     return make_case(
-        tmp_path_factory.mktemp("everything"),
-        corpus,
+        folder,
+        path,
+        unit_bytes="600KB",
         output="both",
-        filters=["gopher_repetition", {"gopher_quality": {"min_stop_words": 0}}],
+        filters=[
+            "gopher_repetition",
+            {"gopher_quality": {"min_stop_words": 0, "max_non_alpha_words_ratio": 0.0}},
+        ],
         statistics=True,
         rejected=True,
         dedup={"method": "minhash", "clusters": True, "verify": 0.8},

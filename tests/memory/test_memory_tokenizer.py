@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from conftest import dataset_bytes
-from real_text import grow_text
+from real_text import DOCUMENT_END, grow_text
 
 MB = 10**6
 
@@ -13,10 +15,14 @@ MB = 10**6
 @pytest.fixture(scope="module")
 def corpora(made_once):
     """Text in which ever more different words appear: the larger one has about ten times as many, too."""
-    return {
-        size: made_once(f"{size}mb.txt", lambda path, size=size: grow_text(path, size * MB))
-        for size in (10, 100)
-    }
+    large = made_once("100mb.txt", lambda path: grow_text(path, 100 * MB))
+
+    def cut(path: Path) -> None:
+        with large.open("rb") as file:
+            whole, end, _ = file.read(10 * MB).rpartition(DOCUMENT_END.encode())
+        path.write_bytes(whole + end)
+
+    return {10: made_once("10mb.txt", cut), 100: large}
 
 
 def train(fresh_krill, corpus, output, *arguments, memory, **options):

@@ -14,9 +14,10 @@ from loading_samples import VOCAB_SIZE, SampleRows, write_rows
 
 from krill.loading import load
 from krill.shards import Layout
+from peers import peer
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+torch = peer("torch")
+transformers = peer("transformers")
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def check(peer: LanguageIdentifier, texts: list[str], every: int) -> None:
     assert scores[::every] == pytest.approx([exact_score(peer, text) for text in texts[::every]], abs=1e-6)
 
 
-@pytest.mark.parametrize("part", [4, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("part", [8, pytest.param(1, marks=pytest.mark.soak)])
 def test_documents_of_the_sample_have_the_same_language(
     peer: LanguageIdentifier, sample: Path, part: int
 ) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-datasets = pytest.importorskip("datasets")
-torch = pytest.importorskip("torch")
+from krill.loading.dataset import LoadedDataset, load
+from peers import peer
 
-from krill.loading.dataset import LoadedDataset, load  # noqa: E402
+os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+datasets = peer("datasets")
+torch = peer("torch")
 
 
 def rows_of(count: int = 2500, shortest: int = 0) -> list[list[int]]:

@@ -14,16 +14,15 @@ import pytest
 import krill
 from krill import _native
 from krill.pack import piece_lengths
+from peers import peer
 
-trl = pytest.importorskip("trl")
-datasets = pytest.importorskip("datasets")
+trl = peer("trl")
+datasets = peer("datasets")
 
 
 def packed_by_trl(documents: list[list[int]], sequence_len: int, strategy: str) -> list[dict[str, Any]]:
-    from trl import pack_dataset
-
     dataset = datasets.Dataset.from_dict({"input_ids": documents})
-    packed = pack_dataset(dataset, sequence_len, strategy, map_kwargs={"batch_size": len(documents)})
+    packed = trl.pack_dataset(dataset, sequence_len, strategy, map_kwargs={"batch_size": len(documents)})
     return [dict(row) for row in packed]
 
 

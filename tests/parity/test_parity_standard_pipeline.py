@@ -10,8 +10,10 @@ import pytest
 import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-datasets = pytest.importorskip("datasets")
-trl = pytest.importorskip("trl")
+from peers import peer
+
+datasets = peer("datasets")
+trl = peer("trl")
 
 SEQUENCE_LEN = 1024
 MIN_LENGTH = 150
@@ -72,7 +74,7 @@ def standard_pipeline(sample, tokenizer_file):
     return [row for row in rows if len(row) == SEQUENCE_LEN], dataset, tokens, kept
 
 
-@pytest.mark.parametrize("documents", [1500, pytest.param(6000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("documents", [800, pytest.param(6000, marks=pytest.mark.soak)])
 def test_packed_rows_equal_those_of_the_standard_pipeline(
     krill, sample, tokenizer, tmp_path, monkeypatch, documents
 ):

@@ -115,7 +115,7 @@ def test_a_special_token_is_cut_out_of_documents_and_counted_in_lines(part, tmp_
 
 
 def test_32000_merges_equal_the_peers(sample, tmp_path):
-    corpus = write_corpus(tmp_path, list(islice(real_texts(), 0, None, 3)))
+    corpus = write_corpus(tmp_path, list(islice(real_texts(), 0, None, 6)))
     assert len(check_same(corpus, tmp_path, "documents", vocab_size=32_000)["vocab"]) == 32_000
 
 

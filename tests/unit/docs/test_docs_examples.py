@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 from docs_pages import DATA, PAGES, Block, blocks_of
 
+import warm
 from krill.config import load_config, to_dict
 from krill.errors import ConfigError
 from measured import Outcome
@@ -97,7 +96,5 @@ def run_python(blocks: list[Block], folder: Path) -> None:
     if not blocks:
         return
     program = "\n".join(block.content for block in blocks)
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=100, check=False
-    )
-    assert done.returncode == 0, f"{blocks[0]} and on\n{done.stderr}"
+    done = warm.run([], script=program, cwd=folder, timeout=100)
+    assert done.code == 0, f"{blocks[0]} and on\n{done.err}"

@@ -15,9 +15,10 @@ from saved_rows import cut_rows, random_rows, save_krill
 
 from krill.errors import ConfigError, MissingExtra
 from krill.loading.dataset import LoadedDataset, load
+from peers import peer
 
-torch = pytest.importorskip("torch")
-from torch.utils.data import DataLoader  # noqa: E402
+torch = peer("torch")
+data = peer("torch.utils.data")
 
 ROWS = random_rows(103, shortest=1)
 OPTIONS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 5, "shuffle_window": 40}
@@ -41,7 +42,7 @@ def ids(batches: Any) -> list[list[list[int]]]:
 def test_a_batch_is_int64_tensors_with_labels_as_hugging_face_models_take_them(
     dataset: LoadedDataset,
 ) -> None:
-    batch = next(iter(DataLoader(dataset.torch(batch_size=4, attention_mask=True), batch_size=None)))
+    batch = next(iter(data.DataLoader(dataset.torch(batch_size=4, attention_mask=True), batch_size=None)))
     assert {name: (column.dtype, tuple(column.shape)) for name, column in batch.items()} == dict.fromkeys(
         ("input_ids", "labels", "attention_mask"), (torch.int64, (4, 64))
     )
@@ -61,7 +62,7 @@ def test_the_order_is_the_loaders_whatever_the_number_of_workers(
     expected = ids(dataset.loader(**options))
     batches = dataset.torch(**options)
     assert len(batches) == len(expected) == (25 if drop_last else 26)
-    assert ids(DataLoader(batches, batch_size=None, num_workers=workers)) == expected
+    assert ids(data.DataLoader(batches, batch_size=None, num_workers=workers)) == expected
 
 
 def test_a_spawned_worker_opens_the_dataset_again(dataset: LoadedDataset) -> None:
@@ -108,13 +109,15 @@ def test_a_loop_that_is_left_early_goes_on_where_it_was(dataset: LoadedDataset) 
 
 def test_a_plain_data_loader_begins_the_epoch_that_it_is_told(dataset: LoadedDataset) -> None:
     batches = dataset.torch(**OPTIONS)
-    loader = DataLoader(batches, batch_size=None, num_workers=2)
+    loader = data.DataLoader(batches, batch_size=None, num_workers=2)
     epochs = [ids(dataset.loader(**OPTIONS, epoch=epoch)) for epoch in range(2)]
     assert epochs[0] != epochs[1]
     for epoch in range(2):
         batches.set_epoch(epoch)
         assert ids(loader) == epochs[epoch]
-    lasting = DataLoader(dataset.torch(**OPTIONS), batch_size=None, num_workers=2, persistent_workers=True)
+    lasting = data.DataLoader(
+        dataset.torch(**OPTIONS), batch_size=None, num_workers=2, persistent_workers=True
+    )
     assert [ids(lasting), ids(lasting)] == epochs
 
 
@@ -139,7 +142,7 @@ def test_rows_are_for_torchs_own_samplers(dataset: LoadedDataset) -> None:
     assert len(rows) == 103
     assert rows[-1]["input_ids"].tolist() == [*ROWS[-1], *[0] * (64 - len(ROWS[-1]))]
     assert set(rows[0]) == {"input_ids", "position_ids"}
-    sampled = DataLoader(rows, batch_size=8, sampler=list(range(102, -1, -1)), num_workers=1)
+    sampled = data.DataLoader(rows, batch_size=8, sampler=list(range(102, -1, -1)), num_workers=1)
     stacked = torch.cat([batch["input_ids"] for batch in sampled])
     assert stacked.tolist() == [[*row, *[0] * (64 - len(row))] for row in ROWS[::-1]]
     with pytest.raises(IndexError, match=r"out of range: there are 103 rows"):

@@ -16,9 +16,10 @@ from shards_samples import Rows, write_dataset, write_shard
 
 from krill.errors import StorageError
 from krill.shards import Layout, RowBatch, ShardInfo, ShardWriter, smallest_dtype
+from peers import peer
 from properties import tried
 
-datasets = pytest.importorskip("datasets")
+datasets = peer("datasets")
 
 
 def test_the_smallest_type_holds_the_largest_id() -> None:
