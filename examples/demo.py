@@ -1,4 +1,4 @@
-"""`make demo`: the main job on text that every machine has, the Python standard library's own sources."""
+"""`make demo`: from text that every machine has, the Python standard library's own sources, to a model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import yaml
 
 FOLDER = Path("demo")
-MEMORY = "256MB"
-VOCAB_SIZE = 8000
+MEMORY = "900MB"
+PROMPT = "def read("
 
 
 def standard_library() -> list[dict[str, str]]:
@@ -26,21 +26,56 @@ def standard_library() -> list[dict[str, str]]:
     return [{"path": str(glob)} for glob in globs]
 
 
-def main() -> int:
-    """Write a config and run it as a user would."""
-    FOLDER.mkdir(exist_ok=True)
-    config = {
+def config() -> dict[str, object]:
+    """What the demo asks for: a model that a laptop trains in about a minute."""
+    return {
         "memory": MEMORY,
         "datasets": standard_library(),
-        "tokenizer": {"path": str(FOLDER / "tokenizer"), "vocab_size": VOCAB_SIZE},
-        "preprocess": {"prepared_path": str(FOLDER / "dataset"), "sequence_len": 2048},
+        "tokenizer": {"path": str(FOLDER / "tokenizer"), "vocab_size": 4096},
+        "preprocess": {"prepared_path": str(FOLDER / "dataset"), "sequence_len": 128},
+        "train": {
+            "output_dir": str(FOLDER / "model"),
+            "target_params": 1_000_000,
+            "max_steps": 200,
+            "learning_rate": 0.003,
+            "log_every": 20,
+        },
     }
+
+
+def save_untrained() -> Path:
+    """The model as it was before its first step."""
+    from krill.model.transformer import init_transformer
+    from krill.training.saved_model import open_model, save_model
+
+    trained = open_model(FOLDER / "model")
+    folder = FOLDER / "untrained"
+    model = init_transformer(trained.shape, seed=42)
+    save_model(folder, model, context=trained.context, tokenizer=FOLDER / "tokenizer")
+    return folder
+
+
+def krill(*arguments: str, say: str = "") -> None:
+    """A command as a user would type it."""
+    print(f"\n$ krill {' '.join(arguments)}{say and f'    # {say}'}", flush=True)
+    code = subprocess.call([str(Path(sys.executable).with_name("krill")), *arguments])
+    if code:
+        sys.exit(code)
+
+
+def main() -> None:
+    """Write a config and run it, then let the model speak, before and after its training."""
+    FOLDER.mkdir(exist_ok=True)
     file = FOLDER / "config.yaml"
-    file.write_text("# Written by `make demo`; yours to change.\n" + yaml.safe_dump(config, sort_keys=False))
-    krill = str(Path(sys.executable).with_name("krill"))
-    print(f"$ krill run {file}    # a tokenizer, then the dataset; the budget is {MEMORY}", flush=True)
-    return subprocess.call([krill, "run", str(file), "--overwrite"])
+    file.write_text(
+        "# Written by `make demo`; yours to change.\n" + yaml.safe_dump(config(), sort_keys=False)
+    )
+    steps = "a tokenizer, the dataset, a model, how good it is"
+    krill("run", str(file), "--overwrite", say=f"{steps}; the budget is {MEMORY}")
+    sample = ("--prompt", PROMPT, "--max-tokens", "80", "--seed", "1")
+    krill("generate", str(save_untrained()), *sample, say="before training")
+    krill("generate", str(FOLDER / "model"), *sample, say="after training")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

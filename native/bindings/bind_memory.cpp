@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string_view.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,16 +20,19 @@ namespace {
 
 // A peak is to be the work's and not the allocator's, and blocks of a mebibyte are to be reused, not mapped
 // anew each time: a first touch costs 0.6 ms a megabyte. One heap for all threads, whose free memory serves
-// all of them; what is larger than a block in a mapping of its own; a top that is given back.
-// Setting a threshold also stops glibc from raising it by itself.
+// all of them; what is larger than a block, from `mapped_from` bytes on, in a mapping of its own; a top that
+// is given back. Setting a threshold also stops glibc from raising it by itself.
 constexpr int kMappedFrom = 4 * 1024 * 1024;
-constexpr int kTopKept = 16 * 1024 * 1024;
+constexpr int kLargestMappedFrom = 32 * 1024 * 1024;  // glibc takes no more
 
-void configure_malloc() {
+void configure_malloc(int mapped_from) {
 #ifdef __GLIBC__
+  const int from = std::clamp(mapped_from, kMappedFrom, kLargestMappedFrom);
   mallopt(M_ARENA_MAX, 1);
-  mallopt(M_MMAP_THRESHOLD, kMappedFrom);
-  mallopt(M_TRIM_THRESHOLD, kTopKept);
+  mallopt(M_MMAP_THRESHOLD, from);
+  mallopt(M_TRIM_THRESHOLD, 4 * from);
+#else
+  (void)mapped_from;
 #endif
 }
 
@@ -60,7 +64,7 @@ thread_local bool collecting = false;
 }  // namespace
 
 void bind_memory(nb::module_& m) {
-  m.def("configure_malloc", &configure_malloc);
+  m.def("configure_malloc", &configure_malloc, nb::arg("mapped_from") = kMappedFrom);
   m.def("trim", &trim);
   m.def("resident_bytes", &resident_bytes);
   m.def("note_collection", [](std::string_view phase, nb::handle) { collecting = phase == "start"; },

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from krill.loading.dataset import load, mix
     from krill.prepare import estimate, preprocess, run_datatrove_pipeline, tokenize_and_pack
     from krill.shards.export import export
+    from krill.training.job import train
 
     do_preprocess = preprocess
 
@@ -37,6 +38,7 @@ __all__ = [
     "run_datatrove_pipeline",
     "tokenize_and_pack",
     "tokenizer",
+    "train",
 ]
 
 _HOMES = {
@@ -50,6 +52,7 @@ _HOMES = {
     "preprocess": ("krill.prepare", "preprocess"),
     "run_datatrove_pipeline": ("krill.prepare", "run_datatrove_pipeline"),
     "tokenize_and_pack": ("krill.prepare", "tokenize_and_pack"),
+    "train": ("krill.training.job", "train"),
 }
 
 

@@ -344,7 +344,7 @@ class BpeEncoder:
 
 # ---- memory: native/bindings/bind_memory.cpp ----
 
-def configure_malloc() -> None:
+def configure_malloc(mapped_from: int = 4194304) -> None:
     """Make glibc give freed memory back: one arena, low mmap and trim thresholds. Elsewhere, nothing."""
 
 def trim() -> None:

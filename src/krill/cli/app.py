@@ -14,11 +14,14 @@ from cyclopts import App, CycloptsError, UnusedCliTokensError
 from krill import __version__
 from krill.cli import INTERRUPTS
 from krill.cli.estimate import estimate
+from krill.cli.evaluate import evaluate
 from krill.cli.export import export
+from krill.cli.generate import generate
 from krill.cli.inspect import inspect
 from krill.cli.preprocess import preprocess
 from krill.cli.run import run
 from krill.cli.tokenizer import tokenizer
+from krill.cli.train import train
 from krill.cli.train_tokenizer import train_tokenizer
 from krill.cli.validate import validate
 from krill.errors import BudgetError, ConfigError, Interrupted, KrillError
@@ -41,6 +44,9 @@ app.command(preprocess)
 app.command(run)
 app.command(tokenizer)
 app.command(train_tokenizer)
+app.command(train)
+app.command(evaluate)
+app.command(generate, name=["generate", "inference"])
 app.command(estimate)
 app.command(inspect, name=["inspect", "inspect-dataset"])
 app.command(validate)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from krill.cli.options import ConfigOptions, OutputOptions
-from krill.errors import KrillError
+from krill.cli.steps import run_step
 
 if TYPE_CHECKING:
     from krill.config import KrillConfig
+
+HELD_OUT: Final = 0.01
+"""The share of documents that is kept for validation where a config trains and doesn't say."""
 
 
 def run(
@@ -27,10 +27,12 @@ def run(
 ) -> None:
     """Everything that a config asks for, each step only if its output is missing.
 
-    Each step is a process of its own, so the budget of one is not burdened with another. The steps of this
-    version: train-tokenizer, if `tokenizer.path` names a folder that has none or one that Krill has trained,
-    and preprocess. An output that another config has made is refused, and named. With --json, the result is
-    that of the last step, and `steps` has those of the steps before it.
+    Each step is a process of its own, so the budget of one is not burdened with another. The steps:
+    train-tokenizer, if `tokenizer.path` names a folder that has none or one that Krill has trained;
+    preprocess; and where the config has a section `train`, train and evaluate. A hundredth of the documents
+    is then held out for validation, unless `preprocess.split` says otherwise. An output that another config
+    has made is refused, and named. With --json, the result is that of the last step, and `steps` has those
+    of the steps before it.
 
     Parameters
     ----------
@@ -40,8 +42,15 @@ def run(
         Start anew, and replace what is there in the end.
     """
     loaded = options.load(config)  # a mistake in the config is found before any step starts
-    arguments = [config, *_passed_on(options, overwrite, output)]
-    results = {step: _run_step(step, arguments, capture=output.json) for step in _steps(loaded)}
+    steps = _steps(loaded)
+    if "train" in steps:
+        from krill.model.installed import require_train_extra
+
+        require_train_extra()  # before hours of preparing, not after
+    results = {}
+    for step in steps:
+        arguments = _arguments(step, config, loaded, options, output, overwrite)
+        results[step] = run_step(step, arguments, capture=output.json)
     if output.json:
         import orjson
 
@@ -53,7 +62,15 @@ def run(
 
 def _steps(config: KrillConfig) -> list[str]:
     """What there is to do, in order; whether a step was done already, it finds out itself."""
-    return [*(["train-tokenizer"] if _trains_tokenizer(config) else []), "preprocess"]
+    trains = _trains(config)
+    streams = trains and config.train.streaming
+    return [
+        *(["train-tokenizer"] if _trains_tokenizer(config) else []),
+        *([] if streams else ["preprocess"]),
+        *(["train"] if trains else []),
+        # Text that is streamed has no part that was held out.
+        *(["evaluate"] if trains and not streams else []),
+    ]
 
 
 def _trains_tokenizer(config: KrillConfig) -> bool:
@@ -65,38 +82,37 @@ def _trains_tokenizer(config: KrillConfig) -> bool:
     return not path.exists() or (folder / "krill-run.json").is_file()
 
 
-def _passed_on(options: ConfigOptions, overwrite: bool, output: OutputOptions) -> list[str]:
-    arguments: list[str] = []
-    for name in ("memory", "threads"):
-        value = getattr(options, name)
-        arguments += [f"--{name}", value] if value is not None else []
-    for change in options.set:
-        arguments += ["--set", change]
-    flags = (("--overwrite", overwrite), ("--quiet", output.quiet), ("--json", output.json))
+def _trains(config: KrillConfig) -> bool:
+    return config.trains and config.preprocess.output != "text"
+
+
+def _arguments(
+    step: str,
+    config: str,
+    loaded: KrillConfig,
+    options: ConfigOptions,
+    output: OutputOptions,
+    overwrite: bool,
+) -> list[str]:
+    """What a step is started with."""
+    if step == "evaluate":
+        # It reads no config, so what the config says of the budget goes along.
+        arguments = [loaded.train.output_dir, loaded.preprocess.prepared_path]
+        arguments += [f"--memory={loaded.memory}", f"--threads={loaded.threads}"]
+    else:
+        arguments = [config]
+        for name in ("memory", "threads"):
+            value = getattr(options, name)
+            arguments += [] if value is None else [f"--{name}", value]
+        changes = [*_held_out(loaded), *options.set]
+        arguments += [part for change in changes for part in ("--set", change)]
+        arguments += ["--overwrite"] if overwrite else []
+    flags = (("--quiet", output.quiet), ("--json", output.json))
     return arguments + [flag for flag, wanted in flags if wanted]
 
 
-def _run_step(step: str, arguments: list[str], *, capture: bool) -> bytes:
-    """Run a step to its end; returns what it printed, if that is captured."""
-    command = [sys.executable, "-m", "krill", step, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE if capture else None) as process:
-        # Ctrl-C reaches the whole group: the step ends by itself, and this process must outlive it.
-        before = {
-            signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
-            signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
-        }
-        printed, _ = process.communicate()
-    for number, handler in before.items():  # the next step would inherit what is ignored here
-        signal.signal(number, handler)
-    if process.returncode:
-        raise StepFailed(step, process.returncode)
-    return printed or b""
-
-
-class StepFailed(KrillError):
-    """A step ended with an error and has said why."""
-
-    def __init__(self, step: str, code: int) -> None:
-        super().__init__(f"the step `{step}` ended with exit code {code}")
-        # Ended by a signal, a step has a negative code; the shell's way to say so is 128 and the signal.
-        self.exit_code = code if code > 0 else 128 - code
+def _held_out(config: KrillConfig) -> list[str]:
+    """The change that keeps documents for validation, where a model is trained and the config is silent."""
+    if not _trains(config) or config.train.streaming or "split" in config.preprocess.model_fields_set:
+        return []
+    return [f"preprocess.split.validation={HELD_OUT}"]

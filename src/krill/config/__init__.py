@@ -7,7 +7,7 @@ write instead. Held in memory: the config itself, a few kilobytes.
 
 The modules, in the order that a value walks through them: `yaml_file` reads, `sources` parses the
 environment and overrides, `draft` puts the layers together (with `aliases` for the seeds' flat keys and
-`keys` for names that do not exist), `schema`, `preprocess`, `filters`, `dedup` and `fields` check,
+`keys` for names that do not exist), `schema`, `preprocess`, `filters`, `dedup`, `train` and `fields` check,
 `messages` explains, `identity` compares runs, `reference` writes docs/config.md. Nothing here imports more
 than pydantic and PyYAML.
 """
@@ -16,7 +16,8 @@ from krill.config.dedup import DedupConfig
 from krill.config.identity import canonical_yaml, differing_keys, identity_dict, to_dict
 from krill.config.load import load_config
 from krill.config.preprocess import PreprocessConfig, SplitConfig
-from krill.config.schema import DatasetConfig, KrillConfig, TokenizerConfig, TrainConfig
+from krill.config.schema import DatasetConfig, KrillConfig, TokenizerConfig
+from krill.config.train import TrainConfig
 
 __all__ = [
     "DatasetConfig",

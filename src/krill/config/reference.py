@@ -20,7 +20,8 @@ from krill.config.filters import FILTERS, PRESETS
 from krill.config.keys import level_of
 from krill.config.messages import dotted, shown
 from krill.config.preprocess import PreprocessConfig, SplitConfig
-from krill.config.schema import DatasetConfig, KrillConfig, TokenizerConfig, TrainConfig
+from krill.config.schema import DatasetConfig, KrillConfig, TokenizerConfig
+from krill.config.train import TrainConfig
 
 _OPENING = f"""# The config
 

@@ -35,6 +35,7 @@ from krill.config.keys import level_of
 from krill.config.messages import SectionFault, as_config_error, one_of, shown
 from krill.config.preprocess import PreprocessConfig
 from krill.config.section import Section
+from krill.config.train import TrainConfig
 from krill.errors import ConfigError
 
 
@@ -160,47 +161,6 @@ class TokenizerConfig(Section):
         return not (self.path is None and self.hub_id is None and self.builtin is None)
 
 
-class TrainConfig(Section):
-    """Training, so that one file serves all commands; preprocessing ignores it."""
-
-    output_dir: PathText = Field(
-        default="artifacts/model", description="Folder for checkpoints and the trained model."
-    )
-    hub_model_id: Text | None = Field(
-        default=None,
-        description="Name of the model on the Hugging Face hub; nothing is uploaded unless asked for.",
-    )
-    target_params: Annotated[int, Whole(1)] = Field(
-        default=1_000_000, description="Parameters of the model; width, depth and heads follow from it."
-    )
-    batch_size: Annotated[int, Whole(1)] = Field(default=32, description="Rows in one batch.")
-    gradient_accumulation_steps: Annotated[int, Whole(1)] = Field(
-        default=1, description="Batches added up for one step of the optimizer."
-    )
-    learning_rate: Annotated[float, Positive()] = Field(default=0.0005, description="Peak learning rate.")
-    epochs: Annotated[int, Whole(1)] = Field(default=1, description="Times that the dataset is read.")
-    max_steps: Annotated[int | None, Whole(1, words=(None,))] = Field(
-        default=None, description="Stop after so many steps of the optimizer; `null` for no such limit."
-    )
-    max_tokens: Annotated[int | None, Whole(1, words=(None,))] = Field(
-        default=None, description="Stop after so many tokens; `null` for no such limit."
-    )
-    mixed_precision: Literal[False, "bf16", "fp16"] = Field(
-        default=False,
-        description="`bf16` or `fp16` for activations and gradients; `false` computes in 32 bits.",
-    )
-    optimizer: Literal["adamw", "adamw8bit"] = Field(
-        default="adamw", description="`adamw`, or `adamw8bit` whose state takes a quarter of the memory."
-    )
-    save_every: Annotated[int, Whole(1)] = Field(default=1000, description="Steps between checkpoints.")
-    log_every: Annotated[int, Whole(1)] = Field(default=10, description="Steps between lines of progress.")
-    resume: Literal["auto", True, False] = Field(
-        default="auto",
-        description="`auto` continues from the last checkpoint if there is one, `true` demands one, `false` "
-        "starts anew.",
-    )
-
-
 class KrillConfig(Section):
     """Everything a run needs to know, checked. Takes the seeds' flat keys as well as the nested ones."""
 
@@ -232,7 +192,9 @@ class KrillConfig(Section):
     preprocess: PreprocessConfig = Field(
         default_factory=PreprocessConfig, description="From documents to packed rows of tokens."
     )
-    train: TrainConfig = Field(default_factory=TrainConfig, description="Training; preprocessing ignores it.")
+    train: TrainConfig = Field(
+        default_factory=TrainConfig, description="A model trained on the rows, or on the text."
+    )
     engine: Annotated[str, Known("local")] = Field(
         default="local",
         description="Where units of work run. This version knows only `local`: threads of this process.",
@@ -258,6 +220,11 @@ class KrillConfig(Section):
             raise as_config_error(error, draft.place_of) from None
         config._notices = tuple(draft.notices)
         return config
+
+    @property
+    def trains(self) -> bool:
+        """Whether more is said of training than where a model would go."""
+        return bool(self.train.model_fields_set - {"output_dir", "hub_model_id"})
 
     @property
     def notices(self) -> list[str]:

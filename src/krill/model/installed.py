@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from krill.errors import MissingExtra
 
-_NEEDED = ("jax", "equinox", "optax")
+_NEEDED = ("jax", "equinox", "optax", "orbax")
 
 
 def require_train_extra(what: str = "training") -> None:

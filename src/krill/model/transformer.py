@@ -14,12 +14,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from krill.model.attention import attend, rotate, rotation
+from krill.model.linear import project
 from krill.model.sizing import ModelShape
 
 INIT_SCALE = 0.02
@@ -77,11 +79,13 @@ class Transformer(eqx.Module):
         segment_ids: jax.Array | None = None,
         position_ids: jax.Array | None = None,
         compute: Compute = Compute(),  # noqa: B008 - frozen
+        fetch: Callable[[Layers], Layers] | None = None,
     ) -> jax.Array:
         """The normed output of the last layer, (B, T, width); its product with the embedding is the logits.
 
         `segment_ids` numbers the documents of a row: none sees another. Positions restart where they do in
-        `position_ids`, and run along the row without it.
+        `position_ids`, and run along the row without it. `fetch` makes one layer's weights whole where other
+        devices hold parts of them; never more than one layer's are.
         """
         if position_ids is None:
             position_ids = jnp.arange(ids.shape[1])[None]
@@ -92,9 +96,14 @@ class Transformer(eqx.Module):
             return attend(queries, keys, values, segment_ids, block)
 
         def layer(carried: jax.Array, weights: Layers) -> tuple[jax.Array, None]:
-            return apply_layer(self.shape, weights, carried, turn, attention), None
+            whole = weights if fetch is None else fetch(weights)
+            return apply_layer(self.shape, whole, carried, turn, attention), None
 
-        body = jax.checkpoint(layer) if compute.remat else layer
+        body = layer
+        if compute.remat:
+            body = jax.checkpoint(layer)
+        elif fetch is not None:
+            body = jax.checkpoint(layer, policy=_is_own)
         states, _ = jax.lax.scan(body, self.embedding[ids], self.layers)
         return rms_norm(states, self.final_norm, self.shape.norm_eps)
 
@@ -109,19 +118,25 @@ class Transformer(eqx.Module):
         return jnp.einsum("...d,vd->...v", states, self.embedding, preferred_element_type=jnp.float32)
 
 
+def _is_own(primitive: Any, *_: Any, **__: Any) -> bool:
+    """What is kept for the way back: everything but weights that came from other devices."""
+    return bool(primitive.name != "all_gather")
+
+
 def apply_layer(
     shape: ModelShape, weights: Layers, states: jax.Array, turn: Turn, attention: Attention
 ) -> jax.Array:
     """One layer over (B, T, width); `attention` gets rotated queries and keys, and values, by heads."""
     batch, length, width = states.shape
     normed = rms_norm(states, weights.attention_norm, shape.norm_eps)
-    queries = (normed @ weights.query).reshape(batch, length, shape.heads, shape.head_size)
-    keys = (normed @ weights.key).reshape(batch, length, shape.kv_heads, shape.head_size)
-    values = (normed @ weights.value).reshape(batch, length, shape.kv_heads, shape.head_size)
+    queries = project(normed, weights.query).reshape(batch, length, shape.heads, shape.head_size)
+    keys = project(normed, weights.key).reshape(batch, length, shape.kv_heads, shape.head_size)
+    values = project(normed, weights.value).reshape(batch, length, shape.kv_heads, shape.head_size)
     gathered = attention(rotate(queries, turn), rotate(keys, turn), values)
-    states = states + gathered.reshape(batch, length, width) @ weights.output
+    states = states + project(gathered.reshape(batch, length, width), weights.output)
     normed = rms_norm(states, weights.mlp_norm, shape.norm_eps)
-    return states + (jax.nn.silu(normed @ weights.gate) * (normed @ weights.up)) @ weights.down
+    gated = jax.nn.silu(project(normed, weights.gate)) * project(normed, weights.up)
+    return states + project(gated, weights.down)
 
 
 def rms_norm(states: jax.Array, scale: jax.Array, eps: float) -> jax.Array:

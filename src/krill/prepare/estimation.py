@@ -18,7 +18,7 @@ from krill.prepare.sampling import look
 from krill.prepare.tokens import check_tokens, layout_of
 from krill.text import Step
 from krill.text.build import steps_of
-from krill.tokenizer import open_encoder
+from krill.tokenizer import Encoder, open_encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class Estimate:
     files: int
     input_bytes: int
     predicted: Prediction
+    vocab_size: int | None
+    """Of the tokenizer; None where only text is written."""
 
     def to_json(self) -> dict[str, Any]:
         """For `--json`."""
@@ -58,17 +60,18 @@ def run_estimate(config: KrillConfig, *, floor: int = 0) -> Estimate:
         corpus = open_input(config)
         needs = preprocess_needs(config, threads, decoded_bytes(corpus), corpus.held_bytes)
         plan = make_plan(limit, meter.used, needs)
-        predicted = _predicted(config, corpus, steps, plan, threads)
-    return Estimate(plan, threads, len(corpus.files), corpus.input_bytes, predicted)
+        encoder = None
+        if config.preprocess.output != "text":
+            encoder = open_encoder(config.tokenizer, plan, threads)
+            check_tokens(config, encoder)
+        predicted = _predicted(config, corpus, steps, threads, encoder)
+    vocab_size = None if encoder is None else encoder.vocab_size
+    return Estimate(plan, threads, len(corpus.files), corpus.input_bytes, predicted, vocab_size)
 
 
 def _predicted(
-    config: KrillConfig, corpus: Corpus, steps: Sequence[Step], plan: Plan, threads: int
+    config: KrillConfig, corpus: Corpus, steps: Sequence[Step], threads: int, encoder: Encoder | None
 ) -> Prediction:
-    encoder, width = None, 0
-    if config.preprocess.output != "text":
-        encoder = open_encoder(config.tokenizer, plan, threads)
-        check_tokens(config, encoder)
-        width = layout_of(config, encoder.vocab_size).dtype.itemsize
+    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
     sample = look(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
     return predict(config, corpus, sample, threads, width)

@@ -107,12 +107,12 @@ def _value(codes: jax.Array, scales: jax.Array, code: Code) -> jax.Array:
     return share * (scales / code.stretch)[:, None]
 
 
-def random_bits(first: jax.Array, rows: int, step: jax.Array, tensor: int) -> jax.Array:
-    """32 bits for each value of `rows` blocks from block `first` on: a hash of where it is and of the step.
+def random_bits(blocks: jax.Array, step: jax.Array, tensor: int) -> jax.Array:
+    """32 bits for each value of the blocks with these numbers: a hash of where it is and of the step.
 
     The same for the same step wherever the work is done and in however many pieces.
     """
-    at = jnp.arange(rows * BLOCK, dtype=jnp.uint32).reshape(rows, BLOCK) + first.astype(jnp.uint32) * BLOCK
+    at = blocks.astype(jnp.uint32)[:, None] * BLOCK + jnp.arange(BLOCK, dtype=jnp.uint32)
     salt = step.astype(jnp.uint32) * np.uint32(0x85EBCA6B) + np.uint32(tensor * 0x9E3779B1 % 2**32)
     bits = at * np.uint32(0x9E3779B1) ^ salt
     # A full mix of 32 bits: two rounds of shift and multiply.

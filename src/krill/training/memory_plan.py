@@ -24,21 +24,24 @@ from krill.budget import format_size
 from krill.errors import BudgetError, ConfigError
 from krill.model.sizing import ModelShape, count_parameters
 from krill.model.transformer import Compute
+from krill.training.mesh import Placement
 from krill.training.precision import Precision
 from krill.training.step import StepOptions, lower_step, make_step, memory_of
 
-# What the process grows by beside the step, over what it held with JAX imported; measured over steps of 105,
-# 273 and 291 MB, each predicted within 4 % (malloc configured, freed memory given back after compiling).
-# While XLA compiles: 254 to 273 MB. It is over before the step's own memory is taken.
-COMPILE_BYTES = 275 * 10**6
-# What stays of it: programs, thread pools, the runtime; 95 to 125 MB.
-SETTLED_BYTES = 125 * 10**6
+# What the process grows by beside the step, over what it held with JAX imported (`benchmarks/train_memory.py`;
+# malloc configured, freed memory given back after compiling). While XLA compiles: 250 to 296 MB. It is over
+# before the step's own memory is taken.
+COMPILE_BYTES = 290 * 10**6
+# What stays of it: programs, thread pools, the runtime, what products lay out anew; 95 to 130 MB.
+SETTLED_BYTES = 130 * 10**6
 # One chunk's logits: large enough that the products run at full speed, small beside everything else.
 CHUNK_BYTES = 8 * 2**20
 _FEWEST_CHUNK_TOKENS = 32
 _MOST_CHUNK_TOKENS = 2048
-# Below so many tokens a microbatch, keeping less (remat) is cheaper than cutting smaller.
-_WORTHWHILE_TOKENS = 2048
+# Below so many tokens a microbatch, keeping less (remat) is cheaper than cutting smaller. Over 4,096 tokens a
+# step with 1.4 and 10 million parameters, microbatches of 1,024 took 1.03 and 0.99 times as long as all at
+# once, remat 1.01 and 1.06.
+_WORTHWHILE_TOKENS = 1024
 # The estimate may be this far above the truth: what it calls too large by more is not compiled.
 _ESTIMATE_SLACK = 1.5
 
@@ -107,20 +110,19 @@ def plan_step(
     budget: int,
     precision: Precision = Precision.FLOAT32,
     microbatch: int | None = None,
+    placement: Placement | None = None,
 ) -> Planned:
     """The fastest choice whose step holds at most `budget` bytes; a given `microbatch` is kept."""
-    if microbatch is not None and (microbatch < 1 or rows % microbatch):
-        raise ConfigError(
-            f"a batch of `{rows}` rows can't be cut into microbatches of `{microbatch}`",
-            hint="give a batch size that is a multiple of the gradient accumulation steps",
-        )
-    choices = list(_choices(shape, rows, length, microbatch))
+    sizes = _microbatches(rows, microbatch, 1 if placement is None else placement.count)
+    choices = list(_choices(shape, sizes, length))
     smallest: int | None = None
     for number, options in enumerate(choices):
         last = number == len(choices) - 1
         if not last and estimate(shape, options, rows, length) > budget * _ESTIMATE_SLACK:
             continue
-        planned = compile_plan(shape, optimizer, options, rows=rows, length=length, precision=precision)
+        planned = compile_plan(
+            shape, optimizer, options, rows=rows, length=length, precision=precision, placement=placement
+        )
         if planned.plan.step_bytes <= budget:
             return planned
         needed = planned.plan.step_bytes
@@ -137,15 +139,17 @@ def compile_plan(
     rows: int,
     length: int,
     precision: Precision = Precision.FLOAT32,
+    placement: Placement | None = None,
 ) -> Planned:
     """The step with these options, compiled, and what it holds; how a stored plan is taken up again."""
-    step = make_step(optimizer, options, precision)
-    compiled = lower_step(step, shape, optimizer, precision, rows, length).compile()
-    # The compiler leaves half of what it took to the allocator: the step needs it.
+    step = make_step(optimizer, options, precision, placement)
+    compiled = lower_step(step, shape, optimizer, precision, rows, length, placement).compile()
+    # The compiler leaves half of what it took to the allocator: the step needs it. From here on blocks of a
+    # chunk's size are used again instead of mapped anew in every chunk.
     _native.trim()
-    plan = MemoryPlan(
-        rows, length, options.microbatch, options.loss_chunk, options.compute.remat, memory_of(compiled)
-    )
+    _native.configure_malloc(CHUNK_BYTES + 2**20)
+    held = memory_of(compiled) * (1 if placement is None else placement.sharing_memory)
+    plan = MemoryPlan(rows, length, options.microbatch, options.loss_chunk, options.compute.remat, held)
     return Planned(plan, compiled)
 
 
@@ -162,9 +166,25 @@ def estimate(shape: ModelShape, options: StepOptions, rows: int, length: int) ->
     return held + 4 * (tokens * kept + logits)
 
 
-def _choices(shape: ModelShape, rows: int, length: int, microbatch: int | None) -> Iterator[StepOptions]:
+def _microbatches(rows: int, microbatch: int | None, devices: int) -> list[int]:
+    """How many rows may be run at once, most first: what divides the batch and can be spread over devices."""
+    if microbatch is None:
+        return [size for size in range(rows, 0, -1) if rows % size == 0 and size % devices == 0]
+    if microbatch < 1 or rows % microbatch:
+        raise ConfigError(
+            f"a batch of `{rows}` rows can't be cut into microbatches of `{microbatch}`",
+            hint="give a batch size that is a multiple of the gradient accumulation steps",
+        )
+    if microbatch % devices:
+        raise ConfigError(
+            f"a microbatch of `{microbatch}` rows can't be spread over `{devices}` devices",
+            hint=f"give a batch size that is a multiple of {devices}, or fewer gradient accumulation steps",
+        )
+    return [microbatch]
+
+
+def _choices(shape: ModelShape, sizes: list[int], length: int) -> Iterator[StepOptions]:
     """Fastest first: everything kept while microbatches are worthwhile, then remat, then ever less."""
-    sizes = [microbatch] if microbatch else [size for size in range(rows, 0, -1) if rows % size == 0]
     chunk = loss_chunk(shape.vocab_size)
     kept, recomputed = Compute(), Compute(remat=True)
     for size in sizes:

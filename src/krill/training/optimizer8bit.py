@@ -2,7 +2,8 @@
 
 In: gradients. Out: updates, and a state of 2.03 bytes a parameter: a code each for the mean and for the root
 of the running square, and two scales for every 256. Held in memory: that, and a tile's float32 numbers: a
-tensor is worked on tile by tile, in place, so nothing else of its size comes into being.
+tensor is worked on tile by tile, in place, so nothing else of its size comes into being. Blocks of 256 lie
+inside a layer, so that devices which hold parts of every layer hold whole blocks of them.
 
 Tensors under 4,096 elements and embeddings keep 32-bit numbers: the first cost nothing, and an embedding's
 rows have gradients so different in size (a rare token has none for most steps) that one scale a block is
@@ -12,6 +13,8 @@ too coarse. The square is kept as its root, which has half the range, and never 
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -27,6 +30,7 @@ from krill.training.codes8bit import (
     encode_mean,
     random_bits,
 )
+from krill.training.mesh import Part
 
 LEAST_ELEMENTS = 4096
 # 262,144 numbers: a few arrays of 1 MB, which stay in the cache.
@@ -58,38 +62,44 @@ def stays_32bit(path: tuple[Any, ...], leaf: Any) -> bool:
 
 def scale_by_adam8bit(
     b1: float = 0.9, b2: float = 0.95, eps: float = 1e-8, *, tile_blocks: int = TILE_BLOCKS
-) -> optax.GradientTransformation:
-    """As `optax.scale_by_adam`, with the state in 8 bits."""
+) -> optax.GradientTransformationExtraArgs:
+    """As `optax.scale_by_adam`, with the state in 8 bits; `part` says which part of the weights is given."""
 
     def init(weights: Any) -> Adam8bitState:
         def empty(path: tuple[Any, ...], leaf: Any) -> Any:
             if stays_32bit(path, leaf):
                 return jnp.zeros(leaf.shape, jnp.float32)
-            blocks = -(-leaf.size // BLOCK)
-            return Coded(jnp.zeros((blocks, BLOCK), jnp.uint8), jnp.zeros(blocks, jnp.float32))
+            size = _layers(leaf), _layer_blocks(leaf)
+            return Coded(jnp.zeros((*size, BLOCK), jnp.uint8), jnp.zeros(size, jnp.float32))
 
         # Two trees of their own: buffers that are donated can't be the same ones.
         mean, deviation = (jax.tree_util.tree_map_with_path(empty, weights) for _ in range(2))
         return Adam8bitState(jnp.zeros((), jnp.int32), mean, deviation)
 
-    def update(gradients: Any, state: Adam8bitState, weights: Any = None) -> tuple[Any, Adam8bitState]:
+    def update(
+        gradients: Any, state: Adam8bitState, weights: Any = None, *, part: Part | None = None, **_: Any
+    ) -> tuple[Any, Adam8bitState]:
         steps = state.steps + 1
         power = steps.astype(jnp.float32)
         rates = _Rates(b1, b2, eps, 1 - b1**power, 1 - b2**power)
         leaves, structure = jax.tree.flatten(gradients)
         tree: Any = structure
         means, deviations = tree.flatten_up_to(state.mean), tree.flatten_up_to(state.deviation)
+        cuts = [0] * len(leaves) if part is None else tree.flatten_up_to(part.axes)
         done: list[tuple[Any, Any, Any]] = []
         for number, (gradient, mean, deviation) in enumerate(zip(leaves, means, deviations, strict=True)):
             if isinstance(mean, Coded):
-                step = functools.partial(_coded_tile, rates, steps, number)
+                place = functools.partial(
+                    _global_blocks, mean.scales.shape[1], part if cuts[number] else None
+                )
+                step = functools.partial(_coded_tile, rates, steps, number, place)
                 done.append(_in_tiles(step, gradient, mean, deviation, tile_blocks))
             else:
                 done.append(_adam(rates, gradient, mean, deviation))
         updates, means, deviations = (tree.unflatten(column) for column in zip(*done, strict=True))
         return updates, Adam8bitState(steps, means, deviations)
 
-    return optax.GradientTransformation(init, update)
+    return optax.GradientTransformationExtraArgs(init, update)
 
 
 def _adam(
@@ -103,13 +113,34 @@ def _adam(
     return update, mean, jnp.sqrt(square)
 
 
+def _layers(leaf: Any) -> int:
+    return int(math.prod(leaf.shape[:-2]))
+
+
+def _layer_blocks(leaf: Any) -> int:
+    return -int(-math.prod(leaf.shape[-2:]) // BLOCK)
+
+
+def _global_blocks(layer_blocks: int, part: Part | None, own: jax.Array) -> jax.Array:
+    """The numbers that blocks have in the whole tensor, of which a device has a part of every layer."""
+    if part is None:
+        return own
+    layer, block = own // layer_blocks, own % layer_blocks
+    return (layer * part.parts + part.number) * layer_blocks + block
+
+
 def _coded_tile(
-    rates: _Rates, steps: jax.Array, tensor: int, first: jax.Array, parts: tuple[jax.Array, Coded, Coded]
+    rates: _Rates,
+    steps: jax.Array,
+    tensor: int,
+    place: Callable[[jax.Array], jax.Array],
+    first: jax.Array,
+    parts: tuple[jax.Array, Coded, Coded],
 ) -> tuple[jax.Array, Coded, Coded]:
     """The same over some blocks, from block `first` of the tensor on."""
     gradient, mean, deviation = parts
     updated = _adam(rates, gradient, decode_mean(mean), decode_deviation(deviation))
-    chance = random_bits(first, gradient.shape[0], steps, tensor)
+    chance = random_bits(place(first + jnp.arange(gradient.shape[0])), steps, tensor)
     # Both roundings take bits of the same hash, from its two ends.
     return updated[0], encode_mean(updated[1], chance >> 12), encode_deviation(updated[2], chance)
 
@@ -118,10 +149,16 @@ def _in_tiles(
     step: Any, gradient: jax.Array, mean: Coded, deviation: Coded, tile: int
 ) -> tuple[jax.Array, Coded, Coded]:
     """Whole tiles in a loop that writes into what it reads, then what is left of them."""
-    flat = gradient.reshape(-1)
-    blocks = mean.scales.shape[0]
-    flat = jnp.pad(flat, (0, blocks * BLOCK - flat.size)) if flat.size % BLOCK else flat
-    parts = flat.reshape(blocks, BLOCK), mean, deviation
+    layers, layer_blocks = mean.scales.shape
+    blocks = layers * layer_blocks
+    flat = gradient.reshape(layers, -1)
+    size = flat.shape[1]
+    flat = jnp.pad(flat, ((0, 0), (0, -size % BLOCK))) if size % BLOCK else flat
+
+    def rows(coded: Coded) -> Coded:
+        return Coded(coded.codes.reshape(blocks, BLOCK), coded.scales.reshape(blocks))
+
+    parts = flat.reshape(blocks, BLOCK), rows(mean), rows(deviation)
 
     def at(first: jax.Array, rows: int, parts: Any) -> Any:
         taken = jax.tree.map(lambda part: jax.lax.dynamic_slice_in_dim(part, first, rows), parts)
@@ -137,4 +174,8 @@ def _in_tiles(
     if left:
         parts = at(jnp.asarray(whole * tile, jnp.int32), left, parts)
     update, mean, deviation = parts
-    return update.reshape(-1)[: gradient.size].reshape(gradient.shape), mean, deviation
+
+    def shaped(coded: Coded) -> Coded:
+        return Coded(coded.codes.reshape(layers, -1, BLOCK), coded.scales.reshape(layers, -1))
+
+    return update.reshape(layers, -1)[:, :size].reshape(gradient.shape), shaped(mean), shaped(deviation)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 
 from krill.errors import ConfigError
@@ -33,11 +34,22 @@ def make_optimizer(
         raise ConfigError(f"there is no optimizer `{name}`", hint=f"give one of {', '.join(OPTIMIZERS)}")
     adam = optax.scale_by_adam if name == "adamw" else scale_by_adam8bit
     return optax.chain(
-        *([] if clip is None else [optax.clip_by_global_norm(clip)]),
+        *([] if clip is None else [clip_to_norm(clip)]),
         adam(b1=b1, b2=b2, eps=eps),
         optax.add_decayed_weights(weight_decay, mask=matrices),
         optax.scale_by_learning_rate(schedule),
     )
+
+
+def clip_to_norm(limit: float) -> optax.GradientTransformationExtraArgs:
+    """As `optax.clip_by_global_norm`, with the norm that the caller has: a device sees only its own part."""
+
+    def update(gradients: Any, state: Any, weights: Any = None, *, norm: Any = None, **_: Any) -> Any:
+        size = optax.global_norm(gradients) if norm is None else norm
+        share = limit / jnp.maximum(size, limit)
+        return jax.tree.map(lambda leaf: leaf * share.astype(leaf.dtype), gradients), state
+
+    return optax.GradientTransformationExtraArgs(lambda _: optax.EmptyState(), update)
 
 
 def matrices(weights: Any) -> Any:

@@ -14,8 +14,9 @@ import krill
 from krill.cli.app import app
 from krill.cli.options import OutputOptions
 from krill.cli.progress import Lines
-from krill.cli.run import _run_step, _steps
+from krill.cli.run import _held_out, _steps
 from krill.cli.screen_tokenizer import print_comparison, print_training, print_trial
+from krill.cli.steps import run_step
 from krill.cli.train_tokenizer import output_folder
 from krill.config import load_config
 from krill.errors import ConfigError, InputError
@@ -167,10 +168,12 @@ def test_a_config_with_nothing_to_train_says_which_key(tree: dict[str, Any], fac
         output_folder(load_config(tree, environ={}))
 
 
-def test_run_trains_a_tokenizer_only_where_it_is_its_own_work(tmp_path: Path) -> None:
-    def steps(**tree: Any) -> list[str]:
-        return _steps(load_config({"datasets": DATASETS, **tree}, environ={}))
+def steps(**tree: Any) -> list[str]:
+    """What `krill run` does for a config."""
+    return _steps(load_config({"datasets": DATASETS, **tree}, environ={}))
 
+
+def test_run_trains_a_tokenizer_only_where_it_is_its_own_work(tmp_path: Path) -> None:
     missing = {"path": str(tmp_path / "missing")}
     assert steps(tokenizer=missing) == ["train-tokenizer", "preprocess"]
     assert steps(tokenizer={"path": str(tmp_path / "missing" / "tokenizer.json")})[0] == "train-tokenizer"
@@ -185,10 +188,28 @@ def test_run_trains_a_tokenizer_only_where_it_is_its_own_work(tmp_path: Path) ->
     assert steps(tokenizer={"path": str(given)}) == ["train-tokenizer", "preprocess"]
 
 
+def test_run_trains_where_the_config_has_more_to_say_of_training_than_a_place() -> None:
+    data = {"tokenizer": {"builtin": "bytes"}}
+    assert steps(**data, train={"max_steps": 5}) == ["preprocess", "train", "evaluate"]
+    assert steps(**data, train={"max_steps": 5, "streaming": True}) == ["train"]
+    assert steps(**data, train={"output_dir": "model", "hub_model_id": "me/model"}) == ["preprocess"]
+    assert steps(**data, train={"max_steps": 5}, preprocess={"output": "text"}) == ["preprocess"]
+
+
+def test_run_holds_documents_out_for_validation_unless_the_config_has_its_own_split() -> None:
+    def held_out(**tree: Any) -> list[str]:
+        return _held_out(load_config({"datasets": DATASETS, **tree}, environ={}))
+
+    assert held_out(train={"max_steps": 5}) == ["preprocess.split.validation=0.01"]
+    assert held_out() == []
+    assert held_out(train={"max_steps": 5, "streaming": True}) == []
+    assert held_out(train={"max_steps": 5}, preprocess={"split": {"validation": 0.0}}) == []
+
+
 def test_a_step_leaves_interrupts_as_they_were_for_the_next_one() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in numbers]
-    assert _run_step("--version", [], capture=True).decode() == f"{krill.__version__}\n"
+    assert run_step("--version", [], capture=True).decode() == f"{krill.__version__}\n"
     assert [signal.getsignal(number) for number in numbers] == before
 
 

@@ -14,8 +14,11 @@ say how:
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +120,39 @@ def _dataset(folder: Path) -> None:
     krill.preprocess(config, memory="256MB")
 
 
+def _model(folder: Path) -> None:
+    """The documents, and a small model of bytes with one checkpoint, as a training leaves it."""
+    _documents(folder)
+    # In a process of its own: JAX has threads, and this one forks.
+    done = subprocess.run(
+        [sys.executable, "-c", _MAKE_MODEL],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+_MAKE_MODEL = """
+from pathlib import Path
+import jax.numpy as jnp
+from krill.model.sizing import ModelShape
+from krill.training.checkpoints import CheckpointStore
+from krill.training.precision import Precision, first_scale
+from krill.training.saved_model import save_model
+from krill.training.step import TrainState
+from tiny_models import tiny_model
+
+model = tiny_model(ModelShape(257, 32, 2, 2, 2, 64), 1)
+save_model(Path("artifacts/model"), model, context=64, tokenizer="bytes")
+state = TrainState(model, (), first_scale(Precision.FLOAT32), jnp.asarray(1))
+CheckpointStore(Path("artifacts/model/checkpoints"), keep=1, note=print).save(
+    1, state, {"plan": {"length": 64}}, metric=1.0
+)
+"""
+
 _NOUNS = """
 anchor bay boat bottle bridge cabin captain chart coast compass crew current deck depth diver dock
 engine fish flag fleet fog gull harbour horizon hull ice island journal kelp lamp letter lighthouse
@@ -161,4 +197,9 @@ def _page(chance: random.Random) -> str:
     return "\n".join(" ".join(lines[at : at + 3]) for at in range(0, 15, 3))
 
 
-DATA: dict[str, Callable[[Path], None]] = {"dataset": _dataset, "documents": _documents, "web": _web}
+DATA: dict[str, Callable[[Path], None]] = {
+    "dataset": _dataset,
+    "documents": _documents,
+    "model": _model,
+    "web": _web,
+}

@@ -100,7 +100,7 @@ def uncompiled(monkeypatch):
     """Plans whose steps are not compiled but taken to hold what the estimate says; lists what was tried."""
     tried = []
 
-    def pretend(shape, optimizer, options, *, rows, length, precision):
+    def pretend(shape, optimizer, options, *, rows, length, precision, placement):
         tried.append(options)
         size = estimate(shape, options, rows, length)
         cuts = options.microbatch, options.loss_chunk, options.compute.remat
@@ -156,5 +156,5 @@ def test_the_share_of_a_step_is_what_makes_its_peak_the_budget():
     limit, resident = 600 * 10**6, 180 * 10**6
     assert predicted_peak(resident, step_share(limit, resident)) == limit
     assert predicted_peak(resident, 10**6) == resident + memory_plan.COMPILE_BYTES
-    with pytest.raises(BudgetError, match="compiling a step takes 275 MB beside the program's 180 MB"):
+    with pytest.raises(BudgetError, match="compiling a step takes 290 MB beside the program's 180 MB"):
         step_share(400 * 10**6, resident)

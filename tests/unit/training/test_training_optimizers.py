@@ -71,7 +71,7 @@ def rounded_often(kind):
     @jax.jit
     def roundings():
         def once(step):
-            return decode(encode(values, random_bits(jnp.asarray(0), values.shape[0], step, 1)))
+            return decode(encode(values, random_bits(jnp.arange(values.shape[0]), step, 1)))
 
         return jax.lax.map(once, jnp.arange(400))
 

@@ -1,0 +1,118 @@
+"""`krill generate`, also as the seed's `krill inference`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter, validators
+
+from krill.cli.options import BudgetOptions, OutputOptions
+
+if TYPE_CHECKING:
+    from krill.training.generation import Generation, Token
+
+_Positive = Parameter(validator=validators.Number(gte=1))
+
+
+def generate(
+    model: str,
+    /,
+    *,
+    prompt: str | None = None,
+    max_tokens: Annotated[int, _Positive] = 200,
+    temperature: float = 0.8,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
+    samples: Annotated[int, _Positive] = 1,
+    inspect: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    checkpoint: str | None = None,
+    budget: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
+    output: OutputOptions = OutputOptions(),  # noqa: B008
+) -> None:
+    """Continue a prompt with a trained model; the text appears as it is made.
+
+    Only the text goes to standard output. A prompt comes from --prompt, or from standard input. The same seed
+    gives the same text. Beyond the context that the model was trained on, it goes on from the newer half.
+
+    Parameters
+    ----------
+    model
+        The folder of a model: `train.output_dir`, finished or not, or a Llama model with tied embeddings.
+    prompt
+        The text to continue; without it, all of standard input.
+    max_tokens
+        The most tokens to add; a sample ends before where the model ends its text.
+    temperature
+        0 takes the likeliest token each time; below 1 rare ones are rarer, above 1 they are less so.
+    top_k
+        Choose among so many of the likeliest tokens.
+    top_p
+        Choose among the likeliest tokens that have this probability together.
+    seed
+        Which draw: another seed gives another text.
+    samples
+        How many continuations; several are shown when they are all done.
+    inspect
+        Show each token with its probability and the model's entropy before it, in bits.
+    checkpoint
+        Instead of the finished model: latest, best, or the number of a step.
+    """
+    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.training.generation import Request, run_generate
+
+    request = Request(
+        model=model,
+        prompt=_read_prompt() if prompt is None else prompt,
+        checkpoint=checkpoint,
+        max_tokens=max_tokens,
+        samples=samples,
+        seed=seed,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+    )
+    streams = samples == 1 and not output.json
+    done = run_generate(
+        request,
+        memory=budget.memory or "auto",
+        threads=budget.threads or "auto",
+        listen=(_show_token if inspect else _show_text) if streams else lambda token: None,
+    )
+    if output.json:
+        print_json(done.to_json())
+    elif streams:
+        print("", end="" if inspect else "\n")
+    else:
+        _print_samples(done, inspect=inspect)
+    if not output.quiet:
+        print_notices(done.notes)
+    if done.budget["measured_peak"] > done.budget["limit"]:
+        print_notices([over_budget(done.budget)])
+
+
+def _read_prompt() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def _show_text(token: Token) -> None:
+    print(token.shown, end="", flush=True)
+
+
+def _show_token(token: Token) -> None:
+    print(_line(token.probability, token.entropy, token.text), flush=True)
+
+
+def _line(probability: float, entropy: float, text: str) -> str:
+    return f"{probability:8.2%} {entropy:6.2f} bits  {text!r}"
+
+
+def _print_samples(done: Generation, *, inspect: bool) -> None:
+    for number, sample in enumerate(done.samples, 1):
+        print(f"--- sample {number}: {len(sample.tokens)} tokens")
+        if inspect:
+            for token in sample.tokens:
+                print(_line(token["probability"], token["entropy"], token["text"]))
+        else:
+            print(sample.text)

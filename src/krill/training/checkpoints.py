@@ -1,0 +1,236 @@
+"""The checkpoints of a run: the newest few and the best, each one whole or not there.
+
+In: a `TrainState`, and as plain JSON whatever else a run needs to go on. Out: a folder for each step; the
+newest state that is whole, bit by bit as it was, with what was stored beside it. Held in memory: while
+saving, a few megabytes above the state (`checkpoint_files`); while restoring, the state.
+
+A checkpoint is written in a hidden folder, synced and renamed. A device that refuses does not end training:
+the reason is noted and the checkpoints before stay. One that was damaged later is found by its checksums,
+noted, and the one before is taken.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from krill.errors import StorageError
+from krill.flow.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
+from krill.model.sizing import ModelShape
+from krill.model.transformer import Transformer
+from krill.training.checkpoint_files import (
+    HEADER,
+    Damaged,
+    Header,
+    named_arrays,
+    read_arrays,
+    read_header,
+    verify,
+    write_checkpoint,
+)
+from krill.training.step import TrainState
+
+# What importing orbax and saving take above the state, for a plan to set aside: 32 to 35 MB with states of 48
+# to 427 MB.
+SAVING_BYTES = 40 * 10**6
+
+_REPLACED = ".replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A checkpoint in memory again."""
+
+    step: int
+    state: TrainState
+    extra: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredModel:
+    """The weights alone, for those who do not train on."""
+
+    step: int
+    model: Transformer
+    extra: dict[str, Any]
+
+
+class CheckpointStore:
+    """The folder of checkpoints. One process writes it, under the lock of its run; others may read.
+
+    `note` is told in a line what went wrong and what was done instead.
+    """
+
+    def __init__(self, folder: Path, *, keep: int, note: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._keep = max(keep, 1)
+        self._note = note
+        # Whether something half-written may lie around: of a killed run, or of a save that was refused.
+        self._untidy = True
+
+    def save(
+        self, step: int, state: TrainState, extra: Mapping[str, Any], *, metric: float | None = None
+    ) -> bool:
+        """Write the state after `step`, then remove what need not be kept; False where it can't be written.
+
+        `metric` is what the best is the smallest of; a checkpoint without one is never the best.
+        """
+        unfinished = self._folder / f".{_name(step)}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}"
+        try:
+            self._tidy()
+            with storage_errors(self._folder):
+                unfinished.mkdir(parents=True)
+            write_checkpoint(
+                unfinished, named_arrays(state), state.model.shape, extra, step=step, metric=metric
+            )
+            self._put_in_place(unfinished, step)
+        except StorageError as error:
+            self._untidy = True
+            self._note(f"no checkpoint at step {step:,}: {error.message}; training goes on ({error.hint})")
+            return False
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        self._remove_old()
+        return True
+
+    def steps(self) -> list[int]:
+        """The steps with a checkpoint, first to last."""
+        return sorted(int(path.parent.name) for path in self._folder.glob(f"[0-9]*/{HEADER}"))
+
+    def latest(self) -> int | None:
+        """The newest, as far as can be seen without reading it through."""
+        return max(self.steps(), default=None)
+
+    def best(self) -> int | None:
+        """The one with the smallest metric; the first of those that are equal."""
+        metrics = {step: header.metric for step in self.steps() if (header := self._header(step))}
+        known = [(metric, step) for step, metric in metrics.items() if _counts(metric)]
+        return min(known)[1] if known else None
+
+    def read_extra(self, step: int | None = None) -> dict[str, Any] | None:
+        """What was stored beside the arrays, of `step` or the newest; reads none of the arrays.
+
+        If those turn out to be damaged, `restore` takes an earlier checkpoint: go on from *its* extra.
+        """
+        header = self._newest_header(step)
+        return None if header is None else header.extra
+
+    def read_shape(self, step: int | None = None) -> ModelShape | None:
+        """The model's shape, as `read_extra`."""
+        header = self._newest_header(step)
+        return None if header is None else header.shape
+
+    def restore(self, like: TrainState, step: int | None = None) -> Restored | None:
+        """The state of `step`, or of the newest checkpoint that is whole; None where there is none.
+
+        `like` is a state of the same form: shapes (`jax.eval_shape`), or arrays or shapes with a sharding.
+        """
+        self._tidy()
+        found = self._read(named_arrays(like), step)
+        if found is None:
+            return None
+        header, arrays = found
+        state: TrainState = jax.tree.unflatten(jax.tree.structure(like), list(arrays.values()))
+        return Restored(header.step, state, header.extra)
+
+    def restore_model(self, like: Transformer, step: int | None = None) -> RestoredModel | None:
+        """The weights alone, as `restore`; the optimizer's state is not read."""
+        named = {f"model.{name}": leaf for name, leaf in named_arrays(like).items()}
+        found = self._read(named, step)
+        if found is None:
+            return None
+        header, arrays = found
+        model: Transformer = jax.tree.unflatten(jax.tree.structure(like), list(arrays.values()))
+        return RestoredModel(header.step, model, header.extra)
+
+    def close(self) -> None:
+        """The run is over: what a save that was refused could not remove at once is removed."""
+        with suppress(StorageError):
+            self._tidy()
+
+    def _read(self, like: Mapping[str, Any], step: int | None) -> tuple[Header, dict[str, jax.Array]] | None:
+        for candidate in self._candidates(step):
+            folder = self._folder / _name(candidate)
+            try:
+                header = read_header(folder)
+                verify(folder, header)
+            except Damaged as damage:
+                self._note(f"the checkpoint of step {candidate:,} is damaged and left out: {damage}")
+                continue
+            found = read_arrays(folder, header, like)
+            return header, {name: found[name] for name in like}
+        return None
+
+    def _candidates(self, step: int | None) -> list[int]:
+        """Where to look, the best choice first: nothing before a step that was asked for by its number."""
+        return [step] if step is not None else self.steps()[::-1]
+
+    def _newest_header(self, step: int | None) -> Header | None:
+        for candidate in self._candidates(step):
+            if (header := self._header(candidate)) is not None:
+                return header
+        return None
+
+    def _header(self, step: int) -> Header | None:
+        try:
+            return read_header(self._folder / _name(step))
+        except Damaged:
+            return None
+
+    def _put_in_place(self, unfinished: Path, step: int) -> None:
+        """Rename; a checkpoint of the same step makes room and comes back if that goes wrong in between."""
+        target = self._folder / _name(step)
+        replaced = self._folder / f".{_name(step)}{_REPLACED}"
+        with storage_errors(target):
+            if target.exists():
+                target.rename(replaced)
+            unfinished.rename(target)
+        fsync_dir(self._folder)
+        shutil.rmtree(replaced, ignore_errors=True)
+
+    def _remove_old(self) -> None:
+        best = self.best()
+        for step in self.steps()[: -self._keep]:
+            if step != best:
+                self._remove(step)
+
+    def _remove(self, step: int) -> None:
+        """Out of sight in one move, then away: a kill in between leaves nothing that looks like one."""
+        hidden = self._folder / f".{_name(step)}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}"
+        with suppress(OSError):
+            (self._folder / _name(step)).rename(hidden)
+        shutil.rmtree(hidden, ignore_errors=True)
+
+    def _tidy(self) -> None:
+        """Bring back what was moved aside for one that never came, and remove what is half-written.
+
+        For the process that writes: another's unfinished checkpoint looks the same.
+        """
+        if not self._untidy or not self._folder.is_dir():
+            return
+        with storage_errors(self._folder):
+            for replaced in self._folder.glob(f".*{_REPLACED}"):
+                target = self._folder / replaced.name.removeprefix(".").removesuffix(_REPLACED)
+                if target.exists():
+                    shutil.rmtree(replaced)
+                else:
+                    replaced.rename(target)
+            for leftover in self._folder.glob(f".*{TEMPORARY_SUFFIX}"):
+                shutil.rmtree(leftover)
+        self._untidy = False
+
+
+def _name(step: int) -> str:
+    return f"{step:08d}"
+
+
+def _counts(metric: float | None) -> bool:
+    return metric is not None and math.isfinite(metric)

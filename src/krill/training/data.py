@@ -1,0 +1,108 @@
+"""What a model is trained on, whatever it comes from: batches without end, and a state to go on from.
+
+In: the config. Out: a `TrainData`: over prepared rows (`prepared_data.py`) or over text that is tokenised on
+the fly (`streamed_data.py`). Held in memory: what the source says it holds, in `held_bytes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from krill.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from krill.config import KrillConfig
+    from krill.flow.progress import Progress
+    from krill.training.vocabulary import Vocabulary
+
+Batch = dict[str, "NDArray[Any]"]
+
+
+class TrainData(Protocol):
+    """Batches of `input_ids`, `labels`, `segment_ids` and `position_ids`: int32, one line a row."""
+
+    @property
+    def name(self) -> str:
+        """The path, for messages."""
+
+    @property
+    def rows(self) -> int:
+        """Rows in a batch: those of one step of the optimizer."""
+
+    @property
+    def length(self) -> int:
+        """Tokens in a row."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Of the tokens."""
+
+    @property
+    def held_bytes(self) -> int:
+        """The most that reading holds."""
+
+    @property
+    def expected_bytes(self) -> int:
+        """What it will hold of that, for the prediction."""
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the batches and their order, fit for JSON."""
+
+    def steps_per_epoch(self, progress: Progress) -> int:
+        """Batches in an epoch; text has to be read once to know."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Epoch after epoch, without end."""
+
+    def validation(self, rows: int, most: int | None) -> list[Batch]:
+        """At most so many rows that are not trained on, in batches of `rows`; none if there are none.
+
+        The last batch is filled up with rows whose labels count for nothing.
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        """After the batch that was last handed out; JSON can hold it."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was made."""
+
+    def close(self) -> None:
+        """Let go of files and threads."""
+
+
+def open_data(config: KrillConfig, limit: int) -> TrainData:
+    """The data of a config. Streaming plans within `limit` bytes, and takes no more than it needs."""
+    if config.train.streaming:
+        from krill.training.streamed_data import StreamedData
+
+        return StreamedData(config, limit)
+    from krill.training.prepared_data import PreparedData
+
+    return PreparedData(config)
+
+
+def check_ids(batch: Mapping[str, NDArray[Any]], vocab_size: int, name: str) -> None:
+    """Refuse ids that the model has no embedding for: JAX would take another one's without a word."""
+    highest = int(batch["input_ids"].max(initial=0))
+    if highest >= vocab_size:
+        raise InputError(
+            f"`{name}` has the token id `{highest}`, and the vocabulary only {vocab_size:,} ids",
+            hint="set `tokenizer` to the one that made the dataset",
+        )
+
+
+def filled_up(batch: Batch, rows: int) -> Batch:
+    """With empty rows up to `rows`, in which nothing is predicted."""
+    missing = rows - len(batch["labels"])
+    if missing == 0:
+        return batch
+    fill = {name: -100 if name == "labels" else 0 for name in batch}
+    return {
+        name: np.concatenate((column, np.full((missing, column.shape[1]), fill[name], column.dtype)))
+        for name, column in batch.items()
+    }

@@ -1,0 +1,166 @@
+"""The folder of a training: locked while it runs, resumable, finished when its manifest is there.
+
+In: what a run is (its identity and what shapes it). Out: whether it is finished, goes on, or starts. Held in
+memory: nothing.
+
+Unlike a dataset, a model is of use before it is finished: checkpoints and metrics lie in the output folder
+itself from the beginning, beside the file that says which run they are of. The manifest is written last.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+import orjson
+
+from krill.errors import ConfigError, StorageError
+from krill.flow.atomic import storage_errors, sweep_temporaries, write_json
+from krill.flow.run_folder import MANIFEST
+
+COMMAND: Final = "train"
+BEGUN: Final = ".krill-begun.json"
+CHECKPOINTS: Final = "checkpoints"
+METRICS: Final = "metrics.jsonl"
+# What a command may have made for the run before it begins, and what a later one uses again.
+BESIDE: Final = ("tokenizer", "dataset", "config.yaml")
+# What a run makes: all that starting anew removes.
+_OURS: Final = (
+    MANIFEST,
+    CHECKPOINTS,
+    METRICS,
+    "tensorboard",
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
+
+State = Literal["finished", "continue", "start"]
+Differences = Callable[[Mapping[str, Any], Mapping[str, Any]], list[str]]
+
+
+class TrainFolder:
+    """One run's hold on its output; a context manager that keeps the lock."""
+
+    def __init__(self, output: Path, differences: Differences) -> None:
+        self.output = output
+        self._differences = differences
+        self._made: list[Path] = []
+        self._lock: int | None = None
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.output / CHECKPOINTS
+
+    @property
+    def metrics(self) -> Path:
+        return self.output / METRICS
+
+    def __enter__(self) -> Self:
+        with storage_errors(self.output):
+            self._made = [folder for folder in (self.output, *self.output.parents) if not folder.exists()]
+            self.output.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.output, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise StorageError(
+                f"another run is writing `{self.output}`",
+                hint="wait for it to end, or choose another `train.output_dir`",
+            ) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):  # what holds something stays
+            for folder in self._made:
+                folder.rmdir()
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def manifest(self) -> dict[str, Any] | None:
+        """Of the finished model that is here, or None."""
+        return _read_json(self.output / MANIFEST)
+
+    def decide(self, run: Mapping[str, Any], *, overwrite: bool, anew: bool) -> State:
+        """What this command does. What was made differently is refused unless `overwrite`; `anew` leaves an
+        unfinished run but not a finished one."""
+        finished, begun = self.manifest(), _read_json(self.output / BEGUN)
+        if finished is None and begun is None:
+            check_ours(self.output)
+            return "start"
+        if finished is not None and finished.get("command") != COMMAND:
+            raise StorageError(
+                f"`{self.output}` holds the output of `krill {finished.get('command')}`",
+                hint="choose another `train.output_dir`",
+            )
+        if overwrite:
+            return "start"
+        if finished is not None:
+            self._check_same(finished, run, f"the model `{self.output}`")
+            return "finished"
+        if begun is None or anew or not any(self.checkpoints.glob("[0-9]*")):
+            return "start"
+        self._check_same(begun, run, f"an unfinished training in `{self.output}`")
+        return "continue"
+
+    def start(self, run: Mapping[str, Any]) -> None:
+        """Remove what an earlier run left, and say which one begins."""
+        with storage_errors(self.output):
+            for path in (self.output / name for name in _OURS):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
+        write_json(self.output / BEGUN, run)
+
+    def sweep(self) -> None:
+        """Remove what a killed run was writing."""
+        sweep_temporaries(self.output)
+
+    def finish(self, manifest: Mapping[str, Any]) -> None:
+        """The manifest: from now on the run is finished."""
+        write_json(self.output / MANIFEST, manifest)
+        with storage_errors(self.output):
+            (self.output / BEGUN).unlink(missing_ok=True)
+
+    def _check_same(self, before: Mapping[str, Any], now: Mapping[str, Any], what: str) -> None:
+        if before.get("identity") == now["identity"]:
+            return
+        found = self._differences(before, now)
+        if before.get("krill") != now["krill"]:
+            found.append(f"Krill's version, {before.get('krill')} then and {now['krill']} now")
+        raise ConfigError(
+            f"{what} was made differently: {'; '.join(found) or 'its identity'}",
+            hint="use another `train.output_dir`, undo the change, or start anew with --overwrite",
+        )
+
+
+def check_ours(output: Path) -> None:
+    """Refuse a folder with files in it that no training has begun or made."""
+    if not output.exists() or any((output / name).exists() for name in (MANIFEST, BEGUN)):
+        return
+    other = sorted(path.name for path in output.iterdir() if path.name not in BESIDE)
+    if other:
+        raise StorageError(
+            f"`{output}` is there already and is not a Krill output: it has `{other[0]}`; nothing in it was"
+            " touched",
+            hint="choose another `train.output_dir`, or move what is there away",
+        )
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        found = orjson.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,219 @@
+"""`krill generate` from end to end: the plan, the model, the prompt, the text as it comes.
+
+In: a model's folder and a prompt. Out: each token with its text to whoever listens, and a summary. Held in
+memory: what the plan says: the program with JAX, the weights, the cache of keys and values, the tokenizer;
+and the tokens themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from krill.budget import Meter, Plan, make_plan, resolve_limit, resolve_threads
+from krill.budget.process import bounded_process
+from krill.errors import InputError, Interrupted
+from krill.model.installed import require_train_extra
+from krill.tokenizer.open import file_needs
+from krill.training.inference_needs import inference_needs, running_need
+from krill.training.text_stream import TextStream
+from krill.training.xla_threads import bound_xla_threads
+
+if TYPE_CHECKING:
+    from krill.tokenizer.tokenizer import Tokenizer
+    from krill.training.generate import Chosen, Sizes
+    from krill.training.sampling import Sampling
+    from krill.training.saved_model import SavedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be continued, and how."""
+
+    model: str | Path
+    prompt: str
+    checkpoint: str | int | None = None
+    max_tokens: int = 200
+    samples: int = 1
+    seed: int = 0
+    temperature: float = 0.8
+    top_k: int | None = None
+    top_p: float | None = None
+
+    @property
+    def sampling(self) -> Sampling:
+        """How a token is chosen; checked here."""
+        from krill.training.sampling import Sampling
+
+        return Sampling(self.temperature, self.top_k, self.top_p)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a sample. `shown` is the text that became certain with it, `text` is its own."""
+
+    sample: int
+    id: int
+    text: str
+    shown: str
+    probability: float
+    entropy: float
+
+
+Listener = Callable[[Token], None]
+
+
+@dataclass(slots=True)
+class Sample:
+    """One continuation; `end` is `eos` if the model ended it, else `length`."""
+
+    text: str = ""
+    end: str = "length"
+    tokens: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The end of a generation; `notes` are lines that are worth telling."""
+
+    request: Request
+    step: int | None
+    prompt_tokens: int
+    samples: list[Sample]
+    notes: list[str]
+    budget: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        request = {**asdict(self.request), "model": str(self.request.model)}
+        return {
+            **request,
+            "step": self.step,
+            "prompt_tokens": self.prompt_tokens,
+            "samples": [asdict(sample) for sample in self.samples],
+            "notes": self.notes,
+            "budget": self.budget,
+        }
+
+
+def run_generate(
+    request: Request,
+    *,
+    memory: str | int = "auto",
+    threads: int | str = "auto",
+    listen: Listener = lambda token: None,
+    floor: int = 0,
+) -> Generation:
+    """Continue the prompt, telling `listen` of every token; `floor` is what the process held before."""
+    require_train_extra("generating")
+    limit, count = resolve_limit(memory), resolve_threads(threads)
+    with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
+        bound_xla_threads(count)
+        # Not at the top: they import JAX, whose threads are to be bounded before.
+        from krill.training.saved_model import open_model
+
+        saved = open_model(request.model, checkpoint=request.checkpoint)
+        try:
+            return _generate(request, saved, meter, listen)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted: the text ends here") from None
+
+
+def _generate(request: Request, saved: SavedModel, meter: Meter, listen: Listener) -> Generation:
+    import jax
+
+    from krill.training.generate import compile_programs, find_sizes, generate_tokens
+
+    jax.devices()  # the backend starts now, before stock is taken
+    base, sampling = meter.used, request.sampling
+    file = saved.require_tokenizer()
+    needs = [*inference_needs(saved.shape), *file_needs(file, len(request.prompt.encode()) + 1, 1)]
+    plan = make_plan(meter.limit, base, needs)
+    tokenizer = saved.open_tokenizer(plan)
+    prompt = _prompt_ids(tokenizer, request.prompt)
+    sizes = find_sizes(
+        prompt=len(prompt), max_tokens=request.max_tokens, samples=request.samples, context=saved.context
+    )
+    programs = compile_programs(saved.shape, sizes, sampling)
+    running = running_need(programs.held_bytes, remedy="ask for fewer --samples or --max-tokens")
+    plan = make_plan(meter.limit, base, [*needs, running])
+    notes = _notes(len(prompt), request.max_tokens, sizes, saved.context)
+    writers = [_Writer(number, tokenizer, listen) for number in range(request.samples)]
+    steps = generate_tokens(saved.model, programs, prompt, seed=request.seed, max_tokens=request.max_tokens)
+    for number, chosen in enumerate(steps, 1):
+        for writer in writers:
+            writer.take(chosen, last=number == request.max_tokens)
+        if all(writer.ended for writer in writers):
+            break
+    samples = [writer.sample for writer in writers]
+    return Generation(request, saved.step, len(prompt), samples, notes, _told_budget(plan, meter))
+
+
+class _Writer:
+    """Makes a sample's tokens into its text."""
+
+    def __init__(self, number: int, tokenizer: Tokenizer, listen: Listener) -> None:
+        self._number = number
+        self._tokenizer = tokenizer
+        self._listen = listen
+        self._stream = TextStream(lambda ids: tokenizer.decode(ids, skip_special_tokens=True))
+        self.sample = Sample()
+        self.ended = False
+
+    def take(self, chosen: Chosen, *, last: bool) -> None:
+        """This sample's token of one step, unless it has ended."""
+        if self.ended:
+            return
+        identity = int(chosen.tokens[self._number])
+        self.ended = identity == self._tokenizer.eos_id
+        shown = "" if self.ended else self._stream.add(identity)
+        if self.ended or last:
+            shown += self._stream.end()
+        token = Token(
+            self._number,
+            identity,
+            self._tokenizer.decode([identity]),
+            shown,
+            float(chosen.probability[self._number]),
+            float(chosen.entropy[self._number]),
+        )
+        self.sample.text += shown
+        self.sample.tokens.append({name: getattr(token, name) for name in _KEPT})
+        if self.ended:
+            self.sample.end = "eos"
+        self._listen(token)
+
+
+_KEPT = ("id", "text", "probability", "entropy")
+
+
+def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    ids: list[int] = tokenizer.encode(prompt).tolist()
+    # Some tokenizers end every text by themselves; then nothing would follow.
+    while ids and ids[-1] == tokenizer.eos_id and not prompt.endswith(str(tokenizer.eos_token)):
+        ids.pop()
+    if not ids:
+        raise InputError(
+            "the prompt is empty: a model continues text, it can't begin one",
+            hint='give --prompt "Once upon a time"',
+        )
+    return ids
+
+
+def _notes(prompt: int, max_tokens: int, sizes: Sizes, context: int) -> list[str]:
+    seen = sizes.positions - 1
+    notes = []
+    if prompt > seen:
+        notes.append(f"the prompt has {prompt:,} tokens, the model sees the last {seen:,} of them")
+    if prompt + max_tokens > context:
+        notes.append(
+            f"the model was trained on {context:,} tokens: whenever these are full, it goes on from the last"
+            f" {sizes.kept:,}"
+        )
+    return notes
+
+
+def _told_budget(plan: Plan, meter: Meter) -> dict[str, Any]:
+    return {**plan.to_json(), "measured_peak": meter.peak}

@@ -1,0 +1,187 @@
+"""Several devices for one step: each takes its rows of the batch, and under `fsdp` its part of the state.
+
+In: how to spread (`data` or `fsdp`) and a batch's rows. Out: a `Placement`: which device holds what, for
+`first_state`, `make_step` and a checkpoint; and inside a step an `Exchange`: what devices send each other.
+Held in memory by each device: with `data` the whole state and its rows' activations; with `fsdp` its part of
+every weight, gradient and moment, the whole embedding, and one layer's whole weights at a time.
+
+A step is one program that every device runs on its own part (`shard_map`), and every exchange is written
+down here: nothing is left to the compiler's choice, so what a device holds is known. Losses are those of one
+device to float tolerance: only the order of sums differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from krill.errors import ConfigError
+from krill.model.transformer import Layers, Transformer
+from krill.training.codes8bit import BLOCK, Coded
+
+Kind = Literal["none", "data", "fsdp"]
+AXIS = "devices"
+
+Tree = TypeVar("Tree")
+
+
+def make_devices(kind: Kind, batch_rows: int) -> Placement | None:
+    """All devices that JAX has, for batches of `batch_rows`; None where there is one, or `kind` is `none`."""
+    count = jax.device_count()
+    if kind == "none" or count == 1:
+        return None
+    if batch_rows % count:
+        raise ConfigError(
+            f"a batch of `{batch_rows}` rows can't be spread over `{count}` devices",
+            hint=f"give a batch size that is a multiple of {count}",
+        )
+    return Placement(kind, jax.make_mesh((count,), (AXIS,), axis_types=(AxisType.Auto,)))
+
+
+class Part(NamedTuple):
+    """Which part of the weights a device has: `number` of `parts`, of those that `axes` cuts."""
+
+    number: jax.Array
+    parts: int
+    axes: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Which device holds which part of a state and of a batch."""
+
+    kind: Kind
+    mesh: Mesh
+
+    @property
+    def count(self) -> int:
+        """Devices."""
+        return self.mesh.size
+
+    @property
+    def sharing_memory(self) -> int:
+        """How many of them hold their part in the memory of this process: all, where the CPU plays them."""
+        return self.count if self.mesh.devices.flat[0].platform == "cpu" else 1
+
+    @property
+    def batch(self) -> NamedSharding:
+        """Of every column (B, T) of a batch: rows over devices."""
+        return NamedSharding(self.mesh, along(0))
+
+    def state(self, shapes: Tree) -> Tree:
+        """A sharding for every array of a state, whose shapes or arrays are given."""
+        found: Tree = jax.tree.map(lambda spec: NamedSharding(self.mesh, spec), self.specs(shapes))
+        return found
+
+    def specs(self, shapes: Any) -> Any:
+        """The same as partition specs; moments lie where their weights do."""
+
+        def of_node(node: Any) -> Any:
+            if not isinstance(node, Transformer):
+                return along(None)
+            return jax.tree.map(
+                lambda axis, leaf: jax.tree.map(lambda array: _spec(axis, array, leaf), leaf),
+                self.axes(shapes.model),
+                node,
+            )
+
+        return jax.tree.map(of_node, shapes, is_leaf=lambda node: isinstance(node, Transformer))
+
+    def axes(self, model: Transformer) -> Transformer:
+        """Along which axis each weight is cut, counted from its end (-1 or -2); 0 where it stays whole."""
+        found: Transformer = (
+            jax.tree.map(lambda _: 0, model)
+            if self.kind == "data"
+            else jax.tree_util.tree_map_with_path(self._axis, model)
+        )
+        return found
+
+    def _axis(self, path: tuple[Any, ...], leaf: Any) -> int:
+        if leaf.ndim < 2 or "norm" in jax.tree_util.keystr(path):
+            return 0
+        if "embedding" in jax.tree_util.keystr(path):
+            return next((axis for axis in (-2, -1) if leaf.shape[axis] % self.count == 0), 0)
+        # Whole blocks of 8-bit codes on every device, so that the same numbers share a scale as on one.
+        rows, columns = leaf.shape[-2:]
+        return -2 if rows % self.count == 0 and rows // self.count * columns % BLOCK == 0 else 0
+
+    def exchange(self, model: Transformer) -> Exchange:
+        """For a step over a model of these shapes."""
+        return Exchange(self.count, self.axes(model))
+
+
+def along(axis: int | None) -> PartitionSpec:
+    """An array cut over devices along `axis`; None is a whole one on each."""
+    names = () if axis is None else (*[None] * axis, AXIS)
+    return PartitionSpec(*names)  # type: ignore[no-untyped-call]
+
+
+def _spec(axis: int, array: Any, leaf: Any) -> PartitionSpec:
+    if axis == 0:
+        return along(None)
+    # Codes are (layers, blocks, 256) and their scales (layers, blocks): both are cut along the blocks.
+    return along(1 if isinstance(leaf, Coded) else array.ndim + axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a device gets from the others inside a step; with one device nothing, and nothing is changed."""
+
+    count: int = 1
+    axes: Any = None
+
+    @property
+    def part(self) -> Part | None:
+        """This device's part of the weights."""
+        return None if self.count == 1 else Part(jax.lax.axis_index(AXIS), self.count, self.axes)
+
+    def total(self, value: jax.Array) -> jax.Array:
+        """The sum over devices."""
+        if self.count == 1:
+            return value
+        summed: jax.Array = jax.lax.psum(value, AXIS)  # type: ignore[no-untyped-call]
+        return summed
+
+    def layer(self, weights: Layers) -> Layers:
+        """One layer's whole weights; on the way back each device gets its part of the summed gradient."""
+        return weights if self.count == 1 else _gathered(weights, self.axes.layers)
+
+    def embedding(self, weights: jax.Array) -> jax.Array:
+        """The whole embedding, likewise."""
+        return weights if self.count == 1 else _gathered(weights, self.axes.embedding)
+
+    def gradients(self, own: Transformer) -> Transformer:
+        """Sums over devices of each device's own; those of weights that are cut are summed already."""
+        if self.count == 1:
+            return own
+        summed: Transformer = jax.tree.map(
+            lambda leaf, axis: leaf if axis else self.total(leaf), own, self.axes
+        )
+        return summed
+
+    def norm(self, gradients: Transformer) -> jax.Array:
+        """Of all gradients as one vector."""
+        squares = jax.tree.map(lambda leaf: jnp.vdot(leaf, leaf), gradients)
+        if self.count == 1:
+            return jnp.sqrt(sum(jax.tree.leaves(squares)))
+        pairs = list(zip(jax.tree.leaves(squares), jax.tree.leaves(self.axes), strict=True))
+        cut = sum((square for square, axis in pairs if axis), jnp.zeros(()))
+        return jnp.sqrt(self.total(cut) + sum(square for square, axis in pairs if not axis))
+
+
+ALONE = Exchange()
+
+
+def _gathered(weights: Tree, axes: Any) -> Tree:
+    def whole(leaf: jax.Array, axis: int) -> jax.Array:
+        if axis == 0:
+            return leaf
+        gathered: jax.Array = jax.lax.all_gather(leaf, AXIS, axis=leaf.ndim + axis, tiled=True)
+        return gathered
+
+    found: Tree = jax.tree.map(whole, weights, axes)
+    return found

@@ -1,0 +1,157 @@
+"""What a run says of its steps: one JSON object a line in `metrics.jsonl`, and to the loggers asked for.
+
+In: the figures of steps and evaluations. Out: a line for every `log_every` steps and every evaluation, in the
+order of the steps, none twice and none missing however often the run was killed: what a run wrote after the
+checkpoint that it goes on from is cut off first, and written again. Held in memory: the sums of a few steps.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from krill.errors import StorageError
+from krill.flow.atomic import storage_errors, write_bytes
+
+BITS_PER_NAT = 1 / math.log(2)
+# Lines that are kept while the disk is full; of more, the oldest are lost.
+MOST_WAITING = 10_000
+
+
+@dataclass(slots=True)
+class Window:
+    """Steps since the last line, added up; plain numbers, so that a checkpoint can hold them."""
+
+    steps: int = 0
+    tokens: int = 0
+    nats: float = 0.0
+    text_bytes: float = 0.0
+    grad_norm: float = 0.0
+    skipped: int = 0
+
+    def add(self, loss: float, grad_norm: float, tokens: int, text_bytes: float, *, skipped: bool) -> None:
+        """One step more. Of a step that was skipped nothing counts but that it was."""
+        self.steps += 1
+        if skipped:
+            self.skipped += 1
+            return
+        self.tokens += tokens
+        self.nats += loss * tokens
+        self.text_bytes += text_bytes
+        self.grad_norm += grad_norm
+
+    @property
+    def loss(self) -> float | None:
+        """The mean of all tokens, in nats."""
+        return self.nats / self.tokens if self.tokens else None
+
+    @property
+    def bits_per_byte(self) -> float | None:
+        """The same against the text that was predicted."""
+        return self.nats * BITS_PER_NAT / self.text_bytes if self.text_bytes else None
+
+    def to_json(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return asdict(self)
+
+    def line(self) -> dict[str, Any]:
+        """For the metrics."""
+        taken = self.steps - self.skipped
+        return {
+            "loss": self.loss,
+            "bits_per_byte": self.bits_per_byte,
+            "grad_norm": self.grad_norm / taken if taken else None,
+            **({"skipped_steps": self.skipped} if self.skipped else {}),
+        }
+
+
+class Logger(Protocol):
+    """Somewhere that figures go besides the file."""
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        """Figures of a step, by name."""
+
+    def close(self) -> None:
+        """Nothing follows."""
+
+
+class MetricsFile:
+    """`metrics.jsonl`, written a whole line at a time."""
+
+    def __init__(
+        self,
+        path: Path,
+        after_step: int,
+        *,
+        note: Callable[[str], None],
+        loggers: tuple[Logger, ...] = (),
+    ) -> None:
+        """Lines of steps above `after_step` are removed: they are of a run that ended after its last
+        checkpoint. A disk that is full does not end training: that is noted, and lines wait for room."""
+        self._path = path
+        self._note = note
+        self._loggers = loggers
+        self._waiting: deque[bytes] = deque(maxlen=MOST_WAITING)
+        kept = [line for line in _whole_lines(path) if orjson.loads(line)["step"] <= after_step]
+        write_bytes(path, b"".join(kept))
+        with storage_errors(path):
+            # Without a buffer: a line is there whole or not at all.
+            self._file = FileIO(path, "ab")
+
+    def write(self, step: int, kind: str, figures: Mapping[str, Any]) -> None:
+        """One line, `kind` is `train` or `validation`."""
+        line = orjson.dumps({"step": step, "kind": kind, **figures}, option=orjson.OPT_APPEND_NEWLINE)
+        self._waiting.append(line)
+        self._write_waiting()
+        numbers = {
+            f"{kind}/{name}": float(value)
+            for name, value in figures.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        for logger in self._loggers:
+            logger.log(step, numbers)
+
+    def sync(self) -> None:
+        """Safe from a power cut: before the checkpoint that vouches for these lines."""
+        with suppress(OSError):
+            os.fsync(self._file.fileno())
+
+    def _write_waiting(self) -> None:
+        """What could not be written before comes first; a line that was torn off is cut away again."""
+        size = self._file.seek(0, os.SEEK_END)
+        try:
+            with storage_errors(self._path):
+                while self._waiting:
+                    line = self._waiting[0]
+                    if self._file.write(line) != len(line):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    size += len(line)
+                    self._waiting.popleft()
+        except StorageError as error:
+            self._file.truncate(size)
+            if len(self._waiting) == 1:  # told when it begins, not with each line
+                self._note(f"{error.message}; training goes on ({error.hint})")
+
+    def close(self) -> None:
+        self._file.close()
+        for logger in self._loggers:
+            logger.close()
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    """Without one that was torn off by a full disk."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]

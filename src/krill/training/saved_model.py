@@ -1,0 +1,231 @@
+"""A model on disk: written as `transformers` reads it, and opened again, or opened from a checkpoint.
+
+In: a `Transformer` and the tokenizer's files. Out: `config.json`, `model.safetensors`, `tokenizer.json` and
+`tokenizer_config.json`, each whole or absent; and from such a folder, or from the checkpoints in it, the
+model, its context and its tokenizer. Held in memory: while writing one tensor beside the model; while reading
+the model and one of its stacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import jax
+import orjson
+
+from krill.budget import Plan
+from krill.errors import ConfigError, InputError
+from krill.flow.atomic import storage_errors, write_bytes, write_json
+from krill.model.llama import from_llama, llama_config, llama_tensors, shape_from_llama
+from krill.model.sizing import ModelShape
+from krill.model.transformer import Transformer, init_transformer
+from krill.tokenizer.open import open_file, tokenizer_file
+from krill.tokenizer.tokenizer_json import DECLARATIONS
+from krill.training.byte_tokenizer import byte_tokenizer_json
+from krill.training.checkpoints import CheckpointStore
+from krill.training.folder import CHECKPOINTS
+from krill.training.safetensors_file import TensorFile, write_tensors
+
+if TYPE_CHECKING:
+    from krill.tokenizer.tokenizer import Tokenizer
+
+CONFIG: Final = "config.json"
+WEIGHTS: Final = "model.safetensors"
+TOKENIZER: Final = "tokenizer.json"
+TOKENIZER_CONFIG: Final = "tokenizer_config.json"
+# Where a training leaves a tokenizer that it trained itself.
+_OWN_TOKENIZER: Final = Path("tokenizer") / TOKENIZER
+
+# A tokenizer file, or the built-in one that has no file.
+TokenizerSource = Path | Literal["bytes"]
+
+
+def save_model(folder: Path, model: Transformer, *, context: int, tokenizer: TokenizerSource | None) -> None:
+    """Write the model for `transformers`; `context` is the longest row that it was trained on."""
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if tokenizer is not None:
+        save_tokenizer(folder, tokenizer)
+    eos = None if tokenizer is None else open_file(folder / TOKENIZER, None, 1).eos_id
+    # Walked twice, a tensor at a time: the header comes first, and collecting them would be a second model.
+    shapes = {name: array.shape for name, array in llama_tensors(model)}
+    write_tensors(folder / WEIGHTS, shapes, llama_tensors(model))
+    write_json(folder / CONFIG, llama_config(model.shape, context=context, eos_token=eos))
+
+
+def save_tokenizer(folder: Path, tokenizer: TokenizerSource) -> None:
+    """The tokenizer's files beside the model; those that declare its special tokens too, if it has them."""
+    if tokenizer == "bytes":
+        contents = byte_tokenizer_json()
+    else:
+        file = tokenizer_file(tokenizer)
+        beside = [file.with_name(name) for name in DECLARATIONS if file.with_name(name).is_file()]
+        contents = {TOKENIZER: file.read_bytes()} | {path.name: path.read_bytes() for path in beside}
+        if TOKENIZER_CONFIG not in contents:
+            # Without it transformers would take the file for one of the Llama family and change it.
+            eos = open_file(file, None, 1).eos_token
+            config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": eos}
+            contents[TOKENIZER_CONFIG] = orjson.dumps(config)
+    for name, content in contents.items():
+        write_bytes(folder / name, content)
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """Where a model is and what it is like; its weights and its tokenizer are read when asked for.
+
+    `step` is None for the exported model.
+    """
+
+    folder: Path
+    shape: ModelShape
+    context: int
+    step: int | None
+    tokenizer_file: Path | None
+
+    @cached_property
+    def model(self) -> Transformer:
+        """The weights, read once."""
+        if self.step is None:
+            with TensorFile(self.folder / WEIGHTS) as tensors:
+                return from_llama(tensors, _read_config(self.folder / CONFIG))
+        notes: list[str] = []
+        store = CheckpointStore(self.folder / CHECKPOINTS, keep=1, note=notes.append)
+        restored = store.restore_model(jax.eval_shape(lambda: init_transformer(self.shape, 0)), self.step)
+        if restored is None:
+            raise InputError("; ".join(notes), hint=f"give another --checkpoint of {_told(store.steps())}")
+        return restored.model
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """With little memory; `open_tokenizer` takes a share of a plan."""
+        return self.open_tokenizer(None)
+
+    def open_tokenizer(self, plan: Plan | None) -> Tokenizer:
+        """The model's tokenizer; refused if it is not of the model's vocabulary."""
+        from krill.tokenizer.tokenizer import Tokenizer
+
+        tokenizer = Tokenizer(open_file(self.require_tokenizer(), plan, 1), 1)
+        check_vocabulary(self.shape.vocab_size, tokenizer.vocab_size, f"the tokenizer of `{self.folder}`")
+        return tokenizer
+
+    def require_tokenizer(self) -> Path:
+        """Its file, or the reason why there is none."""
+        if self.tokenizer_file is None:
+            raise InputError(
+                f"there is no `{TOKENIZER}` beside the model in `{self.folder}`",
+                hint="copy the tokenizer that its training data was made with there",
+            )
+        return self.tokenizer_file
+
+
+def check_vocabulary(model: int, other: int, what: str) -> None:
+    """Refuse ids that the model has not learned, or text that would not be its own."""
+    if model != other:
+        raise InputError(
+            f"the model has a vocabulary of {model:,} tokens, {what} one of {other:,}",
+            hint="use the tokenizer, and data made with the tokenizer, that the model was trained with",
+        )
+
+
+def open_model(path: str | Path, *, checkpoint: str | int | None = None) -> SavedModel:
+    """The model in a folder: the exported one, or a `checkpoint`: `latest`, `best`, or a step's number."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise InputError(f"there is no model folder at `{path}`", hint="give what `train.output_dir` named")
+    places = (folder / TOKENIZER, folder / _OWN_TOKENIZER)
+    tokenizer = next((file for file in places if file.is_file()), None)
+    if checkpoint is not None:
+        return _open_checkpoint(folder, checkpoint, tokenizer)
+    if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
+        unfinished = any((folder / CHECKPOINTS).glob("[0-9]*"))
+        raise InputError(
+            f"`{folder}` has no `{CONFIG}` with a `{WEIGHTS}`"
+            + (": its training is not finished" if unfinished else ""),
+            hint="give --checkpoint latest" if unfinished else "give what `train.output_dir` named",
+        )
+    config = _read_config(folder / CONFIG)
+    context = config.get("max_position_embeddings")
+    if not isinstance(context, int) or context < 2:
+        raise InputError(
+            f"`max_position_embeddings` in `{folder / CONFIG}` is `{context}`",
+            hint="give the model's own config.json",
+        )
+    _check_plain(config, folder / CONFIG)
+    try:
+        shape = shape_from_llama(config)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"`{folder / CONFIG}` has a size that is no number", hint="restore the model's config.json"
+        ) from error
+    return SavedModel(folder, shape, context, None, tokenizer)
+
+
+def _check_plain(config: Mapping[str, Any], path: Path) -> None:
+    """Refuse what would compute something else than our model does with the same weights."""
+    rotary = config.get("rope_parameters") or {}
+    found = {
+        "attention_bias": config.get("attention_bias") or False,
+        "mlp_bias": config.get("mlp_bias") or False,
+        "hidden_act": config.get("hidden_act", "silu"),
+        "rope_scaling": config.get("rope_scaling"),
+        "rope_type": rotary.get("rope_type", "default") if isinstance(rotary, dict) else rotary,
+    }
+    for name, value in found.items():
+        if value != _PLAIN[name]:
+            raise InputError(
+                f"`{path}` has {name} `{value}`, and only `{_PLAIN[name]}` is supported",
+                hint="give a plain Llama model with tied embeddings",
+            )
+
+
+_PLAIN: Final = {
+    "attention_bias": False,
+    "mlp_bias": False,
+    "hidden_act": "silu",
+    "rope_scaling": None,
+    "rope_type": "default",
+}
+
+
+def _open_checkpoint(folder: Path, which: str | int, tokenizer: Path | None) -> SavedModel:
+    notes: list[str] = []
+    store = CheckpointStore(folder / CHECKPOINTS, keep=1, note=notes.append)
+    steps = store.steps()
+    if which == "latest":
+        step = store.latest()
+    elif which == "best":
+        step = store.best()
+    elif str(which).isdecimal():
+        step = int(which) if int(which) in steps else None
+    else:
+        raise ConfigError(
+            f"there is no checkpoint `{which}`", hint="give latest, best, or the number of a step"
+        )
+    shape, extra = (None, None) if step is None else (store.read_shape(step), store.read_extra(step))
+    if step is None or shape is None or extra is None:
+        raise InputError(
+            f"there is no whole checkpoint `{which}` in `{folder}`",
+            hint=f"give one of {_told(steps)}" if steps else "leave --checkpoint out for the exported model",
+        )
+    return SavedModel(folder, shape, int(extra["plan"]["length"]), step, tokenizer)
+
+
+def _told(steps: list[int]) -> str:
+    return ", ".join(["latest", *map(str, steps)])
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        found = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"can't read `{path}`: {error.strerror}", hint="give a model's folder") from error
+    except ValueError as error:
+        raise InputError(f"`{path}` is not JSON: {error}", hint="restore the model's config.json") from None
+    if not isinstance(found, dict):
+        raise InputError(f"`{path}` is not a JSON object", hint="restore the model's config.json")
+    return found

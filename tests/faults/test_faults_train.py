@@ -1,0 +1,105 @@
+"""Trainings that are killed or interrupted, and continued, end with the bits of one that was left alone."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+import warm
+from trainings import MEASURED, compile_once, prepare, tiny_config
+
+STEPS = 24
+TRAIN = {
+    "max_steps": STEPS,
+    "optimizer": "adamw8bit",
+    "gradient_accumulation_steps": 3,
+    "width": 32,
+    "layers": 2,
+    "save_every": 5,
+    "log_every": 4,
+    "evaluate_every": 10,
+    "keep_checkpoints": 2,
+}
+
+
+class Training:
+    """One config, and processes that run it into folders of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "log"
+        self.environment = compile_once(folder / "compiled")
+        prepare(folder)
+
+    def start(self, output: str, *more: str) -> warm.Launched:
+        config = self.folder / f"{output}.yaml"
+        settings = tiny_config(self.folder, **TRAIN, output_dir=str(self.folder / output))
+        config.write_text(yaml.safe_dump(settings))
+        with self.log.open("wb") as log:
+            printed = log.fileno()
+            return warm.launch(["train", config, *more], env=self.environment, out=printed, err=printed)
+
+    def finish(self, output: str, *more: str) -> str:
+        code = self.start(output, *more).wait(120)
+        said = self.log.read_text()
+        assert code == 0, said
+        return said
+
+    def saved(self, output: str) -> int:
+        """The newest checkpoint that is there, by its folder's name."""
+        steps = (self.folder / output / "checkpoints").glob("[0-9]*")
+        return max((int(path.name) for path in steps), default=0)
+
+    def end_after(self, process: warm.Launched, output: str, step: int, number: int) -> str:
+        """Send a signal once `step` is saved; what it said until it ended."""
+        deadline = time.monotonic() + 100
+        while self.saved(output) < step:
+            assert process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        process.send_signal(number)
+        process.wait(60)
+        return self.log.read_text()
+
+    def lines(self, output: str) -> list[dict]:
+        read = (self.folder / output / "metrics.jsonl").read_text().splitlines()
+        return [
+            {name: value for name, value in json.loads(line).items() if name not in MEASURED} for line in read
+        ]
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory):
+    return Training(tmp_path_factory.mktemp("train"))
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="bits are promised for one machine and its libraries")
+def test_killed_and_interrupted_trainings_end_with_the_same_weights_and_metrics(training):
+    training.finish("alone")
+    chance = random.Random(6)
+    killed = training.start("often")
+    training.end_after(killed, "often", chance.randrange(1, 11), signal.SIGKILL)
+    assert killed.returncode == -signal.SIGKILL
+    went_on_from = training.saved("often")
+    interrupted = training.start("often", "--set", "train.log_every=4")
+    said = training.end_after(interrupted, "often", chance.randrange(went_on_from + 1, 16), signal.SIGINT)
+    assert interrupted.returncode == 130, said
+    assert f"continuing after step {went_on_from}" in said
+    assert "is saved\nhint: run the same command to continue" in said
+    stopped_at = training.saved("often")
+    assert f"interrupted after step {stopped_at}:" in said
+    said = training.finish("often", "--memory", "2GB")  # another budget: the stored plan holds all the same
+    assert f"continuing after step {stopped_at}" in said
+    model = [(training.folder / name / "model.safetensors").read_bytes() for name in ("alone", "often")]
+    assert model[0] == model[1]
+    assert training.lines("often") == training.lines("alone")
+    assert [line["step"] for line in training.lines("alone") if line["kind"] == "train"] == list(
+        range(4, STEPS + 1, 4)
+    )

@@ -1,0 +1,56 @@
+"""A tiny training: real text of a few documents in short rows, and a model of a few thousand weights."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import krill
+from jobs import json_lines
+from real_text import real_texts
+
+TINY_MODEL = {"width": 16, "layers": 1, "batch_size": 2, "learning_rate": 0.01}
+# Figures of metrics that are about the machine and not about the model.
+MEASURED = ("tokens_per_second", "memory")
+
+
+def tiny_config(folder: Path, **train: Any) -> dict[str, Any]:
+    """Everything inside `folder`, in absolute paths."""
+    return {
+        "memory": "1GB",
+        "threads": 1,
+        "datasets": [{"path": str(folder / "input.jsonl")}],
+        "tokenizer": {"builtin": "bytes"},
+        "preprocess": {
+            "prepared_path": str(folder / "dataset"),
+            "sequence_len": 32,
+            "split": {"validation": 0.2},
+        },
+        "train": {"output_dir": str(folder / "model"), **TINY_MODEL, **train},
+    }
+
+
+def write_text(folder: Path, documents: int = 8, characters: int = 700) -> None:
+    """Some documents of the config."""
+    texts = (text[:characters] for text in islice(real_texts(), documents))
+    (folder / "input.jsonl").write_bytes(json_lines(texts))
+
+
+def prepare(folder: Path) -> dict[str, Any]:
+    """The dataset of the config, which is returned."""
+    write_text(folder)
+    config = tiny_config(folder)
+    krill.preprocess(config, memory="256MB")
+    return config
+
+
+def compile_once(folder: Path) -> dict[str, str]:
+    """An environment in which processes share what JAX compiles: most of what a tiny training takes."""
+    return {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": str(folder),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
