@@ -18,9 +18,13 @@ from real_text import SAMPLE, grow_jsonl
 load_profile()
 
 # JAX's programs compile in a third of the time without LLVM's passes; what they compute and hold is alike.
+# And each is compiled once for all tests: hundreds of processes run the same few.
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 )
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "jax-cache"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 KRILL = Path(sys.executable).with_name("krill")
 
@@ -39,6 +43,13 @@ def fresh_krill() -> Callable[..., Outcome]:
         return run_measured([KRILL, *arguments], timeout=timeout, **options)
 
     return run
+
+
+@pytest.fixture
+def jax_as_installed(monkeypatch) -> None:
+    """For commands whose memory is measured: JAX compiles as it does for users, and every time."""
+    for name in ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import pytest
 from krill.model.sizing import ModelShape
 from tiny_models import tiny_model
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.usefixtures("jax_as_installed")]
 
 MB = 10**6
 # What the command is given, and the share of what was predicted that it really takes.

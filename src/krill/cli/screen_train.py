@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from krill.budget.size import format_size
-from krill.cli.screen import console_of, print_rows, told_duration, told_memory
+from krill.cli.screen import console_of, counted, print_rows, told_duration, told_memory
 
 if TYPE_CHECKING:
     from krill.model.outline import ModelOutline
@@ -21,7 +21,9 @@ def print_training(facts: Mapping[str, Any]) -> None:
     if facts["status"] == "finished":
         console.print(f"nothing to do: {output} is finished, made by the same config and data\n")
     model, plan = facts["model"], facts["plan"]
-    shape = f"{model['layers']} layers of width {model['width']}, {model['heads']} heads"
+    shape = (
+        f"{counted(model['layers'], 'layer')} of width {model['width']}, {counted(model['heads'], 'head')}"
+    )
     rows = [
         ("model", f"{facts['parameters']:,} parameters: {shape}, {model['vocab_size']:,} tokens"),
         ("steps", f"{facts['steps']:,} of {plan['rows']} rows, {facts['tokens']:,} tokens{_cut(plan)}"),

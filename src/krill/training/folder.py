@@ -40,6 +40,7 @@ _OURS: Final = (
     "model.safetensors",
     "tokenizer.json",
     "tokenizer_config.json",
+    "special_tokens_map.json",
 )
 
 State = Literal["finished", "continue", "start"]

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import optax
 
 from krill.config import TrainConfig
-from krill.model.sizing import ModelShape, count_parameters, find_shape, preset_shape
+from krill.model.outline import model_shape
+from krill.model.sizing import ModelShape
 from krill.training.optimizers import make_optimizer
 from krill.training.precision import Precision
 from krill.training.schedule import Schedule, cosine, wsd
-
-_FEED_FORWARD_RATIO = 8 / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +44,6 @@ def count_steps(settings: TrainConfig, step_tokens: int, epoch_steps: Callable[[
     by_tokens = None if settings.max_tokens is None else -(-settings.max_tokens // step_tokens)
     limits = [limit for limit in (settings.max_steps, by_tokens) if limit is not None]
     return min(limits) if limits else settings.epochs * epoch_steps()
-
-
-def model_shape(settings: TrainConfig, vocab_size: int) -> ModelShape:
-    """A preset, one of the config's own sizes, or the target's."""
-    if settings.preset is not None:
-        return preset_shape(settings.preset, vocab_size)
-    target = settings.target_params
-    if settings.width is not None and settings.layers is not None:
-        # Both together decide the size: the feed-forward part has its usual proportion.
-        hidden = round(settings.width * _FEED_FORWARD_RATIO)
-        target = count_parameters(ModelShape(vocab_size, settings.width, settings.layers, 1, 1, hidden))
-    return find_shape(
-        target,
-        vocab_size,
-        heads=settings.heads,
-        layers=settings.layers,
-        width=settings.width,
-        kv_heads=settings.kv_heads,
-    )
 
 
 def make_schedule(settings: TrainConfig, steps: int) -> Schedule:

@@ -37,7 +37,7 @@ from krill.training.memory_plan import (
 from krill.training.mesh import make_devices
 from krill.training.metrics import MetricsFile
 from krill.training.recipe import Recipe, count_steps, make_recipe
-from krill.training.saved_model import save_model
+from krill.training.saved_model import save_model, save_tokenizer
 from krill.training.step import TrainState, first_state, state_shapes
 from krill.training.validation import Validation, open_validation
 
@@ -209,6 +209,9 @@ class Session:
                 return restored.state, place
             self._progress.note(_NOTHING_WHOLE)
         self._folder.start(self._run)
+        if self._data.vocabulary.source is not None:
+            # So that a checkpoint can be used before the model is finished.
+            save_tokenizer(self._folder.output, self._data.vocabulary.source)
         state = first_state(
             recipe.shape, recipe.optimizer, recipe.precision, self._config.seed, self._placement
         )

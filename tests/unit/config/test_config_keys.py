@@ -16,7 +16,15 @@ from krill.errors import ConfigError
 ROOT = level_of(KrillConfig)
 WITH_FLAT_KEYS = Level({**ROOT.keys, **dict.fromkeys(FLAT_KEYS)})
 SECTIONS = {name: below for name, below in ROOT.keys.items() if below is not None}
-ALL_NAMES = {*WITH_FLAT_KEYS.keys, *(key for below in SECTIONS.values() for key in below.keys), "validation"}
+
+
+def names_below(level: Level) -> set[str]:
+    """The keys of a level and of all levels inside it."""
+    inside = (names_below(below) for below in level.keys.values() if below is not None)
+    return {*level.keys, *(name for names in inside for name in names)}
+
+
+ALL_NAMES = names_below(WITH_FLAT_KEYS)
 
 
 def fault_of(tree: dict[str, Any], *overrides: str) -> ConfigError:

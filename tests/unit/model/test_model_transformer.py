@@ -9,6 +9,7 @@ import pytest
 
 from krill.model.attention import attend, attend_where
 from krill.model.cache import decode_step, empty_cache, prefill
+from krill.model.linear import project
 from krill.model.sizing import ModelShape, count_parameters
 from krill.model.transformer import Compute, init_transformer
 
@@ -78,6 +79,18 @@ def test_attention_equals_the_obvious_loop():
     for block in (None, 4):
         found = attend(*map(jnp.asarray, (queries, keys, values, segments)), block)
         np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("outputs", [5, 11])
+def test_a_projection_has_the_gradients_of_a_plain_product_whichever_side_is_narrower(outputs):
+    rng = np.random.default_rng(0)
+    states, weights = (jnp.asarray(rng.normal(size=size), jnp.float32) for size in ((2, 3, 7), (7, outputs)))
+
+    def gradients(product):
+        return jax.grad(lambda *both: (product(*both) ** 3).sum(), (0, 1))(states, weights)
+
+    for ours, theirs in zip(gradients(project), gradients(jnp.matmul), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 def test_blocks_of_queries_and_rematerialised_layers_change_the_memory_and_not_the_gradient():

@@ -10,10 +10,11 @@ import pytest
 import krill
 from krill.config import TrainConfig, load_config
 from krill.errors import BudgetError, ConfigError, MissingExtra
+from krill.model.outline import model_shape
 from krill.model.sizing import PRESETS, count_parameters, preset_shape
 from krill.training.loggers import check_loggers
 from krill.training.memory_plan import MemoryPlan
-from krill.training.recipe import count_steps, make_schedule, model_shape
+from krill.training.recipe import count_steps, make_schedule
 from krill.training.session import _no_longer_fits, _with_way_out
 from trainings import prepare, tiny_config
 
