@@ -29,8 +29,9 @@ from krill.training.precision import Precision
 from krill.training.step import StepOptions, lower_step, make_step, memory_of
 
 # What the process grows by beside the step, over what it held with JAX imported (measured with
-# `benchmarks/train_memory.py`; malloc configured, freed memory given back after compiling). While XLA compiles: 250 to 296 MB the first
-# time, more when a second choice is compiled after it. It is over before the step's own memory is taken.
+# `benchmarks/train_memory.py`: malloc configured, freed memory given back after compiling). While XLA
+# compiles: 250 to 296 MB the first time, more when a second choice is compiled after it. It is over before
+# the step's own memory is taken.
 COMPILE_BYTES = 320 * 10**6
 # What stays of it: programs, thread pools, the runtime, what products lay out anew; 95 to 130 MB.
 SETTLED_BYTES = 130 * 10**6

@@ -45,7 +45,7 @@ def clip_to_norm(limit: float) -> optax.GradientTransformationExtraArgs:
     """As `optax.clip_by_global_norm`, with the norm that the caller has: a device sees only its own part."""
 
     def update(gradients: Any, state: Any, weights: Any = None, *, norm: Any = None, **_: Any) -> Any:
-        size = optax.global_norm(gradients) if norm is None else norm
+        size = optax.tree.norm(gradients) if norm is None else norm
         share = limit / jnp.maximum(size, limit)
         return jax.tree.map(lambda leaf: leaf * share.astype(leaf.dtype), gradients), state
 

@@ -3,9 +3,10 @@
 In: float32 weights. Out: a copy in the type that the pass computes in; for float16 a loss scale that finds
 its own size. Held in memory: that copy, half as large as the weights.
 
-bfloat16 and float16 halve what activations take. On a CPU that is all they do: its matrix units work in
-float32, so a step becomes slower, not faster. The weights that are trained stay float32 (a float16 weight
-would lose updates below a thousandth of it), and so do the optimizer's numbers.
+float16 halves what is kept of activations (a step of 91 MB took 63), also on a CPU. bfloat16 does so only on
+devices that compute in it: XLA widens it to float32 wherever a CPU can't, and 91 MB stay 91. On a CPU neither
+is faster: its matrix units work in float32. The weights that are trained stay float32 (a float16 weight would
+lose updates below a thousandth of it), and so do the optimizer's numbers.
 """
 
 from __future__ import annotations
