@@ -16,8 +16,11 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import yaml
@@ -153,6 +156,21 @@ def scale(folder: Path, work: Path, tokenizer: Path, megabytes: int) -> None:
                 print(f"{size} MB, {threads} threads: {outcome.seconds:.2f} s", flush=True)
                 best[size, threads] = min(best.get((size, threads), outcome), outcome, key=_seconds)
     report(path, [(f"krill, {size} MB, {threads} threads", best[size, threads]) for size, threads in best])
+    ceiling = _side_by_side(path, work, tokenizer)
+    print(f"two runs of one thread, each on its own core, at once: {ceiling:.2f}x the throughput of one")
+
+
+def _side_by_side(path: Path, work: Path, tokenizer: Path) -> float:
+    """What a second core of this machine is worth to runs that share nothing: no thread can do better."""
+    alone, together = [], []
+    for turn in range(3):
+        for cores, found in (((turn % 2,), alone), ((0, 1), together)):
+            begun = time.perf_counter()
+            with ThreadPoolExecutor() as pool:
+                places = [work / f"side-{turn}-{len(cores)}-{core}" for core in cores]
+                list(pool.map(lambda place, core: krill(path, place, tokenizer, core=core), places, cores))
+            found.append(time.perf_counter() - begun)
+    return 2 * median(alone) / median(together)
 
 
 def _seconds(outcome: Outcome) -> float:
@@ -179,8 +197,10 @@ def corpus(folder: Path, megabytes: int) -> Path:
     return path if path.exists() else grow_jsonl(path, megabytes * 10**6)
 
 
-def krill(path: Path, work: Path, tokenizer: Path, *, threads: int = 1, **settings: Any) -> Outcome:
-    """`krill preprocess` as a user runs it."""
+def krill(
+    path: Path, work: Path, tokenizer: Path, *, threads: int = 1, core: int = 0, **settings: Any
+) -> Outcome:
+    """`krill preprocess` as a user runs it; one thread on one core."""
     work.mkdir(parents=True)
     config = {
         "datasets": [{"path": str(path)}],
@@ -190,7 +210,7 @@ def krill(path: Path, work: Path, tokenizer: Path, *, threads: int = 1, **settin
     (work / "config.yaml").write_text(yaml.safe_dump(config))
     command = [krill_command(), "preprocess", work / "config.yaml", "--threads", str(threads), "--json"]
     command += ["--memory", BUDGET]
-    outcome = one_core(command) if threads == 1 else run_measured(command)
+    outcome = one_core(command, core) if threads == 1 else run_measured(command)
     assert outcome.code == 0, outcome.err
     return outcome
 
@@ -200,9 +220,9 @@ def krill_command() -> Path:
     return Path(sys.executable).with_name("krill")
 
 
-def one_core(command: Sequence[str | Path]) -> Outcome:
-    """Run on the first core alone, threads of libraries included."""
-    return run_measured(["/usr/bin/env", "taskset", "-c", "0", *command])
+def one_core(command: Sequence[str | Path], core: int = 0) -> Outcome:
+    """Run on one core alone, threads of libraries included."""
+    return run_measured(["/usr/bin/env", "taskset", "-c", str(core), *command])
 
 
 def report(path: Path, rows: Sequence[tuple[str, Outcome]]) -> None:

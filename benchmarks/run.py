@@ -20,6 +20,11 @@ BENCHMARKS = (
     "shuffle_quality",
     "loading_torch",
     "streaming",
+    "train",
+    "train_memory",
+    "train_quality",
+    "loss_memory",
+    "optimizer8bit",
 )
 
 

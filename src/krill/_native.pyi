@@ -49,9 +49,7 @@ class JsonReader:
 
     def read_clean(
         self, path: bytes, start: int, end: int, strip: bool, min_chars: int
-    ) -> tuple[
-        NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64], dict[str, int]
-    ]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64], dict[str, int]]:
         """`read_range`, `take`, `clean` and `hash_documents` in one: offsets, data, starts, hashes, counts.
 
         Carried columns are left out, and the counts are those of both.
@@ -87,9 +85,7 @@ class TextReader:
 
     def read_clean(
         self, path: bytes, start: int, end: int, strip: bool, min_chars: int
-    ) -> tuple[
-        NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64], dict[str, int]
-    ]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64], dict[str, int]]:
         """As `JsonReader.read_clean`."""
 
     def take(self) -> _Batch:

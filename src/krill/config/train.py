@@ -102,7 +102,8 @@ class TrainConfig(Section):
     )
     mixed_precision: Literal[False, "bf16", "fp16"] = Field(
         default=False,
-        description="`bf16` or `fp16` for activations and gradients; `false` computes in 32 bits.",
+        description="`bf16` or `fp16` for activations and gradients; `false` computes in 32 bits. On a CPU "
+        "only `fp16` saves memory.",
     )
     optimizer: Literal["adamw", "adamw8bit"] = Field(
         default="adamw", description="`adamw`, or `adamw8bit` whose state takes a quarter of the memory."

@@ -36,6 +36,7 @@ from krill.training.memory_plan import (
 )
 from krill.training.mesh import make_devices
 from krill.training.metrics import MetricsFile
+from krill.training.precision import Precision
 from krill.training.recipe import Recipe, count_steps, make_recipe
 from krill.training.saved_model import save_model, save_tokenizer
 from krill.training.step import TrainState, first_state, state_shapes
@@ -85,6 +86,8 @@ class Session:
         )
         self._plan = make_plan(self._meter.limit, self._base, self._needs(recipe, planned.plan, validation))
         self._progress.note(self._told_plan(recipe, planned.plan))
+        if recipe.precision is Precision.BFLOAT16 and jax.default_backend() == "cpu":
+            self._progress.note("bf16 on a CPU is computed in 32 bits: it saves no memory here; fp16 does")
         state, place = self._begin(recipe, continues=stored is not None)
         evaluate_every = settings.evaluate_every or settings.save_every
         metrics = MetricsFile(
