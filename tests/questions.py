@@ -17,6 +17,9 @@ from real_text import SHARED_DATA, real_texts
 
 SQUAD = SHARED_DATA / "squad_v2_dev.json"
 KINDS = ("byte_bpe", "wordpiece", "unigram")
+# What tokenizers learn from, and how many tokens; benchmarks take more of both.
+TEXTS = 60
+VOCABULARY = 800
 
 
 def shared_squad() -> Path:
@@ -64,7 +67,7 @@ def story_file(path: Path, contexts: int = 6, questions: int = 4, words: int = 1
 
 @cache
 def tokenizer_of(kind: str, memory_tokens: int = 0) -> Any:
-    """A fast tokenizer of `transformers` with 800 tokens, learnt from real text, and memory tokens."""
+    """A fast tokenizer of `transformers` of `VOCABULARY` tokens, learnt from real text, and memory tokens."""
     from transformers import PreTrainedTokenizerFast
 
     content, declared = _learnt(kind)
@@ -90,7 +93,7 @@ def _learnt(kind: str) -> tuple[str, dict[str, Any]]:
 
 
 def _texts() -> Iterator[str]:
-    return (text[:3000] for text in islice(real_texts(), 60))
+    return (text[:3000] for text in islice(real_texts(), TEXTS))
 
 
 def _byte_bpe() -> tuple[Tokenizer, dict[str, Any]]:
@@ -99,7 +102,7 @@ def _byte_bpe() -> tuple[Tokenizer, dict[str, Any]]:
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     library.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=800,
+        vocab_size=VOCABULARY,
         special_tokens=["<s>", "</s>", "<pad>"],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
@@ -115,7 +118,7 @@ def _wordpiece() -> tuple[Tokenizer, dict[str, Any]]:
     library.normalizer = normalizers.BertNormalizer()
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-    trainer = trainers.WordPieceTrainer(vocab_size=800, special_tokens=special, show_progress=False)
+    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
     library.train_from_iterator(_texts(), trainer)
     library.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
@@ -134,7 +137,7 @@ def _unigram() -> tuple[Tokenizer, dict[str, Any]]:
     library.decoder = decoders.Metaspace()
     special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>"]
     trainer = trainers.UnigramTrainer(
-        vocab_size=800, special_tokens=special, unk_token="<unk>", show_progress=False
+        vocab_size=VOCABULARY, special_tokens=special, unk_token="<unk>", show_progress=False
     )
     library.train_from_iterator((text[:1000] for text in _texts()), trainer)
     library.post_processor = processors.TemplateProcessing(

@@ -33,6 +33,8 @@ def print_training(facts: Mapping[str, Any]) -> None:
         ("memory", f"{told_memory(facts['budget'])}; the step {format_size(plan['step_bytes'])}"),
         ("output", str(output)),
     ]
+    if "pushed" in facts:
+        rows.append(("pushed", facts["pushed"]))
     print_rows(console, rows)
     console.print(f'\nnext: krill generate {shlex.quote(str(output))} --prompt "Once upon a time"')
 

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from krill.cli.options import ConfigOptions, OutputOptions
 from krill.cli.train_flags import TrainFlags
+from krill.errors import ConfigError
 
 
 def train(
@@ -15,6 +16,7 @@ def train(
     /,
     *,
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    push: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     flags: TrainFlags = TrainFlags(),  # noqa: B008  a frozen value, never changed
     options: ConfigOptions = ConfigOptions(),  # noqa: B008
     output: OutputOptions = OutputOptions(),  # noqa: B008
@@ -35,6 +37,8 @@ def train(
     overwrite
         Start anew: what an earlier training left in the output folder is removed when the first step is
         ready.
+    push
+        Upload the finished model to the Hugging Face hub, as `train.hub_model_id`.
     """
     from krill.cli.progress import watch
     from krill.cli.screen import over_budget, print_json, print_notices
@@ -42,6 +46,11 @@ def train(
     from krill.cli.train_steps import load_for_training
 
     loaded = load_for_training(config, flags, options, output, overwrite=overwrite)
+    hub_id = loaded.train.hub_model_id
+    if push and hub_id is None:
+        raise ConfigError(
+            "--push needs a name on the hub, and the config has none", hint="set `train.hub_model_id`"
+        )
     from krill.budget import resolve_limit
     from krill.training.job import run_train
 
@@ -52,6 +61,10 @@ def train(
     facts = summary.to_json()
     if summary.status == "done" and facts["budget"]["measured_peak"] > facts["budget"]["limit"]:
         print_notices([over_budget(facts["budget"])])
+    if push and hub_id is not None:
+        from krill.training.saved_model import push_model
+
+        facts["pushed"] = push_model(summary.output, hub_id)
     if output.json:
         print_json(facts)
     elif not output.quiet:

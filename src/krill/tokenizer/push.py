@@ -1,16 +1,12 @@
-"""A saved tokenizer to the Hugging Face hub, when asked and never otherwise.
-
-In: a folder that `files.save` wrote, and a repository's id. Out: the repository, made if it is new, with the
-tokenizer's files in one commit. Held in memory: what `huggingface_hub` takes to send them. Needs the extra
-`hub`.
-"""
+"""A saved tokenizer to the Hugging Face hub."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from krill.errors import ConfigError, InputError, MissingExtra, StorageError
+from krill.errors import InputError
+from krill.flow.hub_upload import push_files
 from krill.tokenizer.files import CONFIG_FILE, RANK_FILE, TOKENIZER_FILE
 
 # What the run noted about the machine and its paths stays at home.
@@ -19,44 +15,15 @@ UPLOADED: Final = (TOKENIZER_FILE, "vocab.json", "merges.txt", CONFIG_FILE, RANK
 
 def push_tokenizer(folder: Path, repo_id: str, *, private: bool = False, endpoint: str | None = None) -> str:
     """Uploads the tokenizer in `folder`; returns the repository's address."""
-    try:
-        from huggingface_hub import HfApi
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-    except ImportError:
-        raise MissingExtra("pushing to the hub", "hub") from None
     if not (folder / TOKENIZER_FILE).is_file():
         raise InputError(
             f"no tokenizer at `{folder}`", hint="train one there first: krill tokenizer train --output ..."
         )
-    # The errors of the HTTP library beneath, be it requests or httpx, and OSError.
-    unreachable: Any = HfHubHTTPError.__bases__
-    hub = HfApi(endpoint=endpoint)
-    try:
-        repository = hub.create_repo(repo_id, private=private, exist_ok=True)
-        hub.upload_folder(
-            repo_id=repository.repo_id,
-            folder_path=folder,
-            allow_patterns=list(UPLOADED),
-            commit_message="Tokenizer trained with Krill",
-        )
-    except HFValidationError as error:
-        raise ConfigError(
-            f"`{repo_id}` is not the id of a repository: {_first_line(error)}",
-            hint="write it as `user/name` or `organization/name`",
-        ) from None
-    except HfHubHTTPError as error:
-        raise StorageError(
-            f"the hub refused the upload to `{repo_id}`: {_first_line(error)}",
-            hint="log in with `hf auth login` or set HF_TOKEN, to a token that may write there",
-        ) from None
-    except unreachable as error:
-        raise StorageError(
-            f"can't reach the hub for `{repo_id}`: {_first_line(error)}",
-            hint=f"check the connection; the tokenizer itself is safe in `{folder}`",
-        ) from None
-    return str(repository)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return push_files(
+        folder,
+        UPLOADED,
+        repo_id,
+        message="Tokenizer trained with Krill",
+        private=private,
+        endpoint=endpoint,
+    )

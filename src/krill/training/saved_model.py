@@ -20,6 +20,7 @@ import orjson
 from krill.budget import Plan
 from krill.errors import ConfigError, InputError
 from krill.flow.atomic import storage_errors, write_bytes, write_json
+from krill.flow.hub_upload import push_files
 from krill.model.llama import from_llama, llama_config, llama_tensors, shape_from_llama
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer, init_transformer
@@ -55,6 +56,15 @@ def save_model(folder: Path, model: Transformer, *, context: int, tokenizer: Tok
     shapes = {name: array.shape for name, array in llama_tensors(model)}
     write_tensors(folder / WEIGHTS, shapes, llama_tensors(model))
     write_json(folder / CONFIG, llama_config(model.shape, context=context, eos_token=eos))
+
+
+def push_model(folder: Path, repo_id: str, *, private: bool = False, endpoint: str | None = None) -> str:
+    """Uploads the finished model in `folder` to the hub, without checkpoints; returns the address."""
+    if not (folder / WEIGHTS).is_file():
+        raise InputError(f"no finished model at `{folder}`", hint="train it to its end first: krill train")
+    names = (CONFIG, WEIGHTS, TOKENIZER, *DECLARATIONS)
+    message = "Model trained with Krill"
+    return push_files(folder, names, repo_id, message=message, private=private, endpoint=endpoint)
 
 
 def save_tokenizer(folder: Path, tokenizer: TokenizerSource) -> None:

@@ -21,8 +21,9 @@ from krill.tokenizer import ByteEncoder
 from krill.training.checkpoints import CheckpointStore
 from krill.training.precision import Precision, first_scale
 from krill.training.safetensors_file import TensorFile
-from krill.training.saved_model import open_model, save_model, save_tokenizer
+from krill.training.saved_model import open_model, push_model, save_model, save_tokenizer
 from krill.training.step import TrainState
+from local_hub import serving
 from properties import tried
 from tiny_models import tiny_model
 
@@ -179,3 +180,23 @@ def test_a_damaged_safetensors_file_is_named(tmp_path, header, fault):
     path.write_bytes(header)
     with pytest.raises(InputError, match=fault):
         TensorFile(path)
+
+
+def test_a_finished_model_is_uploaded_without_its_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "made-up")
+    model = tiny_model(ModelShape(257, 16, 1, 2, 1, 24), 1)
+    save_model(tmp_path, model, context=64, tokenizer="bytes")
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "config.json").write_text("{}")
+    (tmp_path / "krill-run.json").write_text("{}")
+    with serving() as hub:
+        address = push_model(tmp_path, "me/model", endpoint=hub.address)
+        assert address == f"{hub.address}/me/model"
+        pushed = hub.repositories["me/model"]
+    assert sorted(pushed) == ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+    assert all(content == (tmp_path / name).read_bytes() for name, content in pushed.items())
+
+
+def test_a_model_that_is_not_finished_is_not_uploaded(tmp_path):
+    with pytest.raises(InputError, match="no finished model at"):
+        push_model(tmp_path, "me/model")
