@@ -36,7 +36,7 @@ def config() -> dict[str, object]:
         "train": {
             "output_dir": str(FOLDER / "model"),
             "target_params": 1_000_000,
-            "max_steps": 200,
+            "max_steps": 120,
             "learning_rate": 0.003,
             "log_every": 20,
         },

@@ -124,7 +124,8 @@ class TrainConfig(Section):
         "evaluates with every checkpoint. At the end it is always done.",
     )
     evaluate_rows: _Given = Field(
-        default=256, description="Rows of the validation split that are evaluated; `null` for all."
+        default=256,
+        description="Rows of the validation split that are evaluated, chosen at random once; `null` for all.",
     )
     loggers: Annotated[tuple[Literal["tensorboard", "wandb"], ...], AfterValidator(distinct)] = Field(
         default=(),

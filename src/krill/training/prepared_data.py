@@ -78,7 +78,17 @@ class PreparedData:
             wanted = min(len(dataset), len(dataset) if most is None else most)
             if wanted == 0:
                 return []
-            loader = dataset.loader(batch_size=rows, rank=0, world=1, prefetch=0, drop_last=False, **_COLUMNS)
+            loader = dataset.loader(
+                batch_size=rows,
+                # The first rows would be those of the first documents: of some, take them from everywhere.
+                shuffle=wanted < len(dataset),
+                seed=0,
+                rank=0,
+                world=1,
+                prefetch=0,
+                drop_last=False,
+                **_COLUMNS,
+            )
             batches = list(islice(loader, -(-wanted // rows)))
         # Whole batches may be more rows than were asked for.
         last = wanted - (len(batches) - 1) * rows
