@@ -82,5 +82,5 @@ $(MODULES):
 
 build/fuzz/krill_fuzz: .venv/tools $(SOURCES)
 	@$(BIN)/cmake -S . -B build/fuzz -G Ninja -DKRILL_FUZZ=ON -DKRILL_SANITIZE=ON -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >build/fuzz.log
-	@$(BIN)/cmake --build build/fuzz >>build/fuzz.log || { cat build/fuzz.log; exit 1; }
+	@MAKEFLAGS= $(BIN)/cmake --build build/fuzz >>build/fuzz.log || { cat build/fuzz.log; exit 1; }
 	@touch $@

@@ -1,1 +1,0 @@
-"""The question-answering room's older import names."""
