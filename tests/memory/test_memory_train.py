@@ -16,6 +16,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.usefixtures("jax_as_installed")
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 def test_the_peak_is_what_the_plan_said_and_inside_the_budget(setting):
     plan, peak = run_setting(setting)
