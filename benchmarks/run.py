@@ -20,6 +20,7 @@ BENCHMARKS = (
     "shuffle_quality",
     "loading_torch",
     "streaming",
+    "qa",
     "train",
     "train_memory",
     "train_quality",

@@ -35,6 +35,7 @@ __all__ = [
     "load",
     "mix",
     "preprocess",
+    "qa",
     "run_datatrove_pipeline",
     "tokenize_and_pack",
     "tokenizer",
@@ -57,7 +58,7 @@ _HOMES = {
 
 
 # Rooms that are used by their own name: `krill.tokenizer.train(...)`.
-_ROOMS = {"tokenizer"}
+_ROOMS = {"qa", "tokenizer"}
 
 
 def __getattr__(name: str) -> Any:

@@ -19,6 +19,7 @@ from krill.cli.export import export
 from krill.cli.generate import generate
 from krill.cli.inspect import inspect
 from krill.cli.preprocess import preprocess
+from krill.cli.qa import qa
 from krill.cli.run import run
 from krill.cli.tokenizer import tokenizer
 from krill.cli.train import train
@@ -50,6 +51,7 @@ app.command(generate, name=["generate", "inference"])
 app.command(estimate)
 app.command(inspect, name=["inspect", "inspect-dataset"])
 app.command(validate)
+app.command(qa)
 app.command(export)
 
 

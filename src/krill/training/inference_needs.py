@@ -12,8 +12,8 @@ from krill.model.sizing import ModelShape, count_parameters
 
 # What the process grows by, beside what the programs themselves hold, over what it held with JAX imported;
 # measured with models of 0.1, 13 and 31 million parameters (malloc configured, freed memory given back).
-# While XLA compiles: 87 to 170 MB. It is over before the weights are read.
-COMPILE_BYTES: Final = 180 * 10**6
+# While XLA compiles: 87 to 183 MB. It is over before the weights are read.
+COMPILE_BYTES: Final = 195 * 10**6
 # What stays: programs, thread pools, the runtime; 67 to 102 MB.
 SETTLED_BYTES: Final = 105 * 10**6
 # The stage of the plan after compiling and reading.

@@ -1,0 +1,1 @@
+"""The question-answering room's older import names."""

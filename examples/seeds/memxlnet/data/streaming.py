@@ -1,0 +1,5 @@
+"""`StreamingSquadProcessor` where older scripts look for it."""
+
+from krill.qa import StreamingSquadProcessor
+
+__all__ = ["StreamingSquadProcessor"]

@@ -1,0 +1,78 @@
+"""Question answering on long documents: features, their cache, batches over time, metrics.
+
+Comes in: questions with contexts and answers (SQuAD's JSON, JSON lines, Hugging Face datasets) and a fast
+tokenizer. Goes out: a cache of features on disk, any feature or document of it by number, batches in which a
+document's segments follow each other, and scores of predictions. Held in memory: one unit of paragraphs
+while features are made, a few mapped units while they are read.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from krill.qa.batches import QaLoader
+    from krill.qa.cache import Prepared, prepare
+    from krill.qa.chunks import ChunkedCacheManager, StreamingSquadProcessor
+    from krill.qa.dataset import QaDataset
+    from krill.qa.features import Shape
+    from krill.qa.memory_tokens import configure_memory_tokens
+    from krill.qa.metrics import SquadScores, squad_metrics
+    from krill.qa.predictions import AnswerCollector, Prediction
+    from krill.qa.seed_names import (
+        LazySquadLikeQADataset,
+        create_dataloader,
+        create_dataset_from_cache,
+        create_evaluation_dataloader,
+        load_dataset_from_hub,
+        process_and_cache_dataset,
+        upload_processed_dataset_to_hub,
+    )
+
+__all__ = [
+    "AnswerCollector",
+    "ChunkedCacheManager",
+    "LazySquadLikeQADataset",
+    "Prediction",
+    "Prepared",
+    "QaDataset",
+    "QaLoader",
+    "Shape",
+    "SquadScores",
+    "StreamingSquadProcessor",
+    "configure_memory_tokens",
+    "create_dataloader",
+    "create_dataset_from_cache",
+    "create_evaluation_dataloader",
+    "load_dataset_from_hub",
+    "prepare",
+    "process_and_cache_dataset",
+    "squad_metrics",
+    "upload_processed_dataset_to_hub",
+]
+
+_MODULES = {
+    "batches": ("QaLoader",),
+    "cache": ("Prepared", "prepare"),
+    "chunks": ("ChunkedCacheManager", "StreamingSquadProcessor"),
+    "dataset": ("QaDataset",),
+    "features": ("Shape",),
+    "memory_tokens": ("configure_memory_tokens",),
+    "metrics": ("SquadScores", "squad_metrics"),
+    "predictions": ("AnswerCollector", "Prediction"),
+    "seed_names": (
+        "LazySquadLikeQADataset",
+        "create_dataloader",
+        "create_dataset_from_cache",
+        "create_evaluation_dataloader",
+        "load_dataset_from_hub",
+        "process_and_cache_dataset",
+        "upload_processed_dataset_to_hub",
+    ),
+}
+_HOMES = {name: f"krill.qa.{module}" for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module `krill.qa` has no attribute `{name}`")
+    return getattr(import_module(_HOMES[name]), name)

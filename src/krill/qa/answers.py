@@ -1,0 +1,172 @@
+"""Answers: which one is taught, where it stands, and between which tokens.
+
+Comes in: contexts, answers as given, and the spans of tokens. Goes out: for each question the chosen answer,
+and for each window the first and last token of it. Held in memory: a few numbers for each token of a unit.
+
+The first answer is chosen, as in Hugging Face's scripts. It stands where it is said to stand, or else at its
+occurrence nearest to there; where it does not occur at all, the question counts as one without an answer.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from krill.qa.composed import compose
+from krill.qa.encoding import EncodedSpans
+from krill.qa.windows import Windows
+
+NOWHERE: Final = -1
+MOVED: Final = "answers_moved"
+NOT_FOUND: Final = "answers_not_in_context"
+# So many tokens are searched at a time, or one paragraph.
+SEARCHED_TOKENS: Final = 1 << 16
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer that is taught: characters of the original context; `note` is a reason to count, or None."""
+
+    text: str
+    begin: int
+    end: int
+    note: str | None = None
+
+
+NO_ANSWER: Final = Answer("", NOWHERE, NOWHERE)
+
+
+def choose_answer(context: str, answers: Sequence[tuple[str, int]]) -> Answer:
+    """The first of the answers, and where it is."""
+    if not answers:
+        return NO_ANSWER
+    text, start = answers[0]
+    if text and start >= 0 and context.startswith(text, start):
+        return Answer(text, start, start + len(text))
+    begin = nearest(context, text, start)
+    if begin != NOWHERE:
+        return Answer(text, begin, begin + len(text), MOVED)
+    return _composed_answer(context, text, start)
+
+
+def nearest(context: str, text: str, start: int) -> int:
+    """Where `text` occurs nearest to `start`, the earlier of two that are as near; -1 if nowhere."""
+    if not text:
+        return NOWHERE
+    start = min(max(start, 0), len(context))
+    before = context.rfind(text, 0, start + len(text))
+    after = context.find(text, start)
+    if before == NOWHERE or after == NOWHERE:
+        return max(before, after)
+    return before if start - before <= after - start else after
+
+
+def _composed_answer(context: str, text: str, start: int) -> Answer:
+    """The same where context and answer are written with different characters for the same letters."""
+    composed, wanted = compose(context), unicodedata.normalize("NFC", text)
+    near = len(unicodedata.normalize("NFC", context[: max(start, 0)]))
+    begin = nearest(composed.text, wanted, near)
+    if begin == NOWHERE:
+        return Answer("", NOWHERE, NOWHERE, NOT_FOUND)
+    span = composed.original_spans(np.array([[begin, begin + len(wanted)]], np.int32))[0].tolist()
+    return Answer(context[span[0] : span[1]], span[0], span[1], None if begin == near else MOVED)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSpans:
+    """For each window: first and last token of the answer, counted from the window's begin; or -1, -1."""
+
+    first: Numbers
+    last: Numbers
+    begin: Numbers
+    """Where the first of them begins in the context, in characters; anything where there is no answer."""
+    end: Numbers
+    cut: npt.NDArray[np.bool_]
+    """Whether a token beside them has a part of their first or last character."""
+
+    @property
+    def answered(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.first != NOWHERE)
+
+
+def find_spans(
+    windows: Windows, contexts: EncodedSpans, paragraph: Numbers, begins: Numbers, ends: Numbers
+) -> TokenSpans:
+    """`paragraph`, `begins` and `ends` have an entry for each example: its context, and its answer in it."""
+    example = windows.example
+    if not len(contexts.ids):
+        nowhere = np.full(len(example), NOWHERE, np.int64)
+        return TokenSpans(nowhere, nowhere, nowhere, nowhere, nowhere == 0)
+    low = contexts.starts[paragraph[example]] + windows.begin
+    high = low + windows.length - 1
+    inside = (begins[example] != NOWHERE) & (windows.length > 0)
+    low, high = np.where(inside, low, 0), np.where(inside, high, 0)
+    inside &= contexts.spans[low, 0] <= begins[example]
+    inside &= contexts.spans[high, 1] >= ends[example]
+    first, last, cut = _tokens_of_answers(contexts, paragraph, begins, ends)
+    first, last = np.clip(first[example], low, high), np.clip(last[example], low, high)
+    return TokenSpans(
+        np.where(inside, first - low, NOWHERE),
+        np.where(inside, last - low, NOWHERE),
+        contexts.spans[first, 0].astype(np.int64),
+        contexts.spans[last, 1].astype(np.int64),
+        cut[example],
+    )
+
+
+def _tokens_of_answers(
+    contexts: EncodedSpans, paragraph: Numbers, begins: Numbers, ends: Numbers
+) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
+    """First and last token of each answer; some paragraphs at a time, as a token takes 80 bytes meanwhile.
+
+    Paragraphs come in order.
+    """
+    first, last = (np.zeros(len(paragraph), np.int64) for _ in range(2))
+    cut = np.zeros(len(paragraph), bool)
+    starts = contexts.starts
+    begin = 0
+    while begin < len(starts) - 1:
+        end = int(np.searchsorted(starts, starts[begin] + SEARCHED_TOKENS, side="right")) - 1
+        end = max(end, begin + 1)
+        some = EncodedSpans(
+            contexts.ids[:0],
+            starts[begin : end + 1] - starts[begin],
+            contexts.spans[starts[begin] : starts[end]],
+        )
+        own = slice(*np.searchsorted(paragraph, [begin, end]))
+        if len(some.spans) and len(paragraph[own]):
+            found = _tokens_at(some, paragraph[own] - begin, begins[own], ends[own])
+            first[own], last[own], cut[own] = found[0] + starts[begin], found[1] + starts[begin], found[2]
+        begin = end
+    return first, last, cut
+
+
+def _tokens_at(
+    contexts: EncodedSpans, paragraph: Numbers, begins: Numbers, ends: Numbers
+) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
+    """The last token that begins where the answer does or before, and the first that ends where it does or
+    after, as Hugging Face's scripts have it.
+
+    Tokens may share a character, each with some bytes of it, and then these two cut it, and cross if it is
+    all of the answer. What is crossed becomes all tokens of the character; what is only cut is told.
+    """
+    # One search for all: tokens of later paragraphs have larger keys.
+    keys = contexts.spans + (np.repeat(np.arange(len(contexts.starts) - 1), contexts.lengths) << 32)[:, None]
+    begin_keys = np.maximum.accumulate(keys[:, 0])
+    end_keys = np.minimum.accumulate(keys[::-1, 1])[::-1]
+    first = np.maximum(np.searchsorted(begin_keys, begins + (paragraph << 32), side="right") - 1, 0)
+    last = np.minimum(np.searchsorted(end_keys, ends + (paragraph << 32), side="left"), len(keys) - 1)
+    numbers = np.arange(len(keys))
+    alike = np.append((keys[1:] == keys[:-1]).all(axis=1), False)
+    first_alike = np.maximum.accumulate(np.where(np.roll(alike, 1), 0, numbers))[first]
+    last_alike = np.minimum.accumulate(np.where(alike, len(keys), numbers)[::-1])[::-1][last]
+    crossed = first > last
+    cut = ~crossed & ((first_alike < first) | (last < last_alike))
+    return np.where(crossed, first_alike, first), np.where(crossed, last_alike, last), cut

@@ -1,0 +1,151 @@
+"""A cache of features on disk: prepared once, found again by what it is.
+
+Comes in: a source of questions, a tokenizer, the shape of features. Goes out: a folder with three tables for
+each unit and `krill-run.json`. Held in memory: the units in flight, and a hash of each question's id,
+to find those that come twice.
+
+A unit is a fixed stretch of the input, so memory and threads don't shape what is written, and a run that was
+killed goes on behind the units that it has committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+import krill
+from krill.budget import Meter, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget.process import bounded_process
+from krill.corpus.fingerprint import changed
+from krill.flow.atomic import write_json
+from krill.flow.progress import Progress, Silent
+from krill.flow.run_folder import MANIFEST, RunFolder
+from krill.qa.encoding import open_tokenizer
+from krill.qa.features import Shape
+from krill.qa.sources import open_source
+from krill.qa.units import Job, UnitMaker, unit_needs
+
+FORMAT: Final = 1
+COMMAND: Final = "qa prepare"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The end of a preparation; `status` is "done", or "finished" if an earlier run had done everything."""
+
+    folder: Path
+    status: str
+    manifest: Mapping[str, Any]
+
+    @property
+    def features(self) -> int:
+        return int(self.manifest["features"])
+
+
+def prepare(
+    source: str | Path,
+    tokenizer: Any,
+    *,
+    output: str | Path,
+    split: str = "train",
+    shape: Shape = Shape(),  # noqa: B008  a frozen value, never changed
+    max_examples: int | None = None,
+    memory: str | int = "auto",
+    threads: int | str = "auto",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Make the features of `source` and keep them in the folder `output`.
+
+    `memory` is how much this process may grow while it works; neither it nor `threads` changes the result.
+    Calling it again on a run that was killed continues it; on a finished one it does nothing.
+    """
+    floor = resident_bytes()
+    workers = resolve_threads(threads)
+    job = Job(open_source(source, split), split, open_tokenizer(tokenizer, workers), shape, max_examples)
+    return run_job(
+        job,
+        output=Path(output),
+        memory=memory,
+        threads=workers,
+        overwrite=overwrite,
+        progress=progress or Silent(),
+        floor=floor,
+    )
+
+
+def run_job(
+    job: Job,
+    *,
+    output: Path,
+    memory: str | int,
+    threads: int,
+    overwrite: bool,
+    progress: Progress,
+    floor: int = 0,
+) -> Prepared:
+    """The same for the command line, where `floor` is 0: the budget is the whole process."""
+    job.shape.check(job.tokenizer.layout)
+    started = time.monotonic()
+    limit = resolve_limit(memory)
+    with bounded_process(threads, parquet=False), Meter(limit, floor) as meter:
+        plan = make_plan(limit, meter.used, unit_needs(job, threads))
+        run = describe(job)
+        with RunFolder(output, None, setting="--output", differences=_differences) as folder:
+            state = folder.begin(run, overwrite=overwrite)
+            if state == "finished":
+                return Prepared(folder.output, state, folder.finished() or {})
+            if state == "continue":
+                progress.note("continuing an earlier run of this preparation")
+            with meter.stage("features"):
+                found = UnitMaker(job, folder, plan, threads, meter, progress).run()
+            budget = {**plan.to_json(), "measured_peak": meter.peak, "threads": threads}
+            manifest = {**run, **found, "seconds": round(time.monotonic() - started, 3), "budget": budget}
+            # One line for all units: indented like the rest, every number would take a line of its own.
+            lines = orjson.Fragment(orjson.dumps(manifest["units"]))
+            write_json(folder.dataset / MANIFEST, {**manifest, "units": lines})
+            folder.publish()
+    return Prepared(folder.output, "done", manifest)
+
+
+def describe(job: Job) -> dict[str, Any]:
+    """For the manifest; `identity` is the hash of what shapes the features, wherever the files are."""
+    inputs = job.source.fingerprints()
+    config = {"split": job.split, "max_examples": job.max_examples, **asdict(job.shape)}
+    shaping = {
+        "format": FORMAT,
+        "krill": krill.__version__,
+        "config": config,
+        "inputs": [entry["fingerprint"] for entry in inputs],
+        "tokenizer": job.tokenizer.fingerprint,
+    }
+    canonical = orjson.dumps(shaping, option=orjson.OPT_SORT_KEYS)
+    return {
+        "format": FORMAT,
+        "krill": krill.__version__,
+        "command": COMMAND,
+        "identity": hashlib.sha256(canonical).hexdigest(),
+        "config": config,
+        "inputs": inputs,
+        "tokenizer": {"fingerprint": job.tokenizer.fingerprint, "native": job.tokenizer.native},
+        "layout": job.tokenizer.layout.to_json(),
+    }
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What makes a cache another one than the one that is there."""
+    old = before.get("config", {})
+    found = [
+        f"`{key}` was `{old.get(key)}` and is `{value}`"
+        for key, value in now["config"].items()
+        if old.get(key) != value
+    ]
+    found += [f"input `{path}`" for path in changed(before.get("inputs", []), now["inputs"])]
+    same = before.get("tokenizer", {}).get("fingerprint") == now["tokenizer"]["fingerprint"]
+    return found if same else [*found, "the tokenizer"]

@@ -1,0 +1,172 @@
+"""Features on demand: the lazy dataset.
+
+Comes in: a cache. Goes out: one feature with everything that is known of it, a document's run of features,
+columns of several. Held in memory: what `StoredFeatures` maps, within the budget; an index of ids once
+somebody asks for a document by its id (16 bytes each).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from krill import _native
+from krill.budget import Need, make_plan, resolve_limit
+from krill.corpus.buffers import text_buffers
+from krill.errors import InputError
+from krill.qa.answers import NOWHERE
+from krill.qa.assembly import FeatureRows
+from krill.qa.columns import text_column_of
+from krill.qa.stored import StoredFeatures
+from krill.qa.tables import Unit
+
+# What one unit's tables take, and the most that still helps: shuffling keeps to so many of them.
+_LEAST_MAPPED: Final = 12_000_000
+_USEFUL_MAPPED: Final = 1_000_000_000
+
+ARRAYS: Final = ("input_ids", "attention_mask", "token_type_ids", "start_positions", "end_positions")
+METADATA: Final = (
+    "example_id",
+    "segment_index",
+    "total_segments",
+    "context",
+    "question",
+    "has_answer",
+    "chosen_answer_text",
+    "chosen_answer_char_span",
+)
+
+
+class QaDataset:
+    """`len(dataset)` features; `dataset[i]` is one, `dataset.document(n)` are those of a document.
+
+    Safe to use from several threads and after a fork; can be pickled.
+    """
+
+    def __init__(self, folder: str | Path, *, memory: str | int = "auto") -> None:
+        mapped = Need("mapped", _LEAST_MAPPED, useful=_USEFUL_MAPPED)
+        plan = make_plan(resolve_limit(memory), 0, [mapped])
+        self.stored = StoredFeatures(Path(folder), plan.share("mapped"))
+        self._numbers: tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]] | None = None
+
+    def __len__(self) -> int:
+        return self.stored.features
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are: questions with their contexts."""
+        return self.stored.documents
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What the cache says of itself."""
+        return self.stored.manifest
+
+    def __getitem__(self, key: SupportsIndex) -> dict[str, Any]:
+        feature = operator.index(key)
+        if not -len(self) <= feature < len(self):
+            raise IndexError(f"feature {feature} is out of range: there are {len(self)}")
+        feature %= len(self)
+        rows = self.stored.rows(np.array([feature], np.int64))
+        return {**_arrays(rows, 0), **self.metadata(feature)}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[feature] for feature in range(len(self)))
+
+    def document(self, number: int) -> list[dict[str, Any]]:
+        """All features of a document, in order."""
+        if not 0 <= number < self.documents:
+            raise IndexError(f"document {number} is out of range: there are {self.documents}")
+        first, count = (int(found[0]) for found in self.stored.document_features(np.array([number])))
+        features = np.arange(first, first + count)
+        rows = self.stored.rows(features)
+        return [
+            {**_arrays(rows, place), **self.metadata(int(feature))} for place, feature in enumerate(features)
+        ]
+
+    def metadata(self, feature: int) -> dict[str, Any]:
+        """What is known of a feature besides its arrays."""
+        unit, row = self.stored.unit_of_feature(feature)
+        return feature_metadata(unit, row)
+
+    def answers(self, document: int) -> dict[str, list[Any]]:
+        """All valid answers of a document, for evaluation: `text` and `answer_start`."""
+        unit, row = self.stored.unit_of_document(document)
+        return {
+            "text": unit.examples.answers[row].as_py(),
+            "answer_start": unit.examples.answer_starts[row].as_py(),
+        }
+
+    def document_id(self, document: int) -> str:
+        """The id of a document."""
+        unit, row = self.stored.unit_of_document(document)
+        return str(unit.examples.ids[row].as_py())
+
+    def get_all_documents(self) -> list[str]:
+        """The ids of all documents, in order: a list of that length."""
+        return [str(number) for ids in self._ids() for number in ids.to_pylist()]
+
+    def get_document_segments(self, example_id: str) -> list[int]:
+        """The numbers of the features of the document with this id."""
+        first, count = self.stored.document_features(np.array([self.find(example_id)]))
+        return list(range(int(first[0]), int(first[0] + count[0])))
+
+    def find(self, example_id: str) -> int:
+        """The number of the document with this id."""
+        if self._numbers is None:
+            hashes = [_hashes(ids) for ids in self._ids()]
+            keys = np.concatenate(hashes) if hashes else np.empty(0, np.uint64)
+            order = np.argsort(keys, kind="stable")
+            self._numbers = keys[order], order
+        keys, order = self._numbers
+        wanted = _hashes(text_column_of([example_id]))[0]
+        places = (int(np.searchsorted(keys, wanted, side=side)) for side in ("left", "right"))
+        for place in range(*places):
+            if self.document_id(int(order[place])) == example_id:
+                return int(order[place])
+        raise InputError(f"there is no document with the id `{example_id}`", hint="see `get_all_documents()`")
+
+    def _ids(self) -> Iterator[pa.Array]:
+        for number in range(len(self.stored.first_example) - 1):
+            yield self.stored.unit(number).examples.ids
+
+
+def feature_metadata(unit: Unit, row: int) -> dict[str, Any]:
+    """What is known of a feature in a unit, besides its arrays."""
+    features, examples = unit.features, unit.examples
+    example = int(features.example[row])
+    paragraph = int(examples.paragraph[example])
+    has_answer = int(features.first[row]) != NOWHERE
+    return {
+        "example_id": examples.ids[example].as_py(),
+        "segment_index": int(features.segment[row]),
+        "total_segments": int(examples.first_feature[example + 1] - examples.first_feature[example]),
+        "context": unit.paragraphs.contexts[paragraph].as_py(),
+        "question": examples.questions[example].as_py(),
+        "has_answer": has_answer,
+        "chosen_answer_text": examples.answer_text[example].as_py(),
+        "chosen_answer_char_span": (int(examples.answer_begin[example]), int(examples.answer_end[example])),
+    }
+
+
+def _arrays(rows: FeatureRows, place: int) -> dict[str, Any]:
+    assert rows.offset_mapping is not None
+    return {
+        "input_ids": rows.input_ids[place],
+        "attention_mask": rows.attention_mask[place],
+        "token_type_ids": rows.token_type_ids[place],
+        "start_positions": int(rows.start_positions[place]),
+        "end_positions": int(rows.end_positions[place]),
+        "offset_mapping": rows.offset_mapping[place],
+        "cls_index": int(rows.cls_index[place]),
+    }
+
+
+def _hashes(ids: pa.Array) -> npt.NDArray[np.uint64]:
+    return np.ascontiguousarray(_native.hash_documents(*text_buffers(ids))[:, 0])

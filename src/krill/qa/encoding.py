@@ -1,0 +1,221 @@
+"""A tokenizer as question answering uses it: texts to ids and spans, without special tokens, and its layout.
+
+Comes in: a tokenizer of `transformers` or `tokenizers`, or a path; then lists of texts. Goes out: the ids of
+all texts one after the other, and of contexts where each token stands, in characters. Held in memory: the
+tokenizer, a cache of words if the native core encodes, and otherwise one group of texts or words in the
+library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from krill.errors import ConfigError, InputError
+from krill.qa.columns import starts_of, text_column_of
+from krill.qa.layout import Declared, Layout, find_layout
+from krill.qa.memory_tokens import memory_token_ids
+from krill.qa.wordwise import Found, Words, encode_wordwise, find_words
+from krill.tokenizer.huggingface import GROUP_BYTES, open_library
+from krill.tokenizer.native import LEAST_CACHE, NativeEncoder
+from krill.tokenizer.open import tokenizer_file
+from krill.tokenizer.tokenizer_json import NotNative, declared_tokens, read_spec
+
+Ids = npt.NDArray[np.uint32]
+_NAMELESS: Final = Path("tokenizer.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The ids of some texts; text `i` has those from `starts[i]` to `starts[i + 1]`."""
+
+    ids: Ids
+    starts: npt.NDArray[np.int64]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        return np.diff(self.starts)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSpans(Encoded):
+    """The same with begin and end of each token in its text, in characters, shape (n, 2)."""
+
+    spans: npt.NDArray[np.int32]
+
+
+class TextEncoder(Protocol):
+    """Texts to tokens."""
+
+    def encode(self, texts: Sequence[str]) -> Encoded: ...
+    def encode_spans(self, texts: Sequence[str]) -> EncodedSpans: ...
+
+
+@dataclass(frozen=True, slots=True)
+class QaTokenizer:
+    """What features are made with; `fingerprint` is of everything that shapes ids and layout."""
+
+    encoder: TextEncoder
+    layout: Layout
+    fingerprint: str
+    native: bool
+
+
+def open_tokenizer(tokenizer: Any, threads: int = 1) -> QaTokenizer:
+    """A fast tokenizer of `transformers`, one of `tokenizers`, or the path of a file or folder, for up to
+    `threads` threads at once."""
+    library, declared = _library_of(tokenizer)
+    content = library.to_str().encode()
+    layout = find_layout(library, declared, *memory_token_ids(library))
+    shaping = hashlib.sha256(content + orjson.dumps(layout.to_json())).hexdigest()
+    spec = read_spec(_NAMELESS, content)
+    if isinstance(spec, NotNative):
+        return QaTokenizer(_LibraryTexts(library, find_words(content)), layout, shaping, native=False)
+    bare = replace(spec, post=replace(spec.post, prefix=(), suffix=()))
+    encoder = NativeEncoder(_NAMELESS, shaping, bare, LEAST_CACHE * threads, threads)
+    return QaTokenizer(_NativeTexts(encoder), layout, shaping, native=True)
+
+
+class _NativeTexts:
+    def __init__(self, encoder: NativeEncoder) -> None:
+        self._encoder = encoder
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        ids, lengths = self._encoder.encode(text_column_of(texts), eos=False)
+        return Encoded(ids.astype(np.uint32, copy=False), starts_of(lengths))
+
+    def encode_spans(self, texts: Sequence[str]) -> EncodedSpans:
+        return _joined_spans([self._encoder.encode_offsets(text) for text in texts])
+
+
+class _LibraryTexts:
+    """Through the library, word by word if `words` says how to cut."""
+
+    def __init__(self, library: Any, words: Words | None) -> None:
+        self._batch: Callable[..., list[Any]] = library.encode_batch
+        self._words = words
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        return self.encode_spans(texts)
+
+    def encode_spans(self, texts: Sequence[str]) -> EncodedSpans:
+        found = (
+            self._whole(texts) if self._words is None else encode_wordwise(texts, self._words, self._whole)
+        )
+        return EncodedSpans(found.ids, found.starts, found.spans)
+
+    def _whole(self, texts: Sequence[str]) -> Found:
+        ids: list[int] = []
+        spans: list[npt.NDArray[np.int32]] = []
+        lengths: list[int] = []
+        for group in _groups(texts):
+            tuples: list[tuple[int, int]] = []
+            for encoding in self._batch(group, add_special_tokens=False):
+                ids += encoding.ids
+                tuples += encoding.offsets
+                lengths.append(len(encoding))
+            spans.append(np.array(tuples, np.int32).reshape(-1, 2))
+        return Found(np.array(ids, np.uint32), _joined(spans, np.empty((0, 2), np.int32)), starts_of(lengths))
+
+
+def _joined_spans(found: Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]]) -> EncodedSpans:
+    ids = _joined([ids for ids, _ in found], np.empty(0, np.uint32))
+    spans = _joined([spans for _, spans in found], np.empty((0, 2), np.int32))
+    starts = starts_of([len(ids) for ids, _ in found])
+    return EncodedSpans(ids.astype(np.uint32, copy=False), starts, spans.view(np.int32))
+
+
+def _joined(arrays: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.concatenate(arrays) if arrays else empty
+
+
+def _groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Consecutive texts of about `GROUP_BYTES` together: the library holds many times what it encodes."""
+    start = size = 0
+    for number, text in enumerate(texts):
+        if size and size + len(text) > GROUP_BYTES:
+            yield texts[start:number]
+            start, size = number, 0
+        size += len(text)
+    if start < len(texts):
+        yield texts[start:]
+
+
+def _library_of(tokenizer: Any) -> tuple[Any, Declared]:
+    """A tokenizer of the library that nobody else changes, and what is declared of it."""
+    if isinstance(tokenizer, str | Path):
+        file = tokenizer_file(tokenizer)
+        library = open_library(file)
+        return library, _declared_by_files(file, library)
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "encode_batch_fast"):
+        raise ConfigError(
+            f"`{type(tokenizer).__name__}` is not a fast tokenizer, which offsets need",
+            hint="give one of `transformers` with a fast backend, one of `tokenizers`, or a path",
+        )
+    library = open_library(_NAMELESS, backend.to_str().encode())
+    if backend is tokenizer:
+        return library, _declared_by_library(backend, library)
+    pad = tokenizer.pad_token_id
+    return library, Declared(
+        tokenizer.padding_side == "left",
+        tokenizer.eos_token_id if pad is None else pad,
+        tokenizer.pad_token_type_id,
+        tokenizer.cls_token_id,
+        tokenizer.bos_token_id,
+    )
+
+
+def _declared_by_library(tokenizer: Any, library: Any) -> Declared:
+    """What a `tokenizer.json` tells: its padding, and tokens by their usual names."""
+    padding = tokenizer.padding or {}
+    named = {
+        key: next((number for name in names if (number := library.token_to_id(name)) is not None), None)
+        for key, names in _USUAL.items()
+    }
+    return Declared(
+        padding["direction"] == "left" if "direction" in padding else None,
+        padding.get("pad_id", named["pad_token"]),
+        padding.get("pad_type_id"),
+        named["cls_token"],
+        named["bos_token"],
+    )
+
+
+_USUAL: Final = {
+    "pad_token": ("[PAD]", "<pad>", "<|pad|>", "<|endoftext|>", "</s>"),
+    "cls_token": ("[CLS]", "<cls>"),
+    "bos_token": ("<s>", "<bos>", "<|begin_of_text|>"),
+}
+
+
+def _declared_by_files(file: Path, library: Any) -> Declared:
+    """The same with what `tokenizer_config.json` and its like say, which goes first."""
+    try:
+        from tokenizers import Tokenizer
+
+        known = _declared_by_library(Tokenizer.from_str(file.read_text("utf-8")), library)
+        path = file.parent / "tokenizer_config.json"
+        config = orjson.loads(path.read_bytes()) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise InputError(f"what is beside the tokenizer `{file}` can't be read: {error}") from None
+    ids = {key: _first_id(library, declared_tokens(file.parent, key)) for key in _USUAL}
+    side = config.get("padding_side")
+    return Declared(
+        known.pad_left if side is None else side == "left",
+        known.pad_id if ids["pad_token"] is None else ids["pad_token"],
+        config.get("pad_token_type_id", known.pad_type),
+        known.cls_id if ids["cls_token"] is None else ids["cls_token"],
+        known.bos_id if ids["bos_token"] is None else ids["bos_token"],
+    )
+
+
+def _first_id(library: Any, tokens: Sequence[str | None]) -> int | None:
+    return next((library.token_to_id(token) for token in tokens if token is not None), None)

@@ -1,0 +1,176 @@
+"""Questions and their contexts, from any source, paragraph by paragraph.
+
+Comes in: SQuAD's JSON (versions 1 and 2), JSON lines of {id, question, context, answers}, or rows of a
+dataset that Hugging Face `datasets` opens. Goes out: paragraphs, each a context with its questions. Held in
+memory: one paragraph, with at most `MOST_QUESTIONS` of its questions.
+
+A paragraph is what is tokenised once. In JSON lines and rows, it is a run of equal contexts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from krill.errors import InputError
+from krill.qa.squad_json import Readable, read_paragraphs
+
+# A paragraph with more questions is taken in parts, each with the context: what a part holds stays small.
+MOST_QUESTIONS: Final = 1000
+READ_BYTES: Final = 1 << 18
+# JSON may hold halves of a character, which no tokenizer takes; one for one, so that offsets stay.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question; `answers` are texts and where each begins in the context, in characters."""
+
+    id: str
+    text: str
+    answers: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A context and questions on it."""
+
+    context: str
+    questions: list[Question]
+
+    @property
+    def size(self) -> int:
+        """Its characters: what units are cut by."""
+        return len(self.context) + sum(len(question.text) for question in self.questions)
+
+
+def squad_paragraphs(file: Readable, name: str) -> Iterator[Paragraph]:
+    """The paragraphs of a SQuAD file."""
+    for number, raw in enumerate(read_paragraphs(file, name), 1):
+        where = f"`{name}`, paragraph {number:,}"
+        context, entries = raw.get("context"), raw.get("qas", [])
+        if not isinstance(context, str) or not isinstance(entries, list):
+            raise InputError(
+                f"{where}: `context` is no string, or `qas` no list", hint="see docs/qa.md for the format"
+            )
+        for first in range(0, len(entries), MOST_QUESTIONS):
+            some = entries[first : first + MOST_QUESTIONS]
+            yield Paragraph(_whole(context), [_question(entry, where) for entry in some])
+
+
+def line_paragraphs(file: Readable, name: str) -> Iterator[Paragraph]:
+    """The paragraphs of JSON lines."""
+    return grouped(_json_lines(file, name), name)
+
+
+def grouped(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Paragraph]:
+    """Rows of {id, question, context, answers}; those that follow each other on one context are together."""
+    context: str | None = None
+    questions: list[Question] = []
+    for number, row in enumerate(rows, 1):
+        where = f"`{name}`, row {number:,}"
+        this = row.get("context")
+        if not isinstance(this, str):
+            raise InputError(
+                f"{where}: `context` is `{_shown(this)}`, not a string",
+                hint="each line needs id, question, context and answers",
+            )
+        if questions and (this != context or len(questions) == MOST_QUESTIONS):
+            assert context is not None
+            yield Paragraph(_whole(context), questions)
+            questions = []
+        context = this
+        questions.append(_question(row, where))
+    if context is not None:
+        yield Paragraph(_whole(context), questions)
+
+
+def first_questions(paragraphs: Iterable[Paragraph], most: int | None) -> Iterator[Paragraph]:
+    """Paragraphs until `most` questions have come."""
+    if most is None:
+        yield from paragraphs
+        return
+    left = most
+    for paragraph in paragraphs:
+        if left <= 0:
+            return
+        if len(paragraph.questions) > left:
+            paragraph = Paragraph(paragraph.context, paragraph.questions[:left])
+        left -= len(paragraph.questions)
+        yield paragraph
+
+
+def _json_lines(file: Readable, name: str) -> Iterator[dict[str, Any]]:
+    rest = b""
+    number = 0
+    ended = False
+    while not ended:
+        data = file.read(READ_BYTES)
+        ended = not data
+        lines = (rest + data).split(b"\n")
+        rest = b"" if ended else lines.pop()
+        for line in lines:
+            number += 1
+            if not line.strip():
+                continue
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise InputError(
+                    f"`{name}`, line {number:,} is not JSON: {error.msg}",
+                    hint="mend the line or take it out; a SQuAD file should end in `.json`",
+                ) from None
+            if not isinstance(row, dict):
+                raise InputError(
+                    f"`{name}`, line {number:,} is not an object",
+                    hint="each line needs id, question, context and answers",
+                )
+            yield row
+
+
+def _question(entry: Any, where: str) -> Question:
+    try:
+        text, answers = entry["question"], entry.get("answers")
+        if not answers or entry.get("is_impossible") is True:
+            pairs: tuple[tuple[str, int], ...] = ()
+        elif isinstance(answers, dict):
+            pairs = tuple(zip(answers["text"], answers["answer_start"], strict=True))
+        else:
+            pairs = tuple((answer["text"], answer["answer_start"]) for answer in answers)
+        found = Question(str(entry["id"]), text, pairs)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        missing = f"no key {error}" if isinstance(error, KeyError) else str(error)
+        raise InputError(
+            f"{where}: a question can't be read: {missing}",
+            hint="a question needs id, question and answers with text and answer_start",
+        ) from None
+    if not isinstance(text, str) or not all(
+        isinstance(answer, str) and isinstance(start, int) for answer, start in pairs
+    ):
+        raise InputError(
+            f"{where}: the question `{found.id}` has a text or an answer of another type than it should",
+            hint="question and text are strings, answer_start is a number",
+        )
+    return found if _is_whole(found) else _made_whole(found)
+
+
+def _is_whole(question: Question) -> bool:
+    together = "".join([question.id, question.text, *(text for text, _ in question.answers)])
+    return together.isascii() or not _SURROGATE.search(together)
+
+
+def _made_whole(question: Question) -> Question:
+    answers = tuple((_whole(text), start) for text, start in question.answers)
+    return Question(_whole(question.id), _whole(question.text), answers)
+
+
+def _whole(text: str) -> str:
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:60]

@@ -1,0 +1,217 @@
+"""Features of some paragraphs, as the tables of one unit.
+
+Comes in: paragraphs and a tokenizer. Goes out: a `Unit`, and what was counted on the way. Held in memory: the
+paragraphs, their tokens and spans, and a few numbers for each feature.
+
+Each paragraph is tokenised once for all of its questions, and everything after that is done in columns.
+`reference.py` does the same one feature at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from krill.errors import ConfigError
+from krill.qa.answers import NOT_FOUND, Answer, TokenSpans, choose_answer, find_spans
+from krill.qa.columns import number_list_column, starts_of, text_column_of, text_list_column
+from krill.qa.composed import Composed, compose
+from krill.qa.encoding import EncodedSpans, QaTokenizer
+from krill.qa.examples import Paragraph, Question
+from krill.qa.layout import Layout
+from krill.qa.tables import Examples, Features, Lists, Paragraphs, Unit
+from krill.qa.windows import Windows, find_windows
+
+QUESTION_TOO_LONG: Final = "questions_too_long"
+EMPTY_CONTEXT: Final = "empty_contexts"
+INEXACT: Final = "spans_not_exact"
+# Of examples whose tokens don't begin and end with the answer, so many are named.
+MOST_LISTED: Final = 20
+
+OnMissing = Literal["no_answer", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a feature is like. `max_n_segs` windows of an example are kept, None = all."""
+
+    max_seq_length: int = 384
+    doc_stride: int = 128
+    max_n_segs: int | None = None
+    on_missing: OnMissing = "no_answer"
+
+    def check(self, layout: Layout) -> None:
+        """Refuse what no question could be asked with."""
+        room = self.max_seq_length - layout.fixed
+        if room < 2:
+            raise ConfigError(
+                f"`max_seq_length` is `{self.max_seq_length}`, and the tokenizer puts {layout.fixed} special"
+                " tokens into each feature",
+                hint="give a larger max_seq_length, or fewer memory tokens",
+            )
+        if not 0 <= self.doc_stride < room:
+            raise ConfigError(
+                f"`doc_stride` is `{self.doc_stride}`, but a window holds {room} tokens at most: the overlap"
+                " must be smaller",
+                hint=f"give a doc_stride from 0 to {room - 1}, or a larger max_seq_length",
+            )
+        if self.max_n_segs is not None and self.max_n_segs < 1:
+            raise ConfigError(f"`max_n_segs` is `{self.max_n_segs}`", hint="give a number from 1 on, or None")
+        if self.on_missing not in ("no_answer", "drop"):
+            raise ConfigError(f"`on_missing` is `{self.on_missing}`", hint='give "no_answer" or "drop"')
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A unit, how often what happened, and some examples whose tokens don't meet the answer's ends."""
+
+    unit: Unit
+    counts: dict[str, int]
+    inexact: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question beside the number of its paragraph and its answer."""
+
+    question: Question
+    paragraph: int
+    answer: Answer
+
+
+def make_unit(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer, shape: Shape) -> Made:
+    """The features of some paragraphs."""
+    counts: Counter[str] = Counter()
+    asked = _answered(paragraphs, shape, counts)
+    contexts = _encoded_contexts(paragraphs, tokenizer)
+    questions = tokenizer.encoder.encode([compose(one.question.text.lstrip()).text for one in asked])
+    of = np.array([one.paragraph for one in asked], np.int64)
+    windows = find_windows(
+        questions.lengths,
+        contexts.lengths[of] if len(of) else of,
+        room=shape.max_seq_length - tokenizer.layout.fixed,
+        stride=shape.doc_stride,
+        most=shape.max_n_segs,
+    )
+    begins = np.array([one.answer.begin for one in asked], np.int64)
+    ends = np.array([one.answer.end for one in asked], np.int64)
+    spans = find_spans(windows, contexts, of, begins, ends)
+    inexact = _inexact(paragraphs, asked, windows, spans)
+    counts.update(_counted(paragraphs, windows, inexact))
+    kept = np.flatnonzero(windows.counts)
+    unit = Unit(
+        _paragraph_table(paragraphs, contexts),
+        _example_table(
+            [asked[number] for number in kept], _picked(questions.ids, questions.starts, kept), windows
+        ),
+        _feature_table(windows, spans, kept),
+    )
+    return Made(unit, dict(counts), inexact[:MOST_LISTED])
+
+
+def _answered(paragraphs: Sequence[Paragraph], shape: Shape, counts: Counter[str]) -> list[_Asked]:
+    asked = []
+    for number, paragraph in enumerate(paragraphs):
+        context = paragraph.context
+        for question in paragraph.questions:
+            answer = choose_answer(context, question.answers)
+            if answer.note is not None:
+                counts[answer.note] += 1
+                if answer.note == NOT_FOUND and shape.on_missing == "drop":
+                    continue
+            asked.append(_Asked(question, number, answer))
+    return asked
+
+
+def _encoded_contexts(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer) -> EncodedSpans:
+    """Tokens of the contexts in normal form C, with the spans that they have in the original."""
+    composed = [compose(paragraph.context) for paragraph in paragraphs]
+    encoded = tokenizer.encoder.encode_spans([text.text for text in composed])
+    changed = [number for number, text in enumerate(composed) if text.begins is not None]
+    return _mapped_back(encoded, composed, changed) if changed else encoded
+
+
+def _mapped_back(encoded: EncodedSpans, composed: Sequence[Composed], changed: Sequence[int]) -> EncodedSpans:
+    spans = encoded.spans.copy()
+    for number in changed:
+        own = slice(encoded.starts[number], encoded.starts[number + 1])
+        spans[own] = composed[number].original_spans(spans[own])
+    return EncodedSpans(encoded.ids, encoded.starts, spans)
+
+
+def _inexact(
+    paragraphs: Sequence[Paragraph], asked: Sequence[_Asked], windows: Windows, spans: TokenSpans
+) -> list[str]:
+    """The question of each feature whose tokens are not the answer, spaces around it aside."""
+    begins = np.array([one.answer.begin for one in asked], np.int64)[windows.example]
+    ends = np.array([one.answer.end for one in asked], np.int64)[windows.example]
+    differs = spans.answered & (spans.cut | (spans.begin != begins) | (spans.end != ends))
+    found = []
+    for window in np.flatnonzero(differs).tolist():
+        one = asked[windows.example[window]]
+        text = paragraphs[one.paragraph].context[spans.begin[window] : spans.end[window]]
+        if spans.cut[window] or text.strip() != one.answer.text.strip():
+            found.append(one.question.id)
+    return found
+
+
+def _counted(paragraphs: Sequence[Paragraph], windows: Windows, inexact: Sequence[str]) -> dict[str, int]:
+    found = {
+        EMPTY_CONTEXT: sum(not paragraph.context.strip() for paragraph in paragraphs),
+        QUESTION_TOO_LONG: int((windows.counts == 0).sum()),
+        INEXACT: len(inexact),
+    }
+    return {reason: count for reason, count in found.items() if count}
+
+
+def _paragraph_table(paragraphs: Sequence[Paragraph], contexts: EncodedSpans) -> Paragraphs:
+    return Paragraphs(
+        text_column_of(paragraph.context for paragraph in paragraphs),
+        Lists(contexts.ids, contexts.starts),
+        Lists(contexts.spans.reshape(-1), 2 * contexts.starts),
+    )
+
+
+def _example_table(asked: Sequence[_Asked], tokens: Lists, windows: Windows) -> Examples:
+    first_feature = np.zeros(len(asked) + 1, np.int32)
+    np.cumsum(windows.counts[windows.counts > 0], out=first_feature[1:])
+    return Examples(
+        text_column_of(one.question.id for one in asked),
+        text_column_of(one.question.text for one in asked),
+        tokens,
+        np.array([one.paragraph for one in asked], np.int32),
+        first_feature,
+        text_column_of(one.answer.text for one in asked),
+        np.array([one.answer.begin for one in asked], np.int32),
+        np.array([one.answer.end for one in asked], np.int32),
+        text_list_column([[text for text, _ in one.question.answers] for one in asked]),
+        number_list_column([[start for _, start in one.question.answers] for one in asked]),
+    )
+
+
+def _feature_table(windows: Windows, spans: TokenSpans, kept: npt.NDArray[np.intp]) -> Features:
+    row_of = np.zeros(len(windows.counts), np.int64)
+    row_of[kept] = np.arange(len(kept))
+    columns = (
+        row_of[windows.example],
+        windows.segment,
+        windows.begin,
+        windows.length,
+        spans.first,
+        spans.last,
+    )
+    return Features(*(column.astype(np.int32) for column in columns))
+
+
+def _picked(values: npt.NDArray[Any], starts: npt.NDArray[np.int64], kept: npt.NDArray[np.intp]) -> Lists:
+    """The lists with these numbers."""
+    if len(kept) == len(starts) - 1:
+        return Lists(values, starts)
+    lists = Lists(values, starts)
+    chosen = [lists[number] for number in kept.tolist()]
+    return Lists(np.concatenate(chosen) if chosen else values[:0], starts_of([len(one) for one in chosen]))

@@ -1,0 +1,144 @@
+"""A cache opened: features and documents by number.
+
+Comes in: the folder of a cache. Goes out: rows of features (`assembly.py`) and what is known of them. Held
+in memory: two numbers for each unit, and the mapped tables of the units that were used last; pages of a unit
+that is let go are let go with it.
+
+A document is a question with its context; its features are a run of numbers. Which unit has a number is found
+among the units' first numbers, and everything inside it by arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from krill.errors import InputError
+from krill.flow.run_folder import MANIFEST
+from krill.qa.assembly import FeatureRows, fill_rows
+from krill.qa.cache import COMMAND, FORMAT
+from krill.qa.layout import Layout
+from krill.qa.tables import SCHEMAS, Unit, read_unit, unit_path
+
+Numbers = npt.NDArray[np.int64]
+_HINT: Final = "prepare it again with `krill qa prepare --overwrite`"
+# With less room than this, neighbouring batches would map the same files again and again.
+LEAST_UNITS: Final = 2
+
+
+class StoredFeatures:
+    """A cache in `folder`; at most about `mapped_bytes` of it are mapped at once. Any thread may read."""
+
+    def __init__(self, folder: Path, mapped_bytes: int) -> None:
+        self.folder = folder
+        self.manifest = read_manifest(folder)
+        self.layout = Layout.from_json(self.manifest["layout"])
+        self.width = int(self.manifest["config"]["max_seq_length"])
+        units = np.array(self.manifest["units"], np.int64).reshape(-1, 4)
+        self.first_example = _firsts(units[:, 1])
+        self.first_feature = _firsts(units[:, 2])
+        self._most = max(LEAST_UNITS, mapped_bytes // max(1, int(units[:, 3].max(initial=1))))
+        self._open: OrderedDict[int, Unit] = OrderedDict()
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A worker that is given the cache opens the files itself."""
+        return {"folder": self.folder, "most": self._most}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        StoredFeatures.__init__(self, state["folder"], 0)
+        self._most = state["most"]
+
+    @property
+    def features(self) -> int:
+        return int(self.first_feature[-1])
+
+    @property
+    def documents(self) -> int:
+        return int(self.first_example[-1])
+
+    def unit(self, number: int) -> Unit:
+        """A unit's tables."""
+        with self._lock:
+            if number in self._open:
+                self._open.move_to_end(number)
+                return self._open[number]
+            unit = read_unit(self.folder, number)
+            self._open[number] = unit
+            while len(self._open) > self._most:
+                self._open.popitem(last=False)
+            return unit
+
+    def unit_of_feature(self, feature: int) -> tuple[Unit, int]:
+        """A feature's unit and its row in it."""
+        number = int(np.searchsorted(self.first_feature, feature, side="right")) - 1
+        return self.unit(number), feature - int(self.first_feature[number])
+
+    def unit_of_document(self, document: int) -> tuple[Unit, int]:
+        """A document's unit and its row in it."""
+        number = int(np.searchsorted(self.first_example, document, side="right")) - 1
+        return self.unit(number), document - int(self.first_example[number])
+
+    def document_features(self, documents: Numbers) -> tuple[Numbers, Numbers]:
+        """The first feature of each document, and how many it has."""
+        firsts, counts = np.empty(len(documents), np.int64), np.empty(len(documents), np.int64)
+        for number, places in self._by_unit(documents, self.first_example):
+            rows = documents[places] - self.first_example[number]
+            starts = self.unit(number).examples.first_feature
+            firsts[places] = self.first_feature[number] + starts[rows]
+            counts[places] = starts[rows + 1] - starts[rows]
+        return firsts, counts
+
+    def rows(self, features: Numbers, *, offsets: bool = True) -> FeatureRows:
+        """Features as rows of numbers; a negative number is a row of padding."""
+        rows = FeatureRows.empty(len(features), self.width, self.layout, offsets=offsets)
+        wanted = np.flatnonzero(features >= 0)
+        for number, chosen in self._by_unit(features[wanted], self.first_feature):
+            places = wanted[chosen]
+            own = features[places] - self.first_feature[number]
+            fill_rows(rows, places, self.unit(number), own, self.layout)
+        return rows
+
+    def _by_unit(self, numbers: Numbers, firsts: Numbers) -> list[tuple[int, Numbers]]:
+        """For each unit, which of the numbers are in it."""
+        units = np.searchsorted(firsts, numbers, side="right") - 1
+        return [(int(unit), np.flatnonzero(units == unit)) for unit in np.unique(units)]
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a finished cache says of itself; InputError if there is none, or its files are not all there."""
+    path = folder / MANIFEST
+    try:
+        manifest = orjson.loads(path.read_bytes())
+        if manifest["command"] != COMMAND or manifest["format"] != FORMAT:
+            raise InputError(f"`{folder}` is no cache of features that this version reads", hint=_HINT)
+        units = len(manifest["units"])
+    except FileNotFoundError:
+        raise InputError(
+            f"`{folder}` has no `{MANIFEST}`, so it is no finished cache of features", hint=_HINT
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"`{path}` can't be read: {error}", hint=_HINT) from None
+    missing = next(
+        (path for number in range(units) for path in _paths(folder, number) if not path.is_file()), None
+    )
+    if missing is not None:
+        raise InputError(f"the cache `{folder}` lacks `{missing.name}`", hint=_HINT)
+    return dict(manifest)
+
+
+def _paths(folder: Path, number: int) -> list[Path]:
+    return [unit_path(folder, number, table) for table in SCHEMAS]
+
+
+def _firsts(counts: Numbers) -> Numbers:
+    firsts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=firsts[1:])
+    return firsts

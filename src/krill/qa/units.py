@@ -1,0 +1,217 @@
+"""The units of a cache: stretches of the input, each made and committed on its own.
+
+Comes in: a job and its shares of the plan. Goes out: three tables for each unit, and what was counted. Held
+in memory: the units in flight, and a hash of each question's id, to find those that come twice.
+
+Where a unit ends follows from the input alone, so memory and threads don't shape what is written, and a run
+that was killed goes on behind the units that it has committed: it reads the input again, and makes only what
+is missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from krill.budget import Meter, Need, Plan
+from krill.budget.plan import Kind
+from krill.errors import BudgetError, InputError
+from krill.flow import CommitLog, ordered_map
+from krill.flow.progress import Progress
+from krill.flow.run_folder import RunFolder
+from krill.qa.encoding import QaTokenizer
+from krill.qa.examples import Paragraph, first_questions
+from krill.qa.features import MOST_LISTED, Shape, make_unit
+from krill.qa.seen_ids import SeenIds
+from krill.qa.sources import Source
+
+UNITS: Final = "units"
+IDS: Final = "question ids"
+DUPLICATES: Final = "duplicate_ids"
+# Characters of contexts and questions. A unit's tables then take two or three megabytes.
+UNIT_CHARACTERS: Final = 500_000
+# What a unit holds while it is made, for each of its characters, measured on SQuAD 2 with tokenizers of 8,000
+# and of 800 tokens: 24 and 37 bytes by the native core, 46 and 73 through the library. A unit that waits for
+# a thread holds the text and its objects. Most of the making holds the interpreter's lock: other threads add
+# half.
+HELD_BY_NATIVE: Final = 48
+HELD_BY_LIBRARY: Final = 80
+WAITING_PER_CHARACTER: Final = 6
+# Of a SQuAD file's bytes: the rest is JSON, ids and answers.
+TEXT_SHARE: Final = 0.43
+# A question with its share of the context, in a file: SQuAD 2's have 360 on average.
+BYTES_PER_QUESTION: Final = 360
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is prepared: everything that shapes the cache."""
+
+    source: Source
+    split: str
+    tokenizer: QaTokenizer
+    shape: Shape
+    max_examples: int | None
+
+    @property
+    def held_per_character(self) -> int:
+        """What a character of a unit takes while the unit is made."""
+        return HELD_BY_NATIVE if self.tokenizer.native else HELD_BY_LIBRARY
+
+
+def unit_needs(job: Job, threads: int) -> list[Need]:
+    """What the plan must set aside to make the units of a job."""
+    size, held = job.source.bytes, job.held_per_character
+    text = 2**40 if size is None else int(size * TEXT_SHARE)
+    unit = min(text, UNIT_CHARACTERS)
+    at_once = min(threads, -(-text // UNIT_CHARACTERS))
+    waiting = 2 * WAITING_PER_CHARACTER * UNIT_CHARACTERS
+    expected = unit * held * (at_once + 1) // 2
+    return [
+        Need(
+            UNITS,
+            threads * UNIT_CHARACTERS * held + waiting,
+            Kind.WATCHED,
+            useful=2**40,
+            expected=expected + (waiting if text > UNIT_CHARACTERS * threads else 0),
+            remedy="take fewer --threads",
+        ),
+        Need(
+            IDS,
+            SeenIds.bytes_for(0),
+            useful=2**40,
+            expected=SeenIds.bytes_for((size or 0) // BYTES_PER_QUESTION),
+        ),
+    ]
+
+
+class UnitMaker:
+    """Makes all units of a job that are not there yet."""
+
+    def __init__(
+        self, job: Job, folder: RunFolder, plan: Plan, threads: int, meter: Meter, progress: Progress
+    ) -> None:
+        self._job = job
+        self._folder = folder
+        self._plan = plan
+        self._threads = threads
+        self._meter = meter
+        self._progress = progress
+        self._log = CommitLog(folder.stages / "features")
+
+    def run(self) -> dict[str, Any]:
+        """What the manifest says of all units."""
+        counts: Counter[str] = Counter()
+        units: list[list[int]] = []
+        inexact: list[str] = []
+        self._progress.begin("features", self._job.source.bytes)
+        made = ordered_map(
+            self._make,
+            _unit_inputs(self._job, self._plan),
+            threads=self._threads,
+            bytes_in_flight=self._plan.share(UNITS),
+            size=lambda item: item.characters * self._job.held_per_character,
+            throttle=self._meter,
+        )
+        for record, read_bytes in made:
+            units.append(record["unit"])
+            counts.update(record["counts"])
+            inexact += record["inexact"][: MOST_LISTED - len(inexact)]
+            self._progress.advance(read_bytes)
+        self._progress.end("features")
+        paragraphs, examples, features, size = (sum(unit[column] for unit in units) for column in range(4))
+        if not features:
+            raise _nothing_made(self._job.source.name, counts)
+        return {
+            "paragraphs": paragraphs,
+            "examples": examples,
+            "features": features,
+            "bytes": size,
+            "counts": dict(sorted(counts.items())),
+            "inexact": inexact,
+            "units": units,
+        }
+
+    def _make(self, item: _UnitInput) -> tuple[dict[str, Any], int]:
+        """A unit's record, and how much of the source was read for it."""
+        if item.number in self._log:
+            return self._log.record(item.number), item.read_bytes
+        made = make_unit(item.paragraphs, self._job.tokenizer, self._job.shape)
+        size = made.unit.write(self._folder.dataset, item.number)
+        record = {
+            "unit": [*made.unit.rows, size],
+            "counts": made.counts | item.counts,
+            "inexact": made.inexact,
+        }
+        self._log.commit(item.number, record)
+        return record, item.read_bytes
+
+
+def _nothing_made(name: str, counts: Counter[str]) -> InputError:
+    why = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(counts.items()))
+    return InputError(
+        f"no question of `{name}` has a feature: {why or 'it has none'}",
+        hint="give a larger max_seq_length or a smaller doc_stride, and check the answers",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitInput:
+    """A unit's paragraphs, and what was counted when they were read."""
+
+    number: int
+    paragraphs: list[Paragraph]
+    characters: int
+    read_bytes: int
+    counts: dict[str, int]
+
+
+def _unit_inputs(job: Job, plan: Plan) -> Iterator[_UnitInput]:
+    """Paragraphs in stretches of `UNIT_CHARACTERS`, without questions whose id came before."""
+    seen = SeenIds(plan.share(IDS))
+    number = size = read = 0
+    some: list[Paragraph] = []
+    for paragraph in first_questions(job.source.paragraphs(), job.max_examples):
+        _check_fits(paragraph, plan.share(UNITS), job.held_per_character)
+        some.append(paragraph)
+        size += paragraph.size
+        if size >= UNIT_CHARACTERS:
+            kept, counts = _without_duplicates(some, seen)
+            yield _UnitInput(number, kept, size, job.source.position - read, counts)
+            number, size, read, some = number + 1, 0, job.source.position, []
+    if some:
+        kept, counts = _without_duplicates(some, seen)
+        yield _UnitInput(number, kept, size, job.source.position - read, counts)
+
+
+def _check_fits(paragraph: Paragraph, share: int, held: int) -> None:
+    """A context is never cut before it is tokenised, so a very long one may need more than was planned."""
+    needed = (paragraph.size + UNIT_CHARACTERS) * held
+    if paragraph.size > UNIT_CHARACTERS and needed > share:
+        missing = -(-(needed - share) // 10**6)
+        raise BudgetError(
+            f"a context of {len(paragraph.context):,} characters takes {needed // 10**6:,} MB, and the budget"
+            f" leaves {share // 10**6:,} MB for it",
+            hint=f"give at least {missing} MB more --memory, or cut the context",
+        )
+
+
+def _without_duplicates(
+    paragraphs: Sequence[Paragraph], seen: SeenIds
+) -> tuple[list[Paragraph], dict[str, int]]:
+    """The paragraphs without questions whose id came before, and how many these are."""
+    new = seen.add([question.id for paragraph in paragraphs for question in paragraph.questions])
+    if new.all():
+        return list(paragraphs), {}
+    kept: list[Paragraph] = []
+    at = 0
+    for paragraph in paragraphs:
+        flags = new[at : at + len(paragraph.questions)]
+        at += len(flags)
+        questions = [question for question, is_new in zip(paragraph.questions, flags, strict=True) if is_new]
+        kept.append(Paragraph(paragraph.context, questions))
+    return kept, {DUPLICATES: int(np.count_nonzero(~new))}

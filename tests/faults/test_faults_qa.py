@@ -1,0 +1,107 @@
+"""Preparing questions that is killed and continued ends with the same bytes, and makes no unit twice."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from conftest import dataset_bytes
+from krill.errors import BudgetError, StorageError
+from krill.qa import Shape, prepare
+from krill.qa import units as making
+from krill.qa.seen_ids import SeenIds
+from lives import Life
+from questions import question, story, story_file, tokenizer_of, write_squad
+
+UNIT = 3000
+# Each unit takes a moment, so that there is a middle to be killed in.
+SCRIPT = f"""
+import sys, time
+from krill.qa import Shape, prepare, units
+
+units.UNIT_CHARACTERS = {UNIT}
+make_unit = units.make_unit
+
+def slowly(*arguments):
+    time.sleep(0.03)
+    return make_unit(*arguments)
+
+units.make_unit = slowly
+made = prepare("questions.json", "tokenizer", output="out", shape=Shape(64, 16), threads=int(sys.argv[1]))
+print(made.status)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    story_file(tmp_path / "questions.json", contexts=40, words=400)
+    tokenizer_of("byte_bpe").save_pretrained(tmp_path / "tokenizer")
+    return tmp_path
+
+
+def inodes(folder: Path) -> dict[str, int]:
+    """Which file each table is: one that is written again is another."""
+    return {path.name: path.stat().st_ino for path in folder.glob("*.arrow")}
+
+
+def test_a_run_that_is_killed_twice_goes_on_behind_what_it_has_done(folder, monkeypatch) -> None:
+    monkeypatch.setattr(making, "UNIT_CHARACTERS", UNIT)
+    expected = prepare(
+        folder / "questions.json", folder / "tokenizer", output=folder / "whole", shape=Shape(64, 16)
+    )
+    units = len(expected.manifest["units"])
+    assert units > 12
+    records = folder / ".out.krill" / "stages" / "features"
+    tables = folder / ".out.krill" / "dataset"
+    kept: dict[str, int] = {}
+    for threads, wanted in ((1, 3), (2, 6)):
+        life = Life(folder, threads, script=SCRIPT)
+        life.wait_until(lambda wanted=wanted: len(list(records.glob("*.json"))) >= wanted)
+        life.process.send_signal(signal.SIGKILL)
+        assert life.process.wait(30) == -signal.SIGKILL
+        committed = {f"{int(path.stem):05d}" for path in records.glob("*.json")}
+        now = {name: number for name, number in inodes(tables).items() if name[-11:-6] in committed}
+        assert kept.items() <= now.items()
+        kept = now
+    assert 3 * 6 <= len(kept) < 3 * units
+    last = Life(folder, 2, script=SCRIPT)
+    assert last.process.wait(60) == 0
+    assert dataset_bytes(folder / "out") == dataset_bytes(folder / "whole")
+    assert (
+        kept.items() <= {path.name: path.stat().st_ino for path in (folder / "out").glob("*.arrow")}.items()
+    )
+    assert not (folder / ".out.krill").exists()
+
+
+def test_a_run_on_a_folder_that_another_one_writes_is_refused(folder) -> None:
+    life = Life(folder, 1, script=SCRIPT)
+    life.wait_until_begun()
+    with pytest.raises(StorageError, match="another run is writing"):
+        prepare(folder / "questions.json", folder / "tokenizer", output=folder / "out", shape=Shape(64, 16))
+    assert life.process.wait(60) == 0
+
+
+def test_a_context_that_the_budget_can_t_hold_is_refused_before_it_is_tokenised(tmp_path) -> None:
+    source = write_squad(tmp_path / "a.json", (story(1_000_000), [question(1, "which?")]))
+    with pytest.raises(BudgetError, match="a context of 10,888,889 characters takes") as refused:
+        prepare(source, tokenizer_of("byte_bpe"), output=tmp_path / "out", memory="400MB")
+    assert "more --memory" in str(refused.value.hint)
+
+
+def test_ids_that_the_budget_can_t_hold_are_an_error_and_not_a_crash() -> None:
+    seen = SeenIds(SeenIds.bytes_for(1000))
+    assert seen.add([str(number) for number in range(1000)]).all()
+    assert not seen.add(["7"]).any()
+    with pytest.raises(BudgetError, match="ids of"):
+        for first in range(0, 10**6, 10_000):
+            seen.add([str(number) for number in range(first, first + 10_000)])
+
+
+def test_ids_are_told_apart_also_when_the_table_grows() -> None:
+    seen = SeenIds(10**9)
+    for first in range(0, 200_000, 20_000):
+        assert seen.add([str(number) for number in range(first, first + 20_000)]).all()
+    again = seen.add([str(number) for number in range(100_000, 300_000)])
+    assert again.tolist() == [False] * 100_000 + [True] * 100_000
