@@ -29,10 +29,10 @@ from krill.errors import BudgetError, ConfigError, Interrupted, KrillError
 
 app = App(
     name="krill",
-    help="""Prepare text for language models inside a memory budget that you state.
+    help="""Prepare text for language models, and train small ones, inside a memory budget that you state.
 
-    Say `--memory 512MB` and the run stays under it, as `/usr/bin/time -v` would see it. What it makes is
-    the same, byte for byte, at any budget, with any number of threads, and however often it was killed and
+    Say `--memory 512MB` and the run stays under it, as `/usr/bin/time -v` would see it. A dataset is the
+    same, byte for byte, at any budget, with any number of threads, and however often it was killed and
     resumed.
     """,
     version=__version__,

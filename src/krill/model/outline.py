@@ -74,7 +74,8 @@ def outline(settings: TrainConfig, vocab_size: int, row_tokens: int) -> ModelOut
     shape = model_shape(settings, vocab_size)
     parts = breakdown(shape)
     total = sum(parts.values())
-    width = 2 if settings.mixed_precision else _FLOAT
+    # bfloat16 counts in full: only accelerators keep it small, and the budget is the host's.
+    width = 2 if settings.mixed_precision == "fp16" else _FLOAT
     tokens = settings.batch_size * row_tokens
     per_token = shape.layers * (
         _WIDE_STATES * shape.width + _HIDDEN_STATES * shape.hidden + 3 * shape.heads * row_tokens
