@@ -22,8 +22,8 @@ from pydantic import (
 
 from krill.budget.machine import MOST_THREADS
 from krill.config.draft import Draft, Layer
+from krill.config.engine import EngineConfig
 from krill.config.fields import (
-    Known,
     PathText,
     Positive,
     Size,
@@ -195,9 +195,8 @@ class KrillConfig(Section):
     train: TrainConfig = Field(
         default_factory=TrainConfig, description="A model trained on the rows, or on the text."
     )
-    engine: Annotated[str, Known("local")] = Field(
-        default="local",
-        description="Where units of work run. This version knows only `local`: threads of this process.",
+    engine: EngineConfig = Field(
+        default_factory=EngineConfig, description="Where units of work run. Never changes the output."
     )
 
     _notices: tuple[str, ...] = PrivateAttr(())

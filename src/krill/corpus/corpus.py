@@ -13,7 +13,7 @@ import pyarrow as pa
 from krill.corpus.all_columns import ALL, all_columns
 from krill.corpus.blocks import SizedBlock, gathered
 from krill.corpus.discovery import discover
-from krill.corpus.documents import MAX_FILE_BYTES, MAX_FILES, Block, Part, Unit, UnitEnd
+from krill.corpus.documents import MAX_FILE_BYTES, MAX_FILES, Block, Part, Start, Unit, UnitEnd
 from krill.corpus.fingerprint import fingerprint
 from krill.corpus.formats import CorpusFile, DatasetSource, Format
 from krill.corpus.opening import Openers
@@ -22,6 +22,9 @@ from krill.corpus.slices import sliced
 from krill.corpus.splits import parse_split
 from krill.corpus.streams import CHUNK_BYTES, DecodedStream
 from krill.errors import ConfigError, InputError
+
+# A compressed file is taken to hold this many times its size, as long as nobody has read it.
+_EXPANSION = 4
 
 
 class Corpus:
@@ -95,24 +98,51 @@ class Corpus:
         )
         return gathered(pieces, self._limits.block_bytes)
 
-    def walk(self, committed: Callable[[int], UnitEnd | None]) -> Iterator[tuple[Unit, Iterator[Block]]]:
-        """All units that are not committed, each with its blocks.
+    def starts(self) -> Iterator[Start]:
+        """Where reading can begin, in order, so that several readers share the input: each start is read by
+        one of them, and together they are all of it."""
+        for files in self._runs():
+            if files[0].sequential:
+                yield Start(files[0].position(files[0].start), tuple(file.ordinal for file in files))
+            else:
+                for unit in self._ranged_units(files):
+                    yield Start(unit.position, tuple(part.file for part in unit.parts), unit)
+
+    def walk(
+        self, committed: Callable[[int], UnitEnd | None], starts: Iterable[Start] | None = None
+    ) -> Iterator[tuple[Unit, Iterator[Block]]]:
+        """All units that are not committed, each with its blocks; with `starts`, only what these are of.
 
         `committed` is asked with a unit's position and says where it ended, if it is done. A unit's blocks
         have to be used before the next unit is asked for; what is left of them then is passed by.
         """
-        for files in self._runs():
-            if files[0].sequential:
+        for start in self.starts() if starts is None else starts:
+            if start.unit is None:
+                files = [self.files[ordinal] for ordinal in start.files]
                 yield from self._sequential_units(files, committed)
-                continue
-            for unit in self._ranged_units(files):
-                if committed(unit.position) is None:
-                    yield unit, self.blocks(unit)
+            elif committed(start.position) is None:
+                yield start.unit, self.blocks(start.unit)
 
     def _runs(self) -> Iterator[list[CorpusFile]]:
-        """Neighbouring files that may share units: of one source, and of one kind."""
-        for _, files in groupby(self.files, key=lambda file: (file.dataset, file.sequential)):
-            yield list(files)
+        """Neighbouring files that may share units: of one source, and of one kind.
+
+        Those that are read from their beginning share units only as far as they are small together, so that
+        others can be read at the same time.
+        """
+        for (_, sequential), group in groupby(self.files, key=lambda file: (file.dataset, file.sequential)):
+            if not sequential:
+                yield list(group)
+                continue
+            run: list[CorpusFile] = []
+            size = 0
+            for file in group:
+                decoded = file.bytes * (_EXPANSION if file.compression else 1)
+                if run and size + decoded > self._limits.unit_bytes:
+                    yield run
+                    run, size = [], 0
+                run.append(file)
+                size += decoded
+            yield run
 
     def _ranged_units(self, files: Iterable[CorpusFile]) -> Iterator[Unit]:
         """Small files together, large ones in parts."""

@@ -96,6 +96,28 @@ class Unit:
         return cls(tuple(Part(file, start, end) for file, start, end in value["parts"]))
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A place from which a part of the input can be read: a unit or, where units are known only once they are
+    read, a run of files with all of theirs."""
+
+    position: int
+    files: tuple[int, ...]
+    unit: Unit | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "position": self.position,
+            "files": list(self.files),
+            "unit": None if self.unit is None else self.unit.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        unit = None if value["unit"] is None else Unit.from_json(value["unit"])
+        return cls(value["position"], tuple(value["files"]), unit)
+
+
 class Block(Protocol):
     """A bounded piece of a unit, ready to be parsed by any thread.
 

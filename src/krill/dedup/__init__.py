@@ -5,6 +5,9 @@ seen before. Out: one file of keep bits per unit; of documents that are equal, o
 near-duplicates, the first one wins, across all datasets. Held in memory: no more than the share that was
 given, whatever the number of documents; beyond it, they go through files in the spill folder. Bloom dedup
 holds a filter of a size known before.
+
+`resolve_exact` and `resolve_minhash` do it in one process; `split_`, `answer_`, `join_hashes`, and
+`cluster_edges` are the same work as tasks that meet only in files, with the same keep bits.
 """
 
 from krill.dedup.bloom import bloom_bytes, resolve_bloom
@@ -21,7 +24,10 @@ from krill.dedup.near import (
     near_useful_share,
     resolve_minhash,
 )
+from krill.dedup.partitioned_exact import answer_hashes, join_hashes, plan_hashes, split_hashes
+from krill.dedup.partitioned_near import answer_bands, cluster_edges, plan_bands, split_bands
 from krill.dedup.pieces import keep_pieces, piece_hashes
+from krill.dedup.shuffle import Shuffle, cut_groups
 from krill.dedup.verify import Verify, verify_share, verify_spill_bytes
 
 __all__ = [
@@ -33,10 +39,16 @@ __all__ = [
     "MinHash",
     "Pending",
     "Resolution",
+    "Shuffle",
     "Verify",
+    "answer_bands",
+    "answer_hashes",
     "bands_and_rows",
     "bloom_bytes",
+    "cluster_edges",
+    "cut_groups",
     "hash_kind",
+    "join_hashes",
     "keep_pieces",
     "minhash_kind",
     "near_least_share",
@@ -44,10 +56,14 @@ __all__ = [
     "near_spill_bytes",
     "near_useful_share",
     "piece_hashes",
+    "plan_bands",
+    "plan_hashes",
     "resolve_bloom",
     "resolve_exact",
     "resolve_minhash",
     "spill_bytes",
+    "split_bands",
+    "split_hashes",
     "table_bytes",
     "verify_share",
     "verify_spill_bytes",

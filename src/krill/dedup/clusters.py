@@ -64,7 +64,7 @@ def least_range_share(documents: int) -> int:
 
 
 def find_clusters(
-    edges: RecordFile, documents: int, prior: int, layout: GroupLayout, folder: Path
+    edges: HashStream, documents: int, prior: int, layout: GroupLayout, folder: Path
 ) -> Clusters:
     """The clusters of all documents, in memory if they fit the share."""
     _native.trim()
@@ -91,7 +91,7 @@ class _InMemory:
     def of(
         cls,
         components: _native.Components,
-        edges: RecordFile,
+        edges: HashStream,
         documents: int,
         prior: int,
         layout: GroupLayout,
@@ -152,7 +152,7 @@ class _OnDisk:
     largest: int
 
     @classmethod
-    def of(cls, edges: RecordFile, documents: int, prior: int, layout: GroupLayout, folder: Path) -> _OnDisk:
+    def of(cls, edges: HashStream, documents: int, prior: int, layout: GroupLayout, folder: Path) -> _OnDisk:
         """Make stars of all edges, and count them."""
         ranges = _Ranges.of(documents, layout.share // 2)
         members, sized = RecordFile(folder), RecordFile(folder)

@@ -13,7 +13,7 @@ many distinct hashes is split again by its next bits, down to the last of the 12
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,9 +144,11 @@ def _on_disk(
     digit = Digit(shift, _width(stream.count, layout, HASH_BITS - shift))
     with Spill(stream, digit, block_records=block_records, folder=folder) as spill:
         spill.split()
+        _native.trim()  # blocks that were split are not held while tables are filled
 
         def answer(partition: int) -> None:
-            _answer(spill, partition, shift + digit.width, layout, folder)
+            part = spill.partition(partition)
+            answer_partition(part, part.write_flags, shift + digit.width, layout, folder)
 
         # Only the first split spreads over threads: below it each partition is one thread's affair.
         threads = layout.threads if shift == 0 else 1
@@ -160,15 +162,21 @@ def _on_disk(
         yield from spill.join()
 
 
-def _answer(spill: Spill, number: int, shift: int, layout: Layout, folder: Path) -> None:
-    """Store the flags of one partition, whose hashes agree in all bits below `shift`."""
-    partition = spill.partition(number)
+def answer_partition(
+    partition: HashStream,
+    store: Callable[[Iterator[NDArray[np.uint8]]], None],
+    shift: int,
+    layout: Layout,
+    folder: Path,
+) -> None:
+    """Store the flags of one partition, whose hashes agree in all bits below `shift`. `store` is called again
+    from the beginning if a table is too small."""
     try:
-        partition.write_flags(_in_memory(partition, layout.table_bytes, layout))
+        store(_in_memory(partition, layout.table_bytes, layout))
         return
     except _native.TableFull:
         pass  # and leave this clause first: the error's traceback holds the table, whose memory is needed
-    partition.write_flags(_on_disk(partition, shift, layout, layout.resplit_records, folder))
+    store(_on_disk(partition, shift, layout, layout.resplit_records, folder))
 
 
 def _width(count: int, layout: Layout, bits_left: int) -> int:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from krill import _native
 from krill.dedup.exact import MAX_SPLIT_RECORDS, SLACK, TABLE_UNIT, keys_in, table_for
-from krill.dedup.spill import Digit, Partition, Spill
+from krill.dedup.spill import Digit, Spill
 from krill.dedup.streams import HASH_BYTES, HashStream
 from krill.flow import ordered_map
 
@@ -124,7 +124,8 @@ def _on_disk(
         _native.trim()  # blocks that were split are not held while tables are filled
 
         def answer(number: int) -> None:
-            _answer(spill.partition(number), shift + digit.width, layout, folder, tell, rising=rising)
+            part = spill.partition(number)
+            answer_partition(part, shift + digit.width, layout, folder, tell, rising=rising)
 
         # Only the first split spreads over threads: below it each partition is one thread's affair.
         threads = layout.threads if shift == 0 else 1
@@ -137,8 +138,8 @@ def _on_disk(
                 pass
 
 
-def _answer(
-    partition: Partition, shift: int, layout: GroupLayout, folder: Path, tell: Tell, *, rising: bool
+def answer_partition(
+    partition: HashStream, shift: int, layout: GroupLayout, folder: Path, tell: Tell, *, rising: bool
 ) -> None:
     """Tell the records of a partition, whose keys agree in all bits below `shift`."""
     try:

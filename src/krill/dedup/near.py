@@ -95,7 +95,7 @@ def resolve_with(
         else:
             verified_edges(stream, verify, edges, layout, spill)
         clusters = find_clusters(edges, stream.documents, stream.prior, layout, spill)
-        return _write(clusters, stream, keep_files, cluster_files)
+        return write_clusters(clusters, stream.counts, stream.prior, keep_files, cluster_files)
 
 
 def near_least_share(documents: int) -> int:
@@ -132,23 +132,31 @@ def _find_edges(stream: BandRecords, layout: GroupLayout, folder: Path, edges: R
     """An edge from every document to the smallest of each of its groups."""
 
     def tell(records: NDArray[np.uint64], least: NDArray[np.uint64]) -> None:
-        documents = records[:, 0]
-        others = np.flatnonzero(documents != least)
-        if len(others):
-            edges.append(np.column_stack((documents[others], least[others])))
+        found = edges_of(records, least)
+        if len(found):
+            edges.append(found)
 
     tell_groups(stream, layout, folder, tell, rising=True)
 
 
-def _write(
+def edges_of(records: NDArray[np.uint64], least: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """An edge for each record (document, band) whose document is not the smallest of the band's group."""
+    documents = records[:, 0]
+    others = np.flatnonzero(documents != least)
+    return np.column_stack((documents[others], least[others]))
+
+
+def write_clusters(
     clusters: Clusters,
-    stream: BandRecords,
+    counts: Sequence[int],
+    prior: int,
     keep_files: Sequence[Path],
     cluster_files: Sequence[Path] | None,
 ) -> Resolution:
-    records = None if cluster_files is None else UnitRecords(stream.counts, cluster_files)
+    """Write who is kept, and perhaps the clusters, of units with `counts` documents after `prior` ones."""
+    records = None if cluster_files is None else UnitRecords(counts, cluster_files)
     try:
-        duplicates = write_keep_files(_flags(clusters, stream.prior, records), stream.counts, keep_files)
+        duplicates = write_keep_files(_flags(clusters, prior, records), counts, keep_files)
         if records is not None:
             records.finish()
     except BaseException:

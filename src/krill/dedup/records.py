@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krill.dedup.spill import read_all, write_all
+from krill.dedup.streams import HashStream
 from krill.flow.atomic import storage_errors
 
 
@@ -77,9 +78,9 @@ class RecordFile:
 
 
 class Reversed:
-    """The rows of a file of two columns with the columns exchanged."""
+    """Rows of two columns with the columns exchanged."""
 
-    def __init__(self, edges: RecordFile) -> None:
+    def __init__(self, edges: HashStream) -> None:
         self._edges = edges
         self.count = edges.count
 
@@ -92,9 +93,9 @@ class Reversed:
 
 
 class BothWays:
-    """The rows of a file of two columns, each also with the columns exchanged."""
+    """Rows of two columns, each also with the columns exchanged."""
 
-    def __init__(self, edges: RecordFile) -> None:
+    def __init__(self, edges: HashStream) -> None:
         self._edges = edges
         self.count = 2 * edges.count
 

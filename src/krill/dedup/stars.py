@@ -19,23 +19,23 @@ from numpy.typing import NDArray
 
 from krill.dedup.groups import GroupLayout, tell_groups
 from krill.dedup.records import BothWays, RecordFile, Reversed
+from krill.dedup.streams import HashStream
 
 
-def stars_of(edges: RecordFile, layout: GroupLayout, folder: Path) -> RecordFile:
+def stars_of(edges: HashStream, layout: GroupLayout, folder: Path) -> RecordFile:
     """The stars of all clusters; the caller closes the file."""
-    current = edges
+    smaller: RecordFile | None = None
     while True:
-        larger, moved = _star(current, layout, folder, large=True)
-        if current is not edges:
-            current.close()
+        larger, moved = _star(edges if smaller is None else smaller, layout, folder, large=True)
+        if smaller is not None:
+            smaller.close()
         smaller, moved_again = _star(larger, layout, folder, large=False)
         larger.close()
         if not moved and not moved_again:
             return smaller
-        current = smaller
 
 
-def _star(edges: RecordFile, layout: GroupLayout, folder: Path, *, large: bool) -> tuple[RecordFile, bool]:
+def _star(edges: HashStream, layout: GroupLayout, folder: Path, *, large: bool) -> tuple[RecordFile, bool]:
     """One step; returns the new edges, and whether any is new."""
     out = RecordFile(folder)
     moved: list[bool] = []

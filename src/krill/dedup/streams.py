@@ -53,11 +53,15 @@ class UnitHashes:
 
 
 class BandRecords:
-    """Band files of all units as records (document, band), `bands` for each document, documents rising."""
+    """Band files of all units as records (document, band), `bands` for each document, documents rising from
+    `first`."""
 
-    def __init__(self, files: Sequence[Path], bands: int, prior: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, files: Sequence[Path], bands: int, prior: Sequence[Path] = (), *, first: int = 0
+    ) -> None:
         self._files = [*prior, *files]
         self._bands = bands
+        self._first = first
         sizes = [records_in(file, 8 * bands) for file in self._files]
         self.prior = sum(sizes[: len(prior)])
         self.counts = sizes[len(prior) :]
@@ -68,7 +72,7 @@ class BandRecords:
         return self.documents * self._bands
 
     def blocks(self, records: int) -> Iterator[NDArray[np.uint64]]:
-        first = 0
+        first = self._first * self._bands
         buffer = np.empty((min(records, self.count), 2), np.uint64)
         for values in number_blocks(self._files, records):
             block = buffer[: len(values)]

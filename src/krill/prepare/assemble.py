@@ -71,8 +71,8 @@ class RowWriting:
     ranges: Sequence[RowRange]
     held: int
 
-    def finish(self, log: CommitLog, folder: Path) -> list[ShardInfo]:
-        """Write the shards of the dataset that `log` doesn't have into `folder`; returns all, in order."""
+    def finish(self, log: CommitLog, folder: Path, numbers: Sequence[int]) -> None:
+        """Write those shards of the dataset that `log` doesn't have into `folder`."""
 
         def write(shard: RowRange) -> dict[str, Any]:
             with ShardWriter(folder / token_shard_name(shard.number), self.layout) as writer:
@@ -80,12 +80,16 @@ class RowWriting:
                     writer.write(RowBatch(*rows))
                 return writer.close().to_json()
 
-        for shard, record in self._map(log, write):
+        for shard, record in self._map(log, write, numbers):
             log.commit(shard.number, record)
+
+    def written(self, log: CommitLog) -> list[ShardInfo]:
+        """All shards, when they are written."""
         return [ShardInfo.from_json(log.record(shard.number)) for shard in self.ranges]
 
-    def store(self, log: CommitLog) -> None:
-        """Write the rows that `log` doesn't have into plain files of its stage, for another order."""
+    def store(self, log: CommitLog, numbers: Sequence[int]) -> None:
+        """Write the rows of those shards that `log` doesn't have into plain files of its stage, for another
+        order."""
 
         def write(shard: RowRange) -> UnitFiles:
             files = log.begin(shard.number, TOKENS, PIECES, BEGINNINGS)
@@ -97,7 +101,7 @@ class RowWriting:
                 raise
             return files
 
-        for shard, files in self._map(log, write):
+        for shard, files in self._map(log, write, numbers):
             self.context.unit_done(files.commit({"rows": shard.rows}))
 
     def shuffled(self, log: CommitLog, seed: int) -> RowWriting:
@@ -120,8 +124,10 @@ class RowWriting:
             yield batch
             self.context.progress.advance(batch[0].nbytes)
 
-    def _map(self, log: CommitLog, write: Callable[[RowRange], Result]) -> Iterator[tuple[RowRange, Result]]:
-        todo = [shard for shard in self.ranges if shard.number not in log]
+    def _map(
+        self, log: CommitLog, write: Callable[[RowRange], Result], numbers: Sequence[int]
+    ) -> Iterator[tuple[RowRange, Result]]:
+        todo = [self.ranges[number] for number in numbers if number not in log]
         cost = pack_cost(self.layout.row_bytes * self.layout.rows_per_batch) + self.held
         return self.context.map(
             lambda shard: (shard, write(shard)),

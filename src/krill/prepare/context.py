@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -17,7 +18,6 @@ from krill.config import KrillConfig
 from krill.corpus import Corpus
 from krill.flow import ordered_map
 from krill.flow.progress import Progress
-from krill.flow.run_folder import RunFolder
 from krill.prepare.disk import DiskCap
 from krill.text import Step
 
@@ -28,6 +28,16 @@ Result = TypeVar("Result")
 
 _IN_COMMIT = 2  # units: one that is synced and one that waits
 _UNITS_PER_TRIM = 4
+
+
+class Places(Protocol):
+    """Where a run's files are: those between its stages, and the dataset so far."""
+
+    @property
+    def stages(self) -> Path: ...
+
+    @property
+    def dataset(self) -> Path: ...
 
 
 class Piece(Protocol):
@@ -75,7 +85,7 @@ class Context:
     plan: Plan
     meter: Meter
     threads: int
-    folder: RunFolder
+    folder: Places
     progress: Progress
     disk: DiskCap
     _units_done: Iterator[int] = field(default_factory=partial(count, 1))

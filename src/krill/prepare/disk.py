@@ -17,9 +17,9 @@ from krill.errors import BudgetError, StorageError
 class DiskCap:
     """Counts what the stages keep; over the cap, the run stops and can be resumed."""
 
-    def __init__(self, cap: int | None, folder: Path) -> None:
+    def __init__(self, cap: int | None, used: int = 0) -> None:
         self._cap = cap
-        self._used = folder_bytes(folder)
+        self._used = used
 
     @property
     def used(self) -> int:

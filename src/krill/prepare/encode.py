@@ -11,9 +11,11 @@ the corpus grows, and copies stay together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.corpus.buffers import text_buffers
@@ -146,11 +148,17 @@ class Ration:
         return piece
 
 
-def encode(context: Context, log: CommitLog, units: KeptUnits, recipe: Recipe) -> None:
-    """Encode all units that `log` doesn't have."""
+def encode(
+    context: Context, log: CommitLog, units: KeptUnits, recipe: Recipe, positions: Sequence[int]
+) -> None:
+    """Encode those of the units at `positions` that `log` doesn't have.
+
+    Of a source that is rationed, they are all of its units.
+    """
     rations = [Ration(dataset.max_tokens) for dataset in context.config.datasets]
-    for _, record in log:
-        rations[record["dataset"]].resume(record)
+    if any(dataset.max_tokens is not None for dataset in context.config.datasets):
+        for _, record in log:
+            rations[record["dataset"]].resume(record)
 
     def dataset_of(position: int) -> int:
         return context.corpus.files[position >> OFFSET_BITS].dataset
@@ -163,8 +171,8 @@ def encode(context: Context, log: CommitLog, units: KeptUnits, recipe: Recipe) -
         return _UnitRun.begin(log, position, dataset, rations[dataset], recipe)
 
     todo = (
-        (position, zip(repeat(rations[dataset_of(position)]), blocks, strict=False))
-        for position, blocks in units
+        (position, zip(repeat(rations[dataset_of(position)]), units.blocks(position), strict=False))
+        for position in positions
         if position not in log
     )
     context.make_units(
@@ -289,6 +297,11 @@ def run_files(split: str) -> tuple[str, str]:
     return f"{prefix}tokens", f"{prefix}lengths"
 
 
+def run_path(log: CommitLog, split: str, unit: int, name: str) -> Path:
+    """Where a unit's `tokens` or `lengths` of a split are."""
+    return log.path(unit, run_files(split)[("tokens", "lengths").index(name)])
+
+
 def token_runs(log: CommitLog, split: str, dataset: int | None = None) -> TokenRuns:
     """The finished runs of a split, for packing: of one source, or of all."""
     import numpy as np
@@ -299,9 +312,8 @@ def token_runs(log: CommitLog, split: str, dataset: int | None = None) -> TokenR
         if dataset is None or record["dataset"] == dataset
     ]
     units, tokens, documents = zip(*records, strict=True) if records else ((), (), ())
-    files = dict(zip(("tokens", "lengths"), run_files(split), strict=True))
     return TokenRuns(
-        lambda unit, name: log.path(unit, files[name]),
+        partial(run_path, log, split),
         np.array(units, np.uint64),
         np.array(tokens, np.int64),
         np.array(documents, np.int64),

@@ -15,7 +15,7 @@ from krill.prepare.input import open_input
 from krill.prepare.needs import preprocess_needs
 from krill.prepare.prediction import Prediction, decoded_bytes, predict
 from krill.prepare.sampling import look
-from krill.prepare.tokens import check_tokens, layout_of
+from krill.prepare.token_work import check_tokens, layout_of
 from krill.text import Step
 from krill.text.build import steps_of
 from krill.tokenizer import Encoder, open_encoder

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from krill.budget import Meter, Plan, make_plan, resident_bytes, resolve_limit, 
 from krill.budget.process import bounded_process
 from krill.config import KrillConfig, differing_keys, identity_dict, load_config, to_dict
 from krill.corpus import Corpus, changed
+from krill.engines import Engine, open_engine
+from krill.errors import ConfigError
 from krill.flow.progress import Progress, Silent
 from krill.flow.run_folder import RunFolder
 from krill.prepare.context import Context
-from krill.prepare.disk import DiskCap, check_free_space
+from krill.prepare.disk import DiskCap, check_free_space, folder_bytes
+from krill.prepare.fleet import EngineFleet
 from krill.prepare.input import open_against, open_input
 from krill.prepare.needs import preprocess_needs
 from krill.prepare.prediction import Prediction, decoded_bytes
@@ -88,15 +92,37 @@ def run_preprocess(
                 return Summary(output, state, Manifest.load(output))
             if state == "continue":
                 progress.note("continuing an earlier run of this config")
-            disk = DiskCap(config.disk, folder.stages)
-            with Context(config, corpus, made, plan, meter, threads, folder, progress, disk) as context:
-                stages = Stages(context, against, earlier)
+            disk = DiskCap(config.disk, folder_bytes(folder.stages))
+            with (
+                _engine_of(config, steps) as engine,
+                Context(config, corpus, made, plan, meter, threads, folder, progress, disk) as context,
+            ):
+                stages = Stages(context, folder.discard, against, earlier)
+                if engine is not None:
+                    fleet = EngineFleet(engine, config.engine.name, context, folder.work, run["identity"])
+                    stages.fleet = fleet
                 predicted = _run(stages)
             manifest = _manifest(
                 stages, run, plan, predicted, time.monotonic() - started, continued=state == "continue"
             )
-            _publish(stages, manifest, earlier)
+            _publish(stages, folder, manifest, earlier)
     return Summary(output, "done", manifest)
+
+
+@contextmanager
+def _engine_of(config: KrillConfig, steps: Sequence[Function]) -> Iterator[Engine | None]:
+    """The engine that the config names, until the run ends; None for this process itself."""
+    if config.engine.name != "local" and steps:
+        raise ConfigError(
+            f"functions given as `steps` can't be sent to the workers of the engine `{config.engine.name}`",
+            hint="put them into a module and name them under `preprocess.filters` as module:function",
+        )
+    engine = open_engine(config.engine)
+    try:
+        yield engine
+    finally:
+        if engine is not None:
+            engine.close()
 
 
 def _run(stages: Stages) -> Prediction:
@@ -111,9 +137,8 @@ def _run(stages: Stages) -> Prediction:
     return predicted
 
 
-def _publish(stages: Stages, manifest: Manifest, earlier: EarlierRuns | None) -> None:
+def _publish(stages: Stages, folder: RunFolder, manifest: Manifest, earlier: EarlierRuns | None) -> None:
     """The manifest, then the folder in its place; only then may other runs see what this one kept."""
-    folder = stages.context.folder
     pending = earlier.prepare(*stages.noted()) if earlier is not None else None
     manifest.save(folder.dataset)
     folder.publish(threads=stages.context.threads)
@@ -155,6 +180,7 @@ def _manifest(
             "tokenizer_fingerprint": run["tokenizer"],
             "against": run["against"],
             "steps": run["steps"],
+            "engine": {"name": "local"} if stages.fleet is None else dict(stages.fleet.facts()),
         },
     )
 

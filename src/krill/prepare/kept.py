@@ -6,7 +6,7 @@ only be read from its beginning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,7 +87,7 @@ class KeptUnits:
     """The units that later stages work on, in input order.
 
     With a scan, units are those it committed; without one they come from the corpus, whose files can then
-    all be read from any place.
+    all be read from any place, or are those that are given.
     """
 
     def __init__(
@@ -98,13 +98,16 @@ class KeptUnits:
         resolved: Path | None = None,
         *,
         clusters: bool = False,
+        units: Iterable[Unit] | None = None,
     ) -> None:
         self._corpus = corpus
         self._steps = steps
         self._scanned = scanned
         self._resolved = resolved
         self.clusters = clusters
-        self._units = {} if scanned is not None else {unit.position: unit for unit in corpus.units()}
+        if units is None:
+            units = corpus.units() if scanned is None else ()
+        self._units = {unit.position: unit for unit in units}
 
     def positions(self) -> list[int]:
         """The units' identities."""
@@ -112,14 +115,9 @@ class KeptUnits:
             return [position for position, _ in self._scanned]
         return list(self._units)
 
-    def __iter__(self) -> Iterator[tuple[int, Iterator[KeptBlock]]]:
-        """All units with their blocks."""
-        if self._scanned is None:
-            for position, unit in self._units.items():
-                yield position, self._fresh(unit)
-        else:
-            for position, record in self._scanned:
-                yield position, self._seen(position, record)
+    def unit(self, position: int) -> Unit | None:
+        """The unit at a position, where nothing was scanned."""
+        return self._units.get(position)
 
     def blocks(self, position: int) -> Iterator[KeptBlock]:
         """The blocks of one unit."""

@@ -9,11 +9,11 @@ the file has changed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from krill.corpus import Block, Corpus, Unit, UnitEnd
+from krill.corpus import Block, Corpus, Start, Unit, UnitEnd
 from krill.corpus.buffers import text_buffers
 from krill.dedup import piece_hashes
 from krill.flow import CommitLog
@@ -66,8 +66,14 @@ class Scanned:
     rejected: Sequence[pa.Buffer] = ()
 
 
-def scan(context: Context, corpus: Corpus, log: CommitLog, wanted: Wanted) -> None:
-    """Scan all units of `corpus` that `log` doesn't have."""
+def scan(
+    context: Context,
+    corpus: Corpus,
+    log: CommitLog,
+    wanted: Wanted,
+    starts: Iterable[Start] | None = None,
+) -> None:
+    """Scan all units of `corpus`, or of these starts, that `log` doesn't have."""
     sequential = {file.ordinal for file in corpus.files if file.sequential}
 
     def spilling(unit: Unit) -> bool:
@@ -80,7 +86,10 @@ def scan(context: Context, corpus: Corpus, log: CommitLog, wanted: Wanted) -> No
         return UnitEnd.from_json(log.record(position)["end"]) if position in log else None
 
     context.make_units(
-        ((unit, ((spilling(unit), block) for block in blocks)) for unit, blocks in corpus.walk(committed)),
+        (
+            (unit, ((spilling(unit), block) for block in blocks))
+            for unit, blocks in corpus.walk(committed, starts)
+        ),
         lambda unit: UnitScan.begin(log, unit, wanted, spilling=spilling(unit)),
         work,
         in_flight=context.plan.share("blocks being scanned"),

@@ -7,7 +7,7 @@ what the stage that runs holds, and the encoder.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,18 +20,18 @@ from krill.flow import CommitLog
 from krill.prepare.bos import missing_bos
 from krill.prepare.context import Context
 from krill.prepare.dedup_needs import minhash_of
-from krill.prepare.kept import KeptUnits, keep_name
-from krill.prepare.needs import scans, spills_text
+from krill.prepare.fleet import Fleet
+from krill.prepare.kept import keep_name
 from krill.prepare.prediction import Prediction, predict
-from krill.prepare.resolve import noted_files, resolve
+from krill.prepare.resolve import noted_files
 from krill.prepare.sampling import look
-from krill.prepare.scan import Wanted, scan
 from krill.prepare.seen_before import EarlierRuns, against_files
+from krill.prepare.stage_work import StageWork
 from krill.prepare.summary import document_counts, told_counts
 from krill.prepare.survivors import add_counts
-from krill.prepare.text_output import write_rejected, write_text
-from krill.prepare.tokens import TokenStages, check_tokens, layout_of
-from krill.prepare.trim import trim
+from krill.prepare.text_output import shards_written, text_shards, text_written
+from krill.prepare.token_work import check_tokens, layout_of
+from krill.prepare.tokens import TokenStages
 from krill.shards import DatasetPart, TextPart
 from krill.tokenizer import Encoder, open_encoder
 from krill.tokenizer.open import fallback_notice
@@ -39,11 +39,14 @@ from krill.tokenizer.open import fallback_notice
 
 @dataclass(slots=True)
 class Stages:
-    """One run; `against` is what it is compared with, `earlier` what other runs kept."""
+    """One run; `against` is what it is compared with, `earlier` what other runs kept, and `fleet` does the
+    work, if others do it."""
 
     context: Context
+    discard: Callable[[], None]
     against: Corpus | None = None
     earlier: EarlierRuns | None = None
+    fleet: Fleet | None = None
     stages: list[dict[str, Any]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     kept: int = 0
@@ -54,7 +57,7 @@ class Stages:
     rejected: TextPart | None = None
     tokenizer: dict[str, Any] | None = None
     duplicates: dict[str, Any] | None = None
-    resolved: Path | None = None
+    _work: StageWork | None = None
 
     def open_encoder(self) -> Encoder | None:
         """Before anything is read: hours later is too late to learn that a file is no tokenizer."""
@@ -83,109 +86,112 @@ class Stages:
     def run(self, encoder: Encoder | None) -> None:
         """Everything that the config asks for."""
         settings = self.context.config.preprocess
-        scanned = self._log("scan") if scans(self.context.config, self.context.corpus) else None
-        if scanned is not None:
-            self._scan(scanned)
-        first = KeptUnits(self.context.corpus, self.context.steps, scanned)
-        units, counted = first, scanned
-        if scanned is not None and settings.dedup.method != "none":
-            units, counted = self._deduplicate(scanned, first)
+        work = StageWork(self.context, against=self.against, encoder=encoder)
+        self._work = work
+        if work.scans:
+            self._scan()
+            if settings.dedup.method != "none":
+                self._deduplicate()
         if settings.output != "tokens":
-            self._write_text(units, counted)
+            self._write_text()
         if encoder is not None:
-            self._tokens(units, encoder, counted=counted is not None or self.text is not None)
+            self._tokens(counted=work.scans or self.text is not None)
         if settings.rejected:
-            assert scanned is not None
-            dropped_by = [first, units] if counted is not scanned else [units]
-            self._write_rejected(scanned, dropped_by, None if encoder is None else self._log("encode"))
+            self._write_rejected()
 
     def noted(self) -> tuple[CommitLog, list[Path]]:
         """The scan, and the keep bits of each of its units: what an index takes of a finished run."""
-        assert self.resolved is not None
-        scanned = self._log("scan")
-        return scanned, [self.resolved / keep_name(unit) for unit, _ in scanned]
+        scanned = self.work.log("scan")
+        return scanned, [self.work.resolved / keep_name(unit) for unit, _ in scanned]
 
-    def _scan(self, log: CommitLog) -> None:
-        config = self.context.config
-        wanted = self._wanted(
-            spill=spills_text(config, self.context.corpus), rejected=config.preprocess.rejected
-        )
-        with self._stage("scan", self._input_bytes(self.context.corpus)) as stage:
-            scan(self.context, self.context.corpus, log, wanted)
-            for _, record in log:
+    @property
+    def work(self) -> StageWork:
+        assert self._work is not None
+        return self._work
+
+    def _do(self, stage: str, parts: Sequence[Any]) -> None:
+        """Have parts of a stage done: here, or wherever the fleet does them."""
+        if not parts:
+            return
+        if self.fleet is None:
+            self.work.do(stage, parts)
+        else:
+            self.fleet.do(stage, parts, self.work)
+
+    def _scan(self) -> None:
+        corpus = self.context.corpus
+        with self._stage("scan", self._input_bytes(corpus)) as stage:
+            self._do("scan", [start.to_json() for start in corpus.starts()])
+            for _, record in self.work.log("scan"):
                 add_counts(self.counts, record["counts"])
                 self.kept += record["documents"]
                 stage["bytes"] += record["bytes_read"]
                 stage["documents"] += record["documents"]
 
-    def _wanted(self, *, spill: bool, rejected: bool) -> Wanted:
+    def _deduplicate(self) -> None:
+        """Find out who survives, and take out lines or paragraphs if they are what is compared."""
         dedup = self.context.config.preprocess.dedup
-        hashes = dedup.level if dedup.method in ("exact", "bloom") else None
-        return Wanted(hashes, minhash_of(dedup), spill, rejected)
-
-    def _deduplicate(self, scanned: CommitLog, units: KeptUnits) -> tuple[KeptUnits, CommitLog]:
-        """The units that are left, and the log that counted them."""
-        dedup = self.context.config.preprocess.dedup
-        prior = self._seen_before()
-        log = self._log("resolve")
+        self.work.prior = self._seen_before()
         with self._stage("resolve", None) as stage:
-            self.duplicates = resolve(self.context, scanned, log, prior, units)
+            if self.fleet is None or 0 in self.work.log("resolve"):
+                self.work.do("resolve", [self.work.prior])
+            else:
+                self.fleet.resolve(self.work)
+            self.duplicates = self.work.log("resolve").record(0)
             stage["documents"] = self.kept
-            stage["bytes"] = sum(path.stat().st_size for path in noted_files(dedup, scanned))
+            stage["bytes"] = sum(path.stat().st_size for path in noted_files(dedup, self.work.log("scan")))
             self.context.progress.advance(stage["bytes"])
-        self.resolved = log.folder
-        if dedup.level != "document":
-            return self._trim(scanned, units, log.folder)
+        if self.work.trims:
+            self._trim()
+            return
         self.counts["duplicate"] = self.duplicates["duplicates"]
         self.kept -= self.duplicates["duplicates"]
-        clusters = dedup.method == "minhash" and dedup.clusters
-        corpus, steps = self.context.corpus, self.context.steps
-        return KeptUnits(corpus, steps, scanned, log.folder, clusters=clusters), scanned
 
     def _seen_before(self) -> list[Path]:
         """Files of what is not to be kept again."""
         files: list[Path] = []
         if self.earlier is not None:
             files += self.earlier.pinned(self.context.folder.stages)
-        log = self._log("against")
         if self.against is not None:
             with self._stage("against", self._input_bytes(self.against)) as stage:
-                scan(self.context, self.against, log, self._wanted(spill=False, rejected=False))
-                for _, record in log:
+                self._do("against", [start.to_json() for start in self.against.starts()])
+                for _, record in self.work.log("against"):
                     stage["bytes"] += record["bytes_read"]
                     stage["documents"] += record["documents"]
-        return files + against_files(self.context.config, log)
+        return files + against_files(self.context.config, self.work.log("against"))
 
-    def _trim(self, scanned: CommitLog, units: KeptUnits, resolved: Path) -> tuple[KeptUnits, CommitLog]:
-        level = self.context.config.preprocess.dedup.level
-        assert level != "document"
-        log = self._log("trim")
+    def _trim(self) -> None:
+        scanned = self.work.log("scan")
         with self._stage("trim", self._text_bytes(scanned)) as stage:
-            trim(self.context, scanned, units, resolved, log, level)
+            self._do("trim", [position for position, _ in scanned])
             self.kept = 0
-            for _, record in log:
+            for _, record in self.work.log("trim"):
                 add_counts(self.counts, record["counts"])
                 self.kept += record["documents"]
                 stage["bytes"] += record["bytes_read"]
             stage["documents"] = self.kept
-        return KeptUnits(self.context.corpus, self.context.steps, log), log
 
-    def _write_text(self, units: KeptUnits, counted: CommitLog | None) -> None:
-        log = self._log("text")
+    def _write_text(self) -> None:
+        units, counted = self.work.kept_units()
         with self._stage("text", self._text_bytes(counted)) as stage:
-            shards, counts = write_text(self.context, log, units, counted)
-            self.text = TextPart(tuple(shards))
+            shards = text_shards(self.context, units, counted)
+            self._do("text", [shard.to_json() for shard in shards])
+            written, counts = text_written(self.work.log("text"))
+            self.text = TextPart(tuple(written))
             stage["documents"] = self.text.rows
-            stage["bytes"] = sum(shard.bytes for shard in shards)
+            stage["bytes"] = sum(shard.bytes for shard in written)
         if counted is None:
             add_counts(self.counts, counts)
             self.kept = self.text.rows
         if not self.text.rows:
             raise self._nothing_left("no document is left")
 
-    def _tokens(self, units: KeptUnits, encoder: Encoder, *, counted: bool) -> None:
-        stages = TokenStages(self.context, encoder, self._stage)
-        found = stages.run(units, input_bytes=self._input_bytes(self.context.corpus), counted=counted)
+    def _tokens(self, *, counted: bool) -> None:
+        assert self.work.tokens is not None
+        units, _ = self.work.kept_units()
+        stages = TokenStages(self.context, self.work.tokens, self._do, self._stage)
+        input_bytes = self._input_bytes(self.context.corpus)
+        found = stages.run(units.positions(), input_bytes=input_bytes, counted=counted)
         add_counts(self.counts, found.counts)
         self.kept = found.documents
         self.tokens = found.tokens
@@ -194,23 +200,22 @@ class Stages:
         self.dataset, *others = found.parts
         self.validation = others[0] if others else None
 
-    def _write_rejected(self, scanned: CommitLog, units: list[KeptUnits], encoded: CommitLog | None) -> None:
+    def _write_rejected(self) -> None:
         with self._stage("rejected", None) as stage:
-            shards = write_rejected(self.context, self._log("rejected"), units, scanned, encoded)
-            self.rejected = TextPart(tuple(shards))
+            shards = text_shards(self.context, self.work.scanned_units(), self.work.log("scan"))
+            self._do("rejected", [shard.to_json() for shard in shards])
+            written = shards_written(self.work.log("rejected"))
+            self.rejected = TextPart(tuple(written))
             stage["documents"] = self.rejected.rows
-            stage["bytes"] = sum(shard.bytes for shard in shards)
+            stage["bytes"] = sum(shard.bytes for shard in written)
 
     def _nothing_left(self, fact: str, hint: str | None = None) -> InputError:
         counts = document_counts(self.counts, self.kept)
-        self.context.folder.discard()  # nothing to go on with: a changed config must not be refused for it
+        self.discard()  # nothing to go on with: a changed config must not be refused for it
         return InputError(
             f"{fact}: {counts['read']:,} documents read; {told_counts(counts) or 'none dropped'}",
             hint=hint or "lower min_chars, min_length or sequence_len under `preprocess:`, or add input",
         )
-
-    def _log(self, stage: str) -> CommitLog:
-        return CommitLog(self.context.folder.stages / stage)
 
     def _input_bytes(self, corpus: Corpus) -> int | None:
         """What there is to read, where that is known before it is decoded."""

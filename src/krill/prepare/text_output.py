@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from krill.flow import CommitLog
 from krill.prepare.context import Context
@@ -39,13 +39,17 @@ class TextShard:
     number: int
     units: tuple[int, ...]
 
+    def to_json(self) -> list[Any]:
+        return [self.number, list(self.units)]
 
-def write_text(
-    context: Context, log: CommitLog, units: KeptUnits, scanned: CommitLog | None
-) -> tuple[list[ShardInfo], dict[str, int]]:
-    """Write the kept documents; returns the shards and, where nothing was scanned, what was counted."""
+    @classmethod
+    def from_json(cls, value: Sequence[Any]) -> Self:
+        return cls(value[0], tuple(value[1]))
+
+
+def write_text(context: Context, log: CommitLog, units: KeptUnits, shards: Sequence[TextShard]) -> None:
+    """Write the kept documents of those shards that `log` doesn't have."""
     carried = context.corpus.carried()
-    counts: dict[str, int] = {}
 
     def write(shard: TextShard) -> dict[str, Any]:
         seen: dict[str, int] = {}
@@ -53,20 +57,30 @@ def write_text(
         path = context.folder.dataset / text_shard_name(shard.number)
         return {"shard": _write_shard(path, carried, batches), "counts": seen}
 
-    records = _write_all(context, log, _text_shards(context, units, scanned), write)
-    for record in records:
+    _write_all(context, log, shards, write)
+
+
+def text_written(log: CommitLog) -> tuple[list[ShardInfo], dict[str, int]]:
+    """The shards that are written and, where nothing was scanned, what was counted."""
+    counts: dict[str, int] = {}
+    for _, record in log:
         add_counts(counts, record["counts"])
-    return _infos(records), counts
+    return shards_written(log), counts
+
+
+def shards_written(log: CommitLog) -> list[ShardInfo]:
+    """The shards of a stage, in order."""
+    return [ShardInfo.from_json(record["shard"]) for _, record in log if record["shard"]]
 
 
 def write_rejected(
     context: Context,
     log: CommitLog,
     units: Sequence[KeptUnits],
-    scanned: CommitLog,
     encoded: CommitLog | None,
-) -> list[ShardInfo]:
-    """Write the documents that were dropped, each with its `reason`.
+    shards: Sequence[TextShard],
+) -> None:
+    """Write the documents that were dropped, each with its `reason`, of those shards that `log` doesn't have.
 
     Each of `units` has those that its stage dropped; of the last, `encoded` has dropped some.
     """
@@ -83,10 +97,10 @@ def write_rejected(
         path = context.folder.dataset / rejected_shard_name(shard.number)
         return {"shard": _write_shard(path, carried, batches)}
 
-    return _infos(_write_all(context, log, _text_shards(context, units[0], scanned), write))
+    _write_all(context, log, shards, write)
 
 
-def _text_shards(context: Context, units: KeptUnits, scanned: CommitLog | None) -> list[TextShard]:
+def text_shards(context: Context, units: KeptUnits, scanned: CommitLog | None) -> list[TextShard]:
     """Consecutive units up to `shard_size` bytes of surviving text, or of input where nothing was scanned."""
     size = context.config.preprocess.shard_size
     shards: list[TextShard] = []
@@ -111,8 +125,8 @@ def _write_all(
     log: CommitLog,
     shards: Sequence[TextShard],
     write: Callable[[TextShard], dict[str, Any]],
-) -> list[dict[str, Any]]:
-    """Write the shards that `log` doesn't have; the records of all."""
+) -> None:
+    """Write the shards that `log` doesn't have."""
 
     def work(shard: TextShard) -> tuple[TextShard, dict[str, Any]]:
         return shard, write(shard)
@@ -121,11 +135,6 @@ def _write_all(
     todo = [shard for shard in shards if shard.number not in log]
     for done, record in context.map(work, todo, in_flight=context.plan.share(WRITING), size=lambda _: cost):
         log.commit(done.number, record)
-    return [log.record(shard.number) for shard in shards]
-
-
-def _infos(records: Sequence[dict[str, Any]]) -> list[ShardInfo]:
-    return [ShardInfo.from_json(record["shard"]) for record in records if record["shard"]]
 
 
 def _write_shard(path: Path, carried: pa.Schema, batches: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:

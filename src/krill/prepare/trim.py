@@ -7,7 +7,7 @@ are dropped and counted. Held in memory: the blocks being trimmed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,9 +34,15 @@ Flagged = tuple[KeptBlock, "NDArray[np.uint8]"]
 
 
 def trim(
-    context: Context, scanned: CommitLog, units: KeptUnits, resolved: Path, log: CommitLog, level: Level
+    context: Context,
+    scanned: CommitLog,
+    units: KeptUnits,
+    resolved: Path,
+    log: CommitLog,
+    level: Level,
+    positions: Sequence[int],
 ) -> None:
-    """Trim all units that `log` doesn't have."""
+    """Trim those of the units at `positions` that `log` doesn't have."""
     settings = context.config.preprocess
     wanted = Wanted(spill=True, rejected=settings.rejected)
     clean = Clean(strip=settings.strip, min_chars=settings.min_chars)
@@ -50,7 +56,7 @@ def trim(
 
     todo = (
         (position, _flagged(scanned, units, resolved, position))
-        for position in units.positions()
+        for position in positions
         if position not in log
     )
     context.make_units(

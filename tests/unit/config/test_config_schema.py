@@ -72,20 +72,15 @@ def test_every_field_explains_itself() -> None:
     assert [name for name, text in described if not text or not text.endswith(".")] == []
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "known"),
-    [
-        ("engine", "ray", "`local`"),
-        ("engine", {"name": "ray", "address": "auto"}, "`local`"),
-    ],
-)
-def test_what_later_versions_add_is_refused_with_what_this_one_knows(
-    key: str, value: object, known: str
-) -> None:
-    assert re.fullmatch(
-        rf"`{key}` is `.*`: this version knows only {re.escape(known)} \(the config\)",
-        fault_of(nest(key, value)),
-    )
+def test_an_engine_may_stand_for_its_section() -> None:
+    assert load({"engine": "ray"}) == load({"engine": {"name": "ray"}})
+    assert load({}).engine.name == "local"
+
+
+def test_slurm_needs_a_partition() -> None:
+    slurm = {"name": "datatrove", "executor": "slurm"}
+    assert "`partition` is missing" in fault_of({"engine": slurm})
+    assert load({"engine": {**slurm, "partition": "cpu"}}).engine.time == "24:00:00"
 
 
 def test_a_method_of_dedup_may_stand_for_its_section() -> None:

@@ -1,0 +1,152 @@
+"""Stages done by many workers: their parts become tasks of an engine.
+
+In: the parts of a stage. Out: the same files as if this process had done them. Held in memory: the tasks
+under way, and the list of parts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from krill.config import KrillConfig, to_dict
+from krill.corpus.documents import file_and_offset
+from krill.engines import Engine, Resources, Task
+from krill.flow.atomic import write_json
+from krill.prepare.context import Context
+from krill.prepare.shared_resolve import resolve_in_phases
+
+if TYPE_CHECKING:
+    from krill.prepare.stage_work import StageWork
+
+ORDERS = "worker.json"
+"""What a worker must know of the run, beside `run.json`."""
+
+# Tasks for each worker in a stage: so many that all end at about the same time.
+_ROUNDS = 4
+# Units in a task at most: a worker commits one while it makes the next.
+_MOST_UNITS = 8
+_OF_UNITS = ("scan", "against", "trim", "encode")
+
+
+class Fleet(Protocol):
+    """Does the work of stages somewhere else."""
+
+    def do(self, stage: str, parts: Sequence[Any], work: StageWork) -> None:
+        """Do all parts of a stage that are not committed."""
+        ...
+
+    def resolve(self, work: StageWork) -> None:
+        """Find out who survives deduplication."""
+        ...
+
+    def facts(self) -> Mapping[str, Any]:
+        """What the manifest says of it."""
+        ...
+
+
+class EngineFleet:
+    """Workers of an engine, which see the run's folders under the same paths."""
+
+    def __init__(self, engine: Engine, name: str, context: Context, folder: Path, identity: str) -> None:
+        self._engine = engine
+        self._name = name
+        self._context = context
+        self._folder = folder.absolute()
+        self._identity = identity
+        config = context.config
+        self._resources = Resources(context.plan.limit, context.threads)
+        self._tasks = 0
+        self._peak = 0
+        write_json(folder / ORDERS, orders(config, context))
+
+    def do(self, stage: str, parts: Sequence[Any], work: StageWork) -> None:
+        """See `Fleet`."""
+        if stage == "pack" and work.tokens is not None:
+            work.tokens.save_runs()
+        todo = work.missing(stage, parts)
+        bundles = bundled(stage, todo, self._context.config, work, self._engine.workers)
+        tasks = (self._task(stage, bundle, work) for bundle in bundles)
+        for _, result in self._engine.run("preprocess", tasks, self._resources):
+            self._tasks += 1
+            self._peak = max(self._peak, result["peak"])
+            self._context.disk.add(result["kept"])
+            self._context.progress.advance(result["bytes"])
+
+    def resolve(self, work: StageWork) -> None:
+        """See `Fleet`."""
+        resolve_in_phases(self._context, work, self.do, self._engine.workers)
+
+    def facts(self) -> Mapping[str, Any]:
+        """See `Fleet`."""
+        return {
+            "name": self._name,
+            "workers": self._engine.workers,
+            "tasks": self._tasks,
+            "worker_peak": self._peak,
+        }
+
+    def _task(self, stage: str, parts: Sequence[Any], work: StageWork) -> Task:
+        payload: dict[str, Any] = {
+            "work": str(self._folder),
+            "identity": self._identity,
+            "stage": stage,
+            "parts": parts,
+        }
+        if not work.scans and stage in ("encode", "text"):
+            positions = parts if stage == "encode" else [unit for _, units in parts for unit in units]
+            units = work.scanned_units()
+            payload["units"] = [unit.to_json() for unit in map(units.unit, positions) if unit is not None]
+        return Task(told(stage, parts, self._context), payload)
+
+
+def orders(config: KrillConfig, context: Context) -> dict[str, Any]:
+    """What a worker is told of the run."""
+    return {
+        "settings": to_dict(config),
+        "stages": os.fspath(context.folder.stages.absolute()),
+        "dataset": os.fspath(context.folder.dataset.absolute()),
+    }
+
+
+def bundled(
+    stage: str, parts: Sequence[Any], config: KrillConfig, work: StageWork, workers: int
+) -> Iterator[Sequence[Any]]:
+    """Parts that are done by one worker, one after the other."""
+    most = min(_MOST_UNITS, max(1, -(-len(parts) // (workers * _ROUNDS)))) if stage in _OF_UNITS else 1
+    if stage != "encode":
+        yield from _chunks(parts, most)
+        return
+    # A source that gives only so many tokens has to be read in order.
+    for dataset, positions in groupby(parts, key=work.dataset_of):
+        own = list(positions)
+        rationed = config.datasets[dataset].max_tokens is not None
+        yield from [own] if rationed else _chunks(own, most)
+
+
+def _chunks(parts: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    for first in range(0, len(parts), size):
+        yield parts[first : first + size]
+
+
+def told(stage: str, parts: Sequence[Any], context: Context) -> str:
+    """A task in words: its stage and its range."""
+    if stage in ("scan", "trim", "encode"):
+        positions = [part["position"] if isinstance(part, Mapping) else part for part in parts]
+        first, last = file_and_offset(positions[0]), file_and_offset(positions[-1])
+        files = context.corpus.files
+        place = f"{files[first[0]].path} from {first[1]:,}"
+        if len(positions) > 1:
+            other = "" if first[0] == last[0] else f"{files[last[0]].path} from "
+            place += f" to the unit that begins at {other}{last[1]:,}"
+        return f"{stage}, {place}"
+    if stage == "against":
+        return f"{stage}, files {parts[0]['files'][0] + 1} to {parts[-1]['files'][-1] + 1}"
+    if stage in ("windows", "pack", "shuffle"):
+        return f"{stage}, part {parts[0][1]:,} of stream {parts[0][0]}"
+    if stage in ("text", "rejected"):
+        return f"{stage}, shard {parts[0][0]:,}"
+    return stage if stage == "resolve" else f"{stage}, part {parts[0]:,}"

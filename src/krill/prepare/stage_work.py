@@ -1,0 +1,193 @@
+"""The work of every stage, by parts: the same code whether this process does all of it or many do some each.
+
+In: a `Context`, and what earlier stages have committed. Out: what a stage makes of the parts that it is
+given, committed. A part is what JSON can say: a start of the input, a unit's position, a shard. Held in
+memory: what the stage holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from krill.corpus import Corpus, Start, Unit
+from krill.corpus.documents import OFFSET_BITS
+from krill.errors import KrillError
+from krill.flow import CommitLog
+from krill.prepare.context import Context
+from krill.prepare.dedup_needs import minhash_of
+from krill.prepare.kept import KeptUnits
+from krill.prepare.needs import scans, spills_text
+from krill.prepare.resolve import resolve
+from krill.prepare.scan import Wanted, scan
+from krill.prepare.shared_resolve import PHASES, Phases
+from krill.prepare.text_output import TextShard, write_rejected, write_text
+from krill.prepare.token_work import TokenWork
+from krill.prepare.trim import trim
+from krill.tokenizer import Encoder
+
+Parts = Sequence[Any]
+
+
+class StageWork:
+    """One run's work; `units` are those of the input that are wanted, where they are not all."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        against: Corpus | None = None,
+        encoder: Encoder | None = None,
+        units: Iterable[Unit] | None = None,
+    ) -> None:
+        self._context = context
+        self._against = against
+        self.prior: Sequence[Path] = ()
+        self._given = units
+        self.tokens = None if encoder is None else TokenWork(context, encoder)
+        self._stages: Mapping[str, Callable[[Parts], None]] = {
+            "scan": self._scan,
+            "against": self._scan_against,
+            "resolve": self._resolve,
+            "trim": self._trim,
+            "text": self._text,
+            "encode": self._encode,
+            "windows": lambda parts: self._token_work.count_windows(parts),
+            "pack": lambda parts: self._token_work.write_rows("pack", parts),
+            "shuffle": lambda parts: self._token_work.write_rows("shuffle", parts),
+            "rejected": self._rejected,
+            **{phase: partial(self._resolve_phase, phase) for phase in PHASES},
+        }
+
+    def do(self, stage: str, parts: Parts) -> None:
+        """Do these parts of a stage."""
+        self._stages[stage](parts)
+
+    def missing(self, stage: str, parts: Parts) -> list[Any]:
+        """Those of the parts that are not committed."""
+        if stage == "windows":
+            logs = [
+                self.log(f"{stage}-{number}") for number in range(1 + max((p[0] for p in parts), default=0))
+            ]
+            return [part for part in parts if part[1] not in logs[part[0]]]
+        if stage in ("pack", "shuffle"):
+            splits = self._token_work.recipe.splits
+            written = [self._token_work.log(stage, split) for split in splits]
+            return [part for part in parts if part[1] not in written[part[0]]]
+        log = self.log(stage)
+        if stage in ("scan", "against"):
+            ended = self.log(f"{stage}-runs")
+            return [
+                part for part in parts if part["position"] not in (log if part["unit"] is not None else ended)
+            ]
+        if stage in ("text", "rejected"):
+            return [part for part in parts if part[0] not in log]
+        if stage == "resolve":
+            return [part for part in parts if 0 not in log]
+        return [part for part in parts if part not in log]
+
+    def dataset_of(self, position: int) -> int:
+        """The source that a unit is of."""
+        return self._context.corpus.files[position >> OFFSET_BITS].dataset
+
+    def log(self, stage: str) -> CommitLog:
+        """What a stage has committed."""
+        return CommitLog(self._context.folder.stages / stage)
+
+    @property
+    def scans(self) -> bool:
+        """Whether documents are read once before those that are kept are read for good."""
+        return scans(self._context.config, self._context.corpus)
+
+    @property
+    def trims(self) -> bool:
+        """Whether lines or paragraphs are taken out of documents."""
+        dedup = self._context.config.preprocess.dedup
+        return dedup.method != "none" and dedup.level != "document"
+
+    def scanned_units(self) -> KeptUnits:
+        """All units, with the documents that pass the steps."""
+        scanned = self.log("scan") if self.scans else None
+        return KeptUnits(self._context.corpus, self._context.steps, scanned, units=self._given)
+
+    def kept_units(self) -> tuple[KeptUnits, CommitLog | None]:
+        """What is left of them after deduplication, and the log that counts it, if one does."""
+        corpus, steps = self._context.corpus, self._context.steps
+        dedup = self._context.config.preprocess.dedup
+        if not self.scans or dedup.method == "none":
+            return self.scanned_units(), self.log("scan") if self.scans else None
+        if self.trims:
+            trimmed = self.log("trim")
+            return KeptUnits(corpus, steps, trimmed), trimmed
+        scanned = self.log("scan")
+        clusters = dedup.method == "minhash" and dedup.clusters
+        return KeptUnits(corpus, steps, scanned, self.resolved, clusters=clusters), scanned
+
+    @property
+    def resolved(self) -> Path:
+        """Where the keep bits of units are."""
+        return self._context.folder.stages / "resolve"
+
+    @property
+    def _token_work(self) -> TokenWork:
+        if self.tokens is None:
+            raise KrillError("there is no tokenizer for this stage")
+        return self.tokens
+
+    def _wanted(self, *, spill: bool, rejected: bool) -> Wanted:
+        dedup = self._context.config.preprocess.dedup
+        hashes = dedup.level if dedup.method in ("exact", "bloom") else None
+        return Wanted(hashes, minhash_of(dedup), spill, rejected)
+
+    def _scan(self, parts: Parts) -> None:
+        config = self._context.config
+        wanted = self._wanted(
+            spill=spills_text(config, self._context.corpus), rejected=config.preprocess.rejected
+        )
+        self._scan_parts("scan", self._context.corpus, wanted, parts)
+
+    def _scan_against(self, parts: Parts) -> None:
+        assert self._against is not None
+        wanted = self._wanted(spill=False, rejected=False)
+        self._scan_parts("against", self._against, wanted, parts)
+
+    def _scan_parts(self, stage: str, corpus: Corpus, wanted: Wanted, parts: Parts) -> None:
+        starts = [Start.from_json(part) for part in parts]
+        scan(self._context, corpus, self.log(stage), wanted, starts)
+        ended = self.log(f"{stage}-runs")
+        for start in starts:  # the units of a run of files are only known once they were read
+            if start.unit is None and start.position not in ended:
+                ended.commit(start.position, {})
+
+    def _resolve_phase(self, phase: str, parts: Parts) -> None:
+        Phases.read(self._context).do(phase, parts)
+
+    def _resolve(self, parts: Parts) -> None:
+        prior = [Path(path) for path in parts[0]]
+        resolve(self._context, self.log("scan"), self.log("resolve"), prior, self.scanned_units())
+
+    def _trim(self, parts: Parts) -> None:
+        level = self._context.config.preprocess.dedup.level
+        assert level != "document"
+        units = self.scanned_units()
+        trim(self._context, self.log("scan"), units, self.resolved, self.log("trim"), level, parts)
+
+    def _text(self, parts: Parts) -> None:
+        units, _ = self.kept_units()
+        write_text(self._context, self.log("text"), units, _shards(parts))
+
+    def _encode(self, parts: Parts) -> None:
+        units, _ = self.kept_units()
+        self._token_work.encode(units, parts)
+
+    def _rejected(self, parts: Parts) -> None:
+        units, _ = self.kept_units()
+        dropped_by = [self.scanned_units(), units] if self.trims else [units]
+        encoded = None if self.tokens is None else self.log("encode")
+        write_rejected(self._context, self.log("rejected"), dropped_by, encoded, _shards(parts))
+
+
+def _shards(parts: Parts) -> list[TextShard]:
+    return [TextShard.from_json(part) for part in parts]
