@@ -9,6 +9,7 @@ def estimate(
     config: str,
     /,
     *,
+    workers: int = 1,
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
     output: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
@@ -21,7 +22,13 @@ def estimate(
     ----------
     config
         The config file (YAML).
+    workers
+        How many workers of an engine share the work, each with this budget and these threads.
     """
+    if workers < 1:
+        from krill.errors import ConfigError
+
+        raise ConfigError(f"--workers is `{workers}`: must be at least 1")
     from krill.cli.screen import print_json, print_notices
     from krill.cli.screen_dataset import print_estimate
     from krill.cli.screen_train import print_outline
@@ -30,7 +37,7 @@ def estimate(
     from krill.prepare.estimation import run_estimate
     from krill.tokenizer.open import fallback_notice
 
-    result = run_estimate(loaded)
+    result = run_estimate(loaded, workers=workers)
     model = None
     if loaded.trains and result.vocab_size is not None:
         from krill.model.outline import outline

@@ -31,11 +31,32 @@ class ConfigOptions(BudgetOptions):
     set: Annotated[tuple[str, ...], Parameter(consume_multiple=False, negative="", show_default=False)] = ()
     """Change one key of the config: --set preprocess.sequence_len=4096. May be given several times."""
 
-    def load(self, config: str, **more: Any) -> KrillConfig:
+    def load(self, config: str, engine: EngineOptions | None = None, **more: Any) -> KrillConfig:
         """The config with these changes; `more` are top-level keys that only some verbs have."""
         from krill.config import load_config
 
-        return load_config(config, overrides=self.set, memory=self.memory, threads=self.threads, **more)
+        overrides = (*self.set, *(engine.overrides() if engine is not None else ()))
+        return load_config(config, overrides=overrides, memory=self.memory, threads=self.threads, **more)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class EngineOptions:
+    """Where the work runs."""
+
+    engine: str | None = None
+    """Where the work runs: local, ray or datatrove. --memory and --threads are then those of each worker."""
+
+    address: str | None = None
+    """The Ray cluster's address; auto for the one that this machine is part of."""
+
+    workers: str | None = None
+    """How many tasks run at once; auto for as many as the cluster has cores for."""
+
+    def overrides(self) -> list[str]:
+        """What this changes in a config."""
+        given = {"name": self.engine, "address": self.address, "workers": self.workers}
+        return [f"engine.{key}={value}" for key, value in given.items() if value is not None]
 
 
 @Parameter(name="*")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from krill.cli.options import ConfigOptions, OutputOptions
+from krill.cli.options import ConfigOptions, EngineOptions, OutputOptions
 
 
 def preprocess(
@@ -15,6 +15,9 @@ def preprocess(
     *,
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     disk: str | None = None,
+    task: str | None = None,
+    wait: float = 600,
+    engine: EngineOptions = EngineOptions(),  # noqa: B008
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
     output: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
@@ -30,19 +33,36 @@ def preprocess(
         Start anew, and replace the finished output in the end.
     disk
         The most that may be kept on disk between stages, such as 20GB.
+    task
+        Do one share of the work, such as 3/16, beside other processes on any machines that see the same
+        folders; when all have ended, `--task finish` puts the dataset in its place.
+    wait
+        With --task, the seconds to wait while none of the others gets on.
     """
     from krill.cli.progress import watch
     from krill.cli.screen import over_budget, print_json, print_notices
     from krill.cli.screen_dataset import print_summary
 
-    loaded = options.load(config, disk=disk)
+    loaded = options.load(config, engine, disk=disk)
     from krill.budget import resolve_limit
+    from krill.errors import ConfigError
     from krill.prepare.job import run_preprocess
+    from krill.prepare.share import FINISH, Share
 
+    share = None if task is None or task == FINISH else Share.parse(task)
+    if share is not None and overwrite:
+        raise ConfigError(
+            f"--overwrite starts a run anew, and task {share} is a part of one",
+            hint="start the first task of a new run without it, in another `preprocess.prepared_path`",
+        )
     if not output.quiet:
         print_notices(loaded.notices)
     with watch(output, limit=resolve_limit(loaded.memory)) as progress:
-        summary = run_preprocess(loaded, overwrite=overwrite, progress=progress)
+        summary = run_preprocess(loaded, overwrite=overwrite, progress=progress, share=share, patience=wait)
+    if summary is None:
+        if not output.quiet:
+            print_notices([f"task {share} is done; when all are: krill preprocess {config} --task {FINISH}"])
+        return
     budget = summary.manifest.budget
     if summary.status == "done" and budget["measured_peak"] > budget["limit"]:
         print_notices([over_budget(budget)])

@@ -43,6 +43,7 @@ def print_summary(summary: Summary) -> None:
     rows += [
         ("time", _speed(manifest.seconds, manifest.stages, manifest.extra)),
         ("memory", told_memory(manifest.budget)),
+        *_engine_rows(manifest.extra.get("engine", {})),
         *_disk_rows(manifest),
         ("output", str(summary.output)),
     ]
@@ -51,12 +52,24 @@ def print_summary(summary: Summary) -> None:
     console.print(f"\nnext: krill inspect {output}\n      krill validate {output}")
 
 
+def _engine_rows(engine: Mapping[str, Any]) -> list[Row]:
+    """Who did the work, where others did it."""
+    if "worker_peak" not in engine:
+        return []
+    peak = f"; {format_size(engine['worker_peak'])} peak of the largest" if engine["tasks"] else ""
+    return [("workers", f"{engine['workers']} by {engine['name']}, {counted(engine['tasks'], 'task')}{peak}")]
+
+
 def print_estimate(estimate: Estimate) -> None:
     """The plan of a run."""
     plan = estimate.plan
+    each = "" if estimate.workers == 1 else " of each worker"
     rows = [
         ("input", f"{counted(estimate.files, 'file')}, {format_size(estimate.input_bytes)}"),
-        ("memory", f"{format_size(plan.predicted_peak)} predicted peak, {format_size(plan.limit)} given"),
+        (
+            "memory",
+            f"{format_size(plan.predicted_peak)} predicted peak{each}, {format_size(plan.limit)} given",
+        ),
         ("  always", f"{format_size(plan.base)} the program and its libraries"),
     ]
     rows += [
@@ -71,9 +84,10 @@ def print_estimate(estimate: Estimate) -> None:
     ]
     if predicted.tokens:
         rows.insert(-2, ("tokens", f"about {predicted.tokens:,}"))
-    rows.append(
-        ("time", f"about {told_duration(predicted.seconds)} with {counted(estimate.threads, 'thread')}")
-    )
+    threads = counted(estimate.threads, "thread")
+    if estimate.workers > 1:
+        threads = f"{counted(estimate.workers, 'worker')} of {threads}"
+    rows.append(("time", f"about {told_duration(predicted.seconds)} with {threads}"))
     rows += [(f"  {name}", f"about {told_duration(seconds)}") for name, seconds in predicted.stages.items()]
     print_rows(console_of(), rows)
 

@@ -52,7 +52,15 @@ class Appended:
         return {"name": self.name, self.option: [value] if isinstance(value, str) else value}
 
 
-Rule = Moved | Inert | Refused | Appended
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """Where it is true, another key gets a value of its own."""
+
+    target: Path
+    value: str
+
+
+Rule = Moved | Inert | Refused | Appended | Switched
 
 _BATCH_ROWS = Moved(("preprocess", "batch_rows"), "an upper bound only; never changes the output")
 _SAME_EVERYWHERE: Mapping[str, Rule] = {
@@ -88,7 +96,7 @@ DATATROVE_KEYS: Mapping[str, Rule] = {
     "deduplication": Moved(("preprocess", "dedup", "method")),
     "min_length": Moved(("preprocess", "min_chars"), "characters"),
     "language_filter": Appended(("preprocess", "filters"), "language", "allow"),
-    "distributed": Refused("this version has only the local engine", "set `distributed: false`"),
+    "distributed": Switched(("engine", "name"), "datatrove"),
     **_SAME_EVERYWHERE,
 }
 """Keys inside the `datatrove:` block, wherever in it they stand."""

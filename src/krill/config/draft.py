@@ -22,6 +22,7 @@ from krill.config.aliases import (
     Inert,
     Moved,
     Rule,
+    Switched,
 )
 from krill.config.keys import Kind, Leaf, Level, known_here, leaves, suggest
 from krill.config.messages import Path, dotted, shown, told_together
@@ -113,6 +114,13 @@ class Draft:
             before = _value_at(self.tree, tuple(home)).get(last, []) if home[0] in self.tree else []
             if value is not None and value is not False:
                 _set_at(self.tree, rule.target, [*before, rule.entry(value)])
+        elif isinstance(rule, Switched):
+            if value is not None and not isinstance(value, bool):
+                raise ConfigError(
+                    f"`{origin.name}` is `{shown(value)}`: must be `true` or `false` ({origin.where})"
+                )
+            if value:
+                self._put(rule.target, rule.value, origin)
         elif isinstance(rule, Inert):
             self.notices.append(f"`{origin.name}` changes nothing: {rule.why}")
         elif value is not None and value is not False:

@@ -132,18 +132,6 @@ class Fraction(Check):
         return float(number)
 
 
-class Known(Check):
-    """A key whose other values belong to a later version: only `values` are taken, and the error says so."""
-
-    def __init__(self, *values: Any) -> None:
-        self.values = values
-
-    def check(self, value: Any) -> Any:
-        if (list(value) if isinstance(value, tuple) else value) not in self.values:
-            raise ValueError(f"this version knows only {one_of(self.values, last='and')}")
-        return value
-
-
 def _or_one_of(words: tuple[str | None, ...]) -> str:
     return f", or {one_of(words)}" if words else ""
 

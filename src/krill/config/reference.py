@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from krill.config.aliases import DATATROVE_KEYS, FLAT_KEYS, Appended, Inert, Moved, Rule
+from krill.config.aliases import DATATROVE_KEYS, FLAT_KEYS, Appended, Inert, Moved, Rule, Switched
 from krill.config.dedup import DedupConfig
 from krill.config.draft import variable_name
 from krill.config.fields import Size, written_size
@@ -139,6 +139,8 @@ def _meaning(rule: Rule) -> str:
         return f"`{dotted(rule.target)}`" + (f" ({rule.note})" if rule.note else "")
     if isinstance(rule, Appended):
         return f"one more of `{dotted(rule.target)}`: `{rule.name}` with this `{rule.option}`"
+    if isinstance(rule, Switched):
+        return f"where it is true, `{dotted(rule.target)}` is `{rule.value}`"
     if isinstance(rule, Inert):
         return f"nothing: {rule.why}"
     return f"refused: {rule.why}; {rule.hint}"

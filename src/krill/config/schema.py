@@ -1,8 +1,7 @@
 """The models: every key of the config, its type, its default and what it does.
 
 A description is the help of the command line and the text of docs/config.md, so it says the effect and
-the unit. Values that belong to later versions are refused by `Known`, which names what this version
-takes. The models are frozen: a config that has been checked stays as it was checked.
+the unit. The models are frozen: a config that has been checked stays as it was checked.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ near-duplicates, the first one wins, across all datasets. Held in memory: no mor
 given, whatever the number of documents; beyond it, they go through files in the spill folder. Bloom dedup
 holds a filter of a size known before.
 
-`resolve_exact` and `resolve_minhash` do it in one process; `split_`, `answer_`, `join_hashes`, and
-`cluster_edges` are the same work as tasks that meet only in files, with the same keep bits.
+`resolve_exact` and `resolve_minhash` do it in one process. The same work as tasks that meet only in files, on
+any machines, with the same keep bits: `split_hashes`, `answer_hashes`, `join_hashes`; and `split_bands`,
+`answer_bands`, `cluster_edges`.
 """
 
 from krill.dedup.bloom import bloom_bytes, resolve_bloom

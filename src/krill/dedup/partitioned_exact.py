@@ -81,7 +81,7 @@ def answer_with(
                 file.write(block)
             end_runs(file, stream.lengths, FLAG_BYTES)
 
-    shift = width_of(stream.runs, split_files[0]) if split_files else 0
+    shift = width_of(stream.runs) if split_files else 0
     answer_partition(stream, store, shift, layout, spill)
     return stream.count
 
@@ -128,7 +128,7 @@ class _GatheredFlags:
 
     def __init__(self, flag_files: Sequence[Path], group: int, folder: Path) -> None:
         self._flag_files = flag_files
-        self._digit = Digit(0, width_of(len(flag_files), flag_files[0]))
+        self._digit = Digit(0, width_of(len(flag_files)))
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  closed by __exit__

@@ -77,7 +77,7 @@ def answer_with(
     """`answer_bands` with the memory laid out by the caller, for one thread."""
     _native.trim()  # what the task before has freed is not held through this one
     stream = RunStream(split_files, partition)
-    shift = width_of(stream.runs, split_files[0]) if split_files else 0
+    shift = width_of(stream.runs) if split_files else 0
     with atomic_writer(out) as file:
 
         def tell(records: NDArray[np.uint64], least: NDArray[np.uint64]) -> None:

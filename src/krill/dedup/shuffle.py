@@ -25,7 +25,6 @@ from krill.dedup.runs import end_runs
 from krill.dedup.spill import Digit, Spill
 from krill.dedup.streams import HASH_BYTES, HashStream, bytes_of
 from krill.flow.atomic import AtomicFile, atomic_writer
-from krill.flow.commits import damaged
 
 MAX_WIDTH = 12
 """The most bits that name a partition; more records than 4,096 partitions take are split again by whoever
@@ -110,9 +109,9 @@ def _split_on_disk(
         return spill.counts
 
 
-def width_of(partitions: int, path: Path) -> int:
-    """The bits that name one of so many partitions, as many as `path` has."""
+def width_of(partitions: int) -> int:
+    """The bits that name one of so many partitions."""
     width = partitions.bit_length() - 1
-    if partitions != 1 << width or not 1 <= width <= MAX_WIDTH:
-        raise damaged(path, f"has `{partitions}` runs, which is no number of partitions")
+    if not 1 <= width <= MAX_WIDTH or partitions != 1 << width:
+        raise ValueError(f"{partitions} is no number of partitions")
     return width

@@ -37,11 +37,20 @@ class RunFolder:
     """One run's hold on its output; a context manager that keeps the lock.
 
     `setting` is where the user named the output, for messages; `differences` says what makes two runs differ.
+    Where several processes work on one run, each holds it `shared`: they keep others out, and remove nothing,
+    as it may be another's.
     """
 
     def __init__(
-        self, output: Path, spill_dir: Path | None, *, setting: str, differences: Differences
+        self,
+        output: Path,
+        spill_dir: Path | None,
+        *,
+        setting: str,
+        differences: Differences,
+        shared: bool = False,
     ) -> None:
+        self._shared = shared
         self._setting = setting
         self._differences = differences
         # To where the data really is: a rename would replace the link and not what it names.
@@ -68,8 +77,9 @@ class RunFolder:
             with uninterrupted(), storage_errors(self.work):
                 self._made = [folder for folder in self.work.parents if not folder.exists()]
                 self.work.mkdir(parents=True, exist_ok=True)
-                self._lock = _lock(self.work / "lock", self.output, self._setting)
-                self._bring_back_old()
+                self._lock = _lock(self.work / "lock", self.output, self._setting, shared=self._shared)
+                if not self._shared:
+                    self._bring_back_old()
         except BaseException:
             if self._lock is not None:
                 self._leave()
@@ -83,7 +93,7 @@ class RunFolder:
 
     def _leave(self) -> None:
         """Keep what a later command can go on with, and nothing else."""
-        if not self._gone:
+        if not self._gone and not self._shared:
             with suppress(OSError):
                 self._bring_back_old()
             before = self.begun()
@@ -140,6 +150,13 @@ class RunFolder:
         A finished output or an unfinished run that was made differently is refused unless `overwrite`, which
         always starts anew. A run that was started to replace a finished output is continued without it.
         """
+        if not self._shared:
+            return self._begin(run, overwrite=overwrite)
+        with storage_errors(self.work), (self.work / "begin.lock").open("w") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)  # two that come at once must not both start it
+            return self._begin(run, overwrite=overwrite)
+
+    def _begin(self, run: Mapping[str, Any], *, overwrite: bool) -> str:
         finished, before = self.finished(), self.begun()
         if before is not None and not overwrite:
             if before.get("identity") == run["identity"]:
@@ -171,7 +188,8 @@ class RunFolder:
 
     def _continue(self, before: Mapping[str, Any], run: Mapping[str, Any]) -> str:
         if before.get("spill_dir") == self._spill_dir:
-            self._sweep()
+            if not self._shared:
+                self._sweep()
             return "continue"
         self._start(run, overwrite=bool(before.get("overwrite")))  # its stages are to be elsewhere
         return "start"
@@ -233,12 +251,12 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _lock(path: Path, output: Path, setting: str) -> int:
-    """An exclusive lock on `path`, also when another run removes the file meanwhile."""
+def _lock(path: Path, output: Path, setting: str, *, shared: bool) -> int:
+    """A lock on `path`, also when another run removes the file meanwhile."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.read(descriptor, 32).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)

@@ -32,12 +32,14 @@ class Estimate:
     predicted: Prediction
     vocab_size: int | None
     """Of the tokenizer; None where only text is written."""
+    workers: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """For `--json`."""
         return {
             "budget": self.plan.to_json(),
             "threads": self.threads,
+            "workers": self.workers,
             "files": self.files,
             "input_bytes": self.input_bytes,
             **self.predicted.to_json(),
@@ -49,8 +51,9 @@ def estimate(config: Any, *, memory: str | int | None = None, threads: int | str
     return run_estimate(load_config(config, memory=memory, threads=threads), floor=resident_bytes())
 
 
-def run_estimate(config: KrillConfig, *, floor: int = 0) -> Estimate:
-    """The same for the command line, where the budget is the whole process."""
+def run_estimate(config: KrillConfig, *, floor: int = 0, workers: int = 1) -> Estimate:
+    """The same for the command line, where the budget is the whole process, and for so many workers of an
+    engine, each with this budget and these threads."""
     config.require_for_preprocess()
     limit = resolve_limit(config.memory)
     threads = resolve_threads(config.threads)
@@ -64,14 +67,19 @@ def run_estimate(config: KrillConfig, *, floor: int = 0) -> Estimate:
         if config.preprocess.output != "text":
             encoder = open_encoder(config.tokenizer, plan, threads)
             check_tokens(config, encoder)
-        predicted = _predicted(config, corpus, steps, threads, encoder)
+        predicted = _predicted(config, corpus, steps, threads, encoder, workers)
     vocab_size = None if encoder is None else encoder.vocab_size
-    return Estimate(plan, threads, len(corpus.files), corpus.input_bytes, predicted, vocab_size)
+    return Estimate(plan, threads, len(corpus.files), corpus.input_bytes, predicted, vocab_size, workers)
 
 
 def _predicted(
-    config: KrillConfig, corpus: Corpus, steps: Sequence[Step], threads: int, encoder: Encoder | None
+    config: KrillConfig,
+    corpus: Corpus,
+    steps: Sequence[Step],
+    threads: int,
+    encoder: Encoder | None,
+    workers: int,
 ) -> Prediction:
     width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
     sample = look(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
-    return predict(config, corpus, sample, threads, width)
+    return predict(config, corpus, sample, threads, width, workers)

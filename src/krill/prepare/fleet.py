@@ -17,7 +17,7 @@ from krill.corpus.documents import file_and_offset
 from krill.engines import Engine, Resources, Task
 from krill.flow.atomic import write_json
 from krill.prepare.context import Context
-from krill.prepare.shared_resolve import resolve_in_phases
+from krill.prepare.shared_resolve import PLAN, remove_phases, resolve_in_phases
 
 if TYPE_CHECKING:
     from krill.prepare.stage_work import StageWork
@@ -79,6 +79,7 @@ class EngineFleet:
     def resolve(self, work: StageWork) -> None:
         """See `Fleet`."""
         resolve_in_phases(self._context, work, self.do, self._engine.workers)
+        remove_phases(self._context)
 
     def facts(self) -> Mapping[str, Any]:
         """See `Fleet`."""
@@ -149,4 +150,4 @@ def told(stage: str, parts: Sequence[Any], context: Context) -> str:
         return f"{stage}, part {parts[0][1]:,} of stream {parts[0][0]}"
     if stage in ("text", "rejected"):
         return f"{stage}, shard {parts[0][0]:,}"
-    return stage if stage == "resolve" else f"{stage}, part {parts[0]:,}"
+    return stage if stage in ("resolve", PLAN) else f"{stage}, part {parts[0]:,}"

@@ -27,6 +27,7 @@ from krill.prepare.input import open_against, open_input
 from krill.prepare.needs import preprocess_needs
 from krill.prepare.prediction import Prediction, decoded_bytes
 from krill.prepare.seen_before import EarlierRuns, earlier_runs
+from krill.prepare.share import PATIENCE, Share, ShareFleet
 from krill.prepare.stages import Stages, facts
 from krill.prepare.summary import Summary
 from krill.shards import Manifest
@@ -52,9 +53,11 @@ def preprocess(
     returns the same summary and does nothing.
     """
     loaded = load_config(config, memory=memory, threads=threads)
-    return run_preprocess(
+    summary = run_preprocess(
         loaded, steps=steps, overwrite=overwrite, progress=progress or Silent(), floor=resident_bytes()
     )
+    assert summary is not None
+    return summary
 
 
 def run_preprocess(
@@ -64,8 +67,13 @@ def run_preprocess(
     progress: Progress,
     steps: Sequence[Function] = (),
     floor: int = 0,
-) -> Summary:
-    """The same for the command line, where `floor` is 0: the budget is the whole process."""
+    share: Share | None = None,
+    patience: float = PATIENCE,
+) -> Summary | None:
+    """The same for the command line, where `floor` is 0: the budget is the whole process.
+
+    With a `share` it does that share of the work and nothing else, and returns None.
+    """
     config.require_for_preprocess()
     started = time.monotonic()
     limit = resolve_limit(config.memory)
@@ -83,7 +91,11 @@ def run_preprocess(
         output = Path(config.preprocess.prepared_path)
         spill_dir = None if config.spill_dir is None else Path(config.spill_dir)
         with RunFolder(
-            output, spill_dir, setting="preprocess.prepared_path", differences=differences
+            output,
+            spill_dir,
+            setting="preprocess.prepared_path",
+            differences=differences,
+            shared=share is not None,
         ) as folder:
             state = folder.begin(run, overwrite=overwrite)
             if state == "finished":
@@ -94,14 +106,18 @@ def run_preprocess(
                 progress.note("continuing an earlier run of this config")
             disk = DiskCap(config.disk, folder_bytes(folder.stages))
             with (
-                _engine_of(config, steps) as engine,
+                _engine_of(config, steps, share) as engine,
                 Context(config, corpus, made, plan, meter, threads, folder, progress, disk) as context,
             ):
                 stages = Stages(context, folder.discard, against, earlier)
-                if engine is not None:
+                if share is not None:
+                    stages.fleet = ShareFleet(share, context, patience)
+                elif engine is not None:
                     fleet = EngineFleet(engine, config.engine.name, context, folder.work, run["identity"])
                     stages.fleet = fleet
                 predicted = _run(stages)
+            if share is not None:
+                return None
             manifest = _manifest(
                 stages, run, plan, predicted, time.monotonic() - started, continued=state == "continue"
             )
@@ -110,8 +126,16 @@ def run_preprocess(
 
 
 @contextmanager
-def _engine_of(config: KrillConfig, steps: Sequence[Function]) -> Iterator[Engine | None]:
+def _engine_of(
+    config: KrillConfig, steps: Sequence[Function], share: Share | None
+) -> Iterator[Engine | None]:
     """The engine that the config names, until the run ends; None for this process itself."""
+    if share is not None and config.engine.name != "local":
+        raise ConfigError(
+            f"--task {share} is a share of the work without a scheduler, and `engine` is"
+            f" `{config.engine.name}`",
+            hint="leave out --task, or set --engine local",
+        )
     if config.engine.name != "local" and steps:
         raise ConfigError(
             f"functions given as `steps` can't be sent to the workers of the engine `{config.engine.name}`",

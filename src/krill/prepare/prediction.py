@@ -60,9 +60,14 @@ def decoded_bytes(corpus: Corpus) -> int:
 
 
 def predict(
-    config: KrillConfig, corpus: Corpus, sample: Sample, threads: int, token_width: int
+    config: KrillConfig,
+    corpus: Corpus,
+    sample: Sample,
+    threads: int,
+    token_width: int,
+    workers: int = 1,
 ) -> Prediction:
-    """Scale what was seen to the whole of the input."""
+    """Scale what was seen to the whole of the input; each of the workers has so many threads."""
     settings = config.preprocess
     text = decoded_bytes(corpus)
     documents = int(text * sample.per_byte("documents"))
@@ -84,17 +89,18 @@ def predict(
         output += int(dropped * compressed)
 
     def seconds(*names: str) -> float:
-        return sum(text * sample.per_byte(f"{name}_seconds") for name in names) / threads
+        return sum(text * sample.per_byte(f"{name}_seconds") for name in names) / (threads * workers)
 
     stages = {}
     again = () if spilling else ("scan",)
     if scans(config, corpus):
         stages["scan"] = seconds("scan", "minhash", *(("spill",) if spilling else ()))
     if deduplicating:
-        stages["resolve"] = noted / _RESOLVE_RATE
+        shared = settings.dedup.method != "bloom" and settings.dedup.verify is None
+        stages["resolve"] = noted / _RESOLVE_RATE / (workers if shared else 1)
     if settings.output != "tokens":
         stages["text"] = seconds("spill", *again)
     if settings.output != "text":
         stages["encode"] = seconds("encode", *again)
-        stages["pack"] = token_bytes / _PACK_RATE / threads
+        stages["pack"] = token_bytes / _PACK_RATE / (threads * workers)
     return Prediction(text, documents, tokens, spill, output, stages)

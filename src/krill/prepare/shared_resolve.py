@@ -58,11 +58,12 @@ Do = Callable[[str, Sequence[Any], "StageWork"], None]
 def resolve_in_phases(context: Context, work: StageWork, do: Do, workers: int) -> None:
     """Have the phases done, one after the other, and commit what was found."""
     dedup = context.config.preprocess.dedup
+    prior = [str(path) for path in work.prior]
     if dedup.method == "bloom" or dedup.verify is not None:
-        do("resolve", [[str(path) for path in work.prior]], work)
+        do("resolve", [prior], work)
         return
-    log = work.log("resolve")
-    phases = Phases.decided(context, work, workers)
+    do(PLAN, [[workers, prior]], work)
+    phases = Phases.read(context)
     do(SPLIT, range(len(phases.groups)), work)
     do(ANSWER, range(phases.partitions), work)
     if dedup.method == "minhash":
@@ -72,9 +73,13 @@ def resolve_in_phases(context: Context, work: StageWork, do: Do, workers: int) -
         own = range(phases.prior_groups, len(phases.groups))
         do(JOIN, own, work)
         found = {"duplicates": sum(phases.log(JOIN).record(group)["duplicates"] for group in own)}
-    log.commit(0, found)
+    work.log("resolve").commit(0, found)
+
+
+def remove_phases(context: Context) -> None:
+    """Remove what was only needed to get to the keep bits."""
     for phase in (SPLIT, ANSWER):
-        for path in phases.log(phase).folder.iterdir():
+        for path in (context.folder.stages / phase).iterdir():
             path.unlink()
 
 
@@ -93,14 +98,6 @@ class Phases:
     counts: Sequence[int]
     """Documents of each unit."""
     prior: int
-
-    @classmethod
-    def decided(cls, context: Context, work: StageWork, workers: int) -> Phases:
-        """Decide, unless an earlier life of the run did."""
-        log = work.log(PLAN)
-        if 0 not in log:
-            log.commit(0, _decide(context, work, workers))
-        return cls(context, **log.record(0))
 
     @classmethod
     def read(cls, context: Context) -> Phases:
@@ -193,15 +190,21 @@ class Phases:
         return self.context.folder.stages / "resolve"
 
 
-def _decide(context: Context, work: StageWork, workers: int) -> dict[str, Any]:
+def decide(context: Context, scanned: CommitLog, prior: Sequence[Path], workers: int) -> None:
+    """Cut the work, unless an earlier life of the run did."""
+    log = CommitLog(context.folder.stages / PLAN)
+    if 0 not in log:
+        log.commit(0, _decided(context, scanned, prior, workers))
+
+
+def _decided(context: Context, scanned: CommitLog, prior: Sequence[Path], workers: int) -> dict[str, Any]:
     dedup = context.config.preprocess.dedup
-    scanned = work.log("scan")
     files = noted_files(dedup, scanned)
     units = [unit for unit, _ in scanned]
     share = context.plan.share(DEDUP_TABLE)
     minhash = minhash_of(dedup)
     size = _HASH_BYTES if minhash is None else _BAND_BYTES * minhash.bands
-    before = [path.stat().st_size // size for path in work.prior]
+    before = [path.stat().st_size // size for path in prior]
     counts = [path.stat().st_size // size for path in files]
     documents = sum(before) + sum(counts)
     if minhash is None:
@@ -211,7 +214,7 @@ def _decide(context: Context, work: StageWork, workers: int) -> dict[str, Any]:
     of_prior, of_units = cut_groups(before, shuffle.group), cut_groups(counts, shuffle.group)
     sizes = [sum(before[index] for index in group) for group in of_prior]
     sizes += [sum(counts[index] for index in group) for group in of_units]
-    groups = [[str(work.prior[index].absolute()) for index in group] for group in of_prior]
+    groups = [[str(prior[index].absolute()) for index in group] for group in of_prior]
     groups += [[str(files[index].absolute()) for index in group] for group in of_units]
     return {
         "width": shuffle.width,

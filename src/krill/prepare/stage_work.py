@@ -22,7 +22,7 @@ from krill.prepare.kept import KeptUnits
 from krill.prepare.needs import scans, spills_text
 from krill.prepare.resolve import resolve
 from krill.prepare.scan import Wanted, scan
-from krill.prepare.shared_resolve import PHASES, Phases
+from krill.prepare.shared_resolve import PHASES, PLAN, Phases, decide
 from krill.prepare.text_output import TextShard, write_rejected, write_text
 from krill.prepare.token_work import TokenWork
 from krill.prepare.trim import trim
@@ -58,6 +58,7 @@ class StageWork:
             "pack": lambda parts: self._token_work.write_rows("pack", parts),
             "shuffle": lambda parts: self._token_work.write_rows("shuffle", parts),
             "rejected": self._rejected,
+            PLAN: self._resolve_plan,
             **{phase: partial(self._resolve_phase, phase) for phase in PHASES},
         }
 
@@ -84,7 +85,7 @@ class StageWork:
             ]
         if stage in ("text", "rejected"):
             return [part for part in parts if part[0] not in log]
-        if stage == "resolve":
+        if stage in ("resolve", PLAN):
             return [part for part in parts if 0 not in log]
         return [part for part in parts if part not in log]
 
@@ -160,6 +161,10 @@ class StageWork:
         for start in starts:  # the units of a run of files are only known once they were read
             if start.unit is None and start.position not in ended:
                 ended.commit(start.position, {})
+
+    def _resolve_plan(self, parts: Parts) -> None:
+        workers, prior = parts[0]
+        decide(self._context, self.log("scan"), [Path(path) for path in prior], workers)
 
     def _resolve_phase(self, phase: str, parts: Parts) -> None:
         Phases.read(self._context).do(phase, parts)

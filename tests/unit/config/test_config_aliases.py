@@ -129,6 +129,12 @@ def test_an_enabled_datatrove_block_sets_the_same_steps() -> None:
     assert config.notices == ["`datatrove`: Krill runs these steps itself, without datatrove"]
 
 
+def test_a_distributed_datatrove_block_means_its_engine() -> None:
+    assert load(datatrove(distributed=True)).engine.name == "datatrove"
+    assert load(datatrove(distributed=False)).engine.name == "local"
+    assert load(datatrove(distributed=True), "engine=ray").engine.name == "ray"
+
+
 @pytest.mark.parametrize(
     "block",
     [{"enabled": False, "whatever": 1}, {"pipeline_config": {"distributed": True}}, {"other": 1}, None],
@@ -145,8 +151,8 @@ def test_a_datatrove_block_that_is_not_enabled_is_ignored(block: object) -> None
             "`preprocess.dedup.method` is `fuzzy`: must be `none`, `exact`, `bloom` or `minhash`",
         ),
         (
-            {"distributed": True},
-            "`datatrove.pipeline_config.distributed` is `true`: this version has only the local",
+            {"distributed": "often"},
+            "`datatrove.pipeline_config.distributed` is `often`: must be `true` or `false`",
         ),
         ({"quality_filter": []}, "unknown key `datatrove.pipeline_config.quality_filter`"),
         (
@@ -198,8 +204,8 @@ def test_every_config_of_seed_000_loads() -> None:
 
 def test_the_config_of_seed_003_loads_with_its_minhash_and_language_filter() -> None:
     (block,) = blocks("003")
-    block["datatrove"]["pipeline_config"].pop("distributed", None)
     config = load(block)
+    assert config.engine.name == "local"
     assert config.preprocess.sequence_len == 8192
     assert config.preprocess.prepared_path == "./artifacts/webtext-8k"
     assert config.preprocess.dedup.method == "minhash"

@@ -125,7 +125,7 @@ borders = st.lists(st.integers(0, 6), max_size=4)
     block=st.integers(1, 40),
     block_records=st.integers(1, 80),
 )
-@tried(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@tried(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_tasks_give_the_bytes_of_one_process_and_the_answer_of_a_set(
     tmp_path: Path,
     units: list[Hashes],
@@ -361,6 +361,14 @@ def test_a_full_disk_is_a_storage_error_and_leaves_no_half_file(
         with pytest.raises(StorageError, match=r"cannot write `.*new\.\w+`: no space left on the device"):
             task()
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("files", [0, 1, 3])
+def test_flags_of_some_partitions_alone_are_refused(tmp_path: Path, files: int) -> None:
+    hash_files, _, flag_files = prepared(tmp_path)
+    some = (flag_files * 2)[:files]
+    with pytest.raises(ValueError, match=f"{files} is no number of partitions"):
+        join_hashes(hash_files[:1], 0, some, [tmp_path / "0.keep"], share=MIN_SHARE, spill=tmp_path)
 
 
 def test_a_share_below_the_least_is_refused(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_a_source_with_a_ration_is_read_in_order(
 ) -> None:
     datasets = write_input(tmp_path)
     datasets[1]["max_tokens"] = 20_000
-    shared, alone = both(tmp_path, engine, monkeypatch, datasets, dedup="none")
+    shared, _ = both(tmp_path, engine, monkeypatch, datasets, dedup="none")
     assert contents(tmp_path / "shared") == contents(tmp_path / "alone")
     assert shared.manifest.documents["dropped"]["over_max_tokens"] > 0
 
