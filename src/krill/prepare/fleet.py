@@ -7,8 +7,8 @@ under way, and the list of parts.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,7 +20,7 @@ from krill.prepare.context import Context
 from krill.prepare.shared_resolve import PLAN, remove_phases, resolve_in_phases
 
 if TYPE_CHECKING:
-    from krill.prepare.stage_work import StageWork
+    from krill.prepare.stage_work import Parts, StageWork
 
 ORDERS = "worker.json"
 """What a worker must know of the run, beside `run.json`."""
@@ -35,7 +35,7 @@ _OF_UNITS = ("scan", "against", "trim", "encode")
 class Fleet(Protocol):
     """Does the work of stages somewhere else."""
 
-    def do(self, stage: str, parts: Sequence[Any], work: StageWork) -> None:
+    def do(self, stage: str, parts: Parts, work: StageWork) -> None:
         """Do all parts of a stage that are not committed."""
         ...
 
@@ -63,12 +63,13 @@ class EngineFleet:
         self._peak = 0
         write_json(folder / ORDERS, orders(config, context))
 
-    def do(self, stage: str, parts: Sequence[Any], work: StageWork) -> None:
+    def do(self, stage: str, parts: Parts, work: StageWork) -> None:
         """See `Fleet`."""
         if stage == "pack" and work.tokens is not None:
             work.tokens.save_runs()
         todo = work.missing(stage, parts)
-        bundles = bundled(stage, todo, self._context.config, work, self._engine.workers)
+        most = units_together(stage, len(parts), self._engine.workers)
+        bundles = bundled(stage, todo, most, self._context.config, work)
         tasks = (self._task(stage, bundle, work) for bundle in bundles)
         for _, result in self._engine.run("preprocess", tasks, self._resources):
             self._tasks += 1
@@ -113,24 +114,29 @@ def orders(config: KrillConfig, context: Context) -> dict[str, Any]:
     }
 
 
+def units_together(stage: str, parts: int, workers: int) -> int:
+    """How many parts a task has."""
+    return min(_MOST_UNITS, max(1, -(-parts // (workers * _ROUNDS)))) if stage in _OF_UNITS else 1
+
+
 def bundled(
-    stage: str, parts: Sequence[Any], config: KrillConfig, work: StageWork, workers: int
-) -> Iterator[Sequence[Any]]:
+    stage: str, parts: Iterable[Any], most: int, config: KrillConfig, work: StageWork
+) -> Iterator[list[Any]]:
     """Parts that are done by one worker, one after the other."""
-    most = min(_MOST_UNITS, max(1, -(-len(parts) // (workers * _ROUNDS)))) if stage in _OF_UNITS else 1
     if stage != "encode":
         yield from _chunks(parts, most)
         return
     # A source that gives only so many tokens has to be read in order.
     for dataset, positions in groupby(parts, key=work.dataset_of):
-        own = list(positions)
         rationed = config.datasets[dataset].max_tokens is not None
-        yield from [own] if rationed else _chunks(own, most)
+        together = [list(positions)] if rationed else _chunks(positions, most)  # noqa: B031  one of both
+        yield from together
 
 
-def _chunks(parts: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    for first in range(0, len(parts), size):
-        yield parts[first : first + size]
+def _chunks(parts: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    source = iter(parts)
+    while chunk := list(islice(source, size)):
+        yield chunk
 
 
 def told(stage: str, parts: Sequence[Any], context: Context) -> str:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from krill.errors import ConfigError, KrillError
 from krill.prepare.context import Context
-from krill.prepare.fleet import bundled
+from krill.prepare.fleet import bundled, units_together
 from krill.prepare.shared_resolve import resolve_in_phases
 
 if TYPE_CHECKING:
-    from krill.prepare.stage_work import StageWork
+    from krill.prepare.stage_work import Parts, StageWork
 
 FINISH = "finish"
 PATIENCE = 600.0
@@ -64,13 +65,18 @@ class ShareFleet:
         self._context = context
         self._patience = patience
 
-    def do(self, stage: str, parts: Sequence[Any], work: StageWork) -> None:
+    def do(self, stage: str, parts: Parts, work: StageWork) -> None:
         """See `Fleet`."""
         if stage == "pack" and work.tokens is not None:
             work.tokens.save_runs()
-        bundles = list(bundled(stage, parts, self._context.config, work, self._share.of))
-        own = [part for bundle in bundles[self._share.number - 1 :: self._share.of] for part in bundle]
-        todo = work.missing(stage, own)
+        most = units_together(stage, len(parts), self._share.of)
+        bundles = bundled(stage, parts, most, self._context.config, work)
+        own = (
+            part
+            for bundle in islice(bundles, self._share.number - 1, None, self._share.of)
+            for part in bundle
+        )
+        todo = list(work.missing(stage, own))
         if todo:
             work.do(stage, todo)
         self._wait(stage, parts, work)
@@ -83,9 +89,9 @@ class ShareFleet:
         """See `Fleet`."""
         return {"name": "shares", "workers": self._share.of}
 
-    def _wait(self, stage: str, parts: Sequence[Any], work: StageWork) -> None:
+    def _wait(self, stage: str, parts: Parts, work: StageWork) -> None:
         """Until all parts are committed, or nobody has committed any for too long."""
-        missing = work.missing(stage, parts)
+        missing = list(work.missing(stage, parts))
         news = time.monotonic()
         if missing:
             self._context.progress.note(
@@ -100,6 +106,6 @@ class ShareFleet:
                     " `--task finish` does all the rest here",
                 )
             time.sleep(_LOOK_SECONDS)
-            left = work.missing(stage, parts)
+            left = list(work.missing(stage, missing))
             if len(left) < len(missing):
                 missing, news = left, time.monotonic()

@@ -40,7 +40,7 @@ from krill.prepare.kept import cluster_name, keep_name
 from krill.prepare.resolve import noted_files
 
 if TYPE_CHECKING:
-    from krill.prepare.stage_work import StageWork
+    from krill.prepare.stage_work import Parts, StageWork
 
 PLAN = "resolve-plan"
 SPLIT = "resolve-split"
@@ -52,7 +52,7 @@ _HASH_BYTES = 16
 _BAND_BYTES = 8
 _LEAST_NEAR_SHARE = 8 * 1024 * 1024
 
-Do = Callable[[str, Sequence[Any], "StageWork"], None]
+Do = Callable[[str, "Parts", "StageWork"], None]
 
 
 def resolve_in_phases(context: Context, work: StageWork, do: Do, workers: int) -> None:
@@ -79,7 +79,7 @@ def resolve_in_phases(context: Context, work: StageWork, do: Do, workers: int) -
 def remove_phases(context: Context) -> None:
     """Remove what was only needed to get to the keep bits."""
     for phase in (SPLIT, ANSWER):
-        for path in (context.folder.stages / phase).iterdir():
+        for path in (context.folder.stages / phase).glob("*"):
             path.unlink()
 
 

@@ -7,10 +7,10 @@ memory: what the stage holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from krill.corpus import Corpus, Start, Unit
 from krill.corpus.documents import OFFSET_BITS
@@ -28,7 +28,27 @@ from krill.prepare.token_work import TokenWork
 from krill.prepare.trim import trim
 from krill.tokenizer import Encoder
 
-Parts = Sequence[Any]
+
+class Parts(Protocol):
+    """Parts of a stage: what JSON can say, and how many."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Starts:
+    """The starts of a corpus as parts; made when they are asked for, as there may be very many."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+        self._count = sum(1 for _ in corpus.starts())
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (start.to_json() for start in self._corpus.starts())
 
 
 class StageWork:
@@ -46,10 +66,9 @@ class StageWork:
         self._against = against
         self.prior: Sequence[Path] = ()
         self._given = units
+        self._unscanned: KeptUnits | None = None
         self.tokens = None if encoder is None else TokenWork(context, encoder)
-        self._stages: Mapping[str, Callable[[Parts], None]] = {
-            "scan": self._scan,
-            "against": self._scan_against,
+        self._stages: Mapping[str, Callable[[Sequence[Any]], None]] = {
             "resolve": self._resolve,
             "trim": self._trim,
             "text": self._text,
@@ -64,30 +83,36 @@ class StageWork:
 
     def do(self, stage: str, parts: Parts) -> None:
         """Do these parts of a stage."""
-        self._stages[stage](parts)
+        if stage == "scan":
+            self._scan(parts)
+        elif stage == "against":
+            self._scan_against(parts)
+        else:
+            self._stages[stage](list(parts))
 
-    def missing(self, stage: str, parts: Parts) -> list[Any]:
-        """Those of the parts that are not committed."""
+    def missing(self, stage: str, parts: Iterable[Any]) -> Iterator[Any]:
+        """Those of the parts that are not committed, as they are asked for."""
+        done = self._done(stage)
+        return (part for part in parts if not done(part))
+
+    def _done(self, stage: str) -> Callable[[Any], bool]:
+        """Whether a part of a stage is committed now."""
         if stage == "windows":
-            logs = [
-                self.log(f"{stage}-{number}") for number in range(1 + max((p[0] for p in parts), default=0))
-            ]
-            return [part for part in parts if part[1] not in logs[part[0]]]
+            streams = [self.log(f"{stage}-{number}") for number in range(self._token_work.streams)]
+            return lambda part: part[1] in streams[part[0]]
         if stage in ("pack", "shuffle"):
             splits = self._token_work.recipe.splits
             written = [self._token_work.log(stage, split) for split in splits]
-            return [part for part in parts if part[1] not in written[part[0]]]
+            return lambda part: part[1] in written[part[0]]
         log = self.log(stage)
         if stage in ("scan", "against"):
             ended = self.log(f"{stage}-runs")
-            return [
-                part for part in parts if part["position"] not in (log if part["unit"] is not None else ended)
-            ]
+            return lambda part: part["position"] in (log if part["unit"] is not None else ended)
         if stage in ("text", "rejected"):
-            return [part for part in parts if part[0] not in log]
+            return lambda part: part[0] in log
         if stage in ("resolve", PLAN):
-            return [part for part in parts if 0 not in log]
-        return [part for part in parts if part not in log]
+            return lambda _: 0 in log
+        return lambda part: part in log
 
     def dataset_of(self, position: int) -> int:
         """The source that a unit is of."""
@@ -110,8 +135,12 @@ class StageWork:
 
     def scanned_units(self) -> KeptUnits:
         """All units, with the documents that pass the steps."""
-        scanned = self.log("scan") if self.scans else None
-        return KeptUnits(self._context.corpus, self._context.steps, scanned, units=self._given)
+        corpus, steps = self._context.corpus, self._context.steps
+        if self.scans:
+            return KeptUnits(corpus, steps, self.log("scan"))
+        if self._unscanned is None:
+            self._unscanned = KeptUnits(corpus, steps, None, units=self._given)
+        return self._unscanned
 
     def kept_units(self) -> tuple[KeptUnits, CommitLog | None]:
         """What is left of them after deduplication, and the log that counts it, if one does."""
@@ -154,45 +183,52 @@ class StageWork:
         wanted = self._wanted(spill=False, rejected=False)
         self._scan_parts("against", self._against, wanted, parts)
 
-    def _scan_parts(self, stage: str, corpus: Corpus, wanted: Wanted, parts: Parts) -> None:
-        starts = [Start.from_json(part) for part in parts]
-        scan(self._context, corpus, self.log(stage), wanted, starts)
-        ended = self.log(f"{stage}-runs")
-        for start in starts:  # the units of a run of files are only known once they were read
-            if start.unit is None and start.position not in ended:
-                ended.commit(start.position, {})
+    def _scan_parts(self, stage: str, corpus: Corpus, wanted: Wanted, parts: Iterable[Any]) -> None:
+        runs: list[int] = []
 
-    def _resolve_plan(self, parts: Parts) -> None:
+        def starts() -> Iterator[Start]:
+            for start in map(Start.from_json, parts):
+                if start.unit is None:
+                    runs.append(start.position)
+                yield start
+
+        scan(self._context, corpus, self.log(stage), wanted, starts())
+        ended = self.log(f"{stage}-runs")
+        for position in runs:  # the units of a run of files are only known once they were read
+            if position not in ended:
+                ended.commit(position, {})
+
+    def _resolve_plan(self, parts: Sequence[Any]) -> None:
         workers, prior = parts[0]
         decide(self._context, self.log("scan"), [Path(path) for path in prior], workers)
 
-    def _resolve_phase(self, phase: str, parts: Parts) -> None:
+    def _resolve_phase(self, phase: str, parts: Sequence[Any]) -> None:
         Phases.read(self._context).do(phase, parts)
 
-    def _resolve(self, parts: Parts) -> None:
+    def _resolve(self, parts: Sequence[Any]) -> None:
         prior = [Path(path) for path in parts[0]]
         resolve(self._context, self.log("scan"), self.log("resolve"), prior, self.scanned_units())
 
-    def _trim(self, parts: Parts) -> None:
+    def _trim(self, parts: Sequence[Any]) -> None:
         level = self._context.config.preprocess.dedup.level
         assert level != "document"
         units = self.scanned_units()
         trim(self._context, self.log("scan"), units, self.resolved, self.log("trim"), level, parts)
 
-    def _text(self, parts: Parts) -> None:
+    def _text(self, parts: Sequence[Any]) -> None:
         units, _ = self.kept_units()
         write_text(self._context, self.log("text"), units, _shards(parts))
 
-    def _encode(self, parts: Parts) -> None:
+    def _encode(self, parts: Sequence[Any]) -> None:
         units, _ = self.kept_units()
         self._token_work.encode(units, parts)
 
-    def _rejected(self, parts: Parts) -> None:
+    def _rejected(self, parts: Sequence[Any]) -> None:
         units, _ = self.kept_units()
         dropped_by = [self.scanned_units(), units] if self.trims else [units]
         encoded = None if self.tokens is None else self.log("encode")
         write_rejected(self._context, self.log("rejected"), dropped_by, encoded, _shards(parts))
 
 
-def _shards(parts: Parts) -> list[TextShard]:
+def _shards(parts: Sequence[Any]) -> list[TextShard]:
     return [TextShard.from_json(part) for part in parts]

@@ -7,7 +7,7 @@ what the stage that runs holds, and the encoder.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ from krill.prepare.prediction import Prediction, predict
 from krill.prepare.resolve import noted_files
 from krill.prepare.sampling import look
 from krill.prepare.seen_before import EarlierRuns, against_files
-from krill.prepare.stage_work import StageWork
+from krill.prepare.stage_work import Parts, StageWork, Starts
 from krill.prepare.summary import document_counts, told_counts
 from krill.prepare.survivors import add_counts
 from krill.prepare.text_output import shards_written, text_shards, text_written
@@ -109,7 +109,7 @@ class Stages:
         assert self._work is not None
         return self._work
 
-    def _do(self, stage: str, parts: Sequence[Any]) -> None:
+    def _do(self, stage: str, parts: Parts) -> None:
         """Have parts of a stage done: here, or wherever the fleet does them."""
         if not parts:
             return
@@ -121,7 +121,7 @@ class Stages:
     def _scan(self) -> None:
         corpus = self.context.corpus
         with self._stage("scan", self._input_bytes(corpus)) as stage:
-            self._do("scan", [start.to_json() for start in corpus.starts()])
+            self._do("scan", Starts(corpus))
             for _, record in self.work.log("scan"):
                 add_counts(self.counts, record["counts"])
                 self.kept += record["documents"]
@@ -154,7 +154,7 @@ class Stages:
             files += self.earlier.pinned(self.context.folder.stages)
         if self.against is not None:
             with self._stage("against", self._input_bytes(self.against)) as stage:
-                self._do("against", [start.to_json() for start in self.against.starts()])
+                self._do("against", Starts(self.against))
                 for _, record in self.work.log("against"):
                     stage["bytes"] += record["bytes_read"]
                     stage["documents"] += record["documents"]

@@ -129,7 +129,7 @@ class TokenWork:
     def save_runs(self) -> None:
         """What all units gave, in one place: a worker that packs needs no record of each."""
         log = self.log(RUNS)
-        for number in range(self._streams):
+        for number in range(self.streams):
             if number not in log:
                 runs = self._runs(number)
                 files = log.begin(number, RUNS)
@@ -143,7 +143,7 @@ class TokenWork:
             return []
         return [
             [number, part]
-            for number in range(self._streams)
+            for number in range(self.streams)
             for part in range(_commits(Windows(self._runs(number), self._fitting).count)[1])
         ]
 
@@ -223,7 +223,7 @@ class TokenWork:
         return [None] if self.weights is None else range(len(self.weights))
 
     @property
-    def _streams(self) -> int:
+    def streams(self) -> int:
         """Streams of documents that are packed on their own, over all splits."""
         return len(self.recipe.splits) * len(self._datasets)
 
