@@ -62,6 +62,11 @@ class DedupConfig(Section):
         description="`minhash`: keep the columns `cluster` (position of the cluster's first document) and "
         "`cluster_size` in the text output.",
     )
+    implementation: Literal["krill", "datatrove"] = Field(
+        default="krill",
+        description="`minhash`: whose code finds near-duplicates. `datatrove` runs its own stages (extra "
+        "`datatrove`): far slower, one task, and its memory grows with the number of duplicates.",
+    )
     against: tuple[PathText, ...] = Field(
         default=(),
         description="Files, folders or outputs of earlier runs whose documents count as seen before, and "
@@ -76,6 +81,13 @@ class DedupConfig(Section):
             raise SectionFault("`threshold` chooses `bands` and `rows`: state it or them")
         if self.method == "minhash" and self.level != "document":
             raise SectionFault(f"`method: minhash` compares documents, not `level: {self.level}`")
+        if self.implementation == "datatrove":
+            if self.method != "minhash":
+                raise SectionFault("`implementation: datatrove` is for `method: minhash`")
+            if self.verify is not None or self.clusters or self.against:
+                raise SectionFault(
+                    "`implementation: datatrove` has no `verify`, `clusters` or `against`: leave them out"
+                )
         bands, rows = self.bands or 14, self.rows or 8
         if bands * rows > _MOST_PERMUTATIONS:
             raise SectionFault(f"`bands` x `rows` is {bands * rows:,}: at most {_MOST_PERMUTATIONS:,}")

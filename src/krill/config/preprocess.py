@@ -130,6 +130,10 @@ class PreprocessConfig(Section):
 
     @model_validator(mode="after")
     def _index_has_a_use(self) -> Self:
+        if self.dedup_cache_dir is not None and self.dedup.implementation == "datatrove":
+            raise SectionFault(
+                "`dedup_cache_dir` is set, and `dedup.implementation: datatrove` keeps no index: drop one"
+            )
         if self.dedup_cache_dir is not None and self.dedup.method == "none":
             raise SectionFault("`dedup_cache_dir` is set, and `dedup: none` finds no duplicates: drop one")
         return self

@@ -21,6 +21,7 @@ from krill.dedup import (
     resolve_exact,
     resolve_minhash,
 )
+from krill.dedup.datatrove_minhash import resolve_with_datatrove
 from krill.flow import CommitLog
 from krill.prepare.context import Context
 from krill.prepare.dedup_needs import DEDUP_TABLE, minhash_of
@@ -79,6 +80,11 @@ def _resolved(
         }
     minhash = minhash_of(dedup)
     assert minhash is not None
+    if dedup.implementation == "datatrove":
+        counts = [record["documents"] for _, record in scanned]
+        return asdict(
+            resolve_with_datatrove(minhash, counts, keep_files, read_unit=_texts(units), spill=spill)
+        )
     found = resolve_minhash(
         files,
         keep_files,

@@ -59,7 +59,7 @@ def resolve_in_phases(context: Context, work: StageWork, do: Do, workers: int) -
     """Have the phases done, one after the other, and commit what was found."""
     dedup = context.config.preprocess.dedup
     prior = [str(path) for path in work.prior]
-    if dedup.method == "bloom" or dedup.verify is not None:
+    if dedup.method == "bloom" or dedup.verify is not None or dedup.implementation == "datatrove":
         do("resolve", [prior], work)
         return
     do(PLAN, [[workers, prior]], work)
