@@ -13,7 +13,8 @@ import krill
 pytest.importorskip("datatrove.pipeline.dedup", reason="needs the extra `datatrove`")
 pytest.importorskip("spacy", reason="datatrove splits English words with spacy")
 
-WORDS = [
+TEXT = "krill lives in all the oceans and eats algae while whales follow its swarms through cold water"
+WORDS = TEXT.split()
     "krill",
     "lives",
     "in",
