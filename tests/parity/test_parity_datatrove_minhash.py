@@ -15,24 +15,6 @@ pytest.importorskip("spacy", reason="datatrove splits English words with spacy")
 
 TEXT = "krill lives in all the oceans and eats algae while whales follow its swarms through cold water"
 WORDS = TEXT.split()
-    "krill",
-    "lives",
-    "in",
-    "all",
-    "the",
-    "oceans",
-    "and",
-    "eats",
-    "algae",
-    "while",
-    "whales",
-    "follow",
-    "its",
-    "swarms",
-    "through",
-    "cold",
-    "water",
-]
 
 
 def texts() -> list[str]:
