@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -37,6 +38,11 @@ class ByteView {
 
 template <class T>
 using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> span_of(const In<T>& array) {
+  return {array.data(), array.size()};
+}
 
 template <class T>
 using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;

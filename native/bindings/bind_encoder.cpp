@@ -31,11 +31,6 @@ namespace {
 using AddedArgument = std::tuple<nb::bytes, std::uint32_t, bool, bool, bool, bool>;
 using OffsetsOut = nb::ndarray<nb::numpy, std::uint32_t, nb::shape<-1, 2>>;
 
-template <class T>
-std::span<const T> span_of(const In<T>& array) {
-  return {array.data(), array.size()};
-}
-
 template <class Id>
 Out<Id> to_array(GrowingIds<Id>& ids) {
   const std::size_t size = ids.size();

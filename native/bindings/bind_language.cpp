@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "expect.hpp"
 #include "quality/language_model.hpp"
 #include "quality/language_text.hpp"
 
@@ -12,15 +13,6 @@ using namespace krill;
 using namespace krill::bindings;
 
 namespace {
-
-template <class T>
-std::span<const T> span_of(const In<T>& array) {
-  return {array.data(), array.size()};
-}
-
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(what);
-}
 
 LanguageRows rows_of(const In<std::uint32_t>& defaults, const In<std::uint8_t>& default_of,
                      const In<std::uint32_t>& starts, const In<std::uint8_t>& bytes, const In<std::uint32_t>& targets,

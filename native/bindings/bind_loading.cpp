@@ -28,7 +28,7 @@ std::vector<T> to_vector(const In<T>& values) {
   return {values.data(), values.data() + values.size()};
 }
 
-nb::capsule owner_of(PooledBlock block) {
+nb::capsule block_owner(PooledBlock block) {
   auto owned = std::make_unique<PooledBlock>(std::move(block));
   nb::capsule owner(owned.get(), [](void* memory) noexcept { delete static_cast<PooledBlock*>(memory); });
   (void)owned.release();
@@ -70,7 +70,7 @@ nb::tuple gather(ShardRows& shards, const In<std::int64_t>& rows) {
   }();
   std::uint8_t* tokens = found.tokens.data();
   const std::size_t size = found.tokens.size();
-  return nb::make_tuple(Out<std::uint8_t>(tokens, {size}, owner_of(std::move(found.tokens))),
+  return nb::make_tuple(Out<std::uint8_t>(tokens, {size}, block_owner(std::move(found.tokens))),
                         to_numpy(std::move(found.offsets)), to_numpy(std::move(found.seq_lengths)),
                         to_numpy(std::move(found.seq_offsets)));
 }
@@ -90,7 +90,7 @@ TokenType token_type(const nb::dlpack::dtype& type) {
 template <class T>
 nb::object to_table(PooledBlock block, std::size_t rows, std::size_t width) {
   T* data = reinterpret_cast<T*>(block.data());
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<2>>(data, {rows, width}, owner_of(std::move(block))));
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<2>>(data, {rows, width}, block_owner(std::move(block))));
 }
 
 // The columns that are asked for, in memory of the pool.

@@ -17,6 +17,8 @@ void bind_quality(nb::module_&);
 void bind_pack(nb::module_&);
 void bind_language(nb::module_&);
 void bind_loading(nb::module_&);
+void bind_qa(nb::module_&);
+void bind_datatrove(nb::module_&);
 
 NB_MODULE(_native, m) {
   // What a batch's memory belongs to may outlive the module: JAX keeps arrays to the interpreter's end.
@@ -36,4 +38,6 @@ NB_MODULE(_native, m) {
   bind_pack(m);
   bind_language(m);
   bind_loading(m);
+  bind_qa(m);
+  bind_datatrove(m);
 }

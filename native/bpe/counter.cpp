@@ -11,7 +11,7 @@ namespace krill {
 namespace {
 
 constexpr std::size_t kBatch = 1024;           // words scanned at a time
-constexpr std::size_t kAhead = 16;             // words whose places in the front are fetched together
+constexpr std::size_t kWordsAhead = 16;        // words whose places in the front are fetched together
 constexpr std::size_t kOutbox = 32;            // words sent to a shard at a time
 constexpr std::size_t kMaxFront = 32 * 1024;   // entries: 1 MB, about what a core's own cache takes
 constexpr std::size_t kWriteBuffer = 256 * 1024;
@@ -173,9 +173,9 @@ void WordCounter::count_words(Front& front, const std::uint8_t* text, std::size_
     ShortWord word;
     std::uint64_t hash;
     std::size_t size;
-  } ahead[kAhead];
-  for (std::size_t first = 0; first < words; first += kAhead) {
-    const std::size_t last = std::min(words, first + kAhead);
+  } ahead[kWordsAhead];
+  for (std::size_t first = 0; first < words; first += kWordsAhead) {
+    const std::size_t last = std::min(words, first + kWordsAhead);
     std::size_t short_ones = 0;
     for (std::size_t at = first; at < last; ++at) {
       const std::size_t size = front.ends[at] - from;

@@ -13,9 +13,9 @@ using std::uint64_t;
 using std::uint8_t;
 
 constexpr size_t kWords = BloomFilter::kBlockBytes / sizeof(uint64_t);
-constexpr size_t kPrefetchDistance = 16;
-constexpr unsigned kPlaceBits = 9;                   // a place among 512
-constexpr unsigned kPlacesPerWord = 64 / kPlaceBits;  // that a hash's word gives
+constexpr size_t kBlocksAhead = 16;
+constexpr unsigned kBlockPlaceBits = 9;                   // a place among 512
+constexpr unsigned kPlacesPerWord = 64 / kBlockPlaceBits;  // that a hash's word gives
 
 size_t words_for(size_t blocks, unsigned bits) {
   if (blocks == 0 || blocks > std::numeric_limits<size_t>::max() / BloomFilter::kBlockBytes)
@@ -36,15 +36,15 @@ uint64_t* BloomFilter::block_of(const Hash& hash) {
 
 void BloomFilter::insert(const Hash* hashes, size_t count, uint8_t* first) {
   for (size_t i = 0; i < count; ++i) {
-    if (i + kPrefetchDistance < count) __builtin_prefetch(block_of(hashes[i + kPrefetchDistance]), 1);
+    if (i + kBlocksAhead < count) __builtin_prefetch(block_of(hashes[i + kBlocksAhead]), 1);
     uint64_t* block = block_of(hashes[i]);
     // Places are drawn one by one, not by steps of equal length: those would give only 2^17 different sets.
     uint64_t places = hashes[i].high;
     bool seen = true;
     for (unsigned bit = 0; bit < bits_; ++bit) {
       if (bit != 0 && bit % kPlacesPerWord == 0) places = mix64(hashes[i].high + bit);
-      const uint64_t place = places % (1u << kPlaceBits);
-      places >>= kPlaceBits;
+      const uint64_t place = places % (1u << kBlockPlaceBits);
+      places >>= kBlockPlaceBits;
       const uint64_t mask = uint64_t{1} << (place % 64);
       seen &= (block[place / 64] & mask) != 0;
       block[place / 64] |= mask;

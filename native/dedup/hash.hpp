@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 
 #include "buffer.hpp"
 #include "text/column.hpp"
@@ -22,5 +23,11 @@ Hash hash_bytes(const std::uint8_t* data, std::size_t size, std::uint32_t seed);
 
 // One hash for each document. The column must have been checked.
 Buffer<Hash> hash_documents(const TextColumn& documents, std::uint32_t seed);
+
+// The slots of a table of hashes in so many bytes.
+inline std::size_t table_slots(std::size_t capacity_bytes) {
+  if (capacity_bytes < 2 * sizeof(Hash)) throw std::invalid_argument("a hash table needs at least 32 bytes");
+  return capacity_bytes / sizeof(Hash);
+}
 
 }  // namespace krill

@@ -13,18 +13,13 @@ using std::uint8_t;
 // neighbouring cache lines. Fuller tables save little memory and search much longer.
 size_t keys_for(size_t slots) { return slots - (slots + 4) / 5; }
 
-size_t slots_in(size_t capacity_bytes) {
-  if (capacity_bytes < 2 * sizeof(Hash)) throw std::invalid_argument("a hash table needs at least 32 bytes");
-  return capacity_bytes / sizeof(Hash);
-}
-
 // Far enough ahead for a slot to arrive from memory before it is looked at.
-constexpr size_t kPrefetchDistance = 16;
+constexpr size_t kHashesAhead = 16;
 
 }  // namespace
 
 HashSet::HashSet(size_t capacity_bytes)
-    : table_(Buffer<Hash>::zeros(slots_in(capacity_bytes))), max_keys_(keys_for(table_.size())) {}
+    : table_(Buffer<Hash>::zeros(table_slots(capacity_bytes))), max_keys_(keys_for(table_.size())) {}
 
 // Both words matter: the keys of one partition share some bits of the high one.
 size_t HashSet::home(const Hash& hash) const {
@@ -53,8 +48,8 @@ bool HashSet::insert_one(const Hash& hash) {
 
 void HashSet::insert(const Hash* hashes, size_t count, uint8_t* first) {
   for (size_t i = 0; i < count; ++i) {
-    if (i + kPrefetchDistance < count)
-      __builtin_prefetch(table_.data() + home(hashes[i + kPrefetchDistance]), 1);
+    if (i + kHashesAhead < count)
+      __builtin_prefetch(table_.data() + home(hashes[i + kHashesAhead]), 1);
     first[i] = insert_one(hashes[i]);
   }
 }

@@ -9,19 +9,13 @@ namespace {
 using std::size_t;
 using std::uint64_t;
 
-constexpr size_t kPrefetchDistance = 12;
-
-size_t slots_in(size_t capacity_bytes) {
-  const size_t slots = capacity_bytes / sizeof(Hash);
-  if (slots < 2) throw std::invalid_argument("a table takes at least 32 bytes");
-  return slots;
-}
+constexpr size_t kRecordsAhead = 12;
 
 }  // namespace
 
 // Four keys for five slots, as in HashSet.
 MinTable::MinTable(size_t capacity_bytes)
-    : table_(Buffer<Hash>::zeros(slots_in(capacity_bytes))), max_keys_(table_.size() - (table_.size() + 4) / 5) {}
+    : table_(Buffer<Hash>::zeros(table_slots(capacity_bytes))), max_keys_(table_.size() - (table_.size() + 4) / 5) {}
 
 size_t MinTable::home(uint64_t key) const {
   using Wide = unsigned __int128;
@@ -46,8 +40,8 @@ uint64_t MinTable::fold_one(const Hash& record) {
 
 void MinTable::fold(const Hash* records, size_t count, uint64_t* least) {
   for (size_t i = 0; i < count; ++i) {
-    if (i + kPrefetchDistance < count)
-      __builtin_prefetch(table_.data() + home(records[i + kPrefetchDistance].high), 1);
+    if (i + kRecordsAhead < count)
+      __builtin_prefetch(table_.data() + home(records[i + kRecordsAhead].high), 1);
     least[i] = fold_one(records[i]);
   }
 }

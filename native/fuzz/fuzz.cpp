@@ -27,6 +27,7 @@
 #include "fuzz/loading_fuzz.hpp"
 #include "fuzz/minhash_fuzz.hpp"
 #include "fuzz/pack_fuzz.hpp"
+#include "fuzz/qa_fuzz.hpp"
 #include "fuzz/quality_fuzz.hpp"
 #include "fuzz/readers_fuzz.hpp"
 #include "fuzz/scanner_fuzz.hpp"
@@ -104,6 +105,7 @@ void run(const Input& input) {
   fuzz_quality(exact.data(), exact.size());
   fuzz_language(exact.data(), exact.size());
   fuzz_loading(exact.data(), exact.size());
+  fuzz_qa(exact.data(), exact.size());
   current = nullptr;
 }
 

@@ -11,7 +11,7 @@ namespace {
 using std::size_t;
 using std::uint64_t;
 
-constexpr uint64_t kMost = uint64_t{1} << 62;
+constexpr uint64_t kMostRows = uint64_t{1} << 62;
 // The last part of the keys, so that blocks and windows are permuted independently.
 constexpr uint64_t kBlocks = 0;
 constexpr uint64_t kWindows = 1;
@@ -46,7 +46,7 @@ std::vector<uint64_t> with(std::vector<uint64_t> key, std::initializer_list<uint
 }  // namespace
 
 void RowOrder::write(uint64_t start, size_t count, std::int64_t* out) const {
-  if (block_rows == 0 || window == 0 || block_rows > kMost || window > kMost || rows > kMost)
+  if (block_rows == 0 || window == 0 || block_rows > kMostRows || window > kMostRows || rows > kMostRows)
     throw std::invalid_argument("rows, blocks and windows must be positive and below 2^62");
   if (start > rows || count > rows - start) throw std::invalid_argument("there are not so many rows");
   if (count == 0) return;

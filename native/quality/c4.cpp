@@ -23,10 +23,6 @@ using Bytes = text::GrowingBuffer<uint8_t>;
 constexpr std::string_view kPolicyPhrases[] = {"terms of use"sv, "privacy policy"sv, "cookie policy"sv,
                                                "uses cookies"sv, "use of cookies"sv, "use cookies"sv};
 
-std::string_view view(const uint8_t* text, size_t size) {
-  return {reinterpret_cast<const char*>(text), size};
-}
-
 bool contains(const Bytes& text, std::string_view phrase) {
   const uint8_t* end = text.data() + text.size();
   const auto* needle = reinterpret_cast<const uint8_t*>(phrase.data());

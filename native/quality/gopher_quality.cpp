@@ -18,10 +18,6 @@ using std::uint64_t;
 using std::uint8_t;
 using namespace std::string_view_literals;
 
-std::string_view view(const uint8_t* text, size_t size) {
-  return {reinterpret_cast<const char*>(text), size};
-}
-
 constexpr std::string_view kEllipsis = "\u2026"sv;
 constexpr std::string_view kBullet = "\u2022"sv;
 

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 #include <utility>
+
+#include "expect.hpp"
 
 namespace krill {
 
@@ -12,10 +13,6 @@ namespace {
 constexpr std::size_t kBytes = 256;
 constexpr std::size_t kMaxEntries = std::size_t{1} << 24;  // 8 of a row's 32 bits name the default row
 constexpr std::uint32_t kNoRow = 0xffffffff;
-
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(what);
-}
 
 bool all_below(const std::uint32_t* numbers, std::size_t count, std::size_t limit) {
   return std::all_of(numbers, numbers + count, [limit](std::uint32_t number) { return number < limit; });

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <stdexcept>
+
+#include "expect.hpp"
 
 namespace krill {
 
 namespace {
 
 constexpr std::size_t kWidth = 16;  // rows are whole vectors of this many
-
-void expect(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(what);
-}
 
 // One loop, compiled for what every processor of the kind has and for what newer ones have.
 [[gnu::always_inline]] inline void add_steps(const std::int16_t* steps, std::size_t width, std::int32_t* sums) {

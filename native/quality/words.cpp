@@ -10,10 +10,6 @@ using std::uint32_t;
 using std::uint8_t;
 using namespace std::string_view_literals;
 
-std::string_view view(const uint8_t* text, size_t size) {
-  return {reinterpret_cast<const char*>(text), size};
-}
-
 bool is_digit(uint32_t point) { return point >= '0' && point <= '9'; }
 bool is_lettered(uint32_t point) { return is_digit(point) || (traits_of(point) & kLetter) != 0; }
 bool has(uint32_t point, Traits traits) { return (traits_of(point) & traits) != 0; }

@@ -16,6 +16,10 @@
 
 namespace krill::quality {
 
+inline std::string_view view(const uint8_t* text, size_t size) {
+  return {reinterpret_cast<const char*>(text), size};
+}
+
 struct Span {
   std::uint32_t begin;
   std::uint32_t size;
@@ -46,7 +50,8 @@ inline bool are_one_word(std::uint8_t first, std::uint8_t second) {
 
 constexpr std::size_t kMaxBackMarks = 256;
 
-template <class Emit>
+// `kByScript` cuts scripts without spaces into words; without it they are letters as any others.
+template <class Emit, bool kByScript = true>
 class WordSplitter {
  public:
   WordSplitter(const std::uint8_t* text, std::size_t size, Emit emit)
@@ -63,6 +68,8 @@ class WordSplitter {
   }
 
  private:
+  static constexpr Traits kCutScripts = kByScript ? kUnspaced : 0;
+
   void emit(std::size_t begin, std::size_t size) {
     emit_(Span{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size)});
   }
@@ -97,7 +104,7 @@ class WordSplitter {
       if (kind == kSpaceByte) break;
       if (kind == kHighByte) {
         const Character here = character_at(text_ + at_, size_ - at_);
-        if (traits_of(here.point) & (kSpace | kUnspaced)) break;
+        if (traits_of(here.point) & (kSpace | kCutScripts)) break;
         at_ += here.length - 1;
       }
       seen |= kind;
@@ -109,7 +116,7 @@ class WordSplitter {
   // Whitespace, or a run of one script without spaces.
   void after_chunk() {
     const Character first = character_at(text_ + at_, size_ - at_);
-    const Traits script = traits_of(first.point) & kUnspaced;
+    const Traits script = traits_of(first.point) & kCutScripts;
     if (script == 0) {
       at_ += first.length;
       return;
@@ -214,6 +221,12 @@ class WordSplitter {
 template <class Emit>
 void split_words(const std::uint8_t* text, std::size_t size, Emit emit) {
   WordSplitter<Emit>(text, size, std::move(emit)).run();
+}
+
+// The same, with scripts without spaces left whole.
+template <class Emit>
+void split_whole_words(const std::uint8_t* text, std::size_t size, Emit emit) {
+  WordSplitter<Emit, false>(text, size, std::move(emit)).run();
 }
 
 }  // namespace krill::quality

@@ -544,3 +544,93 @@ def make_columns(
 ) -> list[NDArray[Any]]:
     """Columns of `width` numbers a row: ids, then those asked for, in the order of the arguments. All are
     int64 if `wide`, else int32. `labels`: 0 none, 1 shifted (int32), 2 unshifted (int64)."""
+
+# ---- question answering: native/bindings/bind_qa.cpp ----
+
+class FeatureLayout:
+    """The pieces of a feature in their order. `kinds`: 0 fixed, 1 the question, 2 the context's window; `fixed`
+    says how many of `ids` each has. `cls_piece` has the classification token at `cls_place`; -1 = none has."""
+
+    def __init__(
+        self,
+        kinds: NDArray[np.int32],
+        types: NDArray[np.int32],
+        fixed: NDArray[np.int32],
+        ids: NDArray[np.int32],
+        pad_left: bool,
+        cls_piece: int,
+        cls_place: int,
+    ) -> None: ...
+
+class FeatureTables:
+    """A unit's columns, kept while this lives: five for each feature, what each example and each context has."""
+
+    def __init__(
+        self,
+        example: NDArray[np.int32],
+        begin: NDArray[np.int32],
+        length: NDArray[np.int32],
+        first: NDArray[np.int32],
+        last: NDArray[np.int32],
+        paragraph: NDArray[np.int32],
+        question_starts: NDArray[np.int64],
+        question_ids: NDArray[np.uint32],
+        context_starts: NDArray[np.int64],
+        context_ids: NDArray[np.uint32],
+        context_spans: NDArray[np.int32],
+    ) -> None: ...
+
+def fill_feature_rows(
+    layout: FeatureLayout,
+    tables: FeatureTables,
+    wanted: NDArray[np.int64],
+    places: NDArray[np.int64],
+    input_ids: NDArray[np.int32],
+    attention_mask: NDArray[np.int32],
+    token_types: NDArray[np.int32],
+    starts: NDArray[np.int32],
+    ends: NDArray[np.int32],
+    cls_index: NDArray[np.int32],
+    offsets: NDArray[np.int32] | None,
+) -> int:
+    """Write features into the rows at `places`, which must be padding. Returns how many were written before
+    one that the tables don't have, or that contradicts them or is wider than a row."""
+
+class MappedFile:
+    """A file read through memory; OSError if it can't be. No descriptor stays open."""
+
+    def __init__(self, path: bytes) -> None: ...
+    def content(self) -> NDArray[np.uint8]:
+        """All of it, read-only; keeps the file mapped."""
+
+    def drop_pages(self) -> None:
+        """Let go of what was touched; touched again, it comes back."""
+
+# ---- datatrove: native/bindings/bind_datatrove.cpp ----
+
+class DatatroveSigner:
+    """Signatures of documents as datatrove's MinHash has them. `points` are characters that don't stay as they
+    are, `changes` what becomes of each (0 its replacement, 1 a space, 2 a digit, 3 a separator in a number);
+    `factors` and `addends` are the permutations."""
+
+    def __init__(
+        self,
+        points: NDArray[np.uint32],
+        changes: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        replacements: _Bytes,
+        factors: NDArray[np.uint64],
+        addends: NDArray[np.uint64],
+        ngram: int,
+    ) -> None: ...
+    def sign(
+        self, offsets: NDArray[np.int64], data: _Bytes
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+        """The least number of each permutation, shape (documents, permutations), and 0 for each document of
+        fewer words than a shingle, which has none."""
+
+    def words(self, offsets: NDArray[np.int64], data: _Bytes) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """The words that shingles are made of, a space between them, as offsets and bytes."""
+
+def xxh64_documents(offsets: NDArray[np.int64], data: _Bytes) -> NDArray[np.uint64]:
+    """The XXH64 of each document, with the seed 0."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from krill.qa import Shape, prepare
 from krill.qa import units as making
 from krill.qa.seen_ids import SeenIds
 from lives import Life
-from questions import question, story, story_file, tokenizer_of, write_squad
+from questions import SQUAD, grown_squad, question, story, story_file, tokenizer_of, write_squad
 
 UNIT = 3000
 # Each unit takes a moment, so that there is a middle to be killed in.
@@ -69,10 +70,38 @@ def test_a_run_that_is_killed_twice_goes_on_behind_what_it_has_done(folder, monk
     last = Life(folder, 2, script=SCRIPT)
     assert last.process.wait(60) == 0
     assert dataset_bytes(folder / "out") == dataset_bytes(folder / "whole")
-    assert (
-        kept.items() <= {path.name: path.stat().st_ino for path in (folder / "out").glob("*.arrow")}.items()
-    )
+    assert kept.items() <= inodes(folder / "out").items()
     assert not (folder / ".out.krill").exists()
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SQUAD.exists(), reason="the shared questions are not here")
+def test_the_command_killed_at_random_moments_ends_with_the_same_bytes_and_makes_no_unit_twice(
+    tmp_path,
+) -> None:
+    grown_squad(tmp_path / "questions.json", 20)
+    tokenizer_of("byte_bpe").save_pretrained(tmp_path / "tokenizer")
+    command = ("qa", "prepare", "questions.json", "--tokenizer", "tokenizer", "--quiet", "--output")
+    assert Life(tmp_path, *command, "whole", "--threads", 1).wait() == 0
+    records = tmp_path / ".out.krill" / "stages" / "features"
+    chance = random.Random(0)
+    kept: dict[str, int] = {}
+    kills = 0
+    while kills < 12:
+        budget = ("--memory", chance.choice(["300MB", "1GB"]), "--threads", chance.choice([1, 2]))
+        if not Life(tmp_path, *command, "out", *budget).kill_after(chance.uniform(0, 0.6)):
+            break
+        kills += 1
+        committed = {f"{int(path.stem):05d}" for path in records.glob("*.json")}
+        found = inodes(tmp_path / ".out.krill" / "dataset")
+        now = {name: number for name, number in found.items() if name[-11:-6] in committed}
+        assert kept.items() <= now.items()
+        kept = now
+    assert kills > 4
+    assert kept
+    assert Life(tmp_path, *command, "out").wait() == 0
+    assert dataset_bytes(tmp_path / "out") == dataset_bytes(tmp_path / "whole")
+    assert kept.items() <= inodes(tmp_path / "out").items()
 
 
 def test_a_run_on_a_folder_that_another_one_writes_is_refused(folder) -> None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not SQUAD.exists(), reason="the shared questions
 MB = 10**6
 PREPARE = "from krill.cli.qa import qa; qa()"
 READ = """
-import json, sys
+import json, random, sys
 from itertools import islice
 from krill.budget import peak_bytes
 from krill.qa import QaDataset, create_dataloader
@@ -26,6 +26,8 @@ loader = create_dataloader(
 )
 for batch in islice(loader, 300):
     rows += len(batch["input_ids"])
+for number in random.Random(0).sample(range(dataset.documents), 2000):
+    rows += len(dataset.document(number)) > 0
 print(json.dumps({"rows": rows, "features": len(dataset), "grown": peak_bytes() - before}))
 """
 
@@ -64,7 +66,7 @@ def test_ten_times_the_questions_take_hardly_more_and_reading_them_shuffled_hold
     read = run_measured([sys.executable, "-c", READ, folder / "out10"])
     assert read.code == 0, read.err
     assert read.result["features"] == large.result["features"]
-    assert read.result["rows"] == 300 * 64
+    assert read.result["rows"] == 300 * 64 + 2000
     assert read.result["grown"] <= 60 * MB
 
 

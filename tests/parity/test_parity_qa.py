@@ -126,24 +126,30 @@ def test_features_of_the_whole_file_are_hugging_face_s(kind, tmp_path) -> None:
     assert check(kind, None, tmp_path) > 6078
 
 
-@pytest.mark.parametrize("kind", ["byte_bpe", "wordpiece"])
-def test_every_answered_feature_reads_as_its_answer_but_for_those_that_are_counted(kind, tmp_path) -> None:
+# Of the whole file, for tokenizers of so many tokens as the tests have.
+NOT_EXACT = {"byte_bpe": 20, "wordpiece": 0, "unigram": 75}
+
+
+@pytest.mark.parametrize("kind", NOT_EXACT)
+def test_every_answered_feature_reads_as_its_answer_but_for_those_that_are_listed(kind, tmp_path) -> None:
     made = prepare(SQUAD, tokenizer_of(kind), output=tmp_path / "out", shape=Shape(WIDTH, STRIDE))
     dataset = QaDataset(made.folder)
-    different = set()
+    listed = {(span.example_id, span.segment_index): span for span in dataset.inexact()}
     answered = 0
-    for first in range(0, len(dataset), 1000):
-        numbers = np.arange(first, min(first + 1000, len(dataset)))
-        rows = dataset.stored.rows(numbers)
-        assert rows.offset_mapping is not None
-        for place in np.flatnonzero(rows.start_positions != rows.cls_index).tolist():
-            known = dataset.metadata(int(numbers[place]))
-            begin = rows.offset_mapping[place, rows.start_positions[place], 0]
-            end = rows.offset_mapping[place, rows.end_positions[place], 1]
-            answered += 1
-            if known["context"][begin:end].strip() != known["chosen_answer_text"].strip():
-                different.add(known["example_id"])
-    counted = made.manifest["counts"].get("spans_not_exact", 0)
+    for feature in dataset:
+        if not feature["has_answer"]:
+            continue
+        answered += 1
+        begin = feature["offset_mapping"][feature["start_positions"], 0]
+        end = feature["offset_mapping"][feature["end_positions"], 1]
+        text, answer = feature["context"][begin:end], feature["chosen_answer_text"]
+        span = listed.pop((feature["example_id"], feature["segment_index"]), None)
+        if span is None:
+            assert text.strip() == answer.strip()
+        else:
+            assert (span.text, span.answer) == (text, answer)
+    assert listed == {}
     assert answered > 2500
-    assert len(different) <= counted <= 0.03 * answered
-    assert counted == 0 or made.manifest["inexact"]
+    assert made.manifest["counts"].get("spans_not_exact", 0) == NOT_EXACT[kind]
+    assert len(made.manifest["inexact"]) == min(20, NOT_EXACT[kind])
+    assert len(list(dataset.inexact())) == NOT_EXACT[kind]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from krill.qa.chunks import ChunkedCacheManager, StreamingSquadProcessor
     from krill.qa.dataset import QaDataset
     from krill.qa.features import Shape
+    from krill.qa.inexact import InexactSpan
     from krill.qa.memory_tokens import configure_memory_tokens
     from krill.qa.metrics import SquadScores, squad_metrics
     from krill.qa.predictions import AnswerCollector, Prediction
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AnswerCollector",
     "ChunkedCacheManager",
+    "InexactSpan",
     "LazySquadLikeQADataset",
     "Prediction",
     "Prepared",
@@ -56,6 +58,7 @@ _MODULES = {
     "chunks": ("ChunkedCacheManager", "StreamingSquadProcessor"),
     "dataset": ("QaDataset",),
     "features": ("Shape",),
+    "inexact": ("InexactSpan",),
     "memory_tokens": ("configure_memory_tokens",),
     "metrics": ("SquadScores", "squad_metrics"),
     "predictions": ("AnswerCollector", "Prediction"),

@@ -85,15 +85,6 @@ class TokenSpans:
 
     first: Numbers
     last: Numbers
-    begin: Numbers
-    """Where the first of them begins in the context, in characters; anything where there is no answer."""
-    end: Numbers
-    cut: npt.NDArray[np.bool_]
-    """Whether a token beside them has a part of their first or last character."""
-
-    @property
-    def answered(self) -> npt.NDArray[np.bool_]:
-        return np.asarray(self.first != NOWHERE)
 
 
 def find_spans(
@@ -103,33 +94,26 @@ def find_spans(
     example = windows.example
     if not len(contexts.ids):
         nowhere = np.full(len(example), NOWHERE, np.int64)
-        return TokenSpans(nowhere, nowhere, nowhere, nowhere, nowhere == 0)
+        return TokenSpans(nowhere, nowhere)
     low = contexts.starts[paragraph[example]] + windows.begin
     high = low + windows.length - 1
     inside = (begins[example] != NOWHERE) & (windows.length > 0)
     low, high = np.where(inside, low, 0), np.where(inside, high, 0)
     inside &= contexts.spans[low, 0] <= begins[example]
     inside &= contexts.spans[high, 1] >= ends[example]
-    first, last, cut = _tokens_of_answers(contexts, paragraph, begins, ends)
+    first, last = _tokens_of_answers(contexts, paragraph, begins, ends)
     first, last = np.clip(first[example], low, high), np.clip(last[example], low, high)
-    return TokenSpans(
-        np.where(inside, first - low, NOWHERE),
-        np.where(inside, last - low, NOWHERE),
-        contexts.spans[first, 0].astype(np.int64),
-        contexts.spans[last, 1].astype(np.int64),
-        cut[example],
-    )
+    return TokenSpans(np.where(inside, first - low, NOWHERE), np.where(inside, last - low, NOWHERE))
 
 
 def _tokens_of_answers(
     contexts: EncodedSpans, paragraph: Numbers, begins: Numbers, ends: Numbers
-) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
+) -> tuple[Numbers, Numbers]:
     """First and last token of each answer; some paragraphs at a time, as a token takes 80 bytes meanwhile.
 
     Paragraphs come in order.
     """
     first, last = (np.zeros(len(paragraph), np.int64) for _ in range(2))
-    cut = np.zeros(len(paragraph), bool)
     starts = contexts.starts
     begin = 0
     while begin < len(starts) - 1:
@@ -143,19 +127,20 @@ def _tokens_of_answers(
         own = slice(*np.searchsorted(paragraph, [begin, end]))
         if len(some.spans) and len(paragraph[own]):
             found = _tokens_at(some, paragraph[own] - begin, begins[own], ends[own])
-            first[own], last[own], cut[own] = found[0] + starts[begin], found[1] + starts[begin], found[2]
+            first[own], last[own] = found[0] + starts[begin], found[1] + starts[begin]
         begin = end
-    return first, last, cut
+    return first, last
 
 
 def _tokens_at(
     contexts: EncodedSpans, paragraph: Numbers, begins: Numbers, ends: Numbers
-) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
+) -> tuple[Numbers, Numbers]:
     """The last token that begins where the answer does or before, and the first that ends where it does or
     after, as Hugging Face's scripts have it.
 
     Tokens may share a character, each with some bytes of it, and then these two cut it, and cross if it is
-    all of the answer. What is crossed becomes all tokens of the character; what is only cut is told.
+    all of the answer. What is crossed becomes all tokens of the character; what is only cut is counted
+    later (`inexact.py`).
     """
     # One search for all: tokens of later paragraphs have larger keys.
     keys = contexts.spans + (np.repeat(np.arange(len(contexts.starts) - 1), contexts.lengths) << 32)[:, None]
@@ -168,5 +153,4 @@ def _tokens_at(
     first_alike = np.maximum.accumulate(np.where(np.roll(alike, 1), 0, numbers))[first]
     last_alike = np.minimum.accumulate(np.where(alike, len(keys), numbers)[::-1])[::-1][last]
     crossed = first > last
-    cut = ~crossed & ((first_alike < first) | (last < last_alike))
-    return np.where(crossed, first_alike, first), np.where(crossed, last_alike, last), cut
+    return np.where(crossed, first_alike, first), np.where(crossed, last_alike, last)

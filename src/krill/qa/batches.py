@@ -104,20 +104,17 @@ class QaLoader:
 
     def _feature_batch(self, features: Numbers, epoch: int) -> Batch:
         rows = self.dataset.stored.rows(features)
-        return self._batch(rows, slice(None), features, features)
+        return self._batch(rows, slice(None), features, self.dataset.all_metadata(features.tolist()))
 
     def _document_batch(self, documents: Numbers, epoch: int) -> list[Batch]:
         steps = self._steps(documents, epoch)
         rows = self.dataset.stored.rows(steps.reshape(-1))
-        size = len(documents)
         # What an ended document is about is told by its last segment.
-        last = steps.max(axis=0)
-        return [
-            self._batch(
-                rows, slice(step * size, (step + 1) * size), own, np.where(own == _PADDING, last, own)
-            )
-            for step, own in enumerate(steps)
-        ]
+        described = np.where(steps == _PADDING, steps.max(axis=0), steps)
+        known = self.dataset.all_metadata(described.reshape(-1).tolist())
+        size = len(documents)
+        places = [slice(step * size, (step + 1) * size) for step in range(len(steps))]
+        return [self._batch(rows, own, steps[step], known[own]) for step, own in enumerate(places)]
 
     def _steps(self, documents: Numbers, epoch: int) -> Numbers:
         """Which feature each document has at each step, shape (steps, documents); -1 = it has ended."""
@@ -144,9 +141,8 @@ class QaLoader:
         found = np.flatnonzero(unit.features.first[row : row + count] != NOWHERE)
         return [int(segment) for segment in found]
 
-    def _batch(self, rows: FeatureRows, own: slice, features: Numbers, described: Numbers) -> Batch:
-        """Some of the rows as a batch; `described` has for each a feature that tells of its document."""
-        known = [self.dataset.metadata(int(feature)) for feature in described]
+    def _batch(self, rows: FeatureRows, own: slice, features: Numbers, known: list[dict[str, Any]]) -> Batch:
+        """Some of the rows as a batch, with what is known of each."""
         mask = features != _PADDING
         for place in np.flatnonzero(~mask).tolist():
             known[place].update(_OF_ENDED)

@@ -91,7 +91,7 @@ def run_job(
     floor: int = 0,
 ) -> Prepared:
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
-    job.shape.check(job.tokenizer.layout)
+    job.check()
     started = time.monotonic()
     limit = resolve_limit(memory)
     with bounded_process(threads, parquet=False), Meter(limit, floor) as meter:
@@ -107,11 +107,16 @@ def run_job(
                 found = UnitMaker(job, folder, plan, threads, meter, progress).run()
             budget = {**plan.to_json(), "measured_peak": meter.peak, "threads": threads}
             manifest = {**run, **found, "seconds": round(time.monotonic() - started, 3), "budget": budget}
-            # One line for all units: indented like the rest, every number would take a line of its own.
-            lines = orjson.Fragment(orjson.dumps(manifest["units"]))
-            write_json(folder.dataset / MANIFEST, {**manifest, "units": lines})
+            write_manifest(folder.dataset, manifest)
             folder.publish()
     return Prepared(folder.output, "done", manifest)
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """What a cache says of itself."""
+    # One line for all units: indented like the rest, every number would take a line of its own.
+    lines = orjson.Fragment(orjson.dumps(manifest["units"]))
+    write_json(folder / MANIFEST, {**manifest, "units": lines})
 
 
 def describe(job: Job) -> dict[str, Any]:

@@ -8,7 +8,7 @@ somebody asks for a document by its id (16 bytes each).
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, SupportsIndex
 
@@ -23,6 +23,7 @@ from krill.errors import InputError
 from krill.qa.answers import NOWHERE
 from krill.qa.assembly import FeatureRows
 from krill.qa.columns import text_column_of
+from krill.qa.inexact import InexactSpan, inexact_spans
 from krill.qa.stored import StoredFeatures
 from krill.qa.tables import Unit
 
@@ -72,28 +73,46 @@ class QaDataset:
         feature = operator.index(key)
         if not -len(self) <= feature < len(self):
             raise IndexError(f"feature {feature} is out of range: there are {len(self)}")
-        feature %= len(self)
-        rows = self.stored.rows(np.array([feature], np.int64))
-        return {**_arrays(rows, 0), **self.metadata(feature)}
+        unit, row = self.stored.unit_of_feature(feature % len(self))
+        return self._features(unit, int(unit.features.example[row]), row, 1)[0]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[feature] for feature in range(len(self)))
 
     def document(self, number: int) -> list[dict[str, Any]]:
         """All features of a document, in order."""
-        if not 0 <= number < self.documents:
-            raise IndexError(f"document {number} is out of range: there are {self.documents}")
-        first, count = (int(found[0]) for found in self.stored.document_features(np.array([number])))
-        features = np.arange(first, first + count)
-        rows = self.stored.rows(features)
+        unit, example = self.stored.unit_of_document(number)
+        return self._features(
+            unit, example, unit.first_feature(example), int(unit.examples.features[example])
+        )
+
+    def _features(self, unit: Unit, example: int, first: int, count: int) -> list[dict[str, Any]]:
+        """So many features of an example in a unit, from row `first` on."""
+        rows = self.stored.assembler.padding(count)
+        self.stored.assembler.fill(rows, np.arange(count), unit, np.arange(first, first + count))
+        known = document_metadata(unit, example)
         return [
-            {**_arrays(rows, place), **self.metadata(int(feature))} for place, feature in enumerate(features)
+            {**_arrays(rows, place), **known, **segment_metadata(unit, first + place)}
+            for place in range(count)
         ]
 
     def metadata(self, feature: int) -> dict[str, Any]:
         """What is known of a feature besides its arrays."""
         unit, row = self.stored.unit_of_feature(feature)
-        return feature_metadata(unit, row)
+        return document_metadata(unit, int(unit.features.example[row])) | segment_metadata(unit, row)
+
+    def all_metadata(self, features: Iterable[int]) -> list[dict[str, Any]]:
+        """The same of several; what is of a document is read once for all of its features."""
+        documents: dict[int, dict[str, Any]] = {}
+        found = []
+        for feature in features:
+            unit, row = self.stored.unit_of_feature(feature)
+            own = segment_metadata(unit, row)
+            first = feature - own["segment_index"]
+            if first not in documents:
+                documents[first] = document_metadata(unit, int(unit.features.example[row]))
+            found.append(documents[first] | own)
+        return found
 
     def answers(self, document: int) -> dict[str, list[Any]]:
         """All valid answers of a document, for evaluation: `text` and `answer_start`."""
@@ -112,12 +131,12 @@ class QaDataset:
         """The ids of all documents, in order: a list of that length."""
         return [str(number) for ids in self._ids() for number in ids.to_pylist()]
 
-    def get_document_segments(self, example_id: str) -> list[int]:
+    def get_document_segments(self, example_id: str | int) -> list[int]:
         """The numbers of the features of the document with this id."""
         first, count = self.stored.document_features(np.array([self.find(example_id)]))
         return list(range(int(first[0]), int(first[0] + count[0])))
 
-    def find(self, example_id: str) -> int:
+    def find(self, example_id: str | int) -> int:
         """The number of the document with this id."""
         if self._numbers is None:
             hashes = [_hashes(ids) for ids in self._ids()]
@@ -125,6 +144,7 @@ class QaDataset:
             order = np.argsort(keys, kind="stable")
             self._numbers = keys[order], order
         keys, order = self._numbers
+        example_id = str(example_id)  # ids that were numbers are kept as text
         wanted = _hashes(text_column_of([example_id]))[0]
         places = (int(np.searchsorted(keys, wanted, side=side)) for side in ("left", "right"))
         for place in range(*places):
@@ -132,27 +152,33 @@ class QaDataset:
                 return int(order[place])
         raise InputError(f"there is no document with the id `{example_id}`", hint="see `get_all_documents()`")
 
+    def inexact(self) -> Iterator[InexactSpan]:
+        """All features whose tokens are not the answer; the manifest counts them as `spans_not_exact`."""
+        for number in range(len(self.stored.first_example) - 1):
+            yield from inexact_spans(self.stored.unit(number))
+
     def _ids(self) -> Iterator[pa.Array]:
         for number in range(len(self.stored.first_example) - 1):
             yield self.stored.unit(number).examples.ids
 
 
-def feature_metadata(unit: Unit, row: int) -> dict[str, Any]:
-    """What is known of a feature in a unit, besides its arrays."""
-    features, examples = unit.features, unit.examples
-    example = int(features.example[row])
-    paragraph = int(examples.paragraph[example])
-    has_answer = int(features.first[row]) != NOWHERE
+def document_metadata(unit: Unit, example: int) -> dict[str, Any]:
+    """What is known of all features of an example in a unit."""
+    examples = unit.examples
     return {
         "example_id": examples.ids[example].as_py(),
-        "segment_index": int(features.segment[row]),
-        "total_segments": int(examples.first_feature[example + 1] - examples.first_feature[example]),
-        "context": unit.paragraphs.contexts[paragraph].as_py(),
+        "total_segments": int(examples.features[example]),
+        "context": unit.paragraphs.contexts[int(examples.paragraph[example])].as_py(),
         "question": examples.questions[example].as_py(),
-        "has_answer": has_answer,
         "chosen_answer_text": examples.answer_text[example].as_py(),
         "chosen_answer_char_span": (int(examples.answer_begin[example]), int(examples.answer_end[example])),
     }
+
+
+def segment_metadata(unit: Unit, row: int) -> dict[str, Any]:
+    """What is known of one feature in a unit, besides its arrays."""
+    features = unit.features
+    return {"segment_index": int(features.segment[row]), "has_answer": int(features.first[row]) != NOWHERE}
 
 
 def _arrays(rows: FeatureRows, place: int) -> dict[str, Any]:

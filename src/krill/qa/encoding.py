@@ -151,7 +151,7 @@ def _groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 def _library_of(tokenizer: Any) -> tuple[Any, Declared]:
     """A tokenizer of the library that nobody else changes, and what is declared of it."""
     if isinstance(tokenizer, str | Path):
-        file = tokenizer_file(tokenizer)
+        file = _file_of(tokenizer)
         library = open_library(file)
         return library, _declared_by_files(file, library)
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
@@ -171,6 +171,18 @@ def _library_of(tokenizer: Any) -> tuple[Any, Declared]:
         tokenizer.cls_token_id,
         tokenizer.bos_token_id,
     )
+
+
+def _file_of(path: str | Path) -> Path:
+    try:
+        return tokenizer_file(path)
+    except InputError as error:
+        # What else it says is about the config of a preprocessing.
+        raise InputError(
+            error.message,
+            hint="give a tokenizer.json or its folder; one of the hub comes with `hf download NAME --include"
+            " 'tokenizer*' --local-dir FOLDER`",
+        ) from None
 
 
 def _declared_by_library(tokenizer: Any, library: Any) -> Declared:

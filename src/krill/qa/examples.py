@@ -24,6 +24,9 @@ MOST_QUESTIONS: Final = 1000
 READ_BYTES: Final = 1 << 18
 # JSON may hold halves of a character, which no tokenizer takes; one for one, so that offsets stay.
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+# Where an answer begins is stored in 32 bits.
+_MOST_START: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,10 @@ def grouped(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Paragraph]
             assert context is not None
             yield Paragraph(_whole(context), questions)
             questions = []
+        if "answers" not in row:
+            raise InputError(
+                f"{where} has no key `answers`", hint="write `answers: []` where a question has none"
+            )
         context = this
         questions.append(_question(row, where))
     if context is not None:
@@ -111,6 +118,8 @@ def _json_lines(file: Readable, name: str) -> Iterator[dict[str, Any]]:
     while not ended:
         data = file.read(READ_BYTES)
         ended = not data
+        if number == 0 and not rest:
+            data = data.removeprefix(_BYTE_ORDER_MARK)
         lines = (rest + data).split(b"\n")
         rest = b"" if ended else lines.pop()
         for line in lines:
@@ -134,28 +143,40 @@ def _json_lines(file: Readable, name: str) -> Iterator[dict[str, Any]]:
 
 def _question(entry: Any, where: str) -> Question:
     try:
-        text, answers = entry["question"], entry.get("answers")
-        if not answers or entry.get("is_impossible") is True:
-            pairs: tuple[tuple[str, int], ...] = ()
-        elif isinstance(answers, dict):
-            pairs = tuple(zip(answers["text"], answers["answer_start"], strict=True))
-        else:
-            pairs = tuple((answer["text"], answer["answer_start"]) for answer in answers)
-        found = Question(str(entry["id"]), text, pairs)
+        number, text, answers = entry["id"], entry["question"], entry.get("answers")
+        has_none = not answers or entry.get("is_impossible") is True
+        pairs = () if has_none else _answers(answers)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         missing = f"no key {error}" if isinstance(error, KeyError) else str(error)
         raise InputError(
             f"{where}: a question can't be read: {missing}",
             hint="a question needs id, question and answers with text and answer_start",
         ) from None
-    if not isinstance(text, str) or not all(
-        isinstance(answer, str) and isinstance(start, int) for answer, start in pairs
+    if (
+        type(number) not in (str, int)
+        or not isinstance(text, str)
+        or not all(isinstance(answer, str) and _is_start(start) for answer, start in pairs)
     ):
         raise InputError(
-            f"{where}: the question `{found.id}` has a text or an answer of another type than it should",
-            hint="question and text are strings, answer_start is a number",
+            f"{where}: the question `{number}` has an id, a text or an answer of another type than it should",
+            hint="id, question and text are strings, answer_start is a number of characters",
         )
+    found = Question(str(number), text, pairs)
     return found if _is_whole(found) else _made_whole(found)
+
+
+def _answers(answers: Any) -> tuple[tuple[str, int], ...]:
+    """Both forms: a list of answers, or lists of their texts and starts."""
+    if not isinstance(answers, dict):
+        return tuple((answer["text"], answer["answer_start"]) for answer in answers)
+    texts, starts = answers["text"], answers["answer_start"]
+    if len(texts) != len(starts):
+        raise ValueError(f"`answers` has {len(texts)} of `text` and {len(starts)} of `answer_start`")
+    return tuple(zip(texts, starts, strict=True))
+
+
+def _is_start(value: object) -> bool:
+    return type(value) is int and -_MOST_START <= value < _MOST_START
 
 
 def _is_whole(question: Question) -> bool:

@@ -23,6 +23,7 @@ from krill.qa.columns import number_list_column, starts_of, text_column_of, text
 from krill.qa.composed import Composed, compose
 from krill.qa.encoding import EncodedSpans, QaTokenizer
 from krill.qa.examples import Paragraph, Question
+from krill.qa.inexact import inexact_spans
 from krill.qa.layout import Layout
 from krill.qa.tables import Examples, Features, Lists, Paragraphs, Unit
 from krill.qa.windows import Windows, find_windows
@@ -61,7 +62,10 @@ class Shape:
                 hint=f"give a doc_stride from 0 to {room - 1}, or a larger max_seq_length",
             )
         if self.max_n_segs is not None and self.max_n_segs < 1:
-            raise ConfigError(f"`max_n_segs` is `{self.max_n_segs}`", hint="give a number from 1 on, or None")
+            raise ConfigError(
+                f"`max_n_segs` (--max-segments) is `{self.max_n_segs}`",
+                hint="give a number from 1 on, or leave it out to keep all windows",
+            )
         if self.on_missing not in ("no_answer", "drop"):
             raise ConfigError(f"`on_missing` is `{self.on_missing}`", hint='give "no_answer" or "drop"')
 
@@ -101,8 +105,6 @@ def make_unit(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer, shape: Sh
     begins = np.array([one.answer.begin for one in asked], np.int64)
     ends = np.array([one.answer.end for one in asked], np.int64)
     spans = find_spans(windows, contexts, of, begins, ends)
-    inexact = _inexact(paragraphs, asked, windows, spans)
-    counts.update(_counted(paragraphs, windows, inexact))
     kept = np.flatnonzero(windows.counts)
     unit = Unit(
         _paragraph_table(paragraphs, contexts),
@@ -111,6 +113,8 @@ def make_unit(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer, shape: Sh
         ),
         _feature_table(windows, spans, kept),
     )
+    inexact = [span.example_id for span in inexact_spans(unit)]
+    counts.update(_counted(paragraphs, windows, inexact))
     return Made(unit, dict(counts), inexact[:MOST_LISTED])
 
 
@@ -144,22 +148,6 @@ def _mapped_back(encoded: EncodedSpans, composed: Sequence[Composed], changed: S
     return EncodedSpans(encoded.ids, encoded.starts, spans)
 
 
-def _inexact(
-    paragraphs: Sequence[Paragraph], asked: Sequence[_Asked], windows: Windows, spans: TokenSpans
-) -> list[str]:
-    """The question of each feature whose tokens are not the answer, spaces around it aside."""
-    begins = np.array([one.answer.begin for one in asked], np.int64)[windows.example]
-    ends = np.array([one.answer.end for one in asked], np.int64)[windows.example]
-    differs = spans.answered & (spans.cut | (spans.begin != begins) | (spans.end != ends))
-    found = []
-    for window in np.flatnonzero(differs).tolist():
-        one = asked[windows.example[window]]
-        text = paragraphs[one.paragraph].context[spans.begin[window] : spans.end[window]]
-        if spans.cut[window] or text.strip() != one.answer.text.strip():
-            found.append(one.question.id)
-    return found
-
-
 def _counted(paragraphs: Sequence[Paragraph], windows: Windows, inexact: Sequence[str]) -> dict[str, int]:
     found = {
         EMPTY_CONTEXT: sum(not paragraph.context.strip() for paragraph in paragraphs),
@@ -178,14 +166,12 @@ def _paragraph_table(paragraphs: Sequence[Paragraph], contexts: EncodedSpans) ->
 
 
 def _example_table(asked: Sequence[_Asked], tokens: Lists, windows: Windows) -> Examples:
-    first_feature = np.zeros(len(asked) + 1, np.int32)
-    np.cumsum(windows.counts[windows.counts > 0], out=first_feature[1:])
     return Examples(
         text_column_of(one.question.id for one in asked),
         text_column_of(one.question.text for one in asked),
         tokens,
         np.array([one.paragraph for one in asked], np.int32),
-        first_feature,
+        windows.counts[windows.counts > 0].astype(np.int32),
         text_column_of(one.answer.text for one in asked),
         np.array([one.answer.begin for one in asked], np.int32),
         np.array([one.answer.end for one in asked], np.int32),

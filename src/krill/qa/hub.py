@@ -8,72 +8,66 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from krill.corpus.streams import first_line
-from krill.errors import InputError, MissingExtra
-from krill.flow.atomic import storage_errors
+from krill.errors import InputError
+from krill.flow.hub_access import RepositoryKind
+from krill.flow.hub_download import fetch_folder, hub_files
+from krill.flow.hub_upload import push_files
 from krill.flow.run_folder import MANIFEST
+from krill.qa.cache import write_manifest
 from krill.qa.stored import read_manifest
+from krill.qa.tables import SCHEMAS, check_unit
 
-_KIND = "dataset"
+_KIND: Final[RepositoryKind] = "dataset"
+_TABLES: Final = tuple(f"{table}-*.arrow" for table in SCHEMAS)
 
 
 class HubCaches:
     """The caches in one repository."""
 
-    def __init__(self, repository: str, token: str | None = None) -> None:
-        try:
-            from huggingface_hub import HfApi
-        except ImportError:
-            raise MissingExtra("a cache on the hub", "hub") from None
+    def __init__(self, repository: str, token: str | None = None, endpoint: str | None = None) -> None:
         self._repository = repository
-        self._api: Any = HfApi(token=token)
+        self._token = token
+        self._endpoint = endpoint
 
     def upload(self, folder: Path, *, private: bool) -> str:
         """Copy a cache there; returns the repository's address."""
-        try:
-            address = self._api.create_repo(self._repository, repo_type=_KIND, private=private, exist_ok=True)
-            self._api.upload_folder(
-                repo_id=self._repository,
-                repo_type=_KIND,
-                folder_path=str(folder),
-                path_in_repo=folder.name,
-                commit_message=f"Features: {folder.name}",
+        manifest = read_manifest(folder)
+        # Where the questions lay on this machine stays at home; their fingerprints tell what they were.
+        inputs = [{**entry, "path": Path(entry["path"]).name} for entry in manifest["inputs"]]
+        with tempfile.TemporaryDirectory(prefix="krill-hub-") as temporary:
+            for pattern in _TABLES:
+                for path in folder.glob(pattern):
+                    (Path(temporary) / path.name).symlink_to(path.resolve())
+            write_manifest(Path(temporary), {**manifest, "inputs": inputs})
+            return push_files(
+                Path(temporary),
+                (MANIFEST, *_TABLES),
+                self._repository,
+                message=f"Features: {folder.name}",
+                private=private,
+                endpoint=self._endpoint,
+                kind=_KIND,
+                inside=folder.name,
+                token=self._token,
             )
-        except Exception as error:  # whatever the network or the hub can raise
-            raise self._refused("written", error) from None
-        return str(address)
 
     def fetch(self, folder: Path) -> bool:
         """Have the cache that is named like `folder`; False if the repository has none."""
-        with storage_errors(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".krill-hub-") as temporary:
-            try:
-                self._api.snapshot_download(
-                    self._repository,
-                    repo_type=_KIND,
-                    allow_patterns=[f"{folder.name}/*"],
-                    local_dir=temporary,
-                )
-            except Exception as error:  # whatever the network or the hub can raise
-                raise self._refused("read", error) from None
-            found = Path(temporary) / folder.name
-            if not found.is_dir():
-                return False
-            read_manifest(found)  # refuses what is not whole
-            with storage_errors(folder):
-                found.replace(folder)
-        return True
+        return fetch_folder(
+            self._repository,
+            folder,
+            _check_cache,
+            kind=_KIND,
+            endpoint=self._endpoint,
+            token=self._token,
+        )
 
     def fetch_split(self, split: str, cache_dir: Path) -> Path:
         """Have the only cache of a split; returns where it is."""
-        try:
-            files: list[str] = self._api.list_repo_files(self._repository, repo_type=_KIND)
-        except Exception as error:  # whatever the network or the hub can raise
-            raise self._refused("read", error) from None
-        names = sorted(name.removesuffix(f"/{MANIFEST}") for name in files if name.endswith(f"/{MANIFEST}"))
+        files = hub_files(self._repository, kind=_KIND, endpoint=self._endpoint, token=self._token)
+        names = [name.removesuffix(f"/{MANIFEST}") for name in files if name.endswith(f"/{MANIFEST}")]
         found = [name for name in names if "/" not in name and f"-{split}-" in name]
         if len(found) != 1:
             raise InputError(
@@ -85,8 +79,8 @@ class HubCaches:
             self.fetch(cache_dir / found[0])
         return cache_dir / found[0]
 
-    def _refused(self, what: str, error: Exception) -> InputError:
-        return InputError(
-            f"the repository `{self._repository}` can't be {what}: {first_line(error)}",
-            hint="check the id, the token and the connection",
-        )
+
+def _check_cache(folder: Path) -> None:
+    """Refuse what is not whole: others have made it, and its numbers are believed from here on."""
+    for number in range(len(read_manifest(folder)["units"])):
+        check_unit(folder, number)

@@ -21,12 +21,18 @@ def configure_memory_tokens(tokenizer: Any, memory_num_tokens: int = 16) -> dict
     """
     if memory_num_tokens < 0:
         raise ConfigError(f"`memory_num_tokens` is `{memory_num_tokens}`", hint="give a number from 0 on")
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "token_to_id"):
+        raise ConfigError(
+            f"`{type(tokenizer).__name__}` is no tokenizer that tokens can be added to",
+            hint="give one of `transformers` with a fast backend, or `tokenizers.Tokenizer.from_file(path)`",
+        )
     names = [name.format(number) for name in (READ, WRITE) for number in range(memory_num_tokens)]
     if hasattr(tokenizer, "backend_tokenizer"):
         tokenizer.add_tokens(names, special_tokens=True)
     else:
         tokenizer.add_special_tokens(names)
-    reads, writes = memory_token_ids(getattr(tokenizer, "backend_tokenizer", tokenizer))
+    reads, writes = memory_token_ids(backend)
     return {"mem_read_ids": reads[:memory_num_tokens], "mem_write_ids": writes[:memory_num_tokens]}
 
 

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from krill.errors import ConfigError
+
 Scores = npt.NDArray[np.floating[Any]]
 
 
@@ -65,6 +67,9 @@ class AnswerCollector:
         no_answer: bool = True,
         null_score_threshold: float = 0.0,
     ) -> None:
+        for name, number in (("n_best", n_best), ("max_answer_length", max_answer_length)):
+            if number < 1:
+                raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 1 on")
         self._n_best = n_best
         self._max_length = max_answer_length
         self._no_answer = no_answer

@@ -52,10 +52,20 @@ def open_source(name: str | Path, split: str = "train") -> Source:
     if path.is_file():
         return _FileSource(str(name), (_described(path, str(name)),))
     if not path.is_dir():
+        if _is_path(str(name)):
+            raise InputError(
+                f"there is no file or folder `{name}`",
+                hint="check the path; a dataset of the hub is `name` or `user/name`",
+            )
         return _DatasetSource(str(name), split, saved=False)
     if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
         return _DatasetSource(str(name), split, saved=True)
     return _FileSource(str(name), [_described(file, str(file)) for file in _split_files(path, split)])
+
+
+def _is_path(name: str) -> bool:
+    """Whether it can't be meant as a hub id: asking the hub for it would take a while, and then fail."""
+    return name.startswith(("/", "./", "../", "~")) or name.count("/") > 1 or recognise(name) is not None
 
 
 class _FileSource:

@@ -1,8 +1,8 @@
 """A cache opened: features and documents by number.
 
 Comes in: the folder of a cache. Goes out: rows of features (`assembly.py`) and what is known of them. Held
-in memory: two numbers for each unit, and the mapped tables of the units that were used last; pages of a unit
-that is let go are let go with it.
+in memory: two numbers for each unit, the pages of the units that were used last, and a little for each unit
+that was used before: it stays mapped without its pages, as mapping it again costs more than reading from it.
 
 A document is a question with its context; its features are a run of numbers. Which unit has a number is found
 among the units' first numbers, and everything inside it by arithmetic.
@@ -22,7 +22,7 @@ import orjson
 
 from krill.errors import InputError
 from krill.flow.run_folder import MANIFEST
-from krill.qa.assembly import FeatureRows, fill_rows
+from krill.qa.assembly import Assembler, FeatureRows
 from krill.qa.cache import COMMAND, FORMAT
 from krill.qa.layout import Layout
 from krill.qa.tables import SCHEMAS, Unit, read_unit, unit_path
@@ -31,30 +31,37 @@ Numbers = npt.NDArray[np.int64]
 _HINT: Final = "prepare it again with `krill qa prepare --overwrite`"
 # With less room than this, neighbouring batches would map the same files again and again.
 LEAST_UNITS: Final = 2
+# What a unit takes that is mapped without its pages, 14.2 kB as measured, and the part of the room for them.
+IDLE_BYTES: Final = 16_000
+IDLE_SHARE: Final = 8
 
 
 class StoredFeatures:
-    """A cache in `folder`; at most about `mapped_bytes` of it are mapped at once. Any thread may read."""
+    """A cache in `folder`; at most about `mapped_bytes` of it are held at once. Any thread may read."""
 
     def __init__(self, folder: Path, mapped_bytes: int) -> None:
         self.folder = folder
         self.manifest = read_manifest(folder)
         self.layout = Layout.from_json(self.manifest["layout"])
         self.width = int(self.manifest["config"]["max_seq_length"])
+        self.assembler = Assembler(self.layout, self.width)
         units = np.array(self.manifest["units"], np.int64).reshape(-1, 4)
         self.first_example = _firsts(units[:, 1])
         self.first_feature = _firsts(units[:, 2])
-        self._most = max(LEAST_UNITS, mapped_bytes // max(1, int(units[:, 3].max(initial=1))))
-        self._open: OrderedDict[int, Unit] = OrderedDict()
+        self._mapped_bytes = mapped_bytes
+        self._most_idle = mapped_bytes // IDLE_SHARE // IDLE_BYTES
+        in_use = mapped_bytes - self._most_idle * IDLE_BYTES
+        self._most_in_use = max(LEAST_UNITS, in_use // max(1, int(units[:, 3].max(initial=1))))
+        self._in_use: OrderedDict[int, Unit] = OrderedDict()
+        self._idle: OrderedDict[int, Unit] = OrderedDict()
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """A worker that is given the cache opens the files itself."""
-        return {"folder": self.folder, "most": self._most}
+        return {"folder": self.folder, "mapped_bytes": self._mapped_bytes}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        StoredFeatures.__init__(self, state["folder"], 0)
-        self._most = state["most"]
+        StoredFeatures.__init__(self, state["folder"], state["mapped_bytes"])
 
     @property
     def features(self) -> int:
@@ -67,22 +74,31 @@ class StoredFeatures:
     def unit(self, number: int) -> Unit:
         """A unit's tables."""
         with self._lock:
-            if number in self._open:
-                self._open.move_to_end(number)
-                return self._open[number]
-            unit = read_unit(self.folder, number)
-            self._open[number] = unit
-            while len(self._open) > self._most:
-                self._open.popitem(last=False)
+            unit = self._in_use.get(number)
+            if unit is not None:
+                self._in_use.move_to_end(number)
+                return unit
+            unit = self._idle.pop(number, None) or read_unit(self.folder, number)
+            self._in_use[number] = unit
+            if len(self._in_use) > self._most_in_use:
+                oldest, left = self._in_use.popitem(last=False)
+                left.drop_pages()
+                self._idle[oldest] = left
+                if len(self._idle) > self._most_idle:
+                    self._idle.popitem(last=False)
             return unit
 
     def unit_of_feature(self, feature: int) -> tuple[Unit, int]:
         """A feature's unit and its row in it."""
+        if not 0 <= feature < self.features:
+            raise IndexError(f"feature {feature} is out of range: there are {self.features}")
         number = int(np.searchsorted(self.first_feature, feature, side="right")) - 1
         return self.unit(number), feature - int(self.first_feature[number])
 
     def unit_of_document(self, document: int) -> tuple[Unit, int]:
         """A document's unit and its row in it."""
+        if not 0 <= document < self.documents:
+            raise IndexError(f"document {document} is out of range: there are {self.documents}")
         number = int(np.searchsorted(self.first_example, document, side="right")) - 1
         return self.unit(number), document - int(self.first_example[number])
 
@@ -91,19 +107,19 @@ class StoredFeatures:
         firsts, counts = np.empty(len(documents), np.int64), np.empty(len(documents), np.int64)
         for number, places in self._by_unit(documents, self.first_example):
             rows = documents[places] - self.first_example[number]
-            starts = self.unit(number).examples.first_feature
-            firsts[places] = self.first_feature[number] + starts[rows]
-            counts[places] = starts[rows + 1] - starts[rows]
+            unit = self.unit(number)
+            firsts[places] = self.first_feature[number] + unit.features.example.searchsorted(rows)
+            counts[places] = unit.examples.features[rows]
         return firsts, counts
 
     def rows(self, features: Numbers, *, offsets: bool = True) -> FeatureRows:
         """Features as rows of numbers; a negative number is a row of padding."""
-        rows = FeatureRows.empty(len(features), self.width, self.layout, offsets=offsets)
+        rows = self.assembler.padding(len(features), offsets=offsets)
         wanted = np.flatnonzero(features >= 0)
         for number, chosen in self._by_unit(features[wanted], self.first_feature):
             places = wanted[chosen]
             own = features[places] - self.first_feature[number]
-            fill_rows(rows, places, self.unit(number), own, self.layout)
+            self.assembler.fill(rows, places, self.unit(number), own)
         return rows
 
     def _by_unit(self, numbers: Numbers, firsts: Numbers) -> list[tuple[int, Numbers]]:
@@ -120,9 +136,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if manifest["command"] != COMMAND or manifest["format"] != FORMAT:
             raise InputError(f"`{folder}` is no cache of features that this version reads", hint=_HINT)
         units = len(manifest["units"])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        fact = f"has no `{MANIFEST}`, so it is no finished cache of features"
         raise InputError(
-            f"`{folder}` has no `{MANIFEST}`, so it is no finished cache of features", hint=_HINT
+            f"`{folder}` {fact if folder.is_dir() else 'is no folder'}",
+            hint=f"make it with `krill qa prepare SOURCE --tokenizer PATH --output {folder}`",
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"`{path}` can't be read: {error}", hint=_HINT) from None

@@ -1,7 +1,8 @@
 """One unit of a cache: its paragraphs, questions and features, as tables.
 
 Comes in: columns. Goes out: three Arrow IPC streams of one record batch each, and the same columns again,
-mapped. Held in memory: what is written; of what is read, the pages that are touched.
+mapped. Held in memory: what is written; of what is read, the pages that were touched since they were last let
+go.
 
 Nothing is stored twice: a paragraph's tokens once for all its questions, a question's once for all its
 features. A feature is six numbers, and its row of ids is put together when it is read (`assembly.py`).
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from krill import _native
 from krill.corpus.arrays import as_arrow, as_numpy
 from krill.errors import InputError
 from krill.flow.atomic import atomic_writer
@@ -75,13 +77,13 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """A row for each question; `first_feature` has one number more than rows."""
+    """A row for each question; `features` is how many it has."""
 
     ids: pa.Array
     questions: pa.Array
     tokens: Lists
     paragraph: Ints
-    first_feature: Ints
+    features: Ints
     answer_text: pa.Array
     answer_begin: Ints
     answer_end: Ints
@@ -100,16 +102,26 @@ class Paragraphs:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """All of a unit."""
+    """All of a unit; `files` are what it is read from."""
 
     paragraphs: Paragraphs
     examples: Examples
     features: Features
+    files: tuple[_native.MappedFile, ...] = ()
 
     @property
     def rows(self) -> tuple[int, int, int]:
         """Of each table."""
         return len(self.paragraphs.contexts), len(self.examples.ids), len(self.features.example)
+
+    def first_feature(self, example: int) -> int:
+        """The row of an example's first feature: those of an example follow each other, in their order."""
+        return int(self.features.example.searchsorted(example))
+
+    def drop_pages(self) -> None:
+        """Let go of what was read; what is wanted again comes back from the system's cache."""
+        for file in self.files:
+            file.drop_pages()
 
     def write(self, folder: Path, number: int) -> int:
         """Save the three tables; returns their bytes."""
@@ -128,11 +140,8 @@ def unit_path(folder: Path, number: int, table: str) -> Path:
 
 def read_unit(folder: Path, number: int) -> Unit:
     """A unit's columns over mapped files; InputError if one of them is damaged."""
-    paragraphs, examples, features = (_read(unit_path(folder, number, table), table) for table in SCHEMAS)
-    ints = {name: as_numpy(features.column(name), "int32") for name in FEATURE_COLUMNS}
-    per_example = as_numpy(examples.column("features"), "int32")
-    first_feature = np.zeros(len(per_example) + 1, np.int32)
-    np.cumsum(per_example, out=first_feature[1:])
+    read = [_read(unit_path(folder, number, table), table) for table in SCHEMAS]
+    paragraphs, examples, features = (batch for batch, _ in read)
     return Unit(
         Paragraphs(
             paragraphs.column("context"),
@@ -144,15 +153,26 @@ def read_unit(folder: Path, number: int) -> Unit:
             examples.column("question"),
             _lists(examples.column("tokens"), "uint32"),
             as_numpy(examples.column("paragraph"), "int32"),
-            first_feature,
+            as_numpy(examples.column("features"), "int32"),
             examples.column("answer_text"),
             as_numpy(examples.column("answer_begin"), "int32"),
             as_numpy(examples.column("answer_end"), "int32"),
             examples.column("answers"),
             examples.column("answer_starts"),
         ),
-        Features(**ints),
+        Features(*(as_numpy(features.column(name), "int32") for name in FEATURE_COLUMNS)),
+        tuple(file for _, file in read),
     )
+
+
+def check_unit(folder: Path, number: int) -> None:
+    """Look at every value of a unit: InputError if what the files say of themselves does not hold."""
+    for table in SCHEMAS:
+        path = unit_path(folder, number, table)
+        try:
+            _read(path, table)[0].validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise _damaged(path, str(error)) from None
 
 
 def _paragraph_columns(table: Paragraphs) -> list[pa.Array]:
@@ -165,7 +185,7 @@ def _example_columns(table: Examples) -> list[pa.Array]:
         table.questions,
         _column(table.tokens),
         as_arrow(table.paragraph),
-        as_arrow(np.diff(table.first_feature)),
+        as_arrow(table.features),
         table.answer_text,
         as_arrow(table.answer_begin),
         as_arrow(table.answer_end),
@@ -193,13 +213,14 @@ def _write(path: Path, table: str, columns: Sequence[pa.Array]) -> int:
         return file.tell()
 
 
-def _read(path: Path, table: str) -> pa.RecordBatch:
+def _read(path: Path, table: str) -> tuple[pa.RecordBatch, _native.MappedFile]:
     head = _HEADS[table]
     try:
-        mapped = pa.memory_map(str(path))
-        if mapped.read(len(head)) != head:
+        file = _native.MappedFile(bytes(path))
+        content = pa.BufferReader(pa.py_buffer(file.content()))
+        if content.read(len(head)) != head:
             raise _damaged(path, "it does not begin as this table does")
-        return pa.ipc.read_record_batch(pa.ipc.read_message(mapped), SCHEMAS[table])
+        return pa.ipc.read_record_batch(pa.ipc.read_message(content), SCHEMAS[table]), file
     except (OSError, EOFError, pa.ArrowInvalid) as error:
         raise _damaged(path, str(error)) from None
 

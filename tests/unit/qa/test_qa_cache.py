@@ -130,7 +130,7 @@ def test_so_many_examples_and_no_more(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("none.json", None, "is no file or folder, and can't be had from the hub"),
+        ("none.json", None, "there is no file or folder `"),
         ("a.csv", "x", "is in no format that questions are read from"),
         ("a.json", json.dumps(squad()), "has a feature: it has none"),
         ("a.json", '{"data": [', "is cut short"),
@@ -145,6 +145,36 @@ def test_a_source_that_can_t_be_read_is_refused(tmp_path, name, content, said, m
     assert said in refused.value.message
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / ".out.krill").exists()
+
+
+def test_a_hub_id_that_can_t_be_had_is_said_and_a_path_is_never_asked_for(tmp_path, monkeypatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    asked = []
+
+    def unreachable(name: str, split: str) -> None:
+        asked.append(name)
+        raise ConnectionError(f"no way to {name}\nand more of it")
+
+    monkeypatch.setattr(datasets, "load_dataset", unreachable)
+    monkeypatch.chdir(tmp_path)
+    for name in ("squad_v2", "user/squad"):
+        with pytest.raises(
+            InputError, match=f"`{name}` is no file or folder, and can't be had from the hub: no"
+        ):
+            prepare(name, tokenizer_of("wordpiece"), output=tmp_path / "out", shape=SHAPE)
+    for name in ("./squad", "~/squad", "/data/squad", "data/my/squad", "squad.json", "a/squad.jsonl.gz"):
+        with pytest.raises(InputError, match=f"there is no file or folder `{name}`"):
+            prepare(name, tokenizer_of("wordpiece"), output=tmp_path / "out", shape=SHAPE)
+    assert asked == ["squad_v2", "user/squad"]
+
+
+def test_no_examples_and_a_tokenizer_that_is_not_there_are_refused_with_what_to_give(tmp_path) -> None:
+    source = story_file(tmp_path / "train.json")
+    with pytest.raises(ConfigError, match="`max_examples` is `0`"):
+        prepare(source, tokenizer_of("wordpiece"), output=tmp_path / "out", shape=SHAPE, max_examples=0)
+    with pytest.raises(InputError, match="no tokenizer at `bert-base-uncased`") as refused:
+        prepare(source, "bert-base-uncased", output=tmp_path / "out", shape=SHAPE)
+    assert "hf download" in str(refused.value.hint)
 
 
 def test_questions_that_all_leave_no_room_are_an_error_that_says_so(tmp_path) -> None:

@@ -93,17 +93,26 @@ def test_negative_numbers_count_from_the_end_and_others_are_out_of_range(dataset
             dataset[number]
     with pytest.raises(IndexError, match="document 24 is out of range: there are 24"):
         dataset.document(24)
+    for read in (dataset.answers, dataset.document_id):
+        with pytest.raises(IndexError, match="document 24 is out of range: there are 24"):
+            read(24)
+    with pytest.raises(IndexError, match="feature -1 is out of range"):
+        dataset.metadata(-1)
     with pytest.raises(InputError, match="no document with the id `nobody`"):
         dataset.find("nobody")
 
 
 def test_few_units_are_held_and_the_answers_stay_the_same(dataset) -> None:
     expected = [feature["input_ids"].tolist() for feature in dataset]
-    small = QaDataset(dataset.stored.folder)
-    small.stored._most = 1
     order = np.random.default_rng(0).permutation(len(dataset)).tolist()
-    assert all(small[number]["input_ids"].tolist() == expected[number] for number in order)
-    assert len(small.stored._open) == 1
+    for idle in (0, 1, 100):
+        stored = dataset.stored.__class__(dataset.stored.folder, 0)
+        stored._most_in_use, stored._most_idle = 1, idle
+        small = pickle.loads(pickle.dumps(dataset))
+        small.stored = stored
+        assert all(small[number]["input_ids"].tolist() == expected[number] for number in order)
+        assert len(stored._in_use) == 1
+        assert len(stored._idle) == min(idle, len(dataset.manifest["units"]) - 1)
 
 
 def test_a_copy_in_another_process_reads_the_same(dataset) -> None:
@@ -149,4 +158,10 @@ def test_a_damaged_cache_is_refused_by_name(dataset, damage) -> None:
         list(QaDataset(folder))
     expected = table.name if damage in ("missing", "cut") else folder.name
     assert expected in refused.value.message
-    assert "prepare it again" in str(refused.value.hint)
+    assert "krill qa prepare" in str(refused.value.hint) or "prepare it again" in str(refused.value.hint)
+
+
+def test_a_folder_that_is_not_there_is_refused_with_the_command_that_makes_it(tmp_path) -> None:
+    with pytest.raises(InputError, match="none` is no folder") as refused:
+        QaDataset(tmp_path / "none")
+    assert f"--output {tmp_path / 'none'}" in str(refused.value.hint)

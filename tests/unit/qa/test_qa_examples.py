@@ -88,7 +88,17 @@ def test_half_a_character_becomes_one_that_stands_for_it_and_nothing_moves() -> 
         ),
         (
             b'{"id": 1, "context": "c", "question": "q", "answers": {"text": ["a"], "answer_start": []}}',
-            "zip()",
+            "`answers` has 1 of `text` and 0 of `answer_start`",
+        ),
+        (b'{"id": 1, "context": "c", "question": "q"}\n', "row 1 has no key `answers`"),
+        (b'{"id": null, "context": "c", "question": "q", "answers": []}\n', "the question `None` has an id"),
+        (
+            b'{"id":1,"context":"c","question":"q","answers":[{"text":"c","answer_start":2147483648}]}',
+            "another type",
+        ),
+        (
+            b'{"id": 1, "context": "c", "question": "q", "answers": [{"text": "c", "answer_start": true}]}',
+            "another type",
         ),
     ],
 )
@@ -97,3 +107,11 @@ def test_a_row_that_is_wrong_is_named(content, said) -> None:
         list(line_paragraphs(io.BytesIO(content), "a.jsonl"))
     assert said in refused.value.message
     assert "a.jsonl" in refused.value.message
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    row = b'{"id": 1, "context": "c", "question": "q", "answers": []}\r\n'
+    (paragraph,) = line_paragraphs(io.BytesIO(b"\xef\xbb\xbf" + row), "a.jsonl")
+    assert paragraph == Paragraph("c", [Question("1", "q", ())])
+    with pytest.raises(InputError, match="line 2 is not JSON"):
+        list(line_paragraphs(io.BytesIO(row + b"\xef\xbb\xbf" + row), "a.jsonl"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from krill.errors import ConfigError
-from krill.qa.assembly import FeatureRows, fill_rows
+from krill.errors import ConfigError, InputError
+from krill.qa.assembly import Assembler, FeatureRows
 from krill.qa.encoding import QaTokenizer, open_tokenizer
 from krill.qa.examples import Paragraph, Question
 from krill.qa.features import Made, Shape, make_unit
@@ -27,9 +28,42 @@ WORDS = ["one", "krill", "é", "日本", "😀", "£1", "(a)", "  ", "ﬁsh", "x
 
 def rows_of(made: Made, layout: Any, width: int) -> FeatureRows:
     count = len(made.unit.features.example)
-    rows = FeatureRows.empty(count, width, layout, offsets=True)
-    fill_rows(rows, np.arange(count), made.unit, np.arange(count), layout)
+    assembler = Assembler(layout, width)
+    rows = assembler.padding(count)
+    assembler.fill(rows, np.arange(count), made.unit, np.arange(count))
     return rows
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("features", "example", 1),
+        ("features", "example", -1),
+        ("features", "begin", 1000),
+        ("features", "begin", -1),
+        ("features", "length", 2**31 - 1),
+        ("features", "length", -1),
+        ("features", "first", 60),
+        ("features", "last", -2),
+        ("examples", "paragraph", 1),
+        ("examples", "paragraph", -1),
+    ],
+)
+def test_a_feature_that_contradicts_its_unit_is_refused(table, column, value) -> None:
+    tokenizer = open_tokenizer(tokenizer_of("wordpiece"))
+    unit = make_unit([Paragraph(story(60), [Question("1", "which one?", ())])], tokenizer, Shape(64, 8)).unit
+    columns = getattr(unit, table)
+    numbers = getattr(columns, column).copy()
+    numbers[0] = value
+    damaged = replace(unit, **{table: replace(columns, **{column: numbers})})
+    assembler = Assembler(tokenizer.layout, 64)
+    with pytest.raises(InputError, match="feature 0 of a unit contradicts the unit's tables"):
+        assembler.fill(assembler.padding(1), np.array([0]), damaged, np.array([0]))
+    with pytest.raises(InputError, match="feature 9999 of a unit contradicts"):
+        assembler.fill(assembler.padding(1), np.array([0]), unit, np.array([9999]))
+    with pytest.raises(InputError, match="contradicts"):
+        narrow = Assembler(tokenizer.layout, 32)
+        narrow.fill(narrow.padding(1), np.array([0]), unit, np.array([0]))
 
 
 contexts = st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join)
@@ -188,7 +222,7 @@ def test_a_question_that_leaves_no_room_is_dropped_and_counted() -> None:
         (Shape(4, 0), "`max_seq_length` is `4`, and the tokenizer puts 3 special tokens"),
         (Shape(32, 29), "`doc_stride` is `29`, but a window holds 29 tokens at most"),
         (Shape(32, -1), "`doc_stride` is `-1`"),
-        (Shape(32, 4, 0), "`max_n_segs` is `0`"),
+        (Shape(32, 4, 0), "`max_n_segs` (--max-segments) is `0`"),
         (Shape(32, 4, None, "keep"), "`on_missing` is `keep`"),  # type: ignore[arg-type]
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from krill.errors import ConfigError
 from krill.qa import AnswerCollector, QaDataset, Shape, create_dataloader, prepare
 from questions import question, story, tokenizer_of, write_squad
 
@@ -85,3 +86,9 @@ def test_without_a_span_in_the_context_nothing_is_predicted(dataset) -> None:
     collector.add(dataset[0], starts, starts)
     ((_, prediction),) = collector.predictions()
     assert (prediction.text, prediction.n_best) == ("", [])
+
+
+@pytest.mark.parametrize("name", ["n_best", "max_answer_length"])
+def test_a_collector_that_could_keep_nothing_is_refused(name) -> None:
+    with pytest.raises(ConfigError, match=f"`{name}` is `0`"):
+        AnswerCollector(**{name: 0})

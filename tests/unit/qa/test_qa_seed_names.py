@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,7 @@ from krill.qa import (
     configure_memory_tokens,
     create_dataset_from_cache,
     create_evaluation_dataloader,
-    load_dataset_from_hub,
     process_and_cache_dataset,
-    upload_processed_dataset_to_hub,
 )
 from questions import story_file, tokenizer_of
 
@@ -81,6 +78,8 @@ def test_memory_tokens_are_added_once_and_told(tmp_path) -> None:
     assert tokenizer.convert_ids_to_tokens(ids["mem_write_ids"]) == [f"[MEM_WRITE_{n}]" for n in range(4)]
     with pytest.raises(ConfigError, match="`memory_num_tokens` is `-1`"):
         configure_memory_tokens(tokenizer, -1)
+    with pytest.raises(ConfigError, match="`str` is no tokenizer that tokens can be added to"):
+        configure_memory_tokens("tokenizer.json")
 
 
 class Keeper:
@@ -145,72 +144,3 @@ def test_evaluation_goes_over_everything_in_order(source, tmp_path) -> None:
     ids = [example_id for steps in loader for example_id in steps[0]["example_ids"]]
     assert ids == dataset.get_all_documents()
     assert len(ids) == 9
-
-
-class LocalHub:
-    """What `huggingface_hub.HfApi` does, in a folder that is laid out as the hub's repositories are."""
-
-    root: Path
-
-    def __init__(self, token: str | None = None) -> None:
-        self.token = token
-
-    def create_repo(self, repo_id: str, *, repo_type: str, private: bool, exist_ok: bool) -> str:
-        (self.root / repo_type / repo_id).mkdir(parents=True, exist_ok=exist_ok)
-        return f"https://hub/datasets/{repo_id}"
-
-    def upload_folder(
-        self, *, repo_id: str, repo_type: str, folder_path: str, path_in_repo: str, commit_message: str
-    ) -> None:
-        shutil.copytree(folder_path, self.root / repo_type / repo_id / path_in_repo)
-
-    def list_repo_files(self, repo_id: str, *, repo_type: str) -> list[str]:
-        root = self.root / repo_type / repo_id
-        return [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
-
-    def snapshot_download(
-        self, repo_id: str, *, repo_type: str, allow_patterns: list[str], local_dir: str
-    ) -> str:
-        root = self.root / repo_type / repo_id
-        if not root.is_dir():
-            raise OSError(f"404: no repository {repo_id}\nmore about it")
-        for pattern in allow_patterns:
-            for path in root.glob(pattern):
-                target = Path(local_dir) / path.relative_to(root)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, target)
-        return local_dir
-
-
-@pytest.fixture
-def hub(tmp_path, monkeypatch) -> Path:
-    hub = pytest.importorskip("huggingface_hub")
-    monkeypatch.setattr(hub, "HfApi", type("Hub", (LocalHub,), {"root": tmp_path / "hub"}))
-    return tmp_path / "hub"
-
-
-def test_a_cache_goes_to_the_hub_and_comes_back_without_being_made_again(source, tmp_path, hub) -> None:
-    tokenizer = tokenizer_of("unigram", 2)
-    address = upload_processed_dataset_to_hub(
-        source, "train", "me/features", tokenizer, 48, 12, cache_dir=str(tmp_path / "cache")
-    )
-    assert address == "https://hub/datasets/me/features"
-    (repository,) = (hub / "dataset" / "me" / "features").iterdir()
-    marked = repository / "krill-run.json"
-    marked.write_text(marked.read_text().replace('"command"', '"note": "from the hub", "command"'))
-    found = opened(source, tmp_path / "elsewhere", hub_dataset_id="me/features")
-    assert found.manifest["note"] == "from the hub"
-    assert len(found) == len(opened(source, tmp_path / "cache"))
-    # Other features than those that are there are made here.
-    other = opened(source, tmp_path / "elsewhere", hub_dataset_id="me/features", doc_stride=16)
-    assert "note" not in other.manifest
-    direct = load_dataset_from_hub("me/features", "train", str(tmp_path / "direct"))
-    assert direct.manifest["note"] == "from the hub"
-    with pytest.raises(InputError, match="has 0 caches of the split `dev`"):
-        load_dataset_from_hub("me/features", "dev", str(tmp_path / "direct"))
-
-
-def test_a_repository_that_is_not_there_is_said(source, tmp_path, hub) -> None:
-    with pytest.raises(InputError, match=r"`me/none` can't be read: 404: no repository me/none\n"):
-        opened(source, tmp_path / "cache", hub_dataset_id="me/none").manifest  # noqa: B018
-    assert len(opened(source, tmp_path / "cache", hub_dataset_id="me/none", use_hub_dataset=False)) > 0
