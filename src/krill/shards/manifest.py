@@ -217,6 +217,7 @@ class Manifest:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Manifest:
+        _check_kind(fields)
         _check_format(fields)
         _check_figures(fields)
         dataset = None if fields.is_null("dataset") else DatasetPart.from_fields(fields.inner("dataset"))
@@ -260,6 +261,15 @@ def _shards_json(shards: Sequence[ShardInfo]) -> dict[str, Any]:
 def _check_total(fields: Fields, name: str, stated: int, counted: int) -> None:
     if stated != counted:
         fields.refuse(name, f"is {stated}, but the shards add up to {counted}")
+
+
+def _check_kind(fields: Fields) -> None:
+    """Other commands write a `krill-run.json` as well."""
+    if fields.has("command") and not fields.has("dataset") and not fields.has("text"):
+        raise InputError(
+            f"`{fields.source}` was written by `krill {fields.text('command')}`: its folder is no dataset",
+            hint="name a folder that `krill preprocess` made",
+        )
 
 
 def _check_format(fields: Fields) -> None:
