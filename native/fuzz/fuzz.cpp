@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzz/datatrove_fuzz.hpp"
 #include "fuzz/encoder_fuzz.hpp"
 #include "fuzz/kernels_fuzz.hpp"
 #include "fuzz/language_fuzz.hpp"
@@ -106,6 +107,7 @@ void run(const Input& input) {
   fuzz_language(exact.data(), exact.size());
   fuzz_loading(exact.data(), exact.size());
   fuzz_qa(exact.data(), exact.size());
+  fuzz_datatrove(exact.data(), exact.size());
   current = nullptr;
 }
 

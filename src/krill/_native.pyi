@@ -548,8 +548,9 @@ def make_columns(
 # ---- question answering: native/bindings/bind_qa.cpp ----
 
 class FeatureLayout:
-    """The pieces of a feature in their order. `kinds`: 0 fixed, 1 the question, 2 the context's window; `fixed`
-    says how many of `ids` each has. `cls_piece` has the classification token at `cls_place`; -1 = none has."""
+    """The pieces of a feature in their order. `kinds`: 0 fixed, 1 the question, 2 the context's window;
+    `fixed` says how many of `ids` each has. `cls_piece` has the classification token at `cls_place`; -1 means
+    that none has."""
 
     def __init__(
         self,
@@ -563,7 +564,7 @@ class FeatureLayout:
     ) -> None: ...
 
 class FeatureTables:
-    """A unit's columns, kept while this lives: five for each feature, what each example and each context has."""
+    """A unit's columns, kept while this lives: five for each feature, what each example and context has."""
 
     def __init__(
         self,
@@ -609,9 +610,9 @@ class MappedFile:
 # ---- datatrove: native/bindings/bind_datatrove.cpp ----
 
 class DatatroveSigner:
-    """Signatures of documents as datatrove's MinHash has them. `points` are characters that don't stay as they
-    are, `changes` what becomes of each (0 its replacement, 1 a space, 2 a digit, 3 a separator in a number);
-    `factors` and `addends` are the permutations."""
+    """Signatures of documents as datatrove's MinHash has them. `points` are characters that don't stay as
+    they are, `changes` what becomes of each (0 its replacement, 1 a space, 2 a digit, 3 a separator in a
+    number); `factors` and `addends` are the permutations."""
 
     def __init__(
         self,
@@ -623,9 +624,7 @@ class DatatroveSigner:
         addends: NDArray[np.uint64],
         ngram: int,
     ) -> None: ...
-    def sign(
-        self, offsets: NDArray[np.int64], data: _Bytes
-    ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+    def sign(self, offsets: NDArray[np.int64], data: _Bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
         """The least number of each permutation, shape (documents, permutations), and 0 for each document of
         fewer words than a shingle, which has none."""
 

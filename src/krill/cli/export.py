@@ -19,7 +19,7 @@ def export(
     path: str,
     /,
     *,
-    to: Literal["parquet", "megatron", "bin", "jsonl"],
+    to: Literal["parquet", "megatron", "bin", "datatrove", "jsonl"],
     output: Path | None = None,
     split: Literal["train", "validation", "all"] = "all",
     what: Literal["tokens", "text"] | None = None,
@@ -42,7 +42,8 @@ def export(
         The folder that `krill preprocess` made.
     to
         The format: parquet (rows), megatron (.bin and .idx of Megatron-LM, a document a sequence), bin
-        (train.bin and val.bin of nanoGPT) or jsonl (JSON lines).
+        (train.bin and val.bin of nanoGPT), datatrove (its .ds files with index and metadata) or jsonl
+        (JSON lines).
     output
         The folder to make; by default beside the dataset, named after it and the format.
     split
@@ -55,8 +56,8 @@ def export(
     lines
         What a line of jsonl is; by default a row, and with --text a document.
     dtype
-        The type of tokens in bin (uint16, uint32) and megatron (uint16, int32); auto chooses by the
-        vocabulary.
+        The type of tokens in bin and datatrove (uint16, uint32) and megatron (uint16, int32); auto chooses
+        by the vocabulary.
     tokenizer
         Where the dataset's tokenizer is now, for --text; by default where it was.
     overwrite

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 # A stage that lasts says so this often when the output is piped.
 LINE_SECONDS = 10.0
 # Stages whose work is counted in something else than bytes.
-UNITS = {"merge": "merges", "tokenise": "tokens", "train": "tokens", "score": "tokens"}
+UNITS = {
+    "merge": "merges",
+    "tokenise": "tokens",
+    "train": "tokens",
+    "score": "tokens",
+    "learn": "documents",
+    "answer": "documents",
+}
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from krill.cli.options import OutputOptions
+from krill.cli.options import EngineOptions, OutputOptions
 from krill.cli.tokenizer_options import Many, TokenizerBudget
 from krill.errors import ConfigError
 
@@ -65,9 +65,10 @@ def train(
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     options: TrainingOptions = TrainingOptions(),  # noqa: B008  a frozen value, never changed
     budget: TokenizerBudget = TokenizerBudget(),  # noqa: B008
+    engine: EngineOptions = EngineOptions(),  # noqa: B008
     shown: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
-    """Text in, byte-level BPE tokenizer out: the same at any budget, with any number of threads.
+    """Text in, byte-level BPE tokenizer out: the same at any budget, with any threads, on any engine.
 
     The output folder opens with Hugging Face tokenizers and transformers. The same command on a killed run
     continues it; on a finished one it says so and does nothing.
@@ -92,6 +93,7 @@ def train(
     overwrite
         Start anew, and replace the finished output in the end.
     """
+    from krill.cli.chosen_engine import chosen_engine
     from krill.cli.tokenizer_training import train_and_tell
     from krill.corpus import DatasetSource
 
@@ -102,7 +104,8 @@ def train(
         shown,
         output=_folder(output, prefix),
         memory=budget.memory,
-        threads=budget.thread_count,
+        threads="auto" if budget.threads == "auto" else budget.thread_count,
+        engine=chosen_engine(engine),
         overwrite=overwrite,
         tiktoken=tiktoken,
         chat=preset == "chat",

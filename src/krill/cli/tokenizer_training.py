@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from krill.cli.options import OutputOptions
 
 if TYPE_CHECKING:
+    from krill.config.engine import EngineConfig
     from krill.corpus import DatasetSource
     from krill.tokenizer.options import TrainOptions
 
@@ -21,6 +22,7 @@ def train_and_tell(
     output: Path,
     memory: str | int,
     threads: int | str,
+    engine: EngineConfig | None,
     overwrite: bool,
     tiktoken: bool = False,
     chat: bool = False,
@@ -39,8 +41,9 @@ def train_and_tell(
         summary = run_training(
             sources,
             options,
-            memory=limit,
+            memory=memory,
             threads=threads,
+            engine=engine,
             output=output,
             overwrite=overwrite,
             tiktoken=tiktoken,

@@ -76,6 +76,7 @@ def train_tokenizer(
         output=folder,
         memory=loaded.memory,
         threads=loaded.threads,
+        engine=loaded.engine,
         overwrite=overwrite,
         push=hub_id if push else None,
     )

@@ -23,7 +23,17 @@ Ratio = Annotated[float, Fraction()]
 NGrams = tuple[tuple[Annotated[int, Whole(1, 100)], Ratio], ...]
 
 
-class GopherQuality(Section):
+class JudgedSection(Section):
+    """A filter that datatrove has as well."""
+
+    implementation: Literal["krill", "datatrove"] = Field(
+        default="krill",
+        description="Who judges: `krill`, or `datatrove` for its own filter with spaCy's words, many times "
+        "slower.",
+    )
+
+
+class GopherQuality(JudgedSection):
     """Documents that don't read like prose."""
 
     name: Literal["gopher_quality"] = "gopher_quality"
@@ -57,7 +67,7 @@ class GopherQuality(Section):
     )
 
 
-class GopherRepetition(Section):
+class GopherRepetition(JudgedSection):
     """Documents that repeat themselves. A threshold of 0 (or an empty list) turns its rule off."""
 
     name: Literal["gopher_repetition"] = "gopher_repetition"
@@ -75,7 +85,7 @@ class GopherRepetition(Section):
     )
 
 
-class C4(Section):
+class C4(JudgedSection):
     """Lines that are no sentences are removed, then documents with too few sentences are dropped."""
 
     name: Literal["c4"] = "c4"
@@ -99,7 +109,7 @@ class C4(Section):
     filter_policy: bool = Field(default=True, description="Remove lines about cookies and terms of use.")
 
 
-class FineWeb(Section):
+class FineWeb(JudgedSection):
     """Documents that look like lists, menus and boilerplate."""
 
     name: Literal["fineweb"] = "fineweb"

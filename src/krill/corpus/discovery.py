@@ -56,7 +56,7 @@ def discover(source: DatasetSource, split: Split, exclude: Sequence[Path] = ()) 
     """
     path = source.path
     if "://" in path:
-        return _remote(path, split)
+        return _remote(path, split, exclude)
     location = os.path.expanduser(path)  # noqa: PTH111  keeps the path as it was written otherwise
     kind = _kind(path, location)
     if kind is not None and stat.S_ISDIR(kind):
@@ -258,21 +258,23 @@ def _read_json(path: str, file: Path) -> dict[str, Any]:
     return value
 
 
-def _remote(url: str, split: Split) -> list[Found]:
+def _remote(url: str, split: Split, exclude: Sequence[Path]) -> list[Found]:
     import fsspec
 
     try:
         filesystem, root = fsspec.core.url_to_fs(url)
         if glob.has_magic(root):
-            names = sorted(filesystem.glob(root))
+            names = _without_own(filesystem, filesystem.glob(root), exclude)
         elif url.endswith("/") or (not url.startswith("http") and filesystem.isdir(root)):
-            names = [name for name in sorted(filesystem.find(root)) if recognise(name) is not None]
+            found = _without_own(filesystem, filesystem.find(root), exclude)
+            names = [name for name in found if recognise(name) is not None]
         else:
             names = [root]
         infos = {name: filesystem.info(name) for name in names}
     except ImportError as error:
-        if url.startswith("http"):
-            raise MissingExtra(f"reading `{url}`", "hub") from error
+        for protocol, extra in (("http", "hub"), ("s3", "s3")):
+            if url.startswith(protocol):
+                raise MissingExtra(f"reading `{url}`", extra) from error
         raise InputError(f"can't read `{url}`: {error}", hint="pip install what it names") from error
     except FileNotFoundError as error:
         raise InputError(f"no such file: `{url}`") from error
@@ -281,12 +283,22 @@ def _remote(url: str, split: Split) -> list[Found]:
     if not infos:
         raise InputError(f"nothing to read at `{url}`: no file matches")
     chosen = _choose(url, splits_of(infos) if len(infos) > 1 else {"train": list(infos)}, split)
-    found = []
+    files = []
     for name in chosen:
         shown = filesystem.unstrip_protocol(name)
         known = recognise(name) or as_plain_text(name)
-        found.append(Found(shown, shown, *known, int(infos[name].get("size") or 0), remote=True))
-    return found
+        files.append(Found(shown, shown, *known, int(infos[name].get("size") or 0), remote=True))
+    return files
+
+
+def _without_own(filesystem: Any, names: Iterable[str], exclude: Sequence[Path]) -> list[str]:
+    """Remote files, sorted, without those in a work folder of some run or below one of `exclude`."""
+    return [
+        name
+        for name in sorted(names)
+        if not _in_work(name)
+        and not any(Path(filesystem.unstrip_protocol(name)).is_relative_to(folder) for folder in exclude)
+    ]
 
 
 def _choose(path: str, by_split: dict[str, list[str]], split: Split) -> list[str]:

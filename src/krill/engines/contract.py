@@ -11,11 +11,13 @@ from typing import Any, NamedTuple, Protocol
 class Task:
     """One part of the work: `name` tells people which, `payload` tells the worker, as JSON.
 
-    A task may run twice, also at the same time: it commits what it makes under names of its own.
+    A task may run twice, also at the same time: it commits what it makes under names of its own. One that
+    runs `anywhere` needs no folder that the machines share.
     """
 
     name: str
     payload: Mapping[str, Any]
+    anywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

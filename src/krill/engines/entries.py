@@ -24,6 +24,7 @@ from krill.errors import ConfigError, KrillError, StorageError
 ENTRIES: Mapping[str, tuple[str, str]] = {
     "preprocess": ("krill.prepare.worker", "run_task"),
     "tokenizer": ("krill.tokenizer.worker", "run_task"),
+    "qa": ("krill.qa.worker", "run_task"),
 }
 """What workers can be asked for: the module and the function, which takes a payload and `Resources`."""
 
@@ -39,7 +40,7 @@ def packed(entry: str, task: Task, resources: Resources) -> bytes:
     return orjson.dumps(
         {
             "krill": krill.__version__,
-            "folder": str(Path.cwd()),
+            "folder": None if task.anywhere else str(Path.cwd()),
             "entry": entry,
             "name": task.name,
             "payload": task.payload,
@@ -69,7 +70,7 @@ def unpacked(answer: bytes) -> Mapping[str, Any]:
     if "error" in found:
         raise _raised(found["error"])
     if "fault" in found:
-        raise TaskFault(f"{found['fault']}\n{found['trace']}")
+        raise TaskFault(f"{found['fault']}\n{found['trace']}".rstrip())
     result = found["result"]
     assert isinstance(result, dict)
     return result
@@ -82,16 +83,22 @@ def _call(order: Mapping[str, Any]) -> Mapping[str, Any]:
             f" {order['krill']}",
             hint="install the same version of krill-lm on all machines",
         )
-    try:
-        os.chdir(order["folder"])
-    except OSError as error:
-        raise StorageError(
-            f"the worker on `{platform.node()}` can't enter `{order['folder']}`: {error.strerror}",
-            hint="start the run in a folder that all machines see under the same path",
-        ) from None
+    if order["folder"] is not None:
+        _enter(order["folder"])
     module, name = ENTRIES[order["entry"]]
     entry: Entry = getattr(import_module(module), name)
     return entry(order["payload"], Resources(order["memory"], order["threads"]))
+
+
+def _enter(folder: str) -> None:
+    """Relative paths in the config are to mean here what they mean to whoever started the run."""
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise StorageError(
+            f"the worker on `{platform.node()}` can't enter `{folder}`: {error.strerror}",
+            hint="start the run in a folder that all machines see under the same path",
+        ) from None
 
 
 def _described(error: KrillError) -> dict[str, Any]:

@@ -1,40 +1,50 @@
-"""Tasks on a Ray cluster: as many at once as the cluster has cores and memory for.
+"""Tasks on a Ray cluster: as many at once as its nodes have cores and memory for.
 
-Each task asks Ray for its threads and for the memory of the plan, so that Ray does not put more on a node
-than it has. Ray keeps worker processes and uses them again; what a task loads stays loaded for the next. In
-memory here: the tasks that are under way and a few that wait.
+In: tasks. Out: their results, as they end. Each task asks Ray for its threads and for the memory of the plan,
+so that Ray does not put more on a node than it has. Ray keeps worker processes and uses them again: what a
+task loads stays loaded for the next. Held in memory: the tasks that are under way and a few that wait.
 """
 
 from __future__ import annotations
 
-import os
+import heapq
+import time
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any
 
+from krill.budget.machine import available_threads
 from krill.config.engine import EngineConfig
 from krill.engines.contract import Done, Resources, Task
 from krill.engines.entries import TaskFault, packed, unpacked
+from krill.engines.ray_cluster import check_machine, connect, import_ray, start_here
 from krill.engines.retries import Attempts
-from krill.errors import ConfigError, KrillError, MissingExtra
+from krill.errors import ConfigError, KrillError
 
 # Tasks that wait beside each one that runs, so that no worker waits for the driver.
 _WAITING = 2
-# A cluster that has no room for a single task now may have other users; this is how long that may last.
-_CONNECT_SECONDS = 30
+# Seconds before another try. A node that died is known to be dead only a little later: until then Ray may
+# send work there again.
+_PAUSES = (0.5, 2.0, 8.0)
+# Workers end a moment after their driver has left.
+_END_SECONDS = 1.0
 
 
 class RayEngine:
     """Runs tasks on the cluster at `address`, or on one that it starts on this machine."""
 
     def __init__(self, config: EngineConfig) -> None:
-        self._ray = _import_ray()
+        self._ray = import_ray()
         self._retries = config.retries
-        self._started_here = config.address is None
-        _connect(self._ray, config)
-        cores = int(self._ray.cluster_resources().get("CPU", 1))
         self._asked = None if config.workers == "auto" else config.workers
-        self._cores = max(1, cores)
+        self._here = config.address is None
         self._threads = 1
+        self._running: dict[Any, Task] = {}
+        if config.address is None:
+            start_here(self._ray, self._asked or available_threads())
+        else:
+            connect(self._ray, config.address)
+        self._cores = int(self._ray.cluster_resources().get("CPU", 0))
 
     @property
     def workers(self) -> int:
@@ -43,113 +53,143 @@ class RayEngine:
 
     def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
         """See `Engine`."""
-        ray = self._ray
         self._threads = resources.threads
-        self._check_room(resources)
-        remote = ray.remote(_perform).options(
-            num_cpus=resources.threads, memory=resources.memory, max_retries=0, name=f"krill {entry}"
-        )
-        attempts = Attempts(self._retries)
-        running: dict[Any, Task] = {}
-        source = iter(tasks)
-
-        def start(task: Task) -> None:
-            running[remote.remote(packed(entry, task, resources))] = task
-
-        try:
-            while True:
-                while len(running) < self.workers * (1 + _WAITING):
-                    task = next(source, None)
-                    if task is None:
-                        break
-                    start(task)
-                if not running:
-                    return
-                ready, _ = ray.wait(list(running), num_returns=1)
-                for reference in ready:
-                    task = running.pop(reference)
-                    try:
-                        result = unpacked(ray.get(reference))
-                    except TaskFault as error:
-                        attempts.failed(task, str(error))
-                        start(task)
-                    except ray.exceptions.RayError as error:
-                        attempts.failed(task, _told(error))
-                        start(task)
-                    else:
-                        attempts.succeeded(task)
-                        yield Done(task, result)
-        finally:
-            for reference in running:
-                ray.cancel(reference, force=True)
+        needs = {"num_cpus": resources.threads, "memory": resources.memory}
+        if self._here:
+            check_machine(self.workers, resources)
+            needs = {"num_cpus": 1}  # nobody else is there: how many run at once is decided here
+            room = self._cores
+        else:
+            room = _room(self._ray.nodes(), resources)
+        most = self.workers if self.workers < room else (1 + _WAITING) * self.workers
+        remote = self._ray.remote(_perform()).options(**needs, max_retries=0, name=f"krill {entry}")
+        source, waiting = iter(tasks), _Waiting(self._retries)
+        while True:
+            for task in _up_to(most - len(self._running), waiting, source):
+                self._running[remote.remote(packed(entry, task, resources))] = task
+            if not self._running and not waiting:
+                return
+            for task, answer in self._ended(waiting.seconds()):
+                result = self._result(task, answer, waiting)
+                if result is not None:
+                    yield Done(task, result)
 
     def close(self) -> None:
-        """Leave the cluster; one that was started here ends."""
+        """Leave the cluster, which ends the tasks that still run; one that was started here ends.
+
+        They are not cancelled one by one: Ray's driver aborts when one of them ends at that very moment.
+        """
         self._ray.shutdown()
+        if self._running:
+            time.sleep(_END_SECONDS)  # so that nobody writes into the run's folder after this
 
-    def _check_room(self, resources: Resources) -> None:
-        """Ray would wait forever for what no node has."""
-        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        if not any(
-            node.get("CPU", 0) >= resources.threads and node.get("memory", 0) >= resources.memory
-            for node in nodes
-        ):
-            most = max((node.get("memory", 0) for node in nodes), default=0)
-            cores = max((node.get("CPU", 0) for node in nodes), default=0)
-            raise ConfigError(
-                f"no node of the cluster has room for a worker of {resources.threads} threads and"
-                f" {resources.memory:,} bytes: the largest has {int(cores)} cores and {int(most):,} bytes",
-                hint="lower --threads or --memory, which are those of one worker",
-            )
+    def _ended(self, seconds: float | None) -> Iterator[tuple[Task, Any]]:
+        """Tasks that have ended, and what tells how: at least one, unless so many seconds pass before."""
+        ray = self._ray
+        if not self._running:
+            time.sleep(seconds or 0)
+            return
+        try:
+            ray.wait(list(self._running), num_returns=1, timeout=seconds)
+            ended, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
+        except ray.exceptions.RayError as error:
+            raise _gone(error) from None
+        for reference in ended:
+            yield self._running.pop(reference), reference
 
-
-def _perform(order: bytes) -> bytes:
-    from krill.engines.entries import perform
-
-    return perform(order)
-
-
-def _import_ray() -> Any:
-    # Ray warns and reports by default; a user of Krill asked for neither.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtra("the engine `ray`", "ray") from None
-    return ray
+    def _result(self, task: Task, answer: Any, waiting: _Waiting) -> Any:
+        """What a task returned; None if it has to be run again."""
+        try:
+            result = unpacked(self._ray.get(answer))
+        except self._ray.exceptions.LocalRayletDiedError as error:
+            raise _gone(error) from None
+        except (TaskFault, self._ray.exceptions.RayError) as error:
+            waiting.add(task, str(error) if isinstance(error, TaskFault) else _told(error))
+            return None
+        waiting.attempts.succeeded(task)
+        return result
 
 
-def _connect(ray: Any, config: EngineConfig) -> None:
-    options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
-    if config.address is None:
-        options |= {"include_dashboard": False}
-        if config.workers != "auto":
-            options["num_cpus"] = config.workers
-    else:
-        options["address"] = config.address
-    try:
-        ray.init(**options)
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError, OSError) as error:
-        fact = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise KrillConnectError(config.address, fact) from None
+class _Waiting:
+    """Tasks that failed and wait for another try."""
+
+    def __init__(self, retries: int) -> None:
+        self.attempts = Attempts(retries)
+        self._tasks: list[tuple[float, int, Task]] = []
+        self._numbers = count()  # tasks that wait for the same moment are not compared
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def add(self, task: Task, reason: str) -> None:
+        """It failed: try it again a little later, or raise."""
+        failures = self.attempts.failed(task, reason)
+        pause = _PAUSES[min(failures, len(_PAUSES)) - 1]
+        heapq.heappush(self._tasks, (time.monotonic() + pause, next(self._numbers), task))
+
+    def seconds(self) -> float | None:
+        """Until the next one's turn; None if none waits."""
+        return max(0.0, self._tasks[0][0] - time.monotonic()) if self._tasks else None
+
+    def take(self) -> Task | None:
+        """One whose turn it is."""
+        return heapq.heappop(self._tasks)[2] if self.seconds() == 0 else None
 
 
-class KrillConnectError(ConfigError):
-    """No cluster answers."""
+def _up_to(most: int, waiting: _Waiting, source: Iterator[Task]) -> Iterator[Task]:
+    """So many tasks at most that can start now."""
+    for _ in range(most):
+        task = waiting.take() or next(source, None)
+        if task is None:
+            return
+        yield task
 
-    def __init__(self, address: str | None, fact: str) -> None:
-        place = "on this machine" if address is None else f"at `{address}`"
-        super().__init__(
-            f"no Ray cluster can be used {place}: {fact}",
-            hint="start one with `ray start --head`, name its address in `engine.address`, or leave the"
-            " address out to use the cores of this machine",
+
+def _room(nodes: Iterable[dict[str, Any]], resources: Resources) -> int:
+    """How many workers the cluster has room for. Ray would wait forever for what no node has."""
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    room = sum(
+        int(min(node.get("CPU", 0) // resources.threads, node.get("memory", 0) // resources.memory))
+        for node in alive
+    )
+    if not room:
+        cores = max((node.get("CPU", 0) for node in alive), default=0)
+        most = max((node.get("memory", 0) for node in alive), default=0)
+        raise ConfigError(
+            f"no node of the cluster has room for a worker of {resources.threads} threads and"
+            f" {resources.memory:,} bytes: the most that one has is {int(cores)} cores, {int(most):,} bytes",
+            hint="lower --threads or --memory, which are those of one worker",
         )
+    return room
+
+
+def _perform() -> Any:
+    """What Ray runs: sent as code and not by name, so that a machine without Krill can say so itself."""
+
+    def perform(order: bytes) -> bytes:
+        try:
+            from krill.engines import entries
+        except ImportError as error:
+            import json
+            import platform
+            import sys
+
+            fact = f"the worker on `{platform.node()}` can't load Krill into `{sys.executable}`: {error}"
+            hint = "install krill-lm, in the version that starts the run, where Ray runs on that machine"
+            return json.dumps({"error": {"kind": "ConfigError", "message": fact, "hint": hint}}).encode()
+        return entries.perform(order)
+
+    return perform
+
+
+def _gone(error: Exception) -> KrillError:
+    return KrillError(
+        f"the Ray node that this command is on is gone: {_told(error)}",
+        hint="what was done is kept: start the cluster, and run the same command again",
+    )
 
 
 def _told(error: Exception) -> str:
+    """The first line of an error that Ray raised."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
-
-
-__all__ = ["KrillError", "RayEngine"]

@@ -16,8 +16,8 @@ class Attempts:
         self._retries = retries
         self._failed: dict[str, int] = {}
 
-    def failed(self, task: Task, reason: str) -> None:
-        """One more failure; raises when it was one too many."""
+    def failed(self, task: Task, reason: str) -> int:
+        """One more failure, and how many that makes; raises when it was one too many."""
         failures = self._failed.get(task.name, 0) + 1
         self._failed[task.name] = failures
         if failures > self._retries:
@@ -25,6 +25,7 @@ class Attempts:
                 f"the task `{task.name}` failed {failures} times, the last time with: {reason}",
                 hint="what other tasks have done is kept: mend the cause and run the same command again",
             )
+        return failures
 
     def succeeded(self, task: Task) -> None:
         """Forget it."""

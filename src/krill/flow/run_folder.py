@@ -14,7 +14,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -22,15 +22,14 @@ from typing import Any
 
 import orjson
 
-from krill.errors import ConfigError, StorageError
-from krill.flow.atomic import atomic_writer, fsync_dir, storage_errors, sweep_temporaries
+from krill.errors import StorageError
+from krill.flow.atomic import atomic_writer, fsync_dir, storage_errors, sweep_temporaries, write_json
+from krill.flow.decision import CONTINUE, START, Differences, decide, not_ours
+from krill.flow.files import LOCAL, Files
 from krill.flow.ordered import ordered_map
 from krill.flow.uninterrupted import uninterrupted
 
 MANIFEST = "krill-run.json"
-
-Differences = Callable[[Mapping[str, Any], Mapping[str, Any]], list[str]]
-"""What differs between two runs, each in a few words."""
 
 
 class RunFolder:
@@ -61,6 +60,7 @@ class RunFolder:
                 hint=f"set `{setting}` to a folder in it, such as `{output / 'output'}`",
             )
         self.output = output
+        self.files: Files = LOCAL
         self.work = output.parent / f".{output.name}.krill"
         self.dataset = self.work / "dataset"
         self._spill_dir = None if spill_dir is None else str(spill_dir.resolve())
@@ -129,10 +129,7 @@ class RunFolder:
             if isinstance(found, dict):
                 return found
         if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
-            raise StorageError(
-                f"`{self.output}` is there already and is not a Krill output: nothing in it was touched",
-                hint=f"choose another `{self._setting}`, or move what is there away",
-            )
+            raise not_ours(str(self.output), self._setting)
         return None
 
     def begun(self) -> dict[str, Any] | None:
@@ -157,19 +154,32 @@ class RunFolder:
             return self._begin(run, overwrite=overwrite)
 
     def _begin(self, run: Mapping[str, Any], *, overwrite: bool) -> str:
-        finished, before = self.finished(), self.begun()
-        if before is not None and not overwrite:
-            if before.get("identity") == run["identity"]:
-                if finished is None or before.get("overwrite"):
-                    return self._continue(before, run)
-            elif self._anything_committed(before):
-                raise self._made_differently(before, run, f"an unfinished run for `{self.output}`")
-        if finished is not None and not overwrite:
-            if finished.get("identity") != run["identity"]:
-                raise self._made_differently(finished, run, f"the output `{self.output}`")
-            return "finished"
-        self._start(run, overwrite=overwrite)
-        return "start"
+        before = self.begun()
+        decision = decide(
+            self.finished(),
+            before,
+            run,
+            overwrite=overwrite,
+            committed=self._anything_committed,
+            differences=self._differences,
+            output=str(self.output),
+            setting=self._setting,
+        )
+        if decision == CONTINUE:
+            assert before is not None
+            return self._continue(before, run)
+        if decision == START:
+            self._start(run, overwrite=overwrite)
+        return decision
+
+    @property
+    def address(self) -> str:
+        """Where a worker finds the run."""
+        return str(self.work.absolute())
+
+    def note(self, name: str, value: Any) -> None:
+        """Leave something for the workers, beside what the run is."""
+        write_json(self.work / name, value)
 
     def publish(self, *, threads: int = 1) -> None:
         """Rename the finished dataset into place and remove everything else."""
@@ -190,9 +200,9 @@ class RunFolder:
         if before.get("spill_dir") == self._spill_dir:
             if not self._shared:
                 self._sweep()
-            return "continue"
+            return CONTINUE
         self._start(run, overwrite=bool(before.get("overwrite")))  # its stages are to be elsewhere
-        return "start"
+        return START
 
     def _start(self, run: Mapping[str, Any], *, overwrite: bool) -> None:
         before = self.begun() or {}
@@ -213,16 +223,6 @@ class RunFolder:
             return self.work / "stages"
         place = hashlib.sha256(os.fsencode(self.output.resolve())).hexdigest()
         return Path(spill_dir) / f"{self.output.name}.{place[:12]}.krill-stages"
-
-    def _made_differently(self, before: Mapping[str, Any], now: Mapping[str, Any], what: str) -> ConfigError:
-        """The refusal to mix two runs in one folder, naming what differs."""
-        differences = self._differences(before, now)
-        if before.get("krill") != now["krill"]:
-            differences.append(f"Krill's version, {before.get('krill')} then and {now['krill']} now")
-        return ConfigError(
-            f"{what} was made differently: {'; '.join(differences) or 'its identity'}",
-            hint=f"use another `{self._setting}`, undo the change, or start anew with --overwrite",
-        )
 
     def _sweep(self) -> None:
         """Remove what a run was writing when it was killed or interrupted."""

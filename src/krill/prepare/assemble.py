@@ -74,14 +74,15 @@ class RowWriting:
     def finish(self, log: CommitLog, folder: Path, numbers: Sequence[int]) -> None:
         """Write those shards of the dataset that `log` doesn't have into `folder`."""
 
-        def write(shard: RowRange) -> dict[str, Any]:
-            with ShardWriter(folder / token_shard_name(shard.number), self.layout) as writer:
+        def write(shard: RowRange) -> tuple[Path, dict[str, Any]]:
+            path = folder / token_shard_name(shard.number)
+            with ShardWriter(path, self.layout) as writer:
                 for rows in self._read(shard):
                     writer.write(RowBatch(*rows))
-                return writer.close().to_json()
+                return path, writer.close().to_json()
 
-        for shard, record in self._map(log, write, numbers):
-            log.commit(shard.number, record)
+        for shard, (path, record) in self._map(log, write, numbers):
+            log.commit(shard.number, record, [path])
 
     def written(self, log: CommitLog) -> list[ShardInfo]:
         """All shards, when they are written."""

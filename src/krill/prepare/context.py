@@ -16,7 +16,8 @@ from krill import _native
 from krill.budget import Meter, Plan
 from krill.config import KrillConfig
 from krill.corpus import Corpus
-from krill.flow import ordered_map
+from krill.flow import CommitLog, ordered_map
+from krill.flow.files import Files
 from krill.flow.progress import Progress
 from krill.prepare.disk import DiskCap
 from krill.text import Step
@@ -31,13 +32,16 @@ _UNITS_PER_TRIM = 4
 
 
 class Places(Protocol):
-    """Where a run's files are: those between its stages, and the dataset so far."""
+    """Where a run's files are: those between its stages, and the dataset so far; and how to reach them."""
 
     @property
     def stages(self) -> Path: ...
 
     @property
     def dataset(self) -> Path: ...
+
+    @property
+    def files(self) -> Files: ...
 
 
 class Piece(Protocol):
@@ -100,6 +104,10 @@ class Context:
     ) -> None:
         for results in self._maps:
             results.close()
+
+    def log(self, stage: str) -> CommitLog:
+        """What a stage has committed."""
+        return CommitLog(self.folder.stages / stage, self.folder.files)
 
     def check_wanted(self) -> None:
         """For work that takes long: raises when nobody waits for its result any more."""

@@ -7,6 +7,7 @@ under way, and the list of parts.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from pathlib import Path
@@ -15,15 +16,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from krill.config import KrillConfig, to_dict
 from krill.corpus.documents import file_and_offset
 from krill.engines import Engine, Resources, Task
-from krill.flow.atomic import write_json
-from krill.prepare.context import Context
+from krill.flow.atomic import storage_errors
+from krill.flow.files import LOCAL
+from krill.prepare.context import Context, Places
 from krill.prepare.shared_resolve import PLAN, remove_phases, resolve_in_phases
+from krill.tokenizer.open import tokenizer_files
 
 if TYPE_CHECKING:
     from krill.prepare.stage_work import Parts, StageWork
 
 ORDERS = "worker.json"
 """What a worker must know of the run, beside `run.json`."""
+TOKENIZER = "tokenizer"
+"""The folder among the stages in which workers find the tokenizer, where they share none with the driver."""
 
 # Tasks for each worker in a stage: so many that all end at about the same time.
 _ROUNDS = 4
@@ -48,20 +53,33 @@ class Fleet(Protocol):
         ...
 
 
-class EngineFleet:
-    """Workers of an engine, which see the run's folders under the same paths."""
+class Run(Places, Protocol):
+    """The run as whoever started it holds it."""
 
-    def __init__(self, engine: Engine, name: str, context: Context, folder: Path, identity: str) -> None:
+    @property
+    def address(self) -> str:
+        """Where a worker finds it."""
+        ...
+
+    def note(self, name: str, value: Any) -> None:
+        """Leave something for the workers."""
+        ...
+
+
+class EngineFleet:
+    """Workers of an engine, which see the run's folders under the same paths, or its object store."""
+
+    def __init__(self, engine: Engine, name: str, context: Context, run: Run, identity: str) -> None:
         self._engine = engine
         self._name = name
         self._context = context
-        self._folder = folder.absolute()
+        self._address = run.address
         self._identity = identity
-        config = context.config
         self._resources = Resources(context.plan.limit, context.threads)
         self._tasks = 0
         self._peak = 0
-        write_json(folder / ORDERS, orders(config, context))
+        self._anywhere = run.files is not LOCAL
+        run.note(ORDERS, orders(context, anywhere=self._anywhere))
 
     def do(self, stage: str, parts: Parts, work: StageWork) -> None:
         """See `Fleet`."""
@@ -93,7 +111,7 @@ class EngineFleet:
 
     def _task(self, stage: str, parts: Sequence[Any], work: StageWork) -> Task:
         payload: dict[str, Any] = {
-            "work": str(self._folder),
+            "work": self._address,
             "identity": self._identity,
             "stage": stage,
             "parts": parts,
@@ -102,16 +120,32 @@ class EngineFleet:
             positions = parts if stage == "encode" else [unit for _, units in parts for unit in units]
             units = work.scanned_units()
             payload["units"] = [unit.to_json() for unit in map(units.unit, positions) if unit is not None]
-        return Task(told(stage, parts, self._context), payload)
+        return Task(told(stage, parts, self._context), payload, self._anywhere)
 
 
-def orders(config: KrillConfig, context: Context) -> dict[str, Any]:
-    """What a worker is told of the run."""
+def orders(context: Context, *, anywhere: bool) -> dict[str, Any]:
+    """What a worker is told of the run: paths, if it shares them, else what it finds in the object store."""
+    settings = to_dict(context.config)
+    if anywhere:
+        return {"settings": settings, "tokenizer": _send_tokenizer(context)}
     return {
-        "settings": to_dict(config),
+        "settings": settings,
         "stages": os.fspath(context.folder.stages.absolute()),
         "dataset": os.fspath(context.folder.dataset.absolute()),
     }
+
+
+def _send_tokenizer(context: Context) -> list[str]:
+    """Put the tokenizer's files where workers find them; their names."""
+    if context.config.preprocess.output == "text":
+        return []
+    files = tokenizer_files(context.config.tokenizer)
+    folder = context.folder.stages / TOKENIZER
+    with storage_errors(folder):
+        folder.mkdir(exist_ok=True)
+        copies = [Path(shutil.copyfile(file, folder / file.name)) for file in files]
+    context.folder.files.send(copies)
+    return [copy.name for copy in copies]
 
 
 def units_together(stage: str, parts: int, workers: int) -> int:

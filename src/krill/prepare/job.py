@@ -12,13 +12,17 @@ from typing import Any
 import orjson
 
 import krill
-from krill.budget import Meter, Plan, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget import Meter, Plan, make_plan, resident_bytes
 from krill.budget.process import bounded_process
 from krill.config import KrillConfig, differing_keys, identity_dict, load_config, to_dict
 from krill.corpus import Corpus, changed
 from krill.engines import Engine, open_engine
+from krill.engines.worker_share import worker_part
 from krill.errors import ConfigError
+from krill.flow.files import LOCAL
+from krill.flow.object_store import is_object_url
 from krill.flow.progress import Progress, Silent
+from krill.flow.remote_run import RemoteRun
 from krill.flow.run_folder import RunFolder
 from krill.prepare.context import Context
 from krill.prepare.disk import DiskCap, check_free_space, folder_bytes
@@ -31,6 +35,8 @@ from krill.prepare.share import PATIENCE, Share, ShareFleet
 from krill.prepare.stages import Stages, facts
 from krill.prepare.summary import Summary
 from krill.shards import Manifest
+from krill.shards.fields import Fields
+from krill.shards.manifest import MANIFEST_NAME
 from krill.text import Step
 from krill.text.build import fingerprints_of, steps_of
 from krill.text.user_step import Function
@@ -76,32 +82,25 @@ def run_preprocess(
     """
     config.require_for_preprocess()
     started = time.monotonic()
-    limit = resolve_limit(config.memory)
-    threads = resolve_threads(config.threads)
+    elsewhere = config.engine if config.engine.name != "local" else None
+    limit, threads = worker_part(elsewhere, config.memory, config.threads)
     parquet = config.preprocess.output != "tokens" or config.preprocess.rejected
     with bounded_process(threads, parquet=parquet), Meter(limit, floor) as meter:
         # Refuses before any input, or a model, is read.
         make_plan(limit, meter.used, preprocess_needs(config, threads, own_steps=steps))
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)
+        place = _place_of(config, shared=share is not None)
         needs = preprocess_needs(config, threads, decoded_bytes(corpus), corpus.held_bytes, own_steps=steps)
         plan = make_plan(limit, meter.used, needs)
         run = describe_run(config, corpus, against, made)
         earlier = earlier_runs(config, run["identity"])
-        output = Path(config.preprocess.prepared_path)
-        spill_dir = None if config.spill_dir is None else Path(config.spill_dir)
-        with RunFolder(
-            output,
-            spill_dir,
-            setting="preprocess.prepared_path",
-            differences=differences,
-            shared=share is not None,
-        ) as folder:
+        with place as folder:
             state = folder.begin(run, overwrite=overwrite)
             if state == "finished":
                 if earlier is not None:
                     earlier.adopt()
-                return Summary(output, state, Manifest.load(output))
+                return Summary(_output_of(config), state, _finished(folder))
             if state == "continue":
                 progress.note("continuing an earlier run of this config")
             disk = DiskCap(config.disk, folder_bytes(folder.stages))
@@ -113,7 +112,7 @@ def run_preprocess(
                 if share is not None:
                     stages.fleet = ShareFleet(share, context, patience)
                 elif engine is not None:
-                    fleet = EngineFleet(engine, config.engine.name, context, folder.work, run["identity"])
+                    fleet = EngineFleet(engine, config.engine.name, context, folder, run["identity"])
                     stages.fleet = fleet
                 predicted = _run(stages)
             if share is not None:
@@ -122,7 +121,42 @@ def run_preprocess(
                 stages, run, plan, predicted, time.monotonic() - started, continued=state == "continue"
             )
             _publish(stages, folder, manifest, earlier)
-    return Summary(output, "done", manifest)
+    return Summary(_output_of(config), "done", manifest)
+
+
+def _output_of(config: KrillConfig) -> Path | str:
+    """The output as it is told to people."""
+    output = config.preprocess.prepared_path
+    return output if is_object_url(output) else Path(output)
+
+
+def _place_of(config: KrillConfig, *, shared: bool) -> RunFolder | RemoteRun:
+    """Where the run is going to be; nothing is touched there yet."""
+    output = config.preprocess.prepared_path
+    spill_dir = None if config.spill_dir is None else Path(config.spill_dir)
+    setting = "preprocess.prepared_path"
+    if not is_object_url(output):
+        return RunFolder(Path(output), spill_dir, setting=setting, differences=differences, shared=shared)
+    if config.engine.name == "datatrove":
+        raise ConfigError(
+            f"the workers of the engine `datatrove` take their orders from a folder that they share, and"
+            f" `{setting}` is `{output}`",
+            hint="use `engine: ray` or --task, or a folder that all machines see",
+        )
+    if config.preprocess.dedup_cache_dir is not None:
+        raise ConfigError(
+            f"`preprocess.dedup_cache_dir` is a folder, and `{setting}` is `{output}`, which workers reach"
+            " without one",
+            hint="leave it out, and name earlier datasets under `dedup.against`",
+        )
+    return RemoteRun(output, spill_dir, setting=setting, differences=differences, shared=shared)
+
+
+def _finished(folder: RunFolder | RemoteRun) -> Manifest:
+    """The manifest of an output that was there before."""
+    if isinstance(folder, RunFolder):
+        return Manifest.load(folder.output)
+    return Manifest.from_fields(Fields(folder.finished(), source=f"{folder.output}/{MANIFEST_NAME}"))
 
 
 @contextmanager
@@ -156,12 +190,15 @@ def _run(stages: Stages) -> Prediction:
     predicted = stages.predict(encoder)
     context.disk.check_estimate(predicted.spill_bytes)
     folder = context.folder
-    check_free_space({folder.stages: predicted.spill_bytes, folder.dataset: predicted.output_bytes})
+    if folder.files is LOCAL:
+        check_free_space({folder.stages: predicted.spill_bytes, folder.dataset: predicted.output_bytes})
     stages.run(encoder)
     return predicted
 
 
-def _publish(stages: Stages, folder: RunFolder, manifest: Manifest, earlier: EarlierRuns | None) -> None:
+def _publish(
+    stages: Stages, folder: RunFolder | RemoteRun, manifest: Manifest, earlier: EarlierRuns | None
+) -> None:
     """The manifest, then the folder in its place; only then may other runs see what this one kept."""
     pending = earlier.prepare(*stages.noted()) if earlier is not None else None
     manifest.save(folder.dataset)

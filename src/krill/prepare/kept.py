@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from krill.corpus import Block, Corpus, Documents, Unit
 from krill.corpus.arrays import as_arrow, pick_rows
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+KEEP: Final = "keep"
+"""A unit's file of survivors."""
+CLUSTERS: Final = "clusters"
+"""A unit's file of the clusters that its documents are in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ class KeptUnits:
         corpus: Corpus,
         steps: Sequence[Step],
         scanned: CommitLog | None,
-        resolved: Path | None = None,
+        resolved: CommitLog | None = None,
         *,
         clusters: bool = False,
         units: Iterable[Unit] | None = None,
@@ -150,8 +155,11 @@ class KeptUnits:
 
     def _set_aside(self, position: int, seen: Mapping[str, Any]) -> list[SpilledBlock]:
         assert self._scanned is not None
+        places = seen.get("rejected", ())
+        if not places:
+            return []
         path = self._scanned.path(position, REJECTED)
-        return [SpilledBlock(path, offset, size, size) for offset, size in seen.get("rejected", ())]
+        return [SpilledBlock(path, offset, size, size) for offset, size in places]
 
     def _spilled(self, position: int, record: Mapping[str, Any]) -> Iterator[tuple[str, Readable]]:
         assert self._scanned is not None
@@ -177,7 +185,7 @@ class KeptUnits:
         return self._corpus.files[block.file].path
 
     def _keep(self, position: int, documents: int) -> NDArray[np.uint8] | None:
-        return None if self._resolved is None else read_keep(self._resolved / keep_name(position), documents)
+        return None if self._resolved is None else read_keep(self._resolved.path(position, KEEP), documents)
 
     def _cluster_records(self, position: int, documents: int) -> NDArray[Any]:
         import numpy as np
@@ -185,7 +193,7 @@ class KeptUnits:
         from krill.dedup import CLUSTER_RECORD
 
         assert self._resolved is not None
-        path = self._resolved / cluster_name(position)
+        path = self._resolved.path(position, CLUSTERS)
         with reading_artifact(path):
             records = np.fromfile(path, CLUSTER_RECORD)
         if len(records) != documents:
@@ -215,13 +223,3 @@ def _changed(path: str) -> InputError:
         " before",
         hint="run the command again with --overwrite when the files are at rest",
     )
-
-
-def keep_name(position: int) -> str:
-    """The file of a unit's survivors."""
-    return f"{position:020d}.keep"
-
-
-def cluster_name(position: int) -> str:
-    """The file of the clusters that a unit's documents are in."""
-    return f"{position:020d}.clusters"

@@ -16,6 +16,7 @@ from krill.budget import Kind, Need
 from krill.config import KrillConfig
 from krill.corpus import Corpus
 from krill.corpus.documents import BLOCKS_PER_UNIT
+from krill.flow.object_store import PART_BYTES, is_object_url
 from krill.pack import fitting_of
 from krill.prepare.dedup_needs import dedup_needs
 from krill.text.build import LANGUAGE_MODEL, step_needs
@@ -25,6 +26,9 @@ from krill.tokenizer.open import encoder_needs
 MB: Final = 10**6
 # Pages of Parquet's and zstd's code and tables that the first row group touches, whatever its size.
 PARQUET_WRITER: Final = 28 * MB
+# S3's own file system at its first request, and an object of 150 MB being sent; then what a thread fetches.
+OBJECT_STORE: Final = 40 * MB
+FETCHED: Final = 2 * PART_BYTES
 SMALLER_DOCUMENTS: Final = (
     "set preprocess.max_document_bytes lower (the longest document is held several times)"
 )
@@ -91,6 +95,8 @@ def preprocess_needs(
                 remedy="write the Parquet or Arrow file in smaller pages",
             )
         )
+    if is_object_url(settings.prepared_path):
+        needs.append(Need("the object store", OBJECT_STORE + FETCHED * threads, Kind.WATCHED))
     needs.extend(dedup_needs(config, given))
     needs.extend(_step_needs(config, step_needs(settings, threads, own_steps, made=given is not None)))
     if settings.output != "tokens" or settings.rejected:

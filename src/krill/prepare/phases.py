@@ -15,6 +15,7 @@ import orjson
 
 from krill.config import KrillConfig, load_config, to_dict
 from krill.errors import InputError
+from krill.flow.object_store import is_object_url
 from krill.prepare.job import preprocess
 from krill.prepare.summary import Summary
 
@@ -56,11 +57,19 @@ def tokenize_and_pack(
     if isinstance(data, Summary | str | Path):
         path = data.output if isinstance(data, Summary) else data
         return preprocess({**settings, "datasets": [{"path": str(path)}]}, overwrite=overwrite)
-    output = Path(settings["preprocess"]["prepared_path"]).absolute()
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".texts-", dir=output.parent) as folder:
+    with tempfile.TemporaryDirectory(prefix=".texts-", dir=_beside(settings)) as folder:
         file = _write_lines(data, Path(folder) / "texts.jsonl")
         return preprocess({**settings, "datasets": [{"path": str(file)}]}, overwrite=overwrite)
+
+
+def _beside(settings: Mapping[str, Any]) -> Path | None:
+    """The folder that the output will be in; None, for the system's, if that is no folder of this machine."""
+    output = settings["preprocess"]["prepared_path"]
+    if is_object_url(output):
+        return None
+    parent = Path(output).absolute().parent
+    parent.mkdir(parents=True, exist_ok=True)
+    return parent
 
 
 def _write_lines(texts: Texts, path: Path) -> Path:

@@ -25,7 +25,7 @@ from krill.dedup.datatrove_minhash import resolve_with_datatrove
 from krill.flow import CommitLog
 from krill.prepare.context import Context
 from krill.prepare.dedup_needs import DEDUP_TABLE, minhash_of
-from krill.prepare.kept import KeptUnits, cluster_name, keep_name
+from krill.prepare.kept import CLUSTERS, KEEP, KeptUnits
 from krill.prepare.scan import BANDS, HASHES
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def kind_of(dedup: DedupConfig) -> str:
 
 
 def noted_files(dedup: DedupConfig, scanned: CommitLog) -> list[Path]:
-    """What the scan noted of each unit for this method."""
+    """Where that is which the scan noted of each unit for this method."""
     name = BANDS if dedup.method == "minhash" else HASHES
-    return [scanned.path(unit, name) for unit, _ in scanned]
+    return [scanned.place(unit, name) for unit in scanned.units()]
 
 
 def resolve(
@@ -49,16 +49,27 @@ def resolve(
 ) -> dict[str, Any]:
     """Write the keep bits of every unit, unless that was done before; the record of what was found."""
     if 0 not in log:
-        log.commit(0, _resolved(context, scanned, log, prior, units))
+        keep_files = [log.place(unit, KEEP) for unit in scanned.units()]
+        cluster_files = None
+        dedup = context.config.preprocess.dedup
+        if dedup.method == "minhash" and dedup.clusters:
+            cluster_files = [log.place(unit, CLUSTERS) for unit in scanned.units()]
+        found = _resolved(context, scanned, prior, units, keep_files, cluster_files)
+        log.commit(0, found, [*keep_files, *(cluster_files or ())])
     return log.record(0)
 
 
 def _resolved(
-    context: Context, scanned: CommitLog, log: CommitLog, prior: Sequence[Path], units: KeptUnits
+    context: Context,
+    scanned: CommitLog,
+    prior: Sequence[Path],
+    units: KeptUnits,
+    keep_files: Sequence[Path],
+    cluster_files: Sequence[Path] | None,
 ) -> dict[str, Any]:
     dedup = context.config.preprocess.dedup
     files = noted_files(dedup, scanned)
-    keep_files = [log.folder / keep_name(unit) for unit, _ in scanned]
+    context.folder.files.bring([*files, *prior])
     spill = context.folder.stages / "resolve-spill"
     share = context.plan.share(DEDUP_TABLE)
     if dedup.method == "exact":
@@ -94,7 +105,7 @@ def _resolved(
         threads=context.threads,
         prior=prior,
         verify=None if dedup.verify is None else Verify(dedup.verify, _texts(units), dedup.ngram),
-        cluster_files=[log.folder / cluster_name(unit) for unit, _ in scanned] if dedup.clusters else None,
+        cluster_files=cluster_files,
     )
     return asdict(found)
 

@@ -36,7 +36,8 @@ from krill.dedup import (
 from krill.flow import CommitLog
 from krill.prepare.context import Context
 from krill.prepare.dedup_needs import DEDUP_TABLE, minhash_of
-from krill.prepare.kept import cluster_name, keep_name
+from krill.prepare.kept import CLUSTERS as UNIT_CLUSTERS
+from krill.prepare.kept import KEEP
 from krill.prepare.resolve import noted_files
 
 if TYPE_CHECKING:
@@ -53,12 +54,14 @@ _BAND_BYTES = 8
 _LEAST_NEAR_SHARE = 8 * 1024 * 1024
 
 Do = Callable[[str, "Parts", "StageWork"], None]
+Made = tuple[dict[str, Any], Sequence[Path]]
+"""A part's record, and the files that were made with it."""
 
 
 def resolve_in_phases(context: Context, work: StageWork, do: Do, workers: int) -> None:
     """Have the phases done, one after the other, and commit what was found."""
     dedup = context.config.preprocess.dedup
-    prior = [str(path) for path in work.prior]
+    prior = [_told(context, path) for path in work.prior]
     if dedup.method == "bloom" or dedup.verify is not None or dedup.implementation == "datatrove":
         do("resolve", [prior], work)
         return
@@ -79,8 +82,7 @@ def resolve_in_phases(context: Context, work: StageWork, do: Do, workers: int) -
 def remove_phases(context: Context) -> None:
     """Remove what was only needed to get to the keep bits."""
     for phase in (SPLIT, ANSWER):
-        for path in (context.folder.stages / phase).glob("*"):
-            path.unlink()
+        context.log(phase).clear()
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Phases:
     context: Context
     width: int
     groups: Sequence[Sequence[str]]
-    """Files of each group; units' files follow those of documents seen before."""
+    """Files of each group, as seen from the stages' folder; units' follow those of documents seen before."""
     firsts: Sequence[int]
     """The number of each group's first document."""
     units: Sequence[Sequence[int]]
@@ -102,7 +104,7 @@ class Phases:
     @classmethod
     def read(cls, context: Context) -> Phases:
         """What was decided."""
-        return cls(context, **CommitLog(context.folder.stages / PLAN).record(0))
+        return cls(context, **context.log(PLAN).record(0))
 
     @property
     def partitions(self) -> int:
@@ -114,7 +116,7 @@ class Phases:
 
     def log(self, phase: str) -> CommitLog:
         """What a phase has committed."""
-        return CommitLog(self.context.folder.stages / phase)
+        return self.context.log(phase)
 
     def do(self, phase: str, parts: Sequence[int]) -> None:
         """Do these parts of a phase, as many at once as there are threads and room."""
@@ -125,17 +127,18 @@ class Phases:
         threads = 1 if phase == CLUSTERS else max(1, min(self.context.threads, share // least))
         todo = [part for part in parts if part not in log]
 
-        def one(part: int) -> tuple[int, dict[str, Any]]:
-            return part, work(part, log.path(part, "records"), share // threads)
+        def one(part: int) -> tuple[int, Made]:
+            return part, work(part, log.place(part, "records"), share // threads)
 
-        for part, record in self.context.map(one, todo, in_flight=threads, size=lambda _: 1):
-            log.commit(part, record)
+        for part, (record, files) in self.context.map(one, todo, in_flight=threads, size=lambda _: 1):
+            log.commit(part, record, files)
 
-    def _split(self, group: int, out: Path, share: int) -> dict[str, Any]:
+    def _split(self, group: int, out: Path, share: int) -> Made:
         files = self._paths(group)
         minhash = minhash_of(self.context.config.preprocess.dedup)
         if minhash is None:
-            return {"records": split_hashes(files, out, width=self.width, share=share, spill=self._spill)}
+            hashes = split_hashes(files, out, width=self.width, share=share, spill=self._spill)
+            return {"records": hashes}, [out]
         records = split_bands(
             files,
             out,
@@ -145,36 +148,42 @@ class Phases:
             share=share,
             spill=self._spill,
         )
-        return {"records": records}
+        return {"records": records}, [out]
 
-    def _answer(self, partition: int, out: Path, share: int) -> dict[str, Any]:
+    def _answer(self, partition: int, out: Path, share: int) -> Made:
         answer = answer_hashes if minhash_of(self.context.config.preprocess.dedup) is None else answer_bands
-        return {"records": answer(self._made(SPLIT), partition, out, share=share, spill=self._spill)}
+        return {"records": answer(self._made(SPLIT), partition, out, share=share, spill=self._spill)}, [out]
 
-    def _join(self, group: int, out: Path, share: int) -> dict[str, Any]:
-        keep_files = [self._keep_folder / keep_name(unit) for unit in self.units[group]]
+    def _join(self, group: int, out: Path, share: int) -> Made:
+        keep_files = self._unit_files(self.units[group], KEEP)
         duplicates = join_hashes(
             self._paths(group), group, self._made(ANSWER), keep_files, share=share, spill=self._spill
         )
-        return {"duplicates": duplicates}
+        return {"duplicates": duplicates}, keep_files
 
-    def _clusters(self, part: int, out: Path, share: int) -> dict[str, Any]:
+    def _clusters(self, part: int, out: Path, share: int) -> Made:
         units = [unit for group in self.units for unit in group]
-        clusters = self.context.config.preprocess.dedup.clusters
+        keep_files = self._unit_files(units, KEEP)
+        cluster_files = None
+        if self.context.config.preprocess.dedup.clusters:
+            cluster_files = self._unit_files(units, UNIT_CLUSTERS)
         found = cluster_edges(
             self._made(ANSWER),
             self.counts,
-            [self._keep_folder / keep_name(unit) for unit in units],
+            keep_files,
             prior=self.prior,
             share=share,
             spill=self._spill,
             threads=self.context.threads,
-            cluster_files=[self._keep_folder / cluster_name(unit) for unit in units] if clusters else None,
+            cluster_files=cluster_files,
         )
-        return asdict(found)
+        return asdict(found), [*keep_files, *(cluster_files or ())]
 
     def _paths(self, group: int) -> list[Path]:
-        return [Path(path) for path in self.groups[group]]
+        """What was noted of a group's documents, to be read."""
+        paths = [self.context.folder.stages / path for path in self.groups[group]]
+        self.context.folder.files.bring(paths)
+        return paths
 
     def _made(self, phase: str) -> list[Path]:
         log = self.log(phase)
@@ -185,14 +194,14 @@ class Phases:
     def _spill(self) -> Path:
         return self.context.folder.stages / "resolve-spill"
 
-    @property
-    def _keep_folder(self) -> Path:
-        return self.context.folder.stages / "resolve"
+    def _unit_files(self, units: Sequence[int], name: str) -> list[Path]:
+        resolved = self.log("resolve")
+        return [resolved.place(unit, name) for unit in units]
 
 
 def decide(context: Context, scanned: CommitLog, prior: Sequence[Path], workers: int) -> None:
     """Cut the work, unless an earlier life of the run did."""
-    log = CommitLog(context.folder.stages / PLAN)
+    log = context.log(PLAN)
     if 0 not in log:
         log.commit(0, _decided(context, scanned, prior, workers))
 
@@ -200,12 +209,12 @@ def decide(context: Context, scanned: CommitLog, prior: Sequence[Path], workers:
 def _decided(context: Context, scanned: CommitLog, prior: Sequence[Path], workers: int) -> dict[str, Any]:
     dedup = context.config.preprocess.dedup
     files = noted_files(dedup, scanned)
-    units = [unit for unit, _ in scanned]
+    units = scanned.units()
     share = context.plan.share(DEDUP_TABLE)
     minhash = minhash_of(dedup)
     size = _HASH_BYTES if minhash is None else _BAND_BYTES * minhash.bands
-    before = [path.stat().st_size // size for path in prior]
-    counts = [path.stat().st_size // size for path in files]
+    before = [found // size for found in context.folder.files.sizes(prior)]
+    counts = [found // size for found in context.folder.files.sizes(files)]
     documents = sum(before) + sum(counts)
     if minhash is None:
         shuffle = plan_hashes(documents, share=share, workers=workers)
@@ -214,8 +223,8 @@ def _decided(context: Context, scanned: CommitLog, prior: Sequence[Path], worker
     of_prior, of_units = cut_groups(before, shuffle.group), cut_groups(counts, shuffle.group)
     sizes = [sum(before[index] for index in group) for group in of_prior]
     sizes += [sum(counts[index] for index in group) for group in of_units]
-    groups = [[str(prior[index].absolute()) for index in group] for group in of_prior]
-    groups += [[str(files[index].absolute()) for index in group] for group in of_units]
+    groups = [[_told(context, prior[index]) for index in group] for group in of_prior]
+    groups += [[_told(context, files[index]) for index in group] for group in of_units]
     return {
         "width": shuffle.width,
         "groups": groups,
@@ -224,3 +233,10 @@ def _decided(context: Context, scanned: CommitLog, prior: Sequence[Path], worker
         "counts": counts,
         "prior": sum(before),
     }
+
+
+def _told(context: Context, path: Path) -> str:
+    """A file as any worker finds it: from the stages' folder, where it is in there."""
+    stages = context.folder.stages.absolute()
+    path = path.absolute()
+    return str(path.relative_to(stages) if path.is_relative_to(stages) else path)

@@ -120,7 +120,7 @@ class StageWork:
 
     def log(self, stage: str) -> CommitLog:
         """What a stage has committed."""
-        return CommitLog(self._context.folder.stages / stage)
+        return self._context.log(stage)
 
     @property
     def scans(self) -> bool:
@@ -156,9 +156,9 @@ class StageWork:
         return KeptUnits(corpus, steps, scanned, self.resolved, clusters=clusters), scanned
 
     @property
-    def resolved(self) -> Path:
+    def resolved(self) -> CommitLog:
         """Where the keep bits of units are."""
-        return self._context.folder.stages / "resolve"
+        return self.log("resolve")
 
     @property
     def _token_work(self) -> TokenWork:
@@ -200,14 +200,17 @@ class StageWork:
 
     def _resolve_plan(self, parts: Sequence[Any]) -> None:
         workers, prior = parts[0]
-        decide(self._context, self.log("scan"), [Path(path) for path in prior], workers)
+        decide(self._context, self.log("scan"), self._seen_before(prior), workers)
 
     def _resolve_phase(self, phase: str, parts: Sequence[Any]) -> None:
         Phases.read(self._context).do(phase, parts)
 
     def _resolve(self, parts: Sequence[Any]) -> None:
-        prior = [Path(path) for path in parts[0]]
+        prior = self._seen_before(parts[0])
         resolve(self._context, self.log("scan"), self.log("resolve"), prior, self.scanned_units())
+
+    def _seen_before(self, paths: Sequence[Any]) -> list[Path]:
+        return [self._context.folder.stages / path for path in paths]
 
     def _trim(self, parts: Sequence[Any]) -> None:
         level = self._context.config.preprocess.dedup.level

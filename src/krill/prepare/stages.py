@@ -21,7 +21,7 @@ from krill.prepare.bos import missing_bos
 from krill.prepare.context import Context
 from krill.prepare.dedup_needs import minhash_of
 from krill.prepare.fleet import Fleet
-from krill.prepare.kept import keep_name
+from krill.prepare.kept import KEEP
 from krill.prepare.prediction import Prediction, predict
 from krill.prepare.resolve import noted_files
 from krill.prepare.sampling import look
@@ -102,7 +102,8 @@ class Stages:
     def noted(self) -> tuple[CommitLog, list[Path]]:
         """The scan, and the keep bits of each of its units: what an index takes of a finished run."""
         scanned = self.work.log("scan")
-        return scanned, [self.work.resolved / keep_name(unit) for unit, _ in scanned]
+        resolved = self.work.resolved
+        return scanned, [resolved.path(unit, KEEP) for unit, _ in scanned]
 
     @property
     def work(self) -> StageWork:
@@ -139,7 +140,8 @@ class Stages:
                 self.fleet.resolve(self.work)
             self.duplicates = self.work.log("resolve").record(0)
             stage["documents"] = self.kept
-            stage["bytes"] = sum(path.stat().st_size for path in noted_files(dedup, self.work.log("scan")))
+            noted = noted_files(dedup, self.work.log("scan"))
+            stage["bytes"] = sum(self.context.folder.files.sizes(noted))
             self.context.progress.advance(stage["bytes"])
         if self.work.trims:
             self._trim()
@@ -235,6 +237,7 @@ class Stages:
         self.context.progress.begin(name, total)
         with self.context.meter.stage(name):
             yield stage
+        self.context.folder.files.rest()
         self.context.progress.end(name)
         stage["seconds"] = round(time.monotonic() - begun, 3)
         stage["peak"] = self.context.meter.stages.get(name, 0)

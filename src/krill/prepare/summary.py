@@ -49,7 +49,8 @@ def told_reason(name: str) -> str:
 class Summary:
     """The end of a run; `status` is "done", or "finished" if an earlier run had done everything."""
 
-    output: Path
+    output: Path | str
+    """A folder, or the URL of one in an object store."""
     status: str
     manifest: Manifest
 

@@ -51,13 +51,12 @@ def write_text(context: Context, log: CommitLog, units: KeptUnits, shards: Seque
     """Write the kept documents of those shards that `log` doesn't have."""
     carried = context.corpus.carried()
 
-    def write(shard: TextShard) -> dict[str, Any]:
+    def write(shard: TextShard, path: Path) -> dict[str, Any]:
         seen: dict[str, int] = {}
         batches = _kept(context, units, shard, seen)
-        path = context.folder.dataset / text_shard_name(shard.number)
         return {"shard": _write_shard(path, carried, batches), "counts": seen}
 
-    _write_all(context, log, shards, write)
+    _write_all(context, log, shards, text_shard_name, write)
 
 
 def text_written(log: CommitLog) -> tuple[list[ShardInfo], dict[str, int]]:
@@ -90,14 +89,12 @@ def write_rejected(
     clusters = [pa.field("cluster", pa.uint64()), pa.field("cluster_size", pa.uint32())]
     carried = pa.schema([*context.corpus.carried(), *(clusters if units[-1].clusters else ())])
 
-    def write(shard: TextShard) -> dict[str, Any]:
+    def write(shard: TextShard, path: Path) -> dict[str, Any]:
         before = (batch for some in units for batch in _rejected(context, some, shard))
         after = () if encoded is None else _without_tokens(context, units[-1], shard, encoded)
-        batches = chain(before, after)
-        path = context.folder.dataset / rejected_shard_name(shard.number)
-        return {"shard": _write_shard(path, carried, batches)}
+        return {"shard": _write_shard(path, carried, chain(before, after))}
 
-    _write_all(context, log, shards, write)
+    _write_all(context, log, shards, rejected_shard_name, write)
 
 
 def text_shards(context: Context, units: KeptUnits, scanned: CommitLog | None) -> list[TextShard]:
@@ -124,17 +121,20 @@ def _write_all(
     context: Context,
     log: CommitLog,
     shards: Sequence[TextShard],
-    write: Callable[[TextShard], dict[str, Any]],
+    name: Callable[[int], str],
+    write: Callable[[TextShard, Path], dict[str, Any]],
 ) -> None:
-    """Write the shards that `log` doesn't have."""
+    """Write the shards that `log` doesn't have, each into the file of its name."""
 
-    def work(shard: TextShard) -> tuple[TextShard, dict[str, Any]]:
-        return shard, write(shard)
+    def work(shard: TextShard) -> tuple[TextShard, Path, dict[str, Any]]:
+        path = context.folder.dataset / name(shard.number)
+        return shard, path, write(shard, path)
 
     cost = text_cost(block_nbytes(context.config))
     todo = [shard for shard in shards if shard.number not in log]
-    for done, record in context.map(work, todo, in_flight=context.plan.share(WRITING), size=lambda _: cost):
-        log.commit(done.number, record)
+    share = context.plan.share(WRITING)
+    for done, path, record in context.map(work, todo, in_flight=share, size=lambda _: cost):
+        log.commit(done.number, record, [path] if record["shard"] else [])
 
 
 def _write_shard(path: Path, carried: pa.Schema, batches: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:

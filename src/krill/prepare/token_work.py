@@ -210,12 +210,12 @@ class TokenWork:
                 split.writing.store(log, shards)
             else:
                 writing = (self.shuffled(split) if stage == "shuffle" else split).writing
-                writing.finish(log, self._folder(split.name), shards)
+                writing.finish(log, self.folder(split.name), shards)
 
     def log(self, stage: str, split: str | None = None) -> CommitLog:
         """What a stage has committed."""
         name = stage if split in (None, TRAIN) else f"{stage}-{split}"
-        return CommitLog(self._context.folder.stages / name)
+        return self._context.log(name)
 
     @property
     def _datasets(self) -> Sequence[int | None]:
@@ -272,8 +272,8 @@ class TokenWork:
             raise damaged(log.folder, f"has the rows of {len(found):,} windows of {count:,}")
         return found
 
-    def _folder(self, split: str | None) -> Path:
-        """Where a split's shards go."""
+    def folder(self, split: str | None) -> Path:
+        """Where a split's shards go, made if need be."""
         folder = self._context.folder.dataset / (split or "")
         with storage_errors(folder):
             folder.mkdir(exist_ok=True)

@@ -81,7 +81,7 @@ class TokenStages:
 
     def _write(self, stage: str, splits: Sequence[Split]) -> None:
         for split in splits:  # what a killed run was writing there
-            sweep_temporaries(self._context.folder.dataset / (split.name or ""))
+            sweep_temporaries(self._work.folder(split.name))
         parts = [
             [number, shard.number] for number, split in enumerate(splits) for shard in split.writing.ranges
         ]

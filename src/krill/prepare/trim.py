@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from krill.corpus import Documents, Unit, UnitEnd
@@ -17,7 +16,7 @@ from krill.dedup import keep_pieces
 from krill.dedup.pieces import Level
 from krill.flow import CommitLog
 from krill.prepare.context import Context
-from krill.prepare.kept import KeptBlock, KeptUnits, keep_name, read_keep
+from krill.prepare.kept import KEEP, KeptBlock, KeptUnits, read_keep
 from krill.prepare.needs import scan_cost
 from krill.prepare.scan import Scanned, UnitScan, Wanted, text_bytes
 from krill.prepare.survivors import spill
@@ -37,7 +36,7 @@ def trim(
     context: Context,
     scanned: CommitLog,
     units: KeptUnits,
-    resolved: Path,
+    resolved: CommitLog,
     log: CommitLog,
     level: Level,
     positions: Sequence[int],
@@ -68,10 +67,10 @@ def trim(
     )
 
 
-def _flagged(scanned: CommitLog, units: KeptUnits, resolved: Path, position: int) -> Iterator[Flagged]:
+def _flagged(scanned: CommitLog, units: KeptUnits, resolved: CommitLog, position: int) -> Iterator[Flagged]:
     """The blocks of a unit, each with the flags of its pieces."""
     blocks = scanned.record(position)["blocks"]
-    flags = read_keep(resolved / keep_name(position), sum(block["hashes"] for block in blocks))
+    flags = read_keep(resolved.path(position, KEEP), sum(block["hashes"] for block in blocks))
     first = 0
     for seen, block in zip(blocks, units.blocks(position), strict=True):
         yield block, flags[first : first + seen["hashes"]]

@@ -24,9 +24,13 @@ from krill.corpus import Corpus, Unit
 from krill.corpus.fingerprint import fingerprint
 from krill.engines import Resources
 from krill.errors import InputError, StorageError
-from krill.prepare.context import Context
+from krill.flow.files import LOCAL, Files
+from krill.flow.object_store import is_object_url
+from krill.flow.remote_run import RUN, RemoteSide
+from krill.flow.scratch import Scratch
+from krill.prepare.context import Context, Places
 from krill.prepare.disk import DiskCap
-from krill.prepare.fleet import ORDERS
+from krill.prepare.fleet import ORDERS, TOKENIZER
 from krill.prepare.input import open_against, open_input
 from krill.prepare.needs import preprocess_needs
 from krill.prepare.prediction import decoded_bytes
@@ -40,7 +44,7 @@ _TOKEN_STAGES = ("encode", "windows", "pack", "shuffle", "rejected")
 
 def run_task(payload: Mapping[str, Any], resources: Resources) -> dict[str, Any]:
     """Do a task."""
-    worker = _worker(Path(payload["work"]), payload["identity"], resources)
+    worker = _worker(payload["work"], payload["identity"], resources)
     return worker.run(payload["stage"], payload["parts"], payload.get("units"))
 
 
@@ -58,6 +62,7 @@ class _Places:
 
     stages: Path
     dataset: Path
+    files: Files = LOCAL
 
 
 @dataclass(slots=True)
@@ -84,11 +89,11 @@ class _Counted:
 class Worker:
     """What a process keeps for the tasks of one run."""
 
-    key: tuple[Path, str, Resources]
+    key: tuple[str, str, Resources]
     config: KrillConfig
     inputs: Sequence[Mapping[str, Any]]
     compared: Sequence[Mapping[str, Any]]
-    places: _Places
+    places: Places
     corpus: Corpus
     against: Corpus | None
     steps: Sequence[Step]
@@ -99,16 +104,12 @@ class Worker:
     checked: set[tuple[str, int]] = field(default_factory=set)
 
     @classmethod
-    def open(cls, work: Path, identity: str, resources: Resources) -> Worker:
+    def open(cls, work: str, identity: str, resources: Resources) -> Worker:
         """Read what the run is, and make ready for it."""
-        run, told = _read(work / "run.json"), _read(work / ORDERS)
-        if run["identity"] != identity:
-            raise StorageError(
-                f"`{work}` belongs to another run than this task", hint="start the command again"
-            )
-        config = load_config(told["settings"], environ={})
-        settings = config.preprocess
         with ExitStack() as stack:
+            run, told, places = _sight(work, identity, stack)
+            config = load_config(told["settings"], environ={})
+            settings = config.preprocess
             parquet = settings.output != "tokens" or settings.rejected
             stack.enter_context(bounded_process(resources.threads, parquet=parquet))
             meter = stack.enter_context(Meter(resources.memory))
@@ -116,7 +117,6 @@ class Worker:
             corpus, against = open_input(config), open_against(config)
             needs = preprocess_needs(config, resources.threads, decoded_bytes(corpus), corpus.held_bytes)
             plan = make_plan(resources.memory, meter.used, needs)
-            places = _Places(Path(told["stages"]), Path(told["dataset"]))
             key = (work, identity, resources)
             inputs, compared = run["inputs"], run["against"]
             held = stack.pop_all()
@@ -145,6 +145,7 @@ class Worker:
         given = None if units is None else [Unit.from_json(unit) for unit in units]
         with context:
             StageWork(context, against=self.against, encoder=encoder, units=given).do(stage, parts)
+        self.places.files.rest()
         return {"bytes": progress.done, "kept": disk.used, "peak": peak_bytes()}
 
     def _encoder(self) -> Encoder | None:
@@ -174,13 +175,38 @@ class Worker:
 _kept: Worker | None = None
 
 
-def _worker(work: Path, identity: str, resources: Resources) -> Worker:
+def _worker(work: str, identity: str, resources: Resources) -> Worker:
     """The worker of this run, in this process; that of another run is let go."""
     global _kept
     if _kept is None or _kept.key != (work, identity, resources):
         release()
         _kept = Worker.open(work, identity, resources)
     return _kept
+
+
+def _sight(work: str, identity: str, held: ExitStack) -> tuple[dict[str, Any], dict[str, Any], Places]:
+    """What the run is, what a worker is told of it, and where its files are."""
+    if not is_object_url(work):
+        run, told = _read(Path(work) / RUN), _read(Path(work) / ORDERS)
+        _check_identity(run, work, identity)
+        return run, told, _Places(Path(told["stages"]), Path(told["dataset"]))
+    side = RemoteSide(work)
+    run, told = side.read(RUN) or {}, side.read(ORDERS) or {}
+    _check_identity(run, work, identity)
+    settings = told["settings"]
+    scratch = Scratch(None if settings["spill_dir"] is None else Path(settings["spill_dir"]))
+    held.callback(scratch.close)
+    places = side.places(identity, scratch)
+    tokenizer = [places.stages / TOKENIZER / name for name in told["tokenizer"]]
+    places.files.bring(tokenizer)
+    if tokenizer:
+        settings["tokenizer"] |= {"path": str(tokenizer[0]), "hub_id": None}
+    return run, told, places
+
+
+def _check_identity(run: Mapping[str, Any], work: str, identity: str) -> None:
+    if run.get("identity") != identity:
+        raise StorageError(f"`{work}` belongs to another run than this task", hint="start the command again")
 
 
 def _read(path: Path) -> dict[str, Any]:

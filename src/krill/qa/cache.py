@@ -15,21 +15,25 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 import krill
-from krill.budget import Meter, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget import Meter, make_plan, resident_bytes, resolve_limit
 from krill.budget.process import bounded_process
 from krill.corpus.fingerprint import changed
+from krill.engines.worker_share import engine_named, worker_part
 from krill.flow.atomic import write_json
 from krill.flow.progress import Progress, Silent
 from krill.flow.run_folder import MANIFEST, RunFolder
 from krill.qa.encoding import open_tokenizer
 from krill.qa.features import Shape
 from krill.qa.sources import open_source
-from krill.qa.units import Job, UnitMaker, unit_needs
+from krill.qa.units import Job, UnitMaker, reading_needs, unit_needs
+
+if TYPE_CHECKING:
+    from krill.config.engine import EngineConfig
 
 FORMAT: Final = 1
 COMMAND: Final = "qa prepare"
@@ -58,6 +62,7 @@ def prepare(
     max_examples: int | None = None,
     memory: str | int = "auto",
     threads: int | str = "auto",
+    engine: str | Mapping[str, Any] = "local",
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Prepared:
@@ -65,15 +70,20 @@ def prepare(
 
     `memory` is how much this process may grow while it works; neither it nor `threads` changes the result.
     Calling it again on a run that was killed continues it; on a finished one it does nothing.
+
+    With an `engine`, named as in a config ("ray", or {"name": "ray", "address": "auto"}), its workers make
+    the features, and `memory` and `threads` are what each of them has.
     """
     floor = resident_bytes()
-    workers = resolve_threads(threads)
+    place = engine_named(engine)
+    limit, workers = worker_part(place, memory, threads)
     job = Job(open_source(source, split), split, open_tokenizer(tokenizer, workers), shape, max_examples)
     return run_job(
         job,
         output=Path(output),
-        memory=memory,
+        memory=limit,
         threads=workers,
+        engine=place,
         overwrite=overwrite,
         progress=progress or Silent(),
         floor=floor,
@@ -88,6 +98,7 @@ def run_job(
     threads: int,
     overwrite: bool,
     progress: Progress,
+    engine: EngineConfig | None = None,
     floor: int = 0,
 ) -> Prepared:
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
@@ -95,7 +106,7 @@ def run_job(
     started = time.monotonic()
     limit = resolve_limit(memory)
     with bounded_process(threads, parquet=False), Meter(limit, floor) as meter:
-        plan = make_plan(limit, meter.used, unit_needs(job, threads))
+        plan = make_plan(limit, meter.used, reading_needs(job) if engine else unit_needs(job, threads))
         run = describe(job)
         with RunFolder(output, None, setting="--output", differences=_differences) as folder:
             state = folder.begin(run, overwrite=overwrite)
@@ -104,7 +115,12 @@ def run_job(
             if state == "continue":
                 progress.note("continuing an earlier run of this preparation")
             with meter.stage("features"):
-                found = UnitMaker(job, folder, plan, threads, meter, progress).run()
+                if engine is None:
+                    found = UnitMaker(job, folder, plan, threads, meter, progress).run()
+                else:
+                    from krill.qa.distributed import make_on
+
+                    found, plan = make_on(engine, job, folder, threads, meter, progress)
             budget = {**plan.to_json(), "measured_peak": meter.peak, "threads": threads}
             manifest = {**run, **found, "seconds": round(time.monotonic() - started, 3), "budget": budget}
             write_manifest(folder.dataset, manifest)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -60,12 +60,14 @@ class TextEncoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QaTokenizer:
-    """What features are made with; `fingerprint` is of everything that shapes ids and layout."""
+    """What features are made with; `fingerprint` is of all that shapes ids and layout, and `content` is
+    the tokenizer as JSON, from which others make the same."""
 
     encoder: TextEncoder
     layout: Layout
     fingerprint: str
     native: bool
+    content: bytes = field(repr=False)
 
 
 def open_tokenizer(tokenizer: Any, threads: int = 1) -> QaTokenizer:
@@ -74,13 +76,28 @@ def open_tokenizer(tokenizer: Any, threads: int = 1) -> QaTokenizer:
     library, declared = _library_of(tokenizer)
     content = library.to_str().encode()
     layout = find_layout(library, declared, *memory_token_ids(library))
-    shaping = hashlib.sha256(content + orjson.dumps(layout.to_json())).hexdigest()
+    return _made_of(content, layout, threads, library)
+
+
+def tokenizer_from(content: bytes, layout: Layout, threads: int = 1) -> QaTokenizer:
+    """The same tokenizer somewhere else, from what `QaTokenizer` says of it."""
+    return _made_of(content, layout, threads, None)
+
+
+def fingerprint_of(content: bytes, layout: Layout) -> str:
+    """What tells one tokenizer from another."""
+    return hashlib.sha256(content + orjson.dumps(layout.to_json())).hexdigest()
+
+
+def _made_of(content: bytes, layout: Layout, threads: int, library: Any) -> QaTokenizer:
+    shaping = fingerprint_of(content, layout)
     spec = read_spec(_NAMELESS, content)
     if isinstance(spec, NotNative):
-        return QaTokenizer(_LibraryTexts(library, find_words(content)), layout, shaping, native=False)
+        texts = _LibraryTexts(library or open_library(_NAMELESS, content), find_words(content))
+        return QaTokenizer(texts, layout, shaping, False, content)
     bare = replace(spec, post=replace(spec.post, prefix=(), suffix=()))
     encoder = NativeEncoder(_NAMELESS, shaping, bare, LEAST_CACHE * threads, threads)
-    return QaTokenizer(_NativeTexts(encoder), layout, shaping, native=True)
+    return QaTokenizer(_NativeTexts(encoder), layout, shaping, True, content)
 
 
 class _NativeTexts:

@@ -11,8 +11,9 @@ is missing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -68,15 +69,15 @@ class Job:
                 hint="give a number from 1 on, or leave it out to take all",
             )
 
-    @property
-    def held_per_character(self) -> int:
-        """What a character of a unit takes while the unit is made."""
-        return HELD_BY_NATIVE if self.tokenizer.native else HELD_BY_LIBRARY
+
+def held_per_character(tokenizer: QaTokenizer) -> int:
+    """What a character of a unit takes while the unit is made."""
+    return HELD_BY_NATIVE if tokenizer.native else HELD_BY_LIBRARY
 
 
 def unit_needs(job: Job, threads: int) -> list[Need]:
     """What the plan must set aside to make the units of a job."""
-    size, held = job.source.bytes, job.held_per_character
+    size, held = job.source.bytes, held_per_character(job.tokenizer)
     text = 2**40 if size is None else int(size * TEXT_SHARE)
     unit = min(text, UNIT_CHARACTERS)
     at_once = min(threads, -(-text // UNIT_CHARACTERS))
@@ -91,13 +92,26 @@ def unit_needs(job: Job, threads: int) -> list[Need]:
             expected=expected + (waiting if text > UNIT_CHARACTERS * threads else 0),
             remedy="take fewer --threads",
         ),
-        Need(
-            IDS,
-            SeenIds.bytes_for(0),
-            useful=2**40,
-            expected=SeenIds.bytes_for((size or 0) // BYTES_PER_QUESTION),
-        ),
+        _ids_need(job),
     ]
+
+
+def making_need(tokenizer: QaTokenizer) -> Need:
+    """The same for one unit that somebody else has read."""
+    return Need(
+        UNITS, UNIT_CHARACTERS * held_per_character(tokenizer) + FIRST_UNIT, Kind.WATCHED, useful=2**40
+    )
+
+
+def reading_needs(job: Job) -> list[Need]:
+    """What it takes to read units that others make."""
+    waiting = 2 * WAITING_PER_CHARACTER * UNIT_CHARACTERS
+    return [Need(UNITS, waiting, Kind.WATCHED), _ids_need(job)]
+
+
+def _ids_need(job: Job) -> Need:
+    questions = (job.source.bytes or 0) // BYTES_PER_QUESTION
+    return Need(IDS, SeenIds.bytes_for(0), useful=2**40, expected=SeenIds.bytes_for(questions))
 
 
 class UnitMaker:
@@ -116,50 +130,78 @@ class UnitMaker:
 
     def run(self) -> dict[str, Any]:
         """What the manifest says of all units."""
-        counts: Counter[str] = Counter()
-        units: list[list[int]] = []
-        inexact: list[str] = []
         self._progress.begin("features", self._job.source.bytes)
+        found = totals_of(self._job, self._records())
+        self._progress.end("features")
+        return found
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        """Of all units, in order."""
+        held = held_per_character(self._job.tokenizer)
+        room = self._plan.share(UNITS)
         made = ordered_map(
             self._make,
-            _unit_inputs(self._job, self._plan),
+            unit_inputs(self._job, ids=self._plan.share(IDS), room=room),
             threads=self._threads,
-            bytes_in_flight=self._plan.share(UNITS),
-            size=lambda item: item.characters * self._job.held_per_character,
+            bytes_in_flight=room,
+            size=lambda item: item.characters * held,
             throttle=self._meter,
         )
         for record, read_bytes in made:
-            units.append(record["unit"])
-            counts.update(record["counts"])
-            inexact += record["inexact"][: MOST_LISTED - len(inexact)]
+            yield record
             self._progress.advance(read_bytes)
-        self._progress.end("features")
-        paragraphs, examples, features, size = (sum(unit[column] for unit in units) for column in range(4))
-        if not features:
-            raise _nothing_made(self._job.source.name, counts)
-        return {
-            "paragraphs": paragraphs,
-            "examples": examples,
-            "features": features,
-            "bytes": size,
-            "counts": dict(sorted(counts.items())),
-            "inexact": inexact,
-            "units": units,
-        }
 
-    def _make(self, item: _UnitInput) -> tuple[dict[str, Any], int]:
+    def _make(self, item: UnitInput) -> tuple[dict[str, Any], int]:
         """A unit's record, and how much of the source was read for it."""
         if item.number in self._log:
             return self._log.record(item.number), item.read_bytes
-        made = make_unit(item.paragraphs, self._job.tokenizer, self._job.shape)
-        size = made.unit.write(self._folder.dataset, item.number)
-        record = {
-            "unit": [*made.unit.rows, size],
-            "counts": made.counts | item.counts,
-            "inexact": made.inexact,
-        }
+        record = make_record(
+            item.number,
+            item.paragraphs,
+            item.counts,
+            self._job.tokenizer,
+            self._job.shape,
+            self._folder.dataset,
+        )
         self._log.commit(item.number, record)
         return record, item.read_bytes
+
+
+def make_record(
+    number: int,
+    paragraphs: Sequence[Paragraph],
+    counts: Mapping[str, int],
+    tokenizer: QaTokenizer,
+    shape: Shape,
+    folder: Path,
+) -> dict[str, Any]:
+    """Make a unit, write its tables into `folder`, and say what it is; `counts` are what reading it found."""
+    made = make_unit(paragraphs, tokenizer, shape)
+    size = made.unit.write(folder, number)
+    return {"unit": [*made.unit.rows, size], "counts": {**made.counts, **counts}, "inexact": made.inexact}
+
+
+def totals_of(job: Job, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the manifest says of all units, whose records come in order."""
+    counts: Counter[str] = Counter()
+    units: list[list[int]] = []
+    inexact: list[str] = []
+    for record in records:
+        units.append(record["unit"])
+        counts.update(record["counts"])
+        inexact += record["inexact"][: MOST_LISTED - len(inexact)]
+    paragraphs, examples, features, size = (sum(unit[column] for unit in units) for column in range(4))
+    if not features:
+        raise _nothing_made(job.source.name, counts)
+    return {
+        "paragraphs": paragraphs,
+        "examples": examples,
+        "features": features,
+        "bytes": size,
+        "counts": dict(sorted(counts.items())),
+        "inexact": inexact,
+        "units": units,
+    }
 
 
 def _nothing_made(name: str, counts: Counter[str]) -> InputError:
@@ -171,7 +213,7 @@ def _nothing_made(name: str, counts: Counter[str]) -> InputError:
 
 
 @dataclass(frozen=True, slots=True)
-class _UnitInput:
+class UnitInput:
     """A unit's paragraphs, and what was counted when they were read."""
 
     number: int
@@ -181,27 +223,31 @@ class _UnitInput:
     counts: dict[str, int]
 
 
-def _unit_inputs(job: Job, plan: Plan) -> Iterator[_UnitInput]:
-    """Paragraphs in stretches of `UNIT_CHARACTERS`, without questions whose id came before."""
-    seen = SeenIds(plan.share(IDS))
+def unit_inputs(job: Job, *, ids: int, room: int | None = None) -> Iterator[UnitInput]:
+    """Paragraphs in stretches of `UNIT_CHARACTERS`, without questions whose id came before.
+
+    `ids` is the share of these; what does not fit into `room` is refused, if it is made here.
+    """
+    seen = SeenIds(ids)
     number = size = read = 0
     some: list[Paragraph] = []
     for paragraph in first_questions(job.source.paragraphs(), job.max_examples):
-        _check_fits(paragraph, plan.share(UNITS), job.held_per_character)
+        if room is not None:
+            check_fits(paragraph, room, job.tokenizer)
         some.append(paragraph)
         size += paragraph.size
         if size >= UNIT_CHARACTERS:
             kept, counts = _without_duplicates(some, seen)
-            yield _UnitInput(number, kept, size, job.source.position - read, counts)
+            yield UnitInput(number, kept, size, job.source.position - read, counts)
             number, size, read, some = number + 1, 0, job.source.position, []
     if some:
         kept, counts = _without_duplicates(some, seen)
-        yield _UnitInput(number, kept, size, job.source.position - read, counts)
+        yield UnitInput(number, kept, size, job.source.position - read, counts)
 
 
-def _check_fits(paragraph: Paragraph, share: int, held: int) -> None:
+def check_fits(paragraph: Paragraph, share: int, tokenizer: QaTokenizer) -> None:
     """A context is never cut before it is tokenised, so a very long one may need more than was planned."""
-    needed = (paragraph.size + UNIT_CHARACTERS) * held
+    needed = (paragraph.size + UNIT_CHARACTERS) * held_per_character(tokenizer)
     if paragraph.size > UNIT_CHARACTERS and needed > share:
         missing = -(-(needed - share) // 10**6)
         raise BudgetError(

@@ -18,6 +18,7 @@ from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.text import blocklist, language, quality
 from krill.text.blocklist import BLOCKLIST_BYTES, BLOCKLIST_THREAD_BYTES, BlockList
 from krill.text.clean import Clean
+from krill.text.datatrove_filter import DatatroveFilter, datatrove_need, judged_by_datatrove
 from krill.text.language import LanguageFilter
 from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, LANGUAGE_THREAD_BYTES
 from krill.text.long_enough import LongEnough
@@ -38,23 +39,39 @@ _CHANGE_TEXT: Final = (filters.C4, filters.RepeatedLines, filters.RepeatedParagr
 
 def steps_of(settings: PreprocessConfig, extra: Sequence[Function] = ()) -> list[Step]:
     """Cleaning, limits of length, the filters in their order, and at last the functions in `extra`."""
-    still_long_enough = [LongEnough(settings.min_chars)] if settings.min_chars > 0 else []
     steps: list[Step] = [Clean(settings.strip, settings.min_chars)]
     limits = quality.length_step(settings.min_words, settings.max_words, settings.max_chars)
     if limits is not None:
         steps.append(limits)
-    for run in _runs(settings.filters):
-        steps.append(_step(run, statistics=settings.statistics))
-        if any(isinstance(section, _CHANGE_TEXT) for section in run):
-            steps += still_long_enough
+    steps += filter_steps(settings)
     for function in extra:
-        steps += [UserStep.of(function), *still_long_enough]
+        steps += [UserStep.of(function), *_still_long_enough(settings)]
     return steps
 
 
+def filter_steps(settings: PreprocessConfig) -> list[Step]:
+    """The filters alone, in their order; what changes text is followed by the limit of length."""
+    steps: list[Step] = []
+    for run in _runs(settings.filters):
+        steps.append(_step(run, statistics=settings.statistics))
+        if any(isinstance(section, _CHANGE_TEXT) for section in run):
+            steps += _still_long_enough(settings)
+    return steps
+
+
+def changes_text(settings: PreprocessConfig) -> bool:
+    """Whether a filter may leave another text of a document than it had."""
+    return any(isinstance(section, _CHANGE_TEXT) for section in settings.filters)
+
+
+def _still_long_enough(settings: PreprocessConfig) -> list[Step]:
+    return [LongEnough(settings.min_chars)] if settings.min_chars > 0 else []
+
+
 def fingerprints_of(steps: Sequence[Step]) -> list[str]:
-    """What shapes the result besides the config: the code of one's own steps, the patterns in files."""
-    return [step.fingerprint() for step in steps if isinstance(step, BlockList | UserStep)]
+    """What shapes the result besides the config: the code of one's own steps, the patterns in files, the
+    version of datatrove where it judges."""
+    return [step.fingerprint() for step in steps if isinstance(step, BlockList | DatatroveFilter | UserStep)]
 
 
 def step_needs(
@@ -64,7 +81,7 @@ def step_needs(
     runs = list(_runs(settings.filters))
     kinds = {type(section) for run in runs for section in run}
     needs = []
-    judged = [run for run in runs if isinstance(run[0], quality.JUDGED)]
+    judged = [run for run in runs if _judged_here(run[0])]
     if judged:
         scratch = sum(quality.scratch_bytes(run, settings.max_document_bytes, threads) for run in judged)
         expected = threads * len(judged) * quality.EXPECTED_SCRATCH_BYTES
@@ -77,6 +94,8 @@ def step_needs(
     if filters.BlockList in kinds:
         held = 0 if made else BLOCKLIST_BYTES
         needs.append(Need("block lists", held + threads * BLOCKLIST_THREAD_BYTES, expected=held))
+    if any(map(judged_by_datatrove, settings.filters)):
+        needs.append(datatrove_need(settings.max_document_bytes))
     if filters.UserStep in kinds or extra:
         # Somebody else's code: taken to hold a batch twice over.
         batch = max(settings.unit_bytes // BLOCKS_PER_UNIT, settings.max_document_bytes)
@@ -88,7 +107,7 @@ def _runs(sections: Sequence[Section]) -> Iterator[list[Section]]:
     """Quality filters that stand together, for they share their words; every other section alone."""
     run: list[Section] = []
     for section in sections:
-        if run and not (isinstance(section, quality.JUDGED) and isinstance(run[-1], quality.JUDGED)):
+        if run and not (_judged_here(section) and _judged_here(run[-1])):
             yield run
             run = []
         run.append(section)
@@ -96,8 +115,14 @@ def _runs(sections: Sequence[Section]) -> Iterator[list[Section]]:
         yield run
 
 
+def _judged_here(section: Section) -> bool:
+    return isinstance(section, quality.JUDGED) and not judged_by_datatrove(section)
+
+
 def _step(run: Sequence[Section], *, statistics: bool) -> Step:
     match run[0]:
+        case filters.JudgedSection(implementation="datatrove") as section:
+            return DatatroveFilter(section)
         case filters.Language() as section:
             return LanguageFilter(section, statistics)
         case filters.BlockList() as section:

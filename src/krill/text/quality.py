@@ -123,7 +123,9 @@ def quality_step(sections: Sequence[Section], *, statistics: bool) -> Step:
 
 def _filters(sections: Sequence[Section]) -> _native.Quality:
     judged = [
-        (str(section.name), section.model_dump()) for section in sections if isinstance(section, JUDGED)
+        (str(section.name), section.model_dump(exclude={"implementation"}))
+        for section in sections
+        if isinstance(section, JUDGED)
     ]
     assert len(judged) == len(sections), "a section that is no quality filter"
     try:

@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import orjson
 
-from krill import _native
 from krill.corpus import Corpus, UnitEnd
 from krill.corpus.documents import position_of
 from krill.corpus.formats import CorpusFile, Format
@@ -28,13 +26,10 @@ from krill.errors import StorageError
 from krill.flow import Throttle, ordered_map
 from krill.flow.atomic import storage_errors, write_bytes
 from krill.flow.progress import Progress
+from krill.tokenizer.block_counter import BlockCounter, boundaries_of, cuts_of, damaged_spill
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.patterns import PATTERNS
-from krill.tokenizer.pieces import BytesPiece, DocumentsPiece, Piece, TextPiece, streamed_pieces
-from krill.tokenizer.plain_text import Cuts, TextBlock, bounds
-
-if TYPE_CHECKING:
-    from krill.tokenizer.foreign_words import ForeignWords
+from krill.tokenizer.pieces import BytesPiece, DocumentsPiece, Piece, streamed_pieces, text_pieces
+from krill.tokenizer.plain_text import Cuts, bounds
 
 BLOCK_BYTES: Final = 1 << 20
 UNIT_BYTES: Final = 32 * 10**6
@@ -86,26 +81,46 @@ class Counting:
     block_bytes: int = BLOCK_BYTES
 
     def boundaries(self) -> tuple[bytes, ...]:
-        """What is cut out of the text: special tokens, but not where Hugging Face would read line by line."""
-        lines = self.options.boundaries == "lines" and self.options.tie_break == "huggingface"
-        tokens = [] if lines else list(self.options.special_tokens)
-        tokens += [file.source.separator for file in self.corpus.files if file.source.separator]
-        return tuple(dict.fromkeys(token.encode() for token in tokens))
+        """What is cut out of the text."""
+        return boundaries_of(self.options, self.corpus.files)
 
 
 def count(counting: Counting) -> Inventory:
     """Count everything that an earlier run of the same has not counted yet."""
     with storage_errors(counting.folder):
         counting.folder.mkdir(parents=True, exist_ok=True)
-    done = _load_state(counting.folder)
-    if done is not None and "inventory" in done:
-        inventory = _finished(counting.folder, done)
-        counting.progress.advance(done["bytes"])
-        return inventory
-    work = _Work(counting, done or {"units": {}, "segments": [], "spill_size": 0, "bytes": 0})
+    finished = finished_inventory(counting.folder, counting.progress)
+    if finished is not None:
+        return finished
+    work = _Work(
+        counting,
+        _load_state(counting.folder) or {"units": {}, "segments": [], "spill_size": 0, "bytes": 0},
+    )
     counting.progress.advance(work.bytes)
     work.run()
     return work.finish()
+
+
+def finished_inventory(folder: Path, progress: Progress) -> Inventory | None:
+    """The inventory of an earlier run that had counted everything, whole; None if there is none."""
+    state = _load_state(folder)
+    if state is None or "inventory" not in state:
+        return None
+    path = folder / INVENTORY
+    if not path.is_file() or path.stat().st_size != state["size"]:
+        raise _damaged(path)
+    progress.advance(state["bytes"])
+    found = state["inventory"]
+    return Inventory(path, **{**found, "byte_counts": tuple(found["byte_counts"])})
+
+
+def save_finished(folder: Path, inventory: Inventory, counted_bytes: int) -> None:
+    """Everything is counted: the inventory takes the place of whatever was kept before."""
+    with storage_errors(inventory.path):
+        size = inventory.path.stat().st_size
+    _save_state(folder, {"inventory": inventory.to_json(), "size": size, "bytes": counted_bytes})
+    with storage_errors(inventory.path):
+        (folder / SPILL).unlink(missing_ok=True)
 
 
 def forget(folder: Path) -> None:
@@ -122,24 +137,15 @@ class _Work:
         self.units: dict[str, Any] = state["units"]
         self.bytes: int = state["bytes"]
         self._last = time.monotonic()
-        known = counting.options.pattern in PATTERNS
-        segments = np.array(state["segments"], np.uint64).reshape(-1, 3)
-        with storage_errors(counting.folder / SPILL), damaged_spill(counting.folder):
-            self._counter = _native.WordCounter(
-                counting.options.pattern if known else "",
-                list(counting.boundaries()),
-                counting.options.boundaries == "lines",
-                counting.cap_bytes,
-                counting.threads,
-                str(counting.folder / SPILL),
-                segments,
-                state["spill_size"],
-            )
-        self._foreign: ForeignWords | None = None
-        if not known:
-            from krill.tokenizer.foreign_words import ForeignWords
-
-            self._foreign = ForeignWords(counting.options, counting.boundaries())
+        self._counter = BlockCounter(
+            counting.options,
+            counting.boundaries(),
+            cap_bytes=counting.cap_bytes,
+            threads=counting.threads,
+            spill=counting.folder / SPILL,
+            segments=np.array(state["segments"], np.uint64).reshape(-1, 3),
+            spill_size=state["spill_size"],
+        )
 
     def run(self) -> None:
         """Count span after span; between two of them no thread is at work."""
@@ -149,7 +155,7 @@ class _Work:
             span = _Span(units, self._due)
             with storage_errors(self.counting.folder / SPILL):
                 results = ordered_map(
-                    self._count_block,
+                    self._counter.add,
                     span,
                     threads=self.counting.threads,
                     bytes_in_flight=self.counting.in_flight,
@@ -168,17 +174,11 @@ class _Work:
         """Merge what was counted into the inventory, which takes the place of everything spilled."""
         path = self.counting.folder / INVENTORY
         with storage_errors(path), damaged_spill(self.counting.folder):
-            spilled = self._counter.spilled_bytes
-            words, occurrences, word_bytes, byte_counts = self._counter.write_inventory(str(path))
+            spilled = self._counter.words.spilled_bytes
+            words, occurrences, word_bytes, byte_counts = self._counter.words.write_inventory(str(path))
         inventory = Inventory(path, words, occurrences, word_bytes, tuple(byte_counts.tolist()), spilled)
         del self._counter
-        with storage_errors(path):
-            size = path.stat().st_size
-        _save_state(
-            self.counting.folder, {"inventory": inventory.to_json(), "size": size, "bytes": self.bytes}
-        )
-        with storage_errors(path):
-            (self.counting.folder / SPILL).unlink(missing_ok=True)
+        save_finished(self.counting.folder, inventory, self.bytes)
         return inventory
 
     def _due(self) -> bool:
@@ -186,38 +186,24 @@ class _Work:
 
     def _checkpoint(self) -> None:
         with storage_errors(self.counting.folder / SPILL):
-            segments = self._counter.checkpoint()
+            segments = self._counter.words.checkpoint()
         _save_state(
             self.counting.folder,
             {
                 "units": self.units,
                 "segments": segments.tolist(),
-                "spill_size": self._counter.spilled_bytes,
+                "spill_size": self._counter.words.spilled_bytes,
                 "bytes": self.bytes,
             },
         )
         self._last = time.monotonic()
-
-    def _count_block(self, block: Piece) -> int:
-        """In any thread: the words of a block; returns the bytes of input that it stood for."""
-        offsets, data = block.read()
-        if self._foreign is not None:
-            self._foreign.add_to(self._counter, offsets, data)
-        else:
-            self._counter.add(offsets, data)
-        return block.size
 
     # ---- the units: their names, their blocks, and what to remember of them
 
     def _units(self) -> Iterator[_Unit]:
         """All that are not counted yet."""
         text = [file for file in self.counting.corpus.files if file.format is Format.TEXT]
-        cuts = Cuts(
-            self.counting.boundaries(),
-            any_pattern=self.counting.options.pattern not in PATTERNS,
-            lines=self.counting.options.boundaries == "lines",
-            longest=self.counting.longest_piece,
-        )
+        cuts = cuts_of(self.counting.options, self.counting.boundaries(), self.counting.longest_piece)
         for file in text:
             yield from self._streamed_text(file, cuts) if file.sequential else self._local_text(file, cuts)
         yield from self._documents()
@@ -229,11 +215,7 @@ class _Work:
             if name in self.units:
                 continue
             end = min(last, start + self.counting.unit_bytes)
-            step = self.counting.block_bytes
-            blocks = (
-                TextPiece(TextBlock(file, at, min(end, at + step), cuts)) for at in range(start, end, step)
-            )
-            yield _Unit(name, blocks)
+            yield _Unit(name, text_pieces(file, start, end, cuts, self.counting.block_bytes))
 
     def _streamed_text(self, file: CorpusFile, cuts: Cuts) -> Iterator[_Unit]:
         start = file.start
@@ -297,17 +279,6 @@ def _until_full(first: BytesPiece, rest: Iterator[BytesPiece], unit_bytes: int) 
         size += piece.size
 
 
-@contextmanager
-def damaged_spill(folder: Path) -> Iterator[None]:
-    """Files of words that are not as they were written, said to the user."""
-    try:
-        yield
-    except _native.DamagedFile as error:
-        raise StorageError(
-            f"what was counted, in `{folder}`, is damaged: {error}", hint="start anew with --overwrite"
-        ) from None
-
-
 # What the state holds: while counting goes on, and when it is finished.
 _STATES: Final = ({"units", "segments", "spill_size", "bytes"}, {"inventory", "size", "bytes"})
 
@@ -323,15 +294,6 @@ def _load_state(folder: Path) -> dict[str, Any] | None:
     if not isinstance(state, dict) or state.keys() not in _STATES:
         raise _damaged(path)
     return state
-
-
-def _finished(folder: Path, state: dict[str, Any]) -> Inventory:
-    """The inventory of an earlier run, whole."""
-    path = folder / INVENTORY
-    if not path.is_file() or path.stat().st_size != state["size"]:
-        raise _damaged(path)
-    found = state["inventory"]
-    return Inventory(path, **{**found, "byte_counts": tuple(found["byte_counts"])})
 
 
 def _damaged(path: Path) -> StorageError:

@@ -15,7 +15,8 @@ from krill import _native
 from krill.flow.atomic import storage_errors
 from krill.flow.progress import Progress
 from krill.tokenizer.alphabet import initial_ids, to_bytes
-from krill.tokenizer.count import Inventory, damaged_spill
+from krill.tokenizer.block_counter import damaged_spill
+from krill.tokenizer.count import Inventory
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.trained import Trained
 

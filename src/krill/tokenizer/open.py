@@ -87,6 +87,14 @@ def tokenizer_fingerprint(config: TokenizerConfig) -> str:
     return fingerprint(file, read_tokenizer_file(file))
 
 
+def tokenizer_files(config: TokenizerConfig) -> list[Path]:
+    """The tokenizer's file, and those beside it that say which tokens are special; none if it is built in."""
+    if config.builtin is not None:
+        return []
+    file = _file(config)
+    return [file, *(path for name in DECLARATIONS if (path := file.parent / name).is_file())]
+
+
 def tokenizer_file(path: str | Path) -> Path:
     """The `tokenizer.json` at a path: itself, or the one in that folder."""
     file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)

@@ -99,6 +99,12 @@ class DocumentsPiece:
         return UnitEnd.after(self.block).to_json()
 
 
+def text_pieces(file: CorpusFile, start: int, end: int, cuts: Cuts, block_bytes: int) -> Iterator[TextPiece]:
+    """A stretch of a local file, in blocks."""
+    for at in range(start, end, block_bytes):
+        yield TextPiece(TextBlock(file, at, min(end, at + block_bytes), cuts))
+
+
 def streamed_pieces(file: CorpusFile, cuts: Cuts, block_bytes: int, start: int) -> Iterator[BytesPiece]:
     for text in stream_blocks(file, cuts, block_bytes, start):
         start += len(text)

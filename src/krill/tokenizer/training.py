@@ -13,15 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 import krill
-from krill.budget import Meter, Need, Plan, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget import Meter, Plan, make_plan, resident_bytes
 from krill.budget.process import bounded_process
-from krill.corpus import Corpus, DatasetSource, changed, open_corpus
-from krill.errors import InputError, KrillError
+from krill.corpus import Corpus, DatasetSource, changed
+from krill.engines.worker_share import engine_named, worker_part
+from krill.errors import ConfigError, InputError, KrillError
 from krill.flow.atomic import write_json
 from krill.flow.progress import Progress, Silent
 from krill.flow.run_folder import MANIFEST, RunFolder
@@ -29,27 +30,16 @@ from krill.tokenizer import count as counting
 from krill.tokenizer.alphabet import initial_ids
 from krill.tokenizer.files import check_rank_file, save
 from krill.tokenizer.merge import merge
+from krill.tokenizer.needs import MERGING, SAVING, TEXT, WORDS, counting_needs, learning_needs
 from krill.tokenizer.options import Boundaries, TieBreak, TrainOptions
 from krill.tokenizer.patterns import check_pattern
 from krill.tokenizer.presets import check_chat
+from krill.tokenizer.reading import open_sources
 from krill.tokenizer.sample import bytes_per_token
 from krill.tokenizer.trained import Trained
 
-MB: Final = 10**6
-# Documents of formats with records above this size are split, as everywhere in Krill; plain text never is.
-MAX_DOCUMENT_BYTES: Final = 4 * MB
-# A block being counted: its text, twice while a reader parses it.
-BLOCK_COST: Final = 3 * MB
-# Words grow with about the square root of the text; these give 1.6M for 480 MB of multilingual Markdown.
-WORDS_FACTOR: Final = 215
-WORDS_EXPONENT: Final = 0.446
-COUNTED_BYTES_PER_WORD: Final = 45
-MERGED_BYTES_PER_WORD: Final = 90
-# What Python holds of a token, beside the native trainer or while files are written.
-BYTES_PER_TOKEN: Final = 700
-MERGER_MINIMUM: Final = 12 * MB
-# Encoding the sample with the finished tokenizer.
-SAVING: Final = 24 * MB
+if TYPE_CHECKING:
+    from krill.config.engine import EngineConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +70,7 @@ def train(
     boundaries: Boundaries = "documents",
     memory: str | int = "auto",
     threads: int | str = "auto",
+    engine: str | Mapping[str, Any] = "local",
     output: str | Path | None = None,
     overwrite: bool = False,
     text_column: str = "text",
@@ -91,6 +82,9 @@ def train(
 
     `memory` is how much this process may grow while it works; it never changes the result. Calling it again
     on a run that was killed continues it; on a finished one it returns the same and does nothing.
+
+    With an `engine`, named as in a config ("ray", or {"name": "ray", "address": "auto"}), its workers count
+    the words, and `memory` and `threads` are what each of them has.
     """
     options = TrainOptions(
         vocab_size,
@@ -113,6 +107,7 @@ def train(
         options,
         memory=memory,
         threads=threads,
+        engine=engine_named(engine),
         output=None if output is None else Path(output),
         overwrite=overwrite,
         tiktoken=tiktoken,
@@ -133,22 +128,21 @@ def run_training(
     progress: Progress,
     tiktoken: bool = False,
     chat: bool = False,
+    engine: EngineConfig | None = None,
     floor: int = 0,
     checkpoint_seconds: float = counting.CHECKPOINT_SECONDS,
 ) -> TrainSummary:
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
-    options.check()
-    check_pattern(options.pattern)
-    if tiktoken:
-        check_rank_file(options)
-    if chat:
-        check_chat(options.special_tokens)
+    _check(options, tiktoken, chat)
+    engine = None if engine is None or engine.name == "local" else engine
+    if engine is not None:
+        _check_shared(engine, output)
     started = time.monotonic()
-    limit = resolve_limit(memory)
-    workers = resolve_threads(threads)
+    limit, workers = worker_part(engine, memory, threads)
     with bounded_process(workers, parquet=False), Meter(limit, floor) as meter, ExitStack() as stack:
-        corpus = _open(sources, options, output)
-        plan = make_plan(limit, meter.used, _needs(corpus, options, workers))
+        corpus = open_sources(sources, options, output)
+        needs = learning_needs(corpus, options)
+        plan = make_plan(limit, meter.used, needs if engine else counting_needs(corpus, workers) + needs)
         run = _describe(corpus, options, tiktoken=tiktoken, chat=chat)
         folder = None if output is None else stack.enter_context(_folder(output))
         if folder is not None:
@@ -160,14 +154,16 @@ def run_training(
             work = folder.stages / "count"
         else:
             work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="krill-")))
-        job = _Training(corpus, options, plan, meter, workers, work, progress, run, checkpoint_seconds)
+        job = _Training(
+            corpus, options, plan, meter, workers, work, progress, run, checkpoint_seconds, engine, folder
+        )
         trained = job.run()
         facts = job.facts(trained, time.monotonic() - started)
         if folder is None:
             return TrainSummary("done", None, trained, facts)
         with meter.stage("save"):
             save(trained, folder.dataset, tiktoken=tiktoken, chat=chat)
-            facts["bytes_per_token"] = bytes_per_token(corpus, folder.dataset, plan.share("saving"))
+            facts["bytes_per_token"] = bytes_per_token(corpus, folder.dataset, job.plan.share(SAVING))
         write_json(folder.dataset / MANIFEST, {**run, **facts, "budget": job.budget()})
         folder.publish()
     return TrainSummary("done", output, trained, {**facts, "budget": job.budget()})
@@ -186,19 +182,23 @@ class _Training:
     progress: Progress
     described: Mapping[str, Any]
     checkpoint_seconds: float
+    engine: EngineConfig | None
+    folder: RunFolder | None
     stages: list[dict[str, Any]] = field(default_factory=list)
     inventory: counting.Inventory | None = None
     statistics: dict[str, Any] = field(default_factory=dict)
+    worked: dict[str, Any] = field(default_factory=dict)
+    """What the engine's workers did."""
 
     def run(self) -> Trained:
         """Count, then merge."""
         with self._stage("count", None if self.corpus.sequential else self.corpus.input_bytes) as stage:
-            self.inventory = counting.count(self._counting())
+            self.inventory = self._counted()
             to_learn = self._tokens_to_learn(self.inventory)
             stage["bytes"] = self.corpus.input_bytes
         with self._stage("merge", to_learn) as stage:
             trained, self.statistics = merge(
-                self.inventory, self.options, self.plan.share("merging"), self.progress
+                self.inventory, self.options, self.plan.share(MERGING), self.progress
             )
             stage["merges"] = len(trained.merges)
         return trained
@@ -219,6 +219,7 @@ class _Training:
             "spilled_bytes": self.inventory.spilled_bytes,
             "merging": self.statistics,
             "budget": self.budget(),
+            **({"engine": self.worked} if self.worked else {}),
             "bytes_per_token": None,
             "longest_tokens": [token.decode("utf-8", "replace") for token in longest],
         }
@@ -231,16 +232,37 @@ class _Training:
             "threads": self.threads,
         }
 
+    def _counted(self) -> counting.Inventory:
+        """By this process, or by an engine's workers."""
+        if self.engine is None or self.folder is None:
+            return counting.count(self._counting())
+        from krill.tokenizer.distributed import count_on
+
+        inventory, self.worked = count_on(
+            self.engine,
+            self.corpus,
+            self.described["inputs"],
+            self.options,
+            self.folder,
+            memory=self.meter.limit,
+            threads=self.threads,
+            inventory_folder=self.work,
+            progress=self.progress,
+        )
+        # The engine's own libraries are there now.
+        self.plan = make_plan(self.meter.limit, self.meter.used, learning_needs(self.corpus, self.options))
+        return inventory
+
     def _counting(self) -> counting.Counting:
         return counting.Counting(
             self.corpus,
             self.options,
             self.work,
-            cap_bytes=self.plan.share("word counts"),
-            in_flight=self.plan.share("text being counted"),
+            cap_bytes=self.plan.share(WORDS),
+            in_flight=self.plan.share(TEXT),
             threads=self.threads,
             # Each thread may have a piece that can't be cut, and one more is read.
-            longest_piece=self.plan.share("text being counted") // (self.threads + 1),
+            longest_piece=self.plan.share(TEXT) // (self.threads + 1),
             progress=self.progress,
             throttle=self.meter,
             checkpoint_seconds=self.checkpoint_seconds,
@@ -290,36 +312,21 @@ class _Training:
         self.stages.append(stage)
 
 
-def _open(sources: Sequence[DatasetSource], options: TrainOptions, output: Path | None) -> Corpus:
-    return open_corpus(
-        sources,
-        unit_bytes=counting.UNIT_BYTES,
-        max_document_bytes=MAX_DOCUMENT_BYTES,
-        drop_oversize=False,
-        skip_malformed=False,
-        default_separator=(options.special_tokens or ("",))[0],
-        batch_rows=None,
-        exclude=[] if output is None else [output],
-    )
+def _check(options: TrainOptions, tiktoken: bool, chat: bool) -> None:
+    options.check()
+    check_pattern(options.pattern)
+    if tiktoken:
+        check_rank_file(options)
+    if chat:
+        check_chat(options.special_tokens)
 
 
-def _needs(corpus: Corpus, options: TrainOptions, threads: int) -> list[Need]:
-    """The counter and the trainer are never there at once; each takes what the budget leaves."""
-    text = max(1, sum(file.bytes * (4 if file.compression else 1) for file in corpus.files))
-    words = int(min(text / 4, WORDS_FACTOR * text**WORDS_EXPONENT))
-    vocabulary = options.vocab_size * BYTES_PER_TOKEN
-    block = 2 * MAX_DOCUMENT_BYTES + corpus.held_bytes
-    blocks = BLOCK_COST * (threads + 1)
-    smaller = "set a smaller --vocab-size"
-    counted = 4 * MB + words * COUNTED_BYTES_PER_WORD
-    merged = MERGER_MINIMUM + words * MERGED_BYTES_PER_WORD
-    return [
-        Need("text being counted", block, useful=2**40, expected=blocks, during="count"),
-        Need("word counts", 4 * MB, useful=2**40, expected=counted, during="count"),
-        Need("vocabulary", vocabulary, expected=vocabulary, during="merge", remedy=smaller),
-        Need("merging", MERGER_MINIMUM, useful=2**40, expected=merged, during="merge"),
-        Need("saving", 2 * vocabulary + SAVING, during="save", remedy=smaller),
-    ]
+def _check_shared(engine: EngineConfig, output: Path | None) -> None:
+    if output is None:
+        raise ConfigError(
+            f"the engine `{engine.name}` needs an `output`: its workers leave what they count beside it",
+            hint="give output a folder that all workers see",
+        )
 
 
 def _describe(corpus: Corpus, options: TrainOptions, **files: bool) -> dict[str, Any]:

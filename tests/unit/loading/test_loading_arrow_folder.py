@@ -220,7 +220,7 @@ def test_paths_that_lead_nowhere_are_errors(tmp_path: Path) -> None:
         opened(tmp_path / "missing", tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(
-        InputError, match=r"nothing to load in `.*empty`: no dataset, and no Parquet or Arrow"
+        InputError, match=r"nothing to load in `.*empty`: no dataset, and no Parquet, Arrow or"
     ):
         opened(tmp_path / "empty", tmp_path)
     folder = save_folder(tmp_path / "saved", [table_of(ROWS)])

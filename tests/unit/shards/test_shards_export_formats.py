@@ -107,6 +107,33 @@ def test_megatron_has_a_sequence_for_each_document_put_together_from_rows(tmp_pa
     assert summary.manifest.extra["files"][0]["documents"] == len(documents_kept())
 
 
+def read_ds(path: Path, dtype: str = "<u2") -> list[list[int]]:
+    """The documents of a `.ds` file and its index."""
+    tokens = np.fromfile(path, dtype).tolist()
+    ends = np.fromfile(f"{path}.index", "<u8").tolist()
+    return [tokens[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def test_datatrove_has_tokens_ends_of_documents_and_lines_for_people(tmp_path: Path) -> None:
+    summary = exported(tmp_path, to="datatrove", validation=ROWS[:9])
+    assert read_ds(summary.output / "train.ds") == documents_kept()
+    assert sum(read_ds(summary.output / "validation.ds"), []) == TOKENS[: 9 * SEQUENCE_LEN]  # noqa: RUF017
+    name, tokens, told = (summary.output / "train.ds.metadata").read_text().splitlines()
+    assert name.endswith("|2")
+    assert int(tokens) == len(TOKENS)
+    assert told == f"{len(TOKENS) / 1000:.2f} kT"
+
+
+@pytest.mark.parametrize(("vocab_size", "dtype"), [(2**16, "uint16"), (2**16 + 1, "uint32")])
+def test_datatrove_takes_the_type_that_datatrove_itself_would(
+    tmp_path: Path, vocab_size: int, dtype: str
+) -> None:
+    rows = [[[1, vocab_size - 1, EOS]]]
+    summary = exported(tmp_path, rows, Layout(3, dtype), to="datatrove", vocab_size=vocab_size)
+    width = np.dtype(dtype).newbyteorder("<").str
+    assert read_ds(summary.output / "train.ds", width) == [[1, vocab_size - 1, EOS]]
+
+
 @pytest.mark.parametrize(
     ("vocab_size", "dtype", "code"), [(65_499, "uint16", 8), (65_500, "uint16", 4), (128_256, "uint32", 4)]
 )
@@ -183,7 +210,7 @@ def test_json_lines_of_kept_documents_have_all_their_columns(tmp_path: Path) -> 
     assert lines(summary.output / "documents.jsonl") == [{"text": text, "url": None} for text in texts]
 
 
-@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "jsonl"])
+@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "datatrove", "jsonl"])
 def test_files_are_the_same_for_any_threads_and_memory_and_the_manifest_has_their_hashes(
     tmp_path: Path, to: Any
 ) -> None:

@@ -149,7 +149,7 @@ def test_tokens_alone_have_no_documents_to_export(dataset: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "fact"),
     [
-        ({"to": "csv"}, "--to is `csv`\nhint: choose one of parquet, megatron, bin, jsonl"),
+        ({"to": "csv"}, "--to is `csv`\nhint: choose one of parquet, megatron, bin, datatrove, jsonl"),
         ({"to": "bin", "split": "test"}, "--split is `test`\nhint: choose one of train, validation, all"),
         ({"to": "bin", "text": True}, "--text is for JSON lines"),
         ({"to": "parquet", "lines": "rows"}, "--lines is for JSON lines"),
@@ -169,14 +169,14 @@ def test_options_that_do_not_go_together_are_refused(dataset: Path, options: Any
 
 def test_a_stated_type_that_can_not_hold_the_vocabulary_is_refused(tmp_path: Path) -> None:
     write_rows(tmp_path / "dataset", [[[1, 70_000]]], Layout(2, "uint32"), vocab_size=100_000)
-    for to in ("bin", "megatron"):
+    for to in ("bin", "datatrove", "megatron"):
         message = refused(ConfigError, tmp_path / "dataset", to=to, dtype="uint16")
         assert "--dtype is `uint16`, which can't hold the vocabulary of 100,000 tokens" in message
 
 
 def test_a_token_that_the_type_can_not_hold_is_refused_and_not_folded(tmp_path: Path) -> None:
     write_rows(tmp_path / "dataset", [[[1, 70_000]]], Layout(2, "uint32"), vocab_size=1000)
-    for to in ("bin", "megatron"):
+    for to in ("bin", "datatrove", "megatron"):
         assert "a token of the dataset is `70000`" in refused(InputError, tmp_path / "dataset", to=to)
 
 
@@ -184,7 +184,7 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_read(dataset: 
     assert "--memory" in refused(BudgetError, dataset, to="jsonl", memory="10kB")
 
 
-@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "jsonl"])
+@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "datatrove", "jsonl"])
 def test_a_full_disk_leaves_nothing(dataset: Path, monkeypatch: pytest.MonkeyPatch, to: Any) -> None:
     def no_space(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -204,7 +204,7 @@ def test_too_little_space_is_said_before_anything_is_written(
     assert "100 B are free" in message
 
 
-@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "jsonl"])
+@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "datatrove", "jsonl"])
 def test_an_interrupt_leaves_nothing(dataset: Path, monkeypatch: pytest.MonkeyPatch, to: Any) -> None:
     def interrupted(source: Source, split: str, progress: object) -> Any:
         yield from list(given_rows(source, split, progress))[:3]
@@ -238,7 +238,7 @@ def test_text_needs_the_very_tokenizer(dataset: Path, tmp_path: Path) -> None:
     assert "is not the one that made the tokens" in message
 
 
-@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "jsonl"])
+@pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "datatrove", "jsonl"])
 def test_every_byte_of_an_export_is_checked(dataset: Path, to: Any) -> None:
     summary = export(dataset, to=to)
     report = check_export(summary.output, Manifest.load(summary.output))

@@ -1,9 +1,9 @@
 """From a path or URL to the rows behind it.
 
-Comes in: a Hugging Face `save_to_disk` folder, Parquet or Arrow files (one, a folder of them, or a glob),
-here or at any URL that fsspec knows, or a URL of a dataset of Krill's; one on this machine needs no looking,
-and `dataset.py` opens it by itself. Goes out: a `RowSource`. What it is, is told by which files are there.
-Held in memory: what the source says.
+Comes in: a Hugging Face `save_to_disk` folder, Parquet, Arrow or datatrove's `.ds` files (one, a folder, a
+glob), here or at any URL that fsspec knows, or a URL of a dataset of Krill's; one on this machine needs no
+looking, and `dataset.py` opens it by itself. Goes out: a `RowSource`. What it is, is told by which files
+are there. Held in memory: what the source says.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from krill.corpus.splits import canonical, splits_of
 from krill.errors import ConfigError, InputError
 from krill.loading.foreign.arrow_folder import ArrowRows, saved_files, split_folder
+from krill.loading.foreign.ds_rows import DsRows, index_names
 from krill.loading.foreign.parquet_rows import ParquetRows
 from krill.loading.foreign.places import LocalPlace, Place, RemotePlace
 from krill.loading.foreign.remote_krill import RemoteKrillRows
@@ -26,6 +27,7 @@ from krill.shards.manifest import MANIFEST_NAME
 
 _PARQUET = (".parquet",)
 _ARROW = (".arrow", ".ipc", ".feather")
+_DATATROVE = (".ds",)
 
 
 def open_source(
@@ -74,18 +76,23 @@ def _foreign(place: Place, split: str, reading_bytes: int, cache: ShardCache) ->
 
 
 def _data_files(place: Place, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
-    """Parquet or Arrow files that no index speaks of."""
-    found = place.find((*_PARQUET, *_ARROW))
-    parquet = [name for name in found if name.endswith(_PARQUET)]
-    names = parquet or found
-    if not names:
+    """Parquet, Arrow or `.ds` files that nothing else speaks of."""
+    found = place.find((*_PARQUET, *_ARROW, *_DATATROVE))
+    for suffixes in (_PARQUET, _ARROW, _DATATROVE):
+        names = [name for name in found if name.lower().endswith(suffixes)]
+        if names:
+            break
+    else:
         raise InputError(
-            f"nothing to load in `{place.name}`: no dataset, and no Parquet or Arrow file",
+            f"nothing to load in `{place.name}`: no dataset, and no Parquet, Arrow or `.ds` file",
             hint="give a folder of `krill preprocess` or `save_to_disk`, or Parquet files",
         )
-    files = place.files(_of_split(place.name, names, split))
-    if parquet:
+    chosen = _of_split(place.name, names, split)
+    files = place.files(chosen)
+    if suffixes == _PARQUET:
         return ParquetRows(place.name, files, cache=cache, reading_bytes=reading_bytes)
+    if suffixes == _DATATROVE:
+        return DsRows(place.name, files, place.files(index_names(chosen)), cache_bytes=reading_bytes)
     return ArrowRows(place.name, files, cache_bytes=reading_bytes)
 
 

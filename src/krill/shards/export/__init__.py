@@ -1,4 +1,4 @@
-"""A prepared dataset in the formats of other tools: Parquet, Megatron-LM, nanoGPT, JSON lines.
+"""A prepared dataset in the formats of other tools: Parquet, Megatron-LM, nanoGPT, datatrove, JSON lines.
 
 Comes in: a finished output of `krill preprocess`. Goes out: a folder with the files and a manifest, whole or
 not at all. Held in memory: the batches in flight, a row group where Parquet is read or written, the tokenizer

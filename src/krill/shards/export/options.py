@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args
 
 from krill.errors import ConfigError
 
-Format = Literal["parquet", "megatron", "bin", "jsonl"]
+Format = Literal["parquet", "megatron", "bin", "datatrove", "jsonl"]
 Split = Literal["train", "validation", "all"]
 What = Literal["tokens", "text"]
 LineUnit = Literal["rows", "documents"]
@@ -18,6 +18,7 @@ FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 _DTYPES: Final[dict[Format, tuple[Dtype, ...]]] = {
     "bin": ("auto", "uint16", "uint32"),
     "megatron": ("auto", "uint16", "int32"),
+    "datatrove": ("auto", "uint16", "uint32"),
 }
 
 

@@ -20,6 +20,7 @@ from krill.budget import Plan, format_size
 from krill.corpus.buffers import text_column
 from krill.errors import StorageError
 from krill.shards.export.documents import DocumentBatch, EndedTokens, documents, ended_tokens
+from krill.shards.export.ds import DsSink
 from krill.shards.export.flat import FILE_NAMES, FlatSink, write_meta
 from krill.shards.export.json_lines import Lines, LinesSink, id_lines, record_lines, row_lines, text_lines
 from krill.shards.export.megatron import MegatronSink
@@ -95,6 +96,10 @@ class Export:
             case "megatron":
                 ended = ended_tokens(rows, self.source.joining(part))
                 return self._pour(ended, MegatronSink(self.folder, split, dtype))
+            case "datatrove":
+                ended = ended_tokens(rows, self.source.joining(part))
+                name = str((self.source.manifest.tokenizer or {}).get("name") or "unknown")
+                return self._pour(ended, DsSink(self.folder, split, dtype, name))
             case "jsonl":
                 path = self.folder / f"{split}.jsonl"
                 if not self.options.by_documents:
@@ -116,7 +121,7 @@ class Export:
     def _check_space(self, parts: Iterable[DatasetPart], dtype: str) -> None:
         """Refuse at once what can't end well: the least that the files will take is known."""
         least = sum(part.tokens for part in parts) * np.dtype(dtype).itemsize
-        if self.options.to not in ("bin", "megatron"):
+        if self.options.to not in ("bin", "datatrove", "megatron"):
             return  # compressed, or of a size that only the tokens tell
         free = shutil.disk_usage(self.folder).free
         if least > free:

@@ -1,0 +1,180 @@
+"""The engine `ray` beside the local one, and beside itself: clusters of one node and of two on this machine.
+
+`nodes`: near-duplicates, filters and a tokenizer of 32,000 tokens, on one node with a core, then on two; what
+two threads of one process gain on the same job is the measure of what this machine's second core is worth.
+`overhead`: exact duplicates, by two threads of one process and by two nodes with a core each. In both the
+cluster runs already; `own` is with one that is started for the run and ended after it. `tasks`: a hundred
+thousand tasks that find nothing to do, and the most that the driver held.
+
+    python benchmarks/engine_ray.py [nodes overhead own tasks] [--mb 500]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import yaml
+
+from measured import Outcome, run_measured
+from preprocess import corpus, krill_command, trained
+
+WORKER_MEMORY = "400MB"
+NODE_MEMORY = 4 * 10**9
+TASKS = 100_000
+TURNS = 3
+HEAVY = {
+    "dedup": "minhash",
+    "filters": ["gopher_repetition", {"gopher_quality": {"min_stop_words": 0}}],
+    "max_document_bytes": "1MB",
+}
+
+_NO_WORK = """
+import json, sys, time
+from pathlib import Path
+from krill.config import load_config, to_dict
+from krill.engines import Resources, Task
+from krill.engines.ray_engine import RayEngine
+
+folder, address, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+(folder / "input.jsonl").write_text(json.dumps({"text": "a document"}))
+config = load_config(
+    {
+        "datasets": [{"path": str(folder / "input.jsonl")}],
+        "tokenizer": {"builtin": "bytes"},
+        "engine": {"name": "ray", "address": address},
+    }
+)
+orders = {"settings": to_dict(config), "stages": str(folder / "stages"), "dataset": str(folder / "dataset")}
+(folder / "worker.json").write_text(json.dumps(orders))
+(folder / "run.json").write_text(json.dumps({"identity": "none", "inputs": [], "against": []}))
+payload = {"work": str(folder), "identity": "none", "stage": "scan", "parts": []}
+engine = RayEngine(config.engine)
+tasks = (Task(f"task {at}", payload) for at in range(number))
+begun = time.monotonic()
+done = sum(1 for _ in engine.run("preprocess", tasks, Resources(400_000_000, 1)))
+print(json.dumps({"done": done, "seconds": time.monotonic() - begun}))
+engine.close()
+"""
+
+
+def main() -> None:
+    """The parts that were named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help=" ".join(PARTS))
+    parser.add_argument("--mb", type=int, default=500)
+    parser.add_argument("--turns", type=int, default=TURNS, help="of which the median is told")
+    parser.add_argument("--folder", type=Path, help="where corpora and the tokenizer are kept")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        for name in options.parts:
+            print(f"\n{name}", flush=True)
+            PARTS[name](Job(folder, Path(temporary), options.mb, options.turns))
+
+
+class Job:
+    """What is prepared, and where."""
+
+    def __init__(self, folder: Path, work: Path, megabytes: int, turns: int) -> None:
+        self.folder, self.work, self.megabytes, self.turns = folder, work, megabytes, turns
+
+    def seconds(self, what: str, *arguments: str, **preprocess: Any) -> float:
+        """The median of some runs of the command, from its start to its end."""
+        outcomes = [self._run(arguments, preprocess) for _ in range(self.turns)]
+        seconds = median(outcome.seconds for outcome in outcomes)
+        engine = outcomes[0].result["engine"]
+        workers = f", a worker {engine['worker_peak'] / 1e6:.0f} MB" if "worker_peak" in engine else ""
+        rate = self.megabytes / seconds
+        peak = max(outcome.peak for outcome in outcomes)
+        print(f"{what:<46} {seconds:6.2f} s {rate:6.1f} MB/s   {peak / 1e6:.0f} MB{workers}", flush=True)
+        return seconds
+
+    def _run(self, arguments: tuple[str, ...], preprocess: dict[str, Any]) -> Outcome:
+        with tempfile.TemporaryDirectory(dir=self.work) as folder:
+            config = {
+                "memory": WORKER_MEMORY,
+                "datasets": [{"path": str(corpus(self.folder, self.megabytes))}],
+                "tokenizer": {"path": str(trained(self.folder))},
+                "preprocess": {"prepared_path": f"{folder}/out", **preprocess},
+            }
+            path = Path(folder) / "config.yaml"
+            path.write_text(yaml.safe_dump(config))
+            outcome = run_measured([krill_command(), "preprocess", path, *arguments, "--json"])
+        assert outcome.code == 0, outcome.err
+        return outcome
+
+
+@contextmanager
+def cluster(nodes: int) -> Iterator[str]:
+    """The address of a cluster of so many nodes, each with one core."""
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 1, "memory": NODE_MEMORY, "object_store_memory": 80 * 2**20}
+    started = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    try:
+        for _ in range(nodes - 1):
+            started.add_node(**node)
+        yield started.address
+    finally:
+        started.shutdown()
+
+
+def nodes(job: Job) -> None:
+    """One and two, and the same with threads."""
+    threads = [job.seconds(f"{count} threads", "--threads", str(count), **HEAVY) for count in (1, 2)]
+    took = []
+    for count in (1, 2):
+        with cluster(count) as address:
+            took.append(job.seconds(f"{count} nodes, 1 core each", *_on(address), **HEAVY))
+    print(f"two nodes: {took[0] / took[1]:.2f}x one; two threads: {threads[0] / threads[1]:.2f}x one")
+
+
+def overhead(job: Job) -> None:
+    """Two cores, here and there."""
+    local = job.seconds("2 threads of one process", "--threads", "2")
+    with cluster(2) as address:
+        ray = job.seconds("2 nodes, 1 core each", *_on(address))
+    print(f"the cluster takes {100 * (ray / local - 1):+.0f} %")
+
+
+def own(job: Job) -> None:
+    """A cluster of its own, its start and its end included."""
+    local = job.seconds("2 threads of one process", "--threads", "2")
+    ray = job.seconds("2 workers, cluster started", "--engine", "ray", "--workers", "2", "--threads", "1")
+    print(f"with a cluster of its own it takes {ray - local:+.1f} s")
+
+
+def tasks(job: Job) -> None:
+    """So many that whatever the driver keeps of each would show."""
+    with cluster(2) as address:
+        for number in (TASKS // 10, TASKS):
+            with tempfile.TemporaryDirectory(dir=job.work) as folder:
+                command = [sys.executable, "-c", _NO_WORK, folder, address, str(number)]
+                outcome = run_measured(command)
+            assert outcome.code == 0, outcome.err
+            found = json.loads(outcome.out)
+            assert found["done"] == number
+            each = found["seconds"] / number
+            print(
+                f"{number:,} tasks: {each * 1e3:.2f} ms each, driver {outcome.peak / 1e6:.0f} MB", flush=True
+            )
+
+
+def _on(address: str) -> tuple[str, ...]:
+    return ("--engine", "ray", "--address", address, "--threads", "1")
+
+
+PARTS = {"nodes": nodes, "overhead": overhead, "own": own, "tasks": tasks}
+
+if __name__ == "__main__":
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    main()

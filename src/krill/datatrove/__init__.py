@@ -1,0 +1,55 @@
+"""Krill's steps inside a datatrove pipeline.
+
+In: datatrove's `Document`s, one after the other. Out: `Document`s again, or files that datatrove's next
+stages read. Each step gathers documents into an Arrow batch, runs the native kernel on it, and counts in
+datatrove's own statistics. Held in memory: the documents of one batch, bounded in bytes, and what the step
+says of itself.
+
+    from krill.datatrove import Clean, Filters, KrillReader, MinhashSignatures, PackDataset, Tokenize
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from krill.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from krill.datatrove.clean import Clean
+    from krill.datatrove.exact import ExactSignatures
+    from krill.datatrove.filters import Filters
+    from krill.datatrove.minhash import MinhashSignatures
+    from krill.datatrove.pack import PackDataset
+    from krill.datatrove.reader import KrillReader
+    from krill.datatrove.tokenize import Tokenize
+
+__all__ = [
+    "Clean",
+    "ExactSignatures",
+    "Filters",
+    "KrillReader",
+    "MinhashSignatures",
+    "PackDataset",
+    "Tokenize",
+]
+
+try:
+    import datatrove as _datatrove  # noqa: F401
+except ImportError:
+    raise MissingExtra("`krill.datatrove`", "datatrove") from None
+
+# Loaded when first used: a filter takes none of what packing takes.
+_HOMES = {
+    "Clean": "krill.datatrove.clean",
+    "ExactSignatures": "krill.datatrove.exact",
+    "Filters": "krill.datatrove.filters",
+    "KrillReader": "krill.datatrove.reader",
+    "MinhashSignatures": "krill.datatrove.minhash",
+    "PackDataset": "krill.datatrove.pack",
+    "Tokenize": "krill.datatrove.tokenize",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module `krill.datatrove` has no attribute `{name}`")
+    return getattr(import_module(_HOMES[name]), name)

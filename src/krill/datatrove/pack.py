@@ -1,0 +1,190 @@
+"""`PackDataset`: the tokens of all tasks as one dataset, the last step of a pipeline.
+
+In: a folder of `.ds` files that `Tokenize` or datatrove's `DocumentTokenizer` wrote. Out: the folder that
+`krill.load` and `datasets.load_from_disk` open, whole or not at all: the same rows, in the same order,
+however many tasks made the tokens of the same documents in the same order of files. Held in memory: one
+record batch of rows, and for `bfd` a window of documents' lengths.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+from datatrove.data import DocumentsPipeline
+from datatrove.io import DataFolderLike, get_datafolder
+from datatrove.pipeline.base import PipelineStep
+
+import krill
+from krill.budget import Meter, Need, Plan, make_plan, resident_bytes, resolve_limit
+from krill.config import load_config
+from krill.datatrove.ds_runs import DsFiles
+from krill.errors import ConfigError, InputError
+from krill.flow.run_folder import RunFolder
+from krill.pack import FittedRows, PackedRows, TokenRuns, Windows, WrappedRows, fitting_of
+from krill.prepare.assemble import PackedSource, row_ranges
+from krill.prepare.needs import pack_cost
+from krill.shards import DatasetPart, Layout, Manifest, RowBatch, ShardInfo, ShardWriter, write_dataset_parts
+from krill.shards.shard import token_shard_name
+from krill.tokenizer import open_encoder
+
+
+class PackDataset(PipelineStep):
+    """Runs as one task, after `Tokenize`. `tokenizer` is the one that made the tokens."""
+
+    type = "krill"
+    name = "pack"
+
+    def __init__(
+        self,
+        input_folder: DataFolderLike,
+        output_folder: str | Path,
+        tokenizer: str | Path,
+        sequence_len: int = 2048,
+        packing: Literal["wrapped", "bfd", "none"] = "wrapped",
+        pack_window: int = 10_000,
+        shard_size: int | str = "200MB",
+        memory: int | str = "256MB",
+        overwrite: bool = False,
+    ) -> None:
+        super().__init__()
+        self.input_folder = get_datafolder(input_folder)
+        self.output_folder = str(output_folder)
+        self.memory = memory
+        self.overwrite = overwrite
+        settings = {
+            "prepared_path": self.output_folder,
+            "sequence_len": sequence_len,
+            "packing": packing,
+            "pack_window": pack_window,
+            "shard_size": shard_size,
+        }
+        self.config = load_config({"tokenizer": {"path": str(tokenizer)}, "preprocess": settings})
+        if not self.input_folder.is_local():
+            raise ConfigError(
+                f"`PackDataset` reads `.ds` files of this machine, not `{self.input_folder.path}`",
+                hint="mount or copy the folder",
+            )
+
+    def run(self, data: DocumentsPipeline = None, rank: int = 0, world_size: int = 1) -> None:
+        """Write the dataset; says and does nothing where it is finished already."""
+        if world_size != 1:
+            raise ConfigError(
+                f"`PackDataset` is one task, not {world_size}", hint="give the executor tasks=1"
+            )
+        files = DsFiles.find(Path(self.input_folder.path))
+        tokenizer = open_encoder(self.config.tokenizer).describe()
+        identity = self._identity(files, tokenizer)
+        with (
+            self.track_time(),
+            RunFolder(
+                Path(self.output_folder), None, setting="output_folder", differences=_differences
+            ) as folder,
+        ):
+            if folder.begin(identity, overwrite=self.overwrite) == "finished":
+                return
+            limit = resolve_limit(self.memory)
+            with Meter(limit, resident_bytes()) as meter:
+                begun = time.monotonic()
+                plan = make_plan(limit, 0, self._needs(files.dtype))
+                runs = files.runs(folder.stages)
+                part = self._write(self._rows(runs, files.dtype), files.dtype, folder.dataset)
+                facts = _facts(runs, part, meter, plan, time.monotonic() - begun)
+            manifest = Manifest(**identity, **facts, dataset=part, tokenizer=tokenizer)
+            manifest.save(folder.dataset)
+            folder.publish()
+        self.stat_update("rows", value=part.rows, unit="dataset")
+        self.stat_update("tokens", value=part.tokens, unit="dataset")
+
+    def _identity(self, files: DsFiles, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
+        """Everything that shapes the rows, and the hash of that."""
+        settings = self.config.preprocess
+        shaping = {
+            "sequence_len": settings.sequence_len,
+            "packing": settings.packing,
+            "pack_window": settings.pack_window,
+            "shard_size": settings.shard_size,
+        }
+        run: dict[str, Any] = {
+            "krill": krill.__version__,
+            "command": "pack",
+            "config": {"preprocess": shaping},
+            "inputs": list(files.inputs),
+        }
+        canonical = orjson.dumps([run, tokenizer["fingerprint"]], option=orjson.OPT_SORT_KEYS)
+        return {**run, "identity": hashlib.sha256(canonical).hexdigest()}
+
+    def _layout(self, dtype: str) -> Layout:
+        settings = self.config.preprocess
+        return Layout(settings.sequence_len, dtype, fixed=settings.packing == "wrapped")
+
+    def _needs(self, dtype: str) -> list[Need]:
+        layout = self._layout(dtype)
+        settings = self.config.preprocess
+        fitting = fitting_of(settings.packing, settings.sequence_len, settings.pack_window)
+        window = 0 if settings.packing == "wrapped" else fitting.held_bytes
+        return [Need("rows being packed", pack_cost(layout.row_bytes * layout.rows_per_batch) + window)]
+
+    def _rows(self, runs: TokenRuns, dtype: str) -> PackedRows:
+        settings = self.config.preprocess
+        if settings.packing == "wrapped":
+            return WrappedRows(runs, dtype, settings.sequence_len)
+        windows = Windows(runs, fitting_of(settings.packing, settings.sequence_len, settings.pack_window))
+        counts = [windows.rows(number) for number in range(windows.count)]
+        return FittedRows(windows, dtype, np.array(counts, np.int64))
+
+    def _write(self, rows: PackedRows, dtype: str, folder: Path) -> DatasetPart:
+        """The shards, and the files that make them one dataset."""
+        if rows.rows == 0:
+            raise InputError(
+                f"`{self.input_folder.path}` has too few tokens for a row of "
+                f"{self.config.preprocess.sequence_len:,}",
+                hint="give a shorter sequence_len",
+            )
+        layout = self._layout(dtype)
+        shards: list[ShardInfo] = []
+        for shard in row_ranges([PackedSource(None, rows)], layout, self.config.preprocess.shard_size):
+            with ShardWriter(folder / token_shard_name(shard.number), layout) as writer:
+                for batch in rows.read(shard.first, shard.rows, layout.rows_per_batch):
+                    writer.write(RowBatch(*batch))
+                shards.append(writer.close())
+        part = DatasetPart(layout, tuple(shards))
+        write_dataset_parts(folder, [part])
+        return part
+
+
+def _facts(runs: TokenRuns, part: DatasetPart, meter: Meter, plan: Plan, seconds: float) -> dict[str, Any]:
+    """What the manifest says of the run."""
+    documents = int(runs.documents.sum())
+    stage = {
+        "name": "pack",
+        "seconds": round(seconds, 3),
+        "bytes": sum(shard.bytes for shard in part.shards),
+        "documents": documents,
+        "tokens": runs.total,
+        "peak": meter.peak,
+    }
+    return {
+        "budget": {**plan.to_json(), "measured_peak": meter.peak, "threads": 1},
+        "seconds": stage["seconds"],
+        "stages": [stage],
+        "documents": {"read": documents, "kept": documents, "dropped": {}, "notes": {}},
+        "tokens": {"kept": part.tokens, "dropped_short": 0, "dropped_tail": runs.total - part.tokens},
+    }
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What makes a run another one than the one that was begun or finished here."""
+    old = before.get("config", {}).get("preprocess", {})
+    new = now["config"]["preprocess"]
+    found = [
+        f"`{key}` was `{old.get(key)}` and is `{value}`"
+        for key, value in new.items()
+        if old.get(key) != value
+    ]
+    return found + ([] if before.get("inputs") == now["inputs"] else ["the `.ds` files"])

@@ -1,0 +1,155 @@
+"""Documents of datatrove's `.ds` files, each a row.
+
+Comes in: `.ds` files with their `.ds.index`, from datatrove's `DocumentTokenizer` and
+`DocumentTokenizerMerger`, `krill.datatrove` or `krill export --to datatrove`. Goes out: a `RowSource`. All
+indexes are read once when it is opened, for the longest document. Held in memory: 16 bytes for each 4,096
+documents, and what `chunked_rows.py` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from krill.errors import InputError
+from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
+from krill.loading.foreign.row_files import NumbersFile, RowFiles, read_exactly
+from krill.shards.row_batch import RowBatch
+
+INDEX_SUFFIX: Final = ".index"
+
+_END: Final = np.dtype("<u8")
+_CHUNK: Final = 4096
+_CHUNKS_AT_ONCE: Final = 32
+_DTYPES: Final[dict[int, np.dtype[Any]]] = {2: np.dtype("<u2"), 4: np.dtype("<u4")}
+
+
+class DsRows:
+    """A `RowSource` over `.ds` files and their indexes, in the same order."""
+
+    def __init__(self, name: str, files: RowFiles, indexes: RowFiles, *, cache_bytes: int) -> None:
+        self.name = name
+        lengths = _Lengths()
+        digest = blake2b(digest_size=16)
+        sizes = []
+        chunk_rows: list[int] = []
+        chunk_files: list[int] = []
+        for number in range(len(files.names)):
+            tokens = 0
+            for ends in _ends(indexes, number):
+                digest.update(ends.tobytes())
+                lengths.add(ends, tokens, indexes.names[number])
+                tokens = int(ends[-1])
+                chunk_rows += [min(_CHUNK, len(ends) - first) for first in range(0, len(ends), _CHUNK)]
+                chunk_files += [number] * (-(-len(ends) // _CHUNK))
+            sizes.append(_token_bytes(files, number, tokens))
+        known = {size for size in sizes if size}
+        if not known:
+            raise InputError(f"`{name}` has no tokens")
+        if len(known) > 1:
+            raise InputError(f"`{name}` has files of tokens of 2 and of 4 bytes", hint="load them apart")
+        self.dtype = _DTYPES[known.pop()]
+        self.width = lengths.longest
+        self.fixed = lengths.shortest == lengths.longest
+        self.tokens = lengths.total
+        self.block_rows = _CHUNK
+        store = _Chunks(files, indexes, np.array(chunk_files, np.int64))
+        self._rows = ChunkedRows(name, store, np.array(chunk_rows, np.int64), self.dtype, cache_bytes)
+        self.rows = self._rows.rows
+        self.held_bytes = cache_bytes + 2 * self._rows.starts.nbytes
+        self._mark = digest.hexdigest()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of where every document ends, and of the first and the last."""
+        digest = blake2b(f"{self._mark} {self.dtype}".encode(), digest_size=16)
+        digest.update(self.read(np.array([0, self.rows - 1])).tokens.tobytes())
+        return digest.hexdigest()
+
+    def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
+        return self._rows.read(rows)
+
+    def close(self) -> None:
+        self._rows.close()
+
+
+def _ends(indexes: RowFiles, number: int) -> Iterator[npt.NDArray[np.int64]]:
+    """A file's ends of documents, some chunks at a time."""
+    size, shown = indexes.size(number), indexes.names[number]
+    if size % _END.itemsize:
+        raise InputError(f"`{shown}` is not whole numbers of 8 bytes", hint="copy the file again")
+    step = _CHUNKS_AT_ONCE * _CHUNK * _END.itemsize
+    with indexes.look_into(number) as opened:
+        for first in range(0, size, step):
+            data = read_exactly(opened, shown, first, min(size, first + step))
+            yield np.frombuffer(data, _END).astype(np.int64)
+
+
+class _Lengths:
+    """The shortest and longest document, and all tokens."""
+
+    def __init__(self) -> None:
+        self.shortest = 2**63 - 1
+        self.longest = 0
+        self.total = 0
+
+    def add(self, ends: npt.NDArray[np.int64], begin: int, shown: str) -> None:
+        lengths = np.diff(ends, prepend=begin)
+        if lengths.min() < 0:
+            raise InputError(f"`{shown}` is no index: an end comes before the one before it")
+        self.shortest = min(self.shortest, int(lengths.min()))
+        self.longest = max(self.longest, int(lengths.max()))
+        self.total += int(lengths.sum())
+
+
+def _token_bytes(files: RowFiles, number: int, tokens: int) -> int:
+    """How many bytes a token takes; 0 for a file of none."""
+    size, shown = files.size(number), files.names[number]
+    if tokens == 0 and size == 0:
+        return 0
+    if tokens == 0 or size not in (2 * tokens, 4 * tokens):
+        raise InputError(
+            f"`{shown}` has {size:,} bytes, and its index speaks of {tokens:,} tokens of 2 or 4 bytes",
+            hint="copy both files again",
+        )
+    return size // tokens
+
+
+class _Chunks:
+    """A `ChunkStore` of so many documents at a time; none reaches over the end of a file."""
+
+    def __init__(self, files: RowFiles, indexes: RowFiles, chunk_files: npt.NDArray[np.int64]) -> None:
+        self._files = files
+        self._indexes = indexes
+        self._chunk_files = chunk_files
+
+    def file_of(self, chunk: int) -> int:
+        return int(self._chunk_files[chunk])
+
+    def path(self, file: int) -> Path:
+        return self._files.path(file)
+
+    def shown(self, file: int) -> str:
+        return self._files.names[file]
+
+    def index(self, chunk: int, file: NumbersFile) -> ChunkIndex:
+        number = self.file_of(chunk)
+        first = (chunk - int(np.searchsorted(self._chunk_files, number))) * _CHUNK
+        # The end before the first document is where it begins.
+        start = max(0, first - 1) * _END.itemsize
+        end = min(self._indexes.size(number), (first + _CHUNK) * _END.itemsize)
+        with self._indexes.look_into(number) as opened:
+            data = read_exactly(opened, self._indexes.names[number], start, end)
+        ends = np.frombuffer(data, _END).astype(np.int64)
+        return ChunkIndex(0, ends if first else np.concatenate(([0], ends)))
+
+
+def index_names(names: Sequence[str]) -> list[str]:
+    """The indexes of these files."""
+    return [name + INDEX_SUFFIX for name in names]

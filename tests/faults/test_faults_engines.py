@@ -1,0 +1,244 @@
+"""Workers, nodes and drivers on a Ray cluster that die, and storage that refuses: what was committed is kept,
+the run goes on or says what is wrong, and ends with the bytes that one process makes."""
+
+from __future__ import annotations
+
+import copy
+import os
+import random
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import warm
+from conftest import dataset_bytes
+from jobs import Job, check_error
+from lives import Life
+from ray_cluster import RayCluster, working_on
+from real_text import grow_jsonl
+
+pytest_plugins = ["ray_fixtures"]
+
+POISON = b'{"text": "' + b"This one is poison to whoever reads it on a worker. " * 4 + b'"}\n'
+
+# A step that passes everything. On a worker, and while the file `fault` is there, it does what that says.
+FAULTS = """
+import os, resource, signal
+from pathlib import Path
+
+def passed(batch):
+    fault = Path("fault")
+    if "RAY_RAYLET_PID" in os.environ and fault.exists():
+        if fault.read_text() == "die" and any("poison" in text.as_py()[:20] for text in batch.column("text")):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if fault.read_text() == "refuse":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    return [True] * batch.num_rows
+"""
+
+
+class Case:
+    """A job of many units, and what one process makes of it."""
+
+    def __init__(self, folder: Path, corpus: bytes, **preprocess: Any) -> None:
+        job = Job(folder, krill=None)
+        job.write("input.jsonl", corpus)
+        job.write("faults.py", FAULTS.encode())
+        job.config["threads"] = 1
+        job.set(
+            unit_bytes="200KB",
+            max_document_bytes="50KB",
+            shard_size="400KB",
+            sequence_len=512,
+            filters=["faults:passed"],
+            **preprocess,
+        )
+        job.save()
+        outcome = warm.run(["preprocess", "config.yaml", "--quiet"], cwd=folder)
+        assert outcome.code == 0, outcome.err
+        self.expected = dataset_bytes(job.output)
+        self._job = job
+
+    def on(self, cluster: RayCluster, folder: Path, **engine: Any) -> Job:
+        """The same for a cluster, in another folder."""
+        job = Job(folder, lambda *arguments, **options: warm.run(arguments, **options))
+        folder.mkdir(exist_ok=True)
+        for name in ("input.jsonl", "faults.py"):
+            os.link(self._job.folder / name, folder / name)
+        job.config = copy.deepcopy(self._job.config)
+        job.config["memory"] = "300MB"
+        job.config["engine"] = {"name": "ray", "address": cluster.address, **engine}
+        job.save()
+        return job
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory) -> Case:
+    path = grow_jsonl(tmp_path_factory.mktemp("text") / "3mb.jsonl", 3_000_000)
+    middle = path.read_bytes().partition(b"\n")
+    corpus = middle[0] + b"\n" + POISON + middle[2]
+    return Case(tmp_path_factory.mktemp("case"), corpus, dedup="minhash")
+
+
+def start(job: Job) -> Life:
+    return Life(job.folder, "preprocess", "config.yaml")
+
+
+def committed(job: Job) -> dict[str, tuple[int, int]]:
+    """Records of committed units, as they lie on disk: one that is written again is another one."""
+    found = {}
+    for path in job.work.glob("stages/*/*.json"):
+        with suppress(FileNotFoundError):  # phases of deduplication are removed when it is over
+            found[str(path.relative_to(job.work))] = path.stat().st_ino, path.stat().st_mtime_ns
+    return found
+
+
+def check_whole(job: Job, case: Case) -> None:
+    assert dataset_bytes(job.output) == case.expected
+    assert not job.work.exists()
+
+
+def kill_one(cluster: RayCluster, chance: random.Random) -> int:
+    """Kill a worker that is at work; how many were."""
+    working = cluster.working()
+    with suppress(psutil.NoSuchProcess, IndexError):
+        chance.choice(working).kill()
+        return 1
+    return 0
+
+
+def survive(case: Case, cluster: RayCluster, folder: Path, kills: int, chance: random.Random) -> None:
+    """Kill so many workers while they work; between two of them, something gets done."""
+    killed = 0
+    while killed < kills:
+        job = case.on(cluster, folder / str(killed), retries=kills)
+        run = start(job)
+        done = 0
+        while run.process.poll() is None:
+            if killed < kills and len(committed(job)) > done:
+                time.sleep(chance.uniform(0, 0.2))
+                done = len(committed(job))
+                killed += kill_one(cluster, chance)
+            time.sleep(0.005)
+        assert run.wait() == 0, run.output
+        assert "died" not in run.output, "that is the engine's business, not the user's"
+        check_whole(job, case)
+
+
+def test_workers_killed_at_twenty_moments_change_nothing(case, ray_cluster, tmp_path):
+    survive(case, ray_cluster, tmp_path, 20, random.Random(1))
+
+
+@pytest.mark.soak
+def test_workers_killed_at_two_hundred_moments_change_nothing(case, ray_cluster, tmp_path):
+    survive(case, ray_cluster, tmp_path, 200, random.Random())
+
+
+def test_a_node_that_is_lost_while_it_works_changes_nothing(case, ray_cluster, another_node, tmp_path):
+    raylet, lose = another_node
+    job = case.on(ray_cluster, tmp_path)
+    run = start(job)
+    run.wait_until(lambda: bool(working_on(raylet)))
+    lose()
+    assert run.process.poll() is None, run.output
+    assert run.wait() == 0, run.output
+    check_whole(job, case)
+
+
+def test_a_task_that_always_fails_is_named_and_the_rest_is_kept(case, ray_cluster, tmp_path):
+    job = case.on(ray_cluster, tmp_path, retries=1)
+    job.write("fault", b"die")
+    outcome = job.preprocess()
+    check_error(
+        outcome,
+        1,
+        "the task `scan, input.jsonl from 0 to the unit that begins at ",
+        "` failed 2 times, the last time with: The worker died unexpectedly",
+        hint="what other tasks have done is kept",
+    )
+    before = committed(job)
+    assert len(before) >= 2
+    (tmp_path / "fault").unlink()
+    resumed = start(job)
+    resumed.wait_until(lambda: (job.work / "stages" / "encode").exists())
+    assert before.items() <= committed(job).items()
+    assert resumed.wait() == 0, resumed.output
+    assert "continuing an earlier run of this config" in resumed.output
+    check_whole(job, case)
+
+
+def test_storage_that_refuses_writes_is_named(case, ray_cluster, tmp_path):
+    job = case.on(ray_cluster, tmp_path)
+    job.write("fault", b"refuse")
+    outcome = job.preprocess()
+    check_error(outcome, 5, "cannot write `", "file size limit exceeded", hint="raise the limit")
+    assert not list(tmp_path.rglob("*.krill-tmp"))
+
+
+def test_a_killed_driver_goes_on_with_what_was_committed(case, ray_cluster, tmp_path):
+    job = case.on(ray_cluster, tmp_path)
+    run = start(job)
+    run.wait_until(lambda: any(job.work.glob("stages/encode/*.json")))
+    run.kill()
+    before = committed(job)
+    assert before
+    resumed = start(job)
+    resumed.wait_until(lambda: any(job.work.glob("stages/pack-*/*.json")) or job.output.exists())
+    assert not job.work.exists() or before.items() <= committed(job).items()
+    assert resumed.wait() == 0, resumed.output
+    assert "continuing an earlier run of this config" in resumed.output
+    assert "scan: 0 B in" in resumed.output
+    check_whole(job, case)
+
+
+@pytest.mark.parametrize("interrupt", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_an_interrupted_driver_ends_its_tasks(case, ray_cluster, tmp_path, interrupt):
+    job = case.on(ray_cluster, tmp_path)
+    run = start(job)
+    run.wait_until(lambda: any(job.work.glob("stages/scan/*.json")))
+    working = ray_cluster.working()
+    run.process.send_signal(interrupt)
+    sent = time.monotonic()
+    assert run.wait() == 130, run.output
+    assert time.monotonic() - sent < 10
+    assert "Traceback" not in run.output
+    assert run.output.endswith("hint: run the same command to continue\n")
+    assert committed(job)
+    assert not list(job.work.rglob("*.krill-tmp"))
+    psutil.wait_procs(working, timeout=10)
+    assert not list(job.work.rglob("*.krill-tmp"))
+    assert not any(process.is_running() for process in working)
+
+
+def test_an_address_where_nothing_answers_is_named_at_once(case, tmp_path):
+    job = case.on(RayCluster("127.0.0.1:9", ()), tmp_path)
+    outcome = job.preprocess(timeout=30)
+    check_error(
+        outcome, 2, "no Ray cluster can be used at `127.0.0.1:9`", hint="start one with `ray start --head`"
+    )
+    assert not job.work.exists()
+
+
+def test_a_worker_without_room_in_its_budget_says_what_it_takes(case, ray_cluster, tmp_path):
+    job = case.on(ray_cluster, tmp_path)
+    job.config["memory"] = "140MB"
+    outcome = job.preprocess()
+    check_error(outcome, 4, "the budget is too small: the plan needs 1", "given 140 MB", hint="--memory 1")
+
+
+def test_no_node_with_room_for_a_worker_is_an_error(case, ray_cluster, tmp_path):
+    job = case.on(ray_cluster, tmp_path)
+    job.config["memory"] = "4GB"
+    outcome = job.preprocess()
+    check_error(
+        outcome,
+        2,
+        "no node of the cluster has room for a worker of 1 threads and 4,000,000,000 bytes",
+        hint="lower --threads or --memory",
+    )
+    assert not job.work.exists()

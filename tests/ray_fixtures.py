@@ -1,0 +1,25 @@
+"""Fixtures for tests on a Ray cluster; a plugin: `pytest_plugins = ["ray_fixtures"]`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ray_cluster import RayCluster, added_node, join_cluster
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(tmp_path_factory) -> RayCluster:
+    """Two nodes with a core each, the same for all processes of pytest."""
+    pytest.importorskip("ray")
+    own = tmp_path_factory.getbasetemp()
+    return join_cluster((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "ray-cluster")
+
+
+@pytest.fixture
+def another_node(ray_cluster) -> Iterator[tuple[int, Callable[[], None]]]:
+    """A third node, which no other test depends on: the process that keeps it, and how it is lost."""
+    with added_node(ray_cluster) as node:
+        yield node

@@ -1,0 +1,126 @@
+"""The engine on a real cluster of two nodes: how it sends tasks, tries them again, and says no."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from krill.config import load_config
+from krill.config.engine import EngineConfig
+from krill.engines import Resources, Task
+from krill.engines.entries import unpacked
+from krill.engines.ray_cluster import check_machine, connect, import_ray
+from krill.engines.ray_engine import RayEngine, _perform
+from krill.errors import BudgetError, ConfigError, KrillError, MissingExtra, StorageError
+
+pytest_plugins = ["ray_fixtures"]
+
+SMALL = Resources(memory=200 * 10**6, threads=1)
+# The entry reads what the task names: this one fails in a way that is worth another try, that one is not.
+FAULTY: dict[str, Any] = {}
+REFUSED = {"work": "/nowhere", "identity": "none", "stage": "scan", "parts": []}
+
+
+def config_of(address: str | None, **settings: Any) -> EngineConfig:
+    return load_config({"engine": {"name": "ray", "address": address, **settings}}, environ={}).engine
+
+
+@pytest.fixture(scope="module")
+def on_cluster(ray_cluster) -> Iterator[Any]:
+    """Engines on the cluster, one at a time; the process stays in it."""
+    ray = import_ray()
+    connect(ray, ray_cluster.address)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("krill.engines.ray_engine.connect", lambda ray, address: None)
+        yield lambda **settings: RayEngine(config_of(ray_cluster.address, **settings))
+    ray.shutdown()
+
+
+def tasks(number: int, payload: dict[str, Any], taken: list[int] | None = None) -> Iterator[Task]:
+    for at in range(number):
+        if taken is not None:
+            taken.append(at)
+        yield Task(f"task {at}", payload)
+
+
+def test_there_are_as_many_workers_as_cores(on_cluster):
+    assert on_cluster().workers == 2
+    assert on_cluster(workers=7).workers == 7
+
+
+def test_an_error_of_a_task_is_raised_as_it_was(on_cluster):
+    with pytest.raises(StorageError, match=r"can't read `/nowhere/run\.json`") as caught:
+        list(on_cluster().run("preprocess", tasks(1, REFUSED), SMALL))
+    assert caught.value.hint is not None
+    assert "folders that all machines see" in caught.value.hint
+
+
+def test_a_task_that_fails_is_tried_again_and_then_named(on_cluster):
+    begun = time.monotonic()
+    with pytest.raises(KrillError, match=r"the task `task 0` failed 2 times, .*KeyError: 'work'"):
+        list(on_cluster(retries=1).run("preprocess", tasks(1, FAULTY), SMALL))
+    assert time.monotonic() - begun > 0.5, "it waits a little before it tries again"
+
+
+@pytest.mark.parametrize(("workers", "most"), [("auto", 6), (1, 1), (2, 6), (5, 15)])
+def test_tasks_are_taken_as_workers_get_free(on_cluster, workers, most):
+    taken: list[int] = []
+    with pytest.raises(KrillError):
+        list(on_cluster(workers=workers, retries=0).run("preprocess", tasks(100, FAULTY, taken), SMALL))
+    assert len(taken) == most
+
+
+def test_a_worker_for_which_no_node_has_room_is_refused(on_cluster):
+    for resources in (Resources(SMALL.memory, 3), Resources(10**12, 1)):
+        with pytest.raises(ConfigError, match="the most that one has is 1 cores, 2,000,000,000 bytes"):
+            next(on_cluster().run("preprocess", tasks(1, REFUSED), resources))
+
+
+def test_more_workers_than_the_machine_has_memory_for_are_refused():
+    with pytest.raises(BudgetError, match="3 workers of 1,000,000,000,000,000 bytes each"):
+        check_machine(3, Resources(10**15, 1))
+    check_machine(3, SMALL)
+
+
+def test_an_address_outside_the_cluster_is_refused():
+    with pytest.raises(ConfigError, match="the driver has to be in the cluster") as caught:
+        connect(None, "ray://head:10001")
+    assert "with the address `auto`" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("address", "fact"),
+    [
+        ("nonsense", "no address such as `head:6379`"),
+        ("127.0.0.1:9", r"nothing answers \(Connection refused\)"),
+        ("[::1]:9", "nothing answers"),
+        ("no-such-host.invalid:6379", "nothing answers"),
+    ],
+)
+def test_an_address_where_no_cluster_is_is_named(address, fact):
+    with pytest.raises(ConfigError, match=fact):
+        connect(None, address)
+
+
+def test_the_environment_says_where_auto_is(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    with pytest.raises(ConfigError, match=r"at `127\.0\.0\.1:9`: nothing answers"):
+        connect(None, "auto")
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match="the engine `ray` needs the extra `ray`") as caught:
+        RayEngine(config_of("auto"))
+    assert caught.value.hint == "pip install 'krill-lm[ray]'"
+
+
+def test_a_machine_without_krill_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "krill.engines", None)
+    answer = _perform()(b"anything")
+    with pytest.raises(ConfigError, match=f"can't load Krill into `{sys.executable}`"):
+        unpacked(answer)
