@@ -1,8 +1,9 @@
 """The engine `ray` beside the local one, and beside itself: clusters of one node and of two on this machine.
 
-`nodes`: near-duplicates, filters and a tokenizer of 32,000 tokens, on one node with a core, then on two; what
-two threads of one process gain on the same job is the measure of what this machine's second core is worth.
-`overhead`: exact duplicates, by two threads of one process and by two nodes with a core each. In both the
+`nodes`: all filters, near-duplicates and a tokenizer of 32,000 tokens, on one node with a core, then on two;
+what two threads of one process gain on the same job tells what this machine's second core is worth.
+`overhead`: the same job and one without filters and with exact duplicates, by two threads of one process and
+by two nodes with a core each; times are those of the whole command and, beside it, of its stages. In both the
 cluster runs already; `own` is with one that is started for the run and ended after it. `tasks`: a hundred
 thousand tasks that find nothing to do, and the most that the driver held.
 
@@ -33,8 +34,14 @@ TASKS = 100_000
 TURNS = 3
 HEAVY = {
     "dedup": "minhash",
-    "filters": ["gopher_repetition", {"gopher_quality": {"min_stop_words": 0}}],
     "max_document_bytes": "1MB",
+    "filters": [
+        {"language": {"allow": ["en", "de", "fr", "es", "ja", "zh", "ko", "pt", "ru"], "min_score": 0.0}},
+        "gopher_repetition",
+        {"gopher_quality": {"min_stop_words": 0}},
+        {"c4": {"filter_no_terminal_punct": False, "filter_curly_bracket": False}},
+        "fineweb",
+    ],
 }
 
 _NO_WORK = """
@@ -87,16 +94,20 @@ class Job:
     def __init__(self, folder: Path, work: Path, megabytes: int, turns: int) -> None:
         self.folder, self.work, self.megabytes, self.turns = folder, work, megabytes, turns
 
-    def seconds(self, what: str, *arguments: str, **preprocess: Any) -> float:
-        """The median of some runs of the command, from its start to its end."""
+    def seconds(self, what: str, *arguments: str, **preprocess: Any) -> tuple[float, float]:
+        """The median of some runs: the command from its start to its end, and its stages."""
         outcomes = [self._run(arguments, preprocess) for _ in range(self.turns)]
-        seconds = median(outcome.seconds for outcome in outcomes)
+        whole = median(outcome.seconds for outcome in outcomes)
+        stages = median(sum(stage["seconds"] for stage in outcome.result["stages"]) for outcome in outcomes)
         engine = outcomes[0].result["engine"]
         workers = f", a worker {engine['worker_peak'] / 1e6:.0f} MB" if "worker_peak" in engine else ""
-        rate = self.megabytes / seconds
         peak = max(outcome.peak for outcome in outcomes)
-        print(f"{what:<46} {seconds:6.2f} s {rate:6.1f} MB/s   {peak / 1e6:.0f} MB{workers}", flush=True)
-        return seconds
+        print(
+            f"{what:<28} {whole:6.2f} s, stages {stages:6.2f} s {self.megabytes / stages:6.1f} MB/s"
+            f"   {peak / 1e6:.0f} MB{workers}",
+            flush=True,
+        )
+        return whole, stages
 
     def _run(self, arguments: tuple[str, ...], preprocess: dict[str, Any]) -> Outcome:
         with tempfile.TemporaryDirectory(dir=self.work) as folder:
@@ -135,21 +146,24 @@ def nodes(job: Job) -> None:
     for count in (1, 2):
         with cluster(count) as address:
             took.append(job.seconds(f"{count} nodes, 1 core each", *_on(address), **HEAVY))
-    print(f"two nodes: {took[0] / took[1]:.2f}x one; two threads: {threads[0] / threads[1]:.2f}x one")
+    for what, (one, two) in (("two threads", threads), ("two nodes", took)):
+        print(f"{what}: {one[0] / two[0]:.2f}x one, in the stages {one[1] / two[1]:.2f}x")
 
 
 def overhead(job: Job) -> None:
     """Two cores, here and there."""
-    local = job.seconds("2 threads of one process", "--threads", "2")
-    with cluster(2) as address:
-        ray = job.seconds("2 nodes, 1 core each", *_on(address))
-    print(f"the cluster takes {100 * (ray / local - 1):+.0f} %")
+    for what, preprocess in (("filters, minhash", HEAVY), ("no filters, exact", {})):
+        local = job.seconds("2 threads of one process", "--threads", "2", **preprocess)
+        with cluster(2) as address:
+            ray = job.seconds("2 nodes, 1 core each", *_on(address), **preprocess)
+        whole, stages = (100 * (there / here - 1) for there, here in zip(ray, local, strict=True))
+        print(f"{what}: the cluster takes {whole:+.0f} %, in the stages {stages:+.0f} %")
 
 
 def own(job: Job) -> None:
     """A cluster of its own, its start and its end included."""
-    local = job.seconds("2 threads of one process", "--threads", "2")
-    ray = job.seconds("2 workers, cluster started", "--engine", "ray", "--workers", "2", "--threads", "1")
+    local, _ = job.seconds("2 threads of one process", "--threads", "2")
+    ray, _ = job.seconds("2 workers, cluster started", "--engine", "ray", "--workers", "2", "--threads", "1")
     print(f"with a cluster of its own it takes {ray - local:+.1f} s")
 
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,21 +40,18 @@ class RayCluster:
     address: str
     raylets: tuple[int, ...]
 
-    def working(self) -> list[psutil.Process]:
-        """Worker processes that run a task of Krill now."""
-        return [process for raylet in self.raylets for process in working_on(raylet)]
+    def working(self, folder: Path) -> list[psutil.Process]:
+        """Worker processes that run a task now, of the command that was started in `folder`."""
+        return [process for raylet in self.raylets for process in working_on(raylet, folder)]
 
 
-def working_on(raylet: int) -> list[psutil.Process]:
-    """Worker processes of a node that run a task of Krill now."""
+def working_on(raylet: int, folder: Path) -> list[psutil.Process]:
+    """The same of one node. Other tests may have workers there: each enters the folder of its command."""
     found = []
     for process in psutil.Process(raylet).children():
-        try:
-            titled = process.cmdline()[:1]
-        except psutil.Error:
-            continue
-        if titled and titled[0].startswith(_TASK_TITLE):
-            found.append(process)
+        with suppress(psutil.Error, IndexError):
+            if process.cmdline()[0].startswith(_TASK_TITLE) and process.cwd() == str(folder.resolve()):
+                found.append(process)
     return found
 
 

@@ -38,7 +38,7 @@ def store(server: str) -> Iterator[Any]:
     files = s3_files(server)
     files.mkdir("corpus")
     for part in range(2):
-        lines = json_lines(document(number - number % 3) for number in range(part, 600, 2))
+        lines = json_lines(document(number - number % 3) for number in range(part, 400, 2))
         files.pipe_file(f"corpus/in/part-{part}.jsonl", lines)
     yield files
     files.rm("corpus", recursive=True)

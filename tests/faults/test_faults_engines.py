@@ -103,9 +103,9 @@ def check_whole(job: Job, case: Case) -> None:
     assert not job.work.exists()
 
 
-def kill_one(cluster: RayCluster, chance: random.Random) -> int:
+def kill_one(cluster: RayCluster, job: Job, chance: random.Random) -> int:
     """Kill a worker that is at work; how many were."""
-    working = cluster.working()
+    working = cluster.working(job.folder)
     with suppress(psutil.NoSuchProcess, IndexError):
         chance.choice(working).kill()
         return 1
@@ -123,7 +123,7 @@ def survive(case: Case, cluster: RayCluster, folder: Path, kills: int, chance: r
             if killed < kills and len(committed(job)) > done:
                 time.sleep(chance.uniform(0, 0.2))
                 done = len(committed(job))
-                killed += kill_one(cluster, chance)
+                killed += kill_one(cluster, job, chance)
             time.sleep(0.005)
         assert run.wait() == 0, run.output
         assert "died" not in run.output, "that is the engine's business, not the user's"
@@ -143,7 +143,9 @@ def test_a_node_that_is_lost_while_it_works_changes_nothing(case, ray_cluster, a
     raylet, lose = another_node
     job = case.on(ray_cluster, tmp_path)
     run = start(job)
-    run.wait_until(lambda: bool(working_on(raylet)))
+    run.wait_until(lambda: bool(working_on(raylet, tmp_path)))
+    # What a worker leaves that dies while it writes a shard.
+    (job.work / "dataset" / ".data-00000.arrow.0badcafe.krill-tmp").write_bytes(b"half of a sh")
     lose()
     assert run.process.poll() is None, run.output
     assert run.wait() == 0, run.output
@@ -201,7 +203,7 @@ def test_an_interrupted_driver_ends_its_tasks(case, ray_cluster, tmp_path, inter
     job = case.on(ray_cluster, tmp_path)
     run = start(job)
     run.wait_until(lambda: any(job.work.glob("stages/scan/*.json")))
-    working = ray_cluster.working()
+    working = ray_cluster.working(tmp_path)
     run.process.send_signal(interrupt)
     sent = time.monotonic()
     assert run.wait() == 130, run.output

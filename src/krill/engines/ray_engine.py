@@ -54,6 +54,7 @@ class RayEngine:
     def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
         """See `Engine`."""
         self._threads = resources.threads
+        self._running.clear()  # of a call that was given up
         needs = {"num_cpus": resources.threads, "memory": resources.memory}
         if self._here:
             check_machine(self.workers, resources)

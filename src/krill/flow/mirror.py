@@ -42,7 +42,7 @@ class Mirror:
 
     def bring(self, paths: Iterable[Path]) -> None:
         """See `Files`; small records come many at once, everything else one after the other."""
-        missing = [path for path in paths if not path.exists()]
+        missing = [path for path in paths if not path.exists() and path.is_relative_to(self.root)]
         records = {self._name(path): path for path in missing if recorded_unit(path.name) is not None}
         for path in missing:
             self._make(path.parent)
@@ -55,11 +55,11 @@ class Mirror:
     def sizes(self, paths: Iterable[Path]) -> list[int]:
         """See `Files`."""
         paths = list(paths)
-        elsewhere = {path.parent for path in paths if not path.exists()}
-        stored = {
-            name: size for folder in elsewhere for name, size in self.store.sizes(self._name(folder)).items()
-        }
-        return [self._size(path, stored.get(self._name(path))) for path in paths]
+        stored: dict[Path, int] = {}
+        for folder in {path.parent for path in paths if not path.exists() and path.is_relative_to(self.root)}:
+            found = self.store.sizes(self._name(folder))
+            stored |= {self.root / name: size for name, size in found.items()}
+        return [stored[path] if path in stored else self._size_here(path) for path in paths]
 
     def send(self, paths: Iterable[Path]) -> None:
         """See `Files`."""
@@ -102,15 +102,15 @@ class Mirror:
             if unit is not None:
                 yield unit
 
-    def _size(self, path: Path, stored: int | None) -> int:
-        if path.exists():
+    def _size_here(self, path: Path) -> int:
+        try:
             return path.stat().st_size
-        if stored is None:
+        except OSError:
+            inside = path.is_relative_to(self.root)
+            place = self.store.url_of(self._name(path)) if inside else str(path)
             raise StorageError(
-                f"`{self.store.url_of(self._name(path))}`, kept by an earlier stage, is gone",
-                hint="start anew with --overwrite",
-            )
-        return stored
+                f"`{place}`, kept by an earlier stage, is gone", hint="start anew with --overwrite"
+            ) from None
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()

@@ -126,9 +126,14 @@ class ObjectStore:
 
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
         """Small objects, many at once; those that are not there are left out."""
-        with store_errors(self.url, "read"):
-            found = self._system.cat([self._key(name) for name in names], on_error="omit")
-        return {self._name(key): bytes(data) for key, data in found.items()}
+        found: dict[str, bytes] = {}
+        answers = self._system.cat([self._key(name) for name in names], on_error="return")
+        for key, answer in answers.items():
+            with store_errors(self.url_of(self._name(key)), "read"), suppress(FileNotFoundError):
+                if isinstance(answer, BaseException):
+                    raise answer
+                found[self._name(key)] = bytes(answer)
+        return found
 
     def write(self, name: str, data: bytes) -> None:
         """A small object."""
@@ -162,7 +167,8 @@ class ObjectStore:
             with storage_errors(path), temporary.open("wb") as file:
                 for start in range(0, size, PART_BYTES):
                     file.write(self._part(name, start, min(size, start + PART_BYTES)))
-            temporary.replace(path)
+            with storage_errors(path):
+                temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
         return True
@@ -170,7 +176,10 @@ class ObjectStore:
     def _part(self, name: str, start: int, end: int) -> bytes:
         """Not by the file systems' own way to fetch a file: some fetch many parts at once, in memory."""
         with store_errors(self.url_of(name), "read"):
-            return bytes(self._system.cat_file(self._key(name), start=start, end=end))
+            part = bytes(self._system.cat_file(self._key(name), start=start, end=end))
+            if len(part) != end - start:
+                raise EOFError(f"{len(part):,} bytes came from {start:,} on, not {end - start:,}")
+            return part
 
     def remove(self, folder: str, *, first: str = "") -> None:
         """All objects below a folder; those whose names end in `first` before the others."""
@@ -181,11 +190,6 @@ class ObjectStore:
             with store_errors(self.url_of(folder), "empty"):
                 if some:
                     self._system.rm([self._key(name) for name in some])
-
-    def remove_one(self, name: str) -> None:
-        """An object, if it is there."""
-        with store_errors(self.url_of(name), "remove"), suppress(FileNotFoundError):
-            self._system.rm_file(self._key(name))
 
     def _key(self, name: str) -> str:
         return f"{self._root}/{name}"

@@ -165,10 +165,12 @@ class RemoteRun:
         manifest = self.dataset / MANIFEST
         small = [path for path in self.dataset.rglob(f"*{RECORD_SUFFIX}") if path != manifest]
         self.files.send([*sorted(small), manifest])
+        self._gone = True
         self._remove_work()
 
     def discard(self, *, threads: int = 1) -> None:
         """Leave no trace of an unfinished run."""
+        self._gone = True
         self._store.write(f"{self._work}/{RUN}", _NOBODY)
         self._store.remove(self._name)
         self._remove_work()
@@ -181,7 +183,6 @@ class RemoteRun:
         self._store.write(f"{self._work}/{RUN}", orjson.dumps({**run, "overwrite": overwrite}))
 
     def _remove_work(self) -> None:
-        self._gone = True
         self._store.write(f"{self._work}/{RUN}", _NOBODY)
         self._store.remove(self._work, first=RECORD_SUFFIX)
 

@@ -183,6 +183,7 @@ class RunFolder:
 
     def publish(self, *, threads: int = 1) -> None:
         """Rename the finished dataset into place and remove everything else."""
+        sweep_temporaries(self.dataset)  # what workers of this run were writing when they died
         with storage_errors(self.output):
             _remove(self._old)
             if self.output.exists():

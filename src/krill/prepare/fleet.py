@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ORDERS = "worker.json"
 """What a worker must know of the run, beside `run.json`."""
 TOKENIZER = "tokenizer"
-"""The folder among the stages in which workers find the tokenizer, where they share none with the driver."""
+"""The folder beside the stages in which workers find the tokenizer, where they share none with the driver."""
 
 # Tasks for each worker in a stage: so many that all end at about the same time.
 _ROUNDS = 4
@@ -140,7 +140,7 @@ def _send_tokenizer(context: Context) -> list[str]:
     if context.config.preprocess.output == "text":
         return []
     files = tokenizer_files(context.config.tokenizer)
-    folder = context.folder.stages / TOKENIZER
+    folder = context.folder.stages.parent / TOKENIZER
     with storage_errors(folder):
         folder.mkdir(exist_ok=True)
         copies = [Path(shutil.copyfile(file, folder / file.name)) for file in files]

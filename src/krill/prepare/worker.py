@@ -192,12 +192,12 @@ def _sight(work: str, identity: str, held: ExitStack) -> tuple[dict[str, Any], d
         return run, told, _Places(Path(told["stages"]), Path(told["dataset"]))
     side = RemoteSide(work)
     run, told = side.read(RUN) or {}, side.read(ORDERS) or {}
-    _check_identity(run, work, identity)
+    _check_identity(run if told else {}, work, identity)
     settings = told["settings"]
     scratch = Scratch(None if settings["spill_dir"] is None else Path(settings["spill_dir"]))
     held.callback(scratch.close)
     places = side.places(identity, scratch)
-    tokenizer = [places.stages / TOKENIZER / name for name in told["tokenizer"]]
+    tokenizer = [places.stages.parent / TOKENIZER / name for name in told["tokenizer"]]
     places.files.bring(tokenizer)
     if tokenizer:
         settings["tokenizer"] |= {"path": str(tokenizer[0]), "hub_id": None}

@@ -170,6 +170,18 @@ def test_an_unfinished_run_that_was_made_differently_is_not_mixed_with(
         work(tmp_path, "b")
 
 
+def test_a_run_that_fails_before_its_first_commit_leaves_nothing(tmp_path: Path, store: Any) -> None:
+    with (
+        pytest.raises(ZeroDivisionError),
+        RemoteRun(OUTPUT, tmp_path, setting="output", differences=lambda a, b: []) as run,
+    ):
+        run.begin(identified("a"), overwrite=False)
+        run.note("worker.json", {})
+        raise ZeroDivisionError
+    assert there(store) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_worker_reads_what_was_left_for_it(tmp_path: Path, store: Any) -> None:
     with RemoteRun(OUTPUT, tmp_path, setting="output", differences=lambda a, b: []) as run:
         run.begin(identified("a"), overwrite=False)

@@ -85,7 +85,7 @@ def prepare(place: Path | str, datasets: list[dict[str, Any]], **more: Any) -> S
 
 def config_of(place: Path | str, datasets: list[dict[str, Any]], **settings: Any) -> dict[str, Any]:
     return {
-        "memory": "400MB",
+        "memory": "1500MB",  # tasks run in this process, which holds whatever other tests have loaded
         "threads": 2,
         "datasets": datasets,
         "tokenizer": settings.pop("tokenizer", {"builtin": "bytes"}),
