@@ -48,6 +48,9 @@ def print_summary(summary: Summary) -> None:
         ("output", str(summary.output)),
     ]
     print_rows(console, rows)
+    if isinstance(summary.output, str):  # in an object store
+        console.print(f'\nnext: krill.load("{summary.output}") in Python')
+        return
     output = shlex.quote(str(summary.output))
     console.print(f"\nnext: krill inspect {output}\n      krill validate {output}")
 

@@ -29,7 +29,9 @@ class PreprocessConfig(Section):
     """From documents to packed rows of tokens."""
 
     prepared_path: PathText = Field(
-        default="artifacts/dataset", description="Folder for the dataset; `datasets.load_from_disk` opens it."
+        default="artifacts/dataset",
+        description="Folder for the dataset; `datasets.load_from_disk` opens it. Or the URL of a folder in an "
+        "object store, such as `s3://bucket/dataset`.",
     )
     output: Literal["tokens", "text", "both"] = Field(
         default="tokens",

@@ -177,7 +177,8 @@ class KrillConfig(Section):
     )
     spill_dir: PathText | None = Field(
         default=None,
-        description="Folder for temporary files, removed after the run; `null` puts them beside the output.",
+        description="Folder for temporary files, removed after the run; `null` puts them beside the output. "
+        "With an output in an object store it is each machine's own, and `null` is the system's.",
     )
     disk: Annotated[int | None, Size(words=(None,))] = Field(
         default=None, description="Bytes that temporary files may take on disk; `null` for no limit."
