@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from krill.cli.options import BudgetOptions, OutputOptions
+from krill.cli.qa_evaluate import evaluate
+from krill.cli.qa_train import train
 from krill.errors import Interrupted
 
 if TYPE_CHECKING:
     from krill.qa.cache import Prepared
 
-qa = App(name="qa", help="Question answering on long documents: prepare features.")
+qa = App(name="qa", help="Question answering on long documents: prepare features, train a reader, score it.")
+qa.command(train)
+qa.command(evaluate)
 
 
 @qa.command

@@ -30,8 +30,8 @@ class PreprocessConfig(Section):
 
     prepared_path: PathText = Field(
         default="artifacts/dataset",
-        description="Folder for the dataset; `datasets.load_from_disk` opens it. Or the URL of a folder in an "
-        "object store, such as `s3://bucket/dataset`.",
+        description="Folder for the dataset; `datasets.load_from_disk` opens it. Or the URL of a folder in "
+        "an object store, such as `s3://bucket/dataset`.",
     )
     output: Literal["tokens", "text", "both"] = Field(
         default="tokens",

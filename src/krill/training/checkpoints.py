@@ -1,8 +1,8 @@
 """The checkpoints of a run: the newest few and the best, each one whole or not there.
 
-In: a `TrainState`, and as plain JSON whatever else a run needs to go on. Out: a folder for each step; the
-newest state that is whole, bit by bit as it was, with what was stored beside it. Held in memory: while
-saving, a few megabytes above the state (`checkpoint_files`); while restoring, the state.
+In: the state of a training, and as plain JSON whatever else a run needs to go on. Out: a folder for each
+step; the newest state that is whole, bit by bit as it was, with what was stored beside it. Held in memory:
+while saving, a few megabytes above the state (`checkpoint_files`); while restoring, the state.
 
 A checkpoint is written in a hidden folder, synced and renamed. A device that refuses does not end training:
 the reason is noted and the checkpoints before stay. One that was damaged later is found by its checksums,
@@ -18,14 +18,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import jax
 
 from krill.errors import StorageError
 from krill.flow.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
 from krill.model.sizing import ModelShape
-from krill.model.transformer import Transformer
 from krill.training.checkpoint_files import (
     HEADER,
     Damaged,
@@ -36,7 +35,6 @@ from krill.training.checkpoint_files import (
     verify,
     write_checkpoint,
 )
-from krill.training.step import TrainState
 
 # What importing orbax and saving take above the state, for a plan to set aside: 32 to 35 MB with states of 48
 # to 427 MB.
@@ -45,21 +43,32 @@ SAVING_BYTES = 40 * 10**6
 _REPLACED = ".replaced"
 
 
+class Trained(Protocol):
+    """A state: a tree of arrays, in which `model` has the weights and knows its `shape`."""
+
+    @property
+    def model(self) -> Any: ...
+
+
+State = TypeVar("State", bound=Trained)
+Model = TypeVar("Model")
+
+
 @dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Generic[State]):
     """A checkpoint in memory again."""
 
     step: int
-    state: TrainState
+    state: State
     extra: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class RestoredModel:
+class RestoredModel(Generic[Model]):
     """The weights alone, for those who do not train on."""
 
     step: int
-    model: Transformer
+    model: Model
     extra: dict[str, Any]
 
 
@@ -77,7 +86,7 @@ class CheckpointStore:
         self._untidy = True
 
     def save(
-        self, step: int, state: TrainState, extra: Mapping[str, Any], *, metric: float | None = None
+        self, step: int, state: Trained, extra: Mapping[str, Any], *, metric: float | None = None
     ) -> bool:
         """Write the state after `step`, then remove what need not be kept; False where it can't be written.
 
@@ -128,7 +137,7 @@ class CheckpointStore:
         header = self._newest_header(step)
         return None if header is None else header.shape
 
-    def restore(self, like: TrainState, step: int | None = None) -> Restored | None:
+    def restore(self, like: State, step: int | None = None) -> Restored[State] | None:
         """The state of `step`, or of the newest checkpoint that is whole; None where there is none.
 
         `like` is a state of the same form: shapes (`jax.eval_shape`), or arrays or shapes with a sharding.
@@ -138,17 +147,17 @@ class CheckpointStore:
         if found is None:
             return None
         header, arrays = found
-        state: TrainState = jax.tree.unflatten(jax.tree.structure(like), list(arrays.values()))
+        state: State = jax.tree.unflatten(jax.tree.structure(like), list(arrays.values()))
         return Restored(header.step, state, header.extra)
 
-    def restore_model(self, like: Transformer, step: int | None = None) -> RestoredModel | None:
+    def restore_model(self, like: Model, step: int | None = None) -> RestoredModel[Model] | None:
         """The weights alone, as `restore`; the optimizer's state is not read."""
         named = {f"model.{name}": leaf for name, leaf in named_arrays(like).items()}
         found = self._read(named, step)
         if found is None:
             return None
         header, arrays = found
-        model: Transformer = jax.tree.unflatten(jax.tree.structure(like), list(arrays.values()))
+        model: Model = jax.tree.unflatten(jax.tree.structure(like), list(arrays.values()))
         return RestoredModel(header.step, model, header.extra)
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ from krill.flow.atomic import storage_errors, sweep_temporaries, write_json
 from krill.flow.run_folder import MANIFEST
 
 COMMAND: Final = "train"
+SETTING: Final = "train.output_dir"
 BEGUN: Final = ".krill-begun.json"
 CHECKPOINTS: Final = "checkpoints"
 METRICS: Final = "metrics.jsonl"
@@ -50,9 +51,14 @@ Differences = Callable[[Mapping[str, Any], Mapping[str, Any]], list[str]]
 class TrainFolder:
     """One run's hold on its output; a context manager that keeps the lock."""
 
-    def __init__(self, output: Path, differences: Differences) -> None:
+    def __init__(
+        self, output: Path, differences: Differences, *, command: str = COMMAND, setting: str = SETTING
+    ) -> None:
+        """`setting` is where the user named the output, for messages."""
         self.output = output
         self._differences = differences
+        self._command = command
+        self._setting = setting
         self._made: list[Path] = []
         self._lock: int | None = None
 
@@ -75,7 +81,7 @@ class TrainFolder:
             os.close(self._lock)
             raise StorageError(
                 f"another run is writing `{self.output}`",
-                hint="wait for it to end, or choose another `train.output_dir`",
+                hint=f"wait for it to end, or choose another `{self._setting}`",
             ) from None
         return self
 
@@ -97,12 +103,12 @@ class TrainFolder:
         unfinished run but not a finished one."""
         finished, begun = self.manifest(), _read_json(self.output / BEGUN)
         if finished is None and begun is None:
-            check_ours(self.output)
+            check_ours(self.output, self._setting)
             return "start"
-        if finished is not None and finished.get("command") != COMMAND:
+        if finished is not None and finished.get("command") != self._command:
             raise StorageError(
                 f"`{self.output}` holds the output of `krill {finished.get('command')}`",
-                hint="choose another `train.output_dir`",
+                hint=f"choose another `{self._setting}`",
             )
         if overwrite:
             return "start"
@@ -142,11 +148,11 @@ class TrainFolder:
             found.append(f"Krill's version, {before.get('krill')} then and {now['krill']} now")
         raise ConfigError(
             f"{what} was made differently: {'; '.join(found) or 'its identity'}",
-            hint="use another `train.output_dir`, undo the change, or start anew with --overwrite",
+            hint=f"use another `{self._setting}`, undo the change, or start anew with --overwrite",
         )
 
 
-def check_ours(output: Path) -> None:
+def check_ours(output: Path, setting: str = SETTING) -> None:
     """Refuse a folder with files in it that no training has begun or made."""
     if not output.exists() or any((output / name).exists() for name in (MANIFEST, BEGUN)):
         return
@@ -155,7 +161,7 @@ def check_ours(output: Path) -> None:
         raise StorageError(
             f"`{output}` is there already and is not a Krill output: it has `{other[0]}`; nothing in it was"
             " touched",
-            hint="choose another `train.output_dir`, or move what is there away",
+            hint=f"choose another `{setting}`, or move what is there away",
         )
 
 

@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import jax
 
@@ -22,12 +22,11 @@ from krill import _native
 from krill.budget import format_size, resident_bytes
 from krill.errors import InputError, Interrupted
 from krill.flow.progress import Progress
-from krill.model.transformer import Transformer
-from krill.training.checkpoints import CheckpointStore
-from krill.training.data import Batch, TrainData
+from krill.training.checkpoints import CheckpointStore, Trained
+from krill.training.data import Batch
 from krill.training.metrics import MetricsFile, Window
 from krill.training.schedule import Schedule
-from krill.training.step import Metrics, TrainState
+from krill.training.step import Metrics
 from krill.training.stopping import StopRequest
 
 # Of float16, one after the other, with the loss scale halved each time: after these it can't be the scale.
@@ -39,8 +38,36 @@ KEPT_BYTES: Final = 64 * 10**6
 # Steps whose figures are not looked at yet: so many too late a loss that is no number is noticed at most.
 MOST_PENDING: Final = 32
 
-Step = Callable[[TrainState, Mapping[str, Any]], tuple[TrainState, Metrics]]
-Evaluate = Callable[[Transformer], dict[str, Any]]
+State = TypeVar("State", bound=Trained)
+Evaluate = Callable[[Any], dict[str, Any]]
+
+
+class Batches(Protocol):
+    """What the loop asks of its data."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Epoch after epoch, without end."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """After the batch that was last handed out; JSON can hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a step works through, for progress and rates; `text_bytes` is what a batch's labels stand for."""
+
+    stage: str
+    unit: str
+    per_step: int
+    text_bytes: Callable[[Batch], float] = lambda _: 0.0
+
+
+# What is said of an evaluation besides its loss.
+_TOLD: Final = {
+    "bits_per_byte": "{:.3f} bits per byte",
+    "exact": "exact {:.2f} %",
+    "f1": "F1 {:.2f} %",
+}
 
 
 @dataclass(slots=True)
@@ -81,17 +108,18 @@ class StepMemory:
     tight: bool
 
 
-class Loop:
+class Loop(Generic[State]):
     """One run. `stored` goes into every checkpoint as it is."""
 
     def __init__(
         self,
-        step: Step,
-        data: TrainData,
+        step: Callable[[State, Mapping[str, Any]], tuple[State, Metrics]],
+        data: Batches,
         store: CheckpointStore,
         metrics: MetricsFile,
         progress: Progress,
         *,
+        counted: Counted,
         rhythm: Rhythm,
         memory: StepMemory,
         schedule: Schedule,
@@ -108,17 +136,17 @@ class Loop:
         self._schedule = schedule
         self._evaluate = evaluate
         self._stored = stored
-        self._tokens = data.rows * data.length
+        self._counted = counted
         self._pending: list[tuple[int, Metrics, float]] = []
         self._since = 0.0
         self._line_since = (0, 0.0)
         self._skipped_in_a_row = 0
         self._held_before = 0
 
-    def run(self, state: TrainState, place: Place) -> tuple[TrainState, Place]:
+    def run(self, state: State, place: Place) -> tuple[State, Place]:
         """From `place` to the last step; `Interrupted` after saving if a signal asked for it."""
         steps = self._rhythm.steps
-        self._progress.begin("train", (steps - place.step) * self._tokens)
+        self._progress.begin(self._counted.stage, (steps - place.step) * self._counted.per_step)
         self._since = time.monotonic()
         self._line_since = place.step, place.seconds
         self._held_before = resident_bytes()
@@ -126,17 +154,16 @@ class Loop:
             batches = self._data.batches()
             while place.step < steps and not stop.asked:
                 state = self._take_step(state, place, batches)
-                self._progress.advance(self._tokens)
+                self._progress.advance(self._counted.per_step)
                 self._between_steps(state, place)
             if place.step < steps:
                 raise self._interrupted(state, place)
-        self._progress.end("train")
+        self._progress.end(self._counted.stage)
         return state, place
 
-    def _take_step(self, state: TrainState, place: Place, batches: Iterator[Batch]) -> TrainState:
+    def _take_step(self, state: State, place: Place, batches: Iterator[Batch]) -> State:
         batch = next(batches)  # while the step before runs
-        text_bytes = self._data.vocabulary.bytes
-        predicted = 0.0 if text_bytes is None else text_bytes.of(batch["labels"])
+        predicted = self._counted.text_bytes(batch)
         if self._pending:
             # One step at a time: a second one under way would hold its activations beside the first's.
             self._pending[-1][1].loss.block_until_ready()
@@ -147,7 +174,7 @@ class Loop:
         self._pending.append((place.step, metrics, predicted))
         return state
 
-    def _between_steps(self, state: TrainState, place: Place) -> None:
+    def _between_steps(self, state: State, place: Place) -> None:
         rhythm = self._rhythm
         last = place.step == rhythm.steps
         logs, saves = last or _due(place, rhythm.log_every), last or _due(place, rhythm.save_every)
@@ -196,42 +223,46 @@ class Loop:
         window = place.window
         before, seconds_before = self._line_since
         seconds = place.seconds - seconds_before
-        rate = round((place.step - before) * self._tokens / seconds, 1) if seconds else None
+        counted = self._counted
+        rate = round((place.step - before) * counted.per_step / seconds, 1) if seconds else None
         held = resident_bytes()
         figures = {
             **window.line(),
             "learning_rate": float(self._schedule(place.step - 1)),
-            "tokens": place.step * self._tokens,
-            "tokens_per_second": rate,
+            counted.unit: place.step * counted.per_step,
+            f"{counted.unit}_per_second": rate,
             "memory": held,
         }
         self._metrics.write(place.step, "train", figures)
         bits = "" if window.bits_per_byte is None else f" ({window.bits_per_byte:.3f} bits per byte)"
         loss = "skipped" if window.loss is None else f"loss {window.loss:.4f}{bits}"
         self._progress.note(
-            f"step {place.step:,} of {self._rhythm.steps:,}: {loss}, {rate or 0:,.0f} tokens/s,"
+            f"step {place.step:,} of {self._rhythm.steps:,}: {loss}, {rate or 0:,.0f} {counted.unit}/s,"
             f" memory {format_size(held)}"
         )
         place.last_line = {name: figures[name] for name in ("loss", "bits_per_byte")}
         place.window = Window()
         self._line_since = place.step, place.seconds
 
-    def _write_evaluation(self, state: TrainState, place: Place) -> float:
+    def _write_evaluation(self, state: State, place: Place) -> float:
         assert self._evaluate is not None
         place.evaluation = self._evaluate(state.model)
         self._metrics.write(place.step, "validation", place.evaluation)
-        bits = place.evaluation["bits_per_byte"]
-        told = "" if bits is None else f" ({bits:.3f} bits per byte)"
+        told = ", ".join(
+            form.format(place.evaluation[name])
+            for name, form in _TOLD.items()
+            if place.evaluation.get(name) is not None
+        )
         loss = float(place.evaluation["loss"])
-        self._progress.note(f"step {place.step:,}: validation loss {loss:.4f}{told}")
+        self._progress.note(f"step {place.step:,}: validation loss {loss:.4f}{f' ({told})' if told else ''}")
         return loss
 
-    def _save(self, state: TrainState, place: Place, metric: float | None) -> bool:
+    def _save(self, state: State, place: Place, metric: float | None) -> bool:
         self._metrics.sync()
         extra = {**self._stored, "place": place.to_json(), "data": self._data.state_dict()}
         return self._store.save(place.step, state, extra, metric=metric)
 
-    def _interrupted(self, state: TrainState, place: Place) -> Interrupted:
+    def _interrupted(self, state: State, place: Place) -> Interrupted:
         self._drain(place)
         self._wait_for_room()
         kept = place.step if self._save(state, place, None) else self._store.latest()
@@ -251,7 +282,7 @@ class Loop:
         where = (
             "no checkpoint was saved before" if kept is None else f"the checkpoint of step {kept:,} is kept"
         )
-        return InputError(fact, hint=f"{where}; {remedy} a smaller `train.learning_rate`")
+        return InputError(fact, hint=f"{where}; {remedy} a smaller --learning-rate")
 
 
 def _due(place: Place, every: int) -> bool:

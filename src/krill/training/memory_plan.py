@@ -88,13 +88,13 @@ class Planned:
     compiled: jax.stages.Compiled
 
 
-def step_share(limit: int, resident: int) -> int:
+def step_share(limit: int, resident: int, compiling: int = COMPILE_BYTES) -> int:
     """What a budget of `limit` leaves for the step in a process that holds `resident` before compiling."""
-    if limit < resident + COMPILE_BYTES:
+    if limit < resident + compiling:
         raise BudgetError(
-            f"the budget is too small: compiling a step takes {format_size(COMPILE_BYTES)} beside the"
+            f"the budget is too small: compiling a step takes {format_size(compiling)} beside the"
             f" program's {format_size(resident)}, given {format_size(limit)}",
-            hint=f"--memory {-(-(resident + COMPILE_BYTES) // 10**6)}MB is the least for any model",
+            hint=f"--memory {-(-(resident + compiling) // 10**6)}MB is the least for any model",
         )
     return limit - resident - SETTLED_BYTES
 
@@ -155,9 +155,14 @@ def compile_plan(
     _native.trim()
     _native.configure_malloc(CHUNK_BYTES + 2**20)
     laid_out = memory_of(compiled) * (1 if placement is None else placement.sharing_memory)
-    held = laid_out + round(_ALLOCATOR_SHARE * laid_out)
+    held = with_allocator(laid_out)
     plan = MemoryPlan(rows, length, options.microbatch, options.loss_chunk, options.compute.remat, held)
     return Planned(plan, compiled)
+
+
+def with_allocator(laid_out: int) -> int:
+    """What XLA lays out for a step, and what the allocator holds beside it."""
+    return laid_out + round(_ALLOCATOR_SHARE * laid_out)
 
 
 def estimate(shape: ModelShape, options: StepOptions, rows: int, length: int) -> int:

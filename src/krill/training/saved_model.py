@@ -108,7 +108,8 @@ class SavedModel:
         restored = store.restore_model(jax.eval_shape(lambda: init_transformer(self.shape, 0)), self.step)
         if restored is None:
             raise InputError("; ".join(notes), hint=f"give another --checkpoint of {_told(store.steps())}")
-        return restored.model
+        model: Transformer = restored.model
+        return model
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

@@ -24,7 +24,7 @@ from krill.training.checkpoints import SAVING_BYTES, CheckpointStore
 from krill.training.data import TrainData
 from krill.training.folder import TrainFolder
 from krill.training.loggers import open_loggers
-from krill.training.loop import Loop, Place, Rhythm, StepMemory
+from krill.training.loop import Counted, Loop, Place, Rhythm, StepMemory
 from krill.training.memory_plan import (
     COMPILE_BYTES,
     SETTLED_BYTES,
@@ -102,6 +102,7 @@ class Session:
             self._store,
             metrics,
             self._progress,
+            counted=count_tokens(self._data),
             rhythm=Rhythm(steps, settings.log_every, settings.save_every, evaluate_every),
             memory=self._step_memory(recipe, planned.plan),
             schedule=recipe.schedule,
@@ -245,6 +246,14 @@ class Session:
             "bits_per_byte_on": "validation" if place.evaluation else "training",
             "validation": place.evaluation,
         }
+
+
+def count_tokens(data: TrainData) -> Counted:
+    """What a step over some data works through."""
+    text = data.vocabulary.bytes
+    if text is None:
+        return Counted("train", "tokens", data.rows * data.length)
+    return Counted("train", "tokens", data.rows * data.length, lambda batch: text.of(batch["labels"]))
 
 
 def _state_bytes(recipe: Recipe) -> int:

@@ -21,6 +21,7 @@ from krill.training.loop import Loop, Place, Rhythm, StepMemory
 from krill.training.memory_plan import plan_step
 from krill.training.metrics import MetricsFile
 from krill.training.recipe import make_recipe
+from krill.training.session import count_tokens
 from krill.training.step import first_state, state_shapes
 from trainings import MEASURED, prepare, tiny_config
 
@@ -60,12 +61,14 @@ def setting(tmp_path_factory):
 def make_loop(setting, folder, *, step=None, data=None, after=0, save_every=2, log_every=3, evaluate=None):
     store = CheckpointStore(folder / "checkpoints", keep=STEPS, note=print)
     metrics = MetricsFile(folder / "metrics.jsonl", after, note=print)
+    data = data or setting.data()
     loop = Loop(
         step or setting.planned.compiled,
-        data or setting.data(),
+        data,
         store,
         metrics,
         Silent(),
+        counted=count_tokens(data),
         rhythm=Rhythm(STEPS, log_every, save_every, save_every),
         memory=StepMemory(10**9, tight=True),
         schedule=setting.recipe.schedule,
