@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from krill.cli.options import BudgetOptions, OutputOptions
+from krill.cli.options import BudgetOptions, EngineOptions, OutputOptions
 from krill.cli.qa_evaluate import evaluate
 from krill.cli.qa_train import train
 from krill.errors import Interrupted
@@ -34,7 +34,8 @@ def prepare(
     max_examples: int | None = None,
     missing_answers: Literal["no_answer", "drop"] = "no_answer",
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    options: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
+    engine: EngineOptions = EngineOptions(),  # noqa: B008  a frozen value, never changed
+    options: BudgetOptions = BudgetOptions(),  # noqa: B008
     shown: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Make features of questions and contexts, and keep them on disk for training and evaluation.
@@ -66,26 +67,28 @@ def prepare(
     overwrite
         Replace the features that are there.
     """
-    from krill.budget import resolve_limit, resolve_threads
+    from krill.cli.chosen_engine import chosen_engine
     from krill.cli.progress import watch
     from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.engines.worker_share import worker_part
     from krill.qa.cache import run_job
     from krill.qa.encoding import open_tokenizer
     from krill.qa.features import Shape
     from krill.qa.sources import open_source
     from krill.qa.units import Job
 
-    memory = options.memory or "auto"
-    threads = resolve_threads(options.threads or "auto")
+    place = chosen_engine(engine)
+    limit, threads = worker_part(place, options.memory or "auto", options.threads or "auto")
     shape = Shape(max_seq_length, doc_stride, max_segments, missing_answers)
     try:
-        with watch(shown, limit=resolve_limit(memory)) as progress:
+        with watch(shown, limit=limit) as progress:
             opened = open_tokenizer(tokenizer, threads)
             prepared = run_job(
                 Job(open_source(source, split), split, opened, shape, max_examples),
                 output=output,
-                memory=memory,
+                memory=limit,
                 threads=threads,
+                engine=place,
                 overwrite=overwrite,
                 progress=progress,
             )

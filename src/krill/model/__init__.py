@@ -4,6 +4,8 @@ In: a number of parameters or a preset, and tokens. Out: a `ModelShape`, a `Tran
 pytree, hidden states and logits, and the same weights in Hugging Face's Llama layout. Held in memory: the
 weights, and for a batch the activations that its options leave (`Compute`).
 
+`recurrent.py` and `span_reading.py` are the reader of long documents.
+
 `krill.model.sizing` needs nothing installed; everything else is JAX, from the extra `train`.
 """
 

@@ -1,0 +1,103 @@
+"""`krill qa evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from krill.cli.options import BudgetOptions, OutputOptions
+
+if TYPE_CHECKING:
+    from krill.training.qa.evaluation import ReaderReport
+
+
+def evaluate(
+    model: Path,
+    features: Path,
+    /,
+    *,
+    predictions: Path | None = None,
+    checkpoint: str | None = None,
+    n_best: int = 20,
+    max_answer_length: int = 30,
+    options: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
+    shown: OutputOptions = OutputOptions(),  # noqa: B008
+) -> None:
+    """How well a reader answers: exact match and F1 as SQuAD 2.0's official script has them.
+
+    Over all questions, over those with and without an answer, and at the threshold on the probability of no
+    answer that would have scored best. All segments of every document are read.
+
+    Parameters
+    ----------
+    model
+        The folder of a model that `krill qa train` made, finished or not.
+    features
+        What `krill qa prepare` made of the questions, with the model's tokenizer.
+    predictions
+        A JSON file to write: the predicted answer of each question by its id, empty where there is none.
+    checkpoint
+        Instead of the finished model: latest, best, or the number of a step.
+    n_best
+        The best firsts and lasts of each segment that are joined to spans.
+    max_answer_length
+        Tokens of an answer, at most.
+    """
+    from krill.budget import resolve_limit
+    from krill.cli.progress import watch
+    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.training.qa.evaluation import run_evaluate
+
+    memory = options.memory or "auto"
+    with watch(shown, limit=resolve_limit(memory)) as progress:
+        report = run_evaluate(
+            model,
+            features,
+            predictions=predictions,
+            checkpoint=checkpoint,
+            n_best=n_best,
+            max_answer_length=max_answer_length,
+            memory=memory,
+            threads=options.threads or "auto",
+            progress=progress,
+        )
+    if report.budget["measured_peak"] > report.budget["limit"]:
+        print_notices([over_budget(report.budget)])
+    if shown.json:
+        print_json(report.to_json())
+    elif not shown.quiet:
+        _print_report(report)
+
+
+def _print_report(report: ReaderReport) -> None:
+    from krill.cli.screen import console_of, counted, print_rows, told_duration, told_memory
+
+    scores = report.scores
+    which = "" if report.step is None else f", step {report.step:,}"
+    kinds = [("scores", ""), ("  answered", "HasAns_"), ("  unanswered", "NoAns_")]
+    rows = [
+        ("model", f"{report.model}{which}"),
+        ("features", f"{report.features}: {counted(report.segments, 'segment')}"),
+        *(
+            (
+                label,
+                f"exact {scores[kind + 'exact']:.2f} %, F1 {scores[kind + 'f1']:.2f} %"
+                f" of {counted(int(scores[kind + 'total']), 'question')}",
+            )
+            for label, kind in kinds
+            if kind + "exact" in scores
+        ),
+        ("best", ", ".join(_told_best(scores, name) for name in ("exact", "f1"))),
+        ("loss", f"{report.loss:.4f} nats a segment"),
+        *([] if report.predictions is None else [("predictions", report.predictions)]),
+        ("time", told_duration(report.seconds)),
+        ("memory", told_memory(report.budget)),
+    ]
+    print_rows(console_of(), rows)
+
+
+def _told_best(scores: Mapping[str, float], name: str) -> str:
+    """What a threshold on the probability of no answer would have given."""
+    label = {"exact": "exact", "f1": "F1"}[name]
+    return f"{label} {scores[f'best_{name}']:.2f} % at a threshold of {scores[f'best_{name}_thresh']:.3f}"

@@ -1,0 +1,159 @@
+"""`krill qa train`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from krill.cli.options import BudgetOptions, OutputOptions
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ReaderFlags:
+    """The model and its training."""
+
+    hidden: int | None = None
+    """Numbers in a hidden state. Default: 128."""
+
+    layers: int | None = None
+    """Layers of the encoder. Default: 4."""
+
+    heads: int | None = None
+    """Attention heads in a layer. Default: so many that each has 32 numbers, or a few more."""
+
+    memory_tokens: int | None = None
+    """Vectors that are carried from segment to segment; 0 reads each segment by itself. Default: as many as
+    the features have memory tokens, else 16."""
+
+    bptt: int | None = None
+    """Segments that a gradient goes back through. Default: all of a document."""
+
+    max_segments: int | None = None
+    """Segments of a document that are read in a step, in a row. Default: all."""
+
+    segment_selection: Literal["answer_centered", "random_continuous", "first_n"] | None = None
+    """Which ones, of a document that has more. Default: answer_centered."""
+
+    batch_size: int | None = None
+    """Documents in a step. Default: 8."""
+
+    epochs: int | None = None
+    """Times that every document is read. Default: 2."""
+
+    max_steps: int | None = None
+    """Steps of training. Default: as many as the epochs have."""
+
+    learning_rate: float | None = None
+    """Peak learning rate. Default: 0.0005."""
+
+    weight_decay: float | None = None
+    """By which matrices shrink at each step, times the learning rate. Default: 0.01."""
+
+    seed: int | None = None
+    """Seed of everything that is drawn at random. Default: 42."""
+
+    log_every: int | None = None
+    """Steps between lines of progress. Default: 10."""
+
+    save_every: int | None = None
+    """Steps between checkpoints. Default: 1000."""
+
+    evaluate_every: int | None = None
+    """Steps between evaluations. Default: with every checkpoint."""
+
+    keep_checkpoints: int | None = None
+    """Newest checkpoints that are kept, beside the best. Default: 2."""
+
+
+def train(
+    features: Path,
+    /,
+    *,
+    tokenizer: Path,
+    output_dir: Path,
+    evaluation: Annotated[Path | None, Parameter(name="--eval")] = None,
+    overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    flags: ReaderFlags = ReaderFlags(),  # noqa: B008  a frozen value, never changed
+    options: BudgetOptions = BudgetOptions(),  # noqa: B008
+    shown: OutputOptions = OutputOptions(),  # noqa: B008
+) -> None:
+    """A reader of long documents from prepared features, inside the budget.
+
+    It reads a document segment by segment and carries a memory from each to the next. What a step holds
+    does not grow with the number of segments. The same command on a training that was killed continues it
+    from its last checkpoint; on a finished one it says so and does nothing.
+
+    Parameters
+    ----------
+    features
+        What `krill qa prepare` made.
+    tokenizer
+        The tokenizer.json, or its folder, that made the features.
+    output_dir
+        The folder for the model.
+    evaluation
+        Features that the model is scored on with every checkpoint, and at the end.
+    overwrite
+        Start anew: what an earlier training left in the output folder is removed when the first step is
+        ready.
+    """
+    from krill.budget import resolve_limit
+    from krill.cli.progress import watch
+    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.training.qa.job import TrainRequest, run_train
+    from krill.training.qa.settings import ReaderSettings
+
+    given = {name: value for name, value in asdict(flags).items() if value is not None}
+    request = TrainRequest(features, tokenizer, output_dir, evaluation, ReaderSettings(**given))
+    memory = options.memory or "auto"
+    with watch(shown, limit=resolve_limit(memory)) as progress:
+        summary = run_train(
+            request,
+            memory=memory,
+            threads=options.threads or "auto",
+            overwrite=overwrite,
+            progress=progress,
+        )
+    facts = summary.to_json()
+    if summary.status == "done" and facts["budget"]["measured_peak"] > facts["budget"]["limit"]:
+        print_notices([over_budget(facts["budget"])])
+    if shown.json:
+        print_json(facts)
+    elif not shown.quiet:
+        _print_training(facts)
+
+
+def _print_training(facts: Mapping[str, Any]) -> None:
+    from krill.budget import format_size
+    from krill.cli.screen import console_of, counted, print_rows, told_duration, told_memory
+
+    model, plan, found = facts["model"], facts["plan"], facts["evaluation"]
+    shape = f"{counted(model['layers'], 'layer')} of width {model['width']}"
+    memory = counted(facts["memory_tokens"], "memory vector")
+    cut = "" if plan["microbatch"] == plan["documents"] else f", {plan['microbatch']} at once"
+    size = f"{plan['documents']} documents of up to {plan['segments']} segments"
+    rows = [
+        ("model", f"{facts['parameters']:,} parameters: {shape}, {memory}"),
+        ("steps", f"{facts['steps']:,} of {size}{cut}"),
+        ("loss", "unknown" if facts["final_loss"] is None else f"{facts['final_loss']:.4f} in training"),
+        *([] if found is None else [("scores", _told_scores(found))]),
+        ("speed", f"{facts['documents_per_second'] or 0:,.1f} documents/s"),
+        ("time", told_duration(facts["seconds"])),
+        ("memory", f"{told_memory(facts['budget'])}; the step {format_size(plan['step_bytes'])}"),
+        ("output", str(facts["output"])),
+    ]
+    console = console_of()
+    console.print()
+    if facts["status"] == "finished":
+        console.print(f"nothing to do: {facts['output']} is finished, made from the same features\n")
+    print_rows(console, rows)
+    console.print(f"\nnext: krill qa evaluate {facts['output']} FEATURES")
+
+
+def _told_scores(found: Mapping[str, Any]) -> str:
+    return f"exact {found['exact']:.2f} %, F1 {found['f1']:.2f} % of {found['documents']:,} questions"

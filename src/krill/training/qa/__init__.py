@@ -1,0 +1,33 @@
+"""Readers of long documents, trained and scored: the recurrent model of `krill.model.recurrent` on features.
+
+In: a cache of features that `krill qa prepare` made, the tokenizer that made it, and a budget. Out: a folder
+with the model, its metrics and its checkpoints; or the scores of a model and its predictions. Held in memory:
+the weights and the optimizer, one segment's activations of some documents, and the columns of two batches.
+
+The loop, the checkpoints and the folder are those of `krill.training`. Everything but the settings is JAX,
+from the extra `train`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from krill.training.qa.evaluation import ReaderReport, evaluate_reader
+    from krill.training.qa.job import ReaderSummary, train_reader
+    from krill.training.qa.settings import ReaderSettings
+
+__all__ = ["ReaderReport", "ReaderSettings", "ReaderSummary", "evaluate_reader", "train_reader"]
+
+_HOMES = {
+    "ReaderReport": "evaluation",
+    "ReaderSettings": "settings",
+    "ReaderSummary": "job",
+    "evaluate_reader": "evaluation",
+    "train_reader": "job",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module `krill.training.qa` has no attribute `{name}`")
+    return getattr(import_module(f"krill.training.qa.{_HOMES[name]}"), name)

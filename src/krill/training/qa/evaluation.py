@@ -1,0 +1,183 @@
+"""`krill qa evaluate` from end to end: the plan, the reader, the features, the figures.
+
+In: a reader's folder and a cache of features. Out: a `ReaderReport`, and if asked for a file of all
+predictions. Held in memory: what the plan says: the program with JAX, the weights and one segment of some
+documents, the units of the cache that are mapped, and three numbers for each document.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from krill.budget import Meter, Need, Plan, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget.process import bounded_process
+from krill.errors import ConfigError, Interrupted
+from krill.flow.atomic import atomic_writer
+from krill.flow.progress import Progress, Silent
+from krill.model.installed import require_train_extra
+from krill.training.inference_needs import RUNNING, inference_needs, running_need
+from krill.training.xla_threads import bound_xla_threads
+
+if TYPE_CHECKING:
+    from krill.qa.dataset import QaDataset
+    from krill.qa.predictions import Prediction
+    from krill.training.qa.saved import SavedReader
+    from krill.training.qa.scoring import Answering, Tell
+
+# What the cache may have mapped: it is read in order.
+_MAPPED_BYTES: Final = 32_000_000
+# The scores that are kept of a document, as Python holds them.
+_DOCUMENT_BYTES: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderReport:
+    """The figures and what they are of; `scores` has the keys of SQuAD 2.0's official script."""
+
+    model: str
+    step: int | None
+    features: str
+    documents: int
+    segments: int
+    loss: float
+    scores: dict[str, float]
+    predictions: str | None
+    seconds: float
+    budget: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        figures = asdict(self)
+        return {**figures.pop("scores"), **figures}
+
+
+def evaluate_reader(
+    model: str | Path,
+    features: str | Path,
+    *,
+    predictions: str | Path | None = None,
+    checkpoint: str | int | None = None,
+    n_best: int = 20,
+    max_answer_length: int = 30,
+    memory: str | int = "auto",
+    threads: int | str = "auto",
+    progress: Progress | None = None,
+) -> ReaderReport:
+    """Score a reader on a cache of features; `predictions` is a JSON file to write, the answer of each id.
+
+    `memory` is how much this process may grow while it works.
+    """
+    return run_evaluate(
+        model,
+        features,
+        predictions=predictions,
+        checkpoint=checkpoint,
+        n_best=n_best,
+        max_answer_length=max_answer_length,
+        memory=memory,
+        threads=threads,
+        progress=progress or Silent(),
+        floor=resident_bytes(),
+    )
+
+
+def run_evaluate(
+    model: str | Path,
+    features: str | Path,
+    *,
+    predictions: str | Path | None,
+    checkpoint: str | int | None,
+    n_best: int,
+    max_answer_length: int,
+    memory: str | int,
+    threads: int | str,
+    progress: Progress,
+    floor: int = 0,
+) -> ReaderReport:
+    """The same for the command line, where `floor` is 0: the budget is the whole process."""
+    require_train_extra("evaluating a reader")
+    for name, number in (("n_best", n_best), ("max_answer_length", max_answer_length)):
+        if number < 1:
+            raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 1 on")
+    limit, count = resolve_limit(memory), resolve_threads(threads)
+    started = time.monotonic()
+    with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
+        bound_xla_threads(count)
+        # Not at the top: they import JAX, whose threads are to be bounded before.
+        from krill.qa.dataset import QaDataset
+        from krill.training.qa.features import check_fits
+        from krill.training.qa.saved import open_reader
+        from krill.training.qa.scoring import Answering
+
+        saved = open_reader(model, checkpoint=checkpoint)
+        dataset = QaDataset(features, memory=_MAPPED_BYTES)
+        check_fits(dataset.stored, saved.design, saved.fingerprint, f"the model `{saved.folder}`")
+        answering = Answering(n_best, max_answer_length)
+        found, plan = _score(saved, dataset, answering, predictions, meter, progress)
+    return ReaderReport(
+        model=str(saved.folder),
+        step=saved.step,
+        features=str(features),
+        documents=found.pop("documents"),
+        segments=found.pop("segments"),
+        loss=found.pop("loss"),
+        scores=found,
+        predictions=None if predictions is None else str(predictions),
+        seconds=round(time.monotonic() - started, 3),
+        budget={**plan.to_json(), "measured_peak": meter.peak},
+    )
+
+
+def _score(
+    saved: SavedReader,
+    dataset: QaDataset,
+    answering: Answering,
+    predictions: str | Path | None,
+    meter: Meter,
+    progress: Progress,
+) -> tuple[dict[str, Any], Plan]:
+    """The figures, and the plan that they were found within."""
+    import jax
+
+    from krill.training.qa.scoring import SegmentReader, score
+
+    jax.devices()  # the backend starts now, before stock is taken
+    base = meter.used
+    kept = _MAPPED_BYTES + _DOCUMENT_BYTES * dataset.documents
+    needs = [*inference_needs(saved.design.encoder), Need("features", kept, during=RUNNING)]
+    make_plan(meter.limit, base, needs)  # refused before anything is compiled
+    segments = SegmentReader(saved.design, length=dataset.stored.width)
+    plan = make_plan(meter.limit, base, [*needs, running_need(segments.held_bytes)])
+    progress.begin("answer", dataset.documents)
+    try:
+        with _prediction_file(predictions) as tell:
+            found = score(segments, saved.reader, dataset, answering, tell=tell, advance=progress.advance)
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted: nothing was scored to the end") from None
+    progress.end("answer")
+    return found, plan
+
+
+@contextmanager
+def _prediction_file(path: str | Path | None) -> Iterator[Tell | None]:
+    """Where predictions go: one JSON object of texts by id, as SQuAD's official script takes it."""
+    if path is None:
+        yield None
+        return
+    with atomic_writer(Path(path)) as file:
+        before = b"{"
+
+        def tell(name: str, found: Prediction) -> None:
+            nonlocal before
+            file.write(before + b"\n" + orjson.dumps(name) + b": " + orjson.dumps(found.text))
+            before = b","
+
+        yield tell
+        file.write(b"{}\n" if before == b"{" else b"\n}\n")

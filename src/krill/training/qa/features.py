@@ -1,0 +1,96 @@
+"""Features and the tokenizer that made them, seen from a reader: its vocabulary, its memory tokens, its rows.
+
+In: a cache's folder and a tokenizer's file; or a saved reader and a cache. Out: the shape of the reader that
+reads them, or the reason why they don't belong together. Held in memory: the tokenizer for a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from krill.errors import ConfigError, InputError
+from krill.model.recurrent import MemoryTokens, ReaderShape
+from krill.qa.encoding import open_tokenizer
+from krill.qa.layout import Layout
+from krill.qa.memory_tokens import memory_token_ids
+from krill.qa.stored import StoredFeatures
+from krill.tokenizer.huggingface import open_library
+from krill.tokenizer.open import tokenizer_file
+from krill.training.qa.settings import DEFAULT_SLOTS, ReaderSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderTokenizer:
+    """What a reader needs to know of the tokenizer of its features."""
+
+    file: Path
+    fingerprint: str
+    vocab_size: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+def look_at_tokenizer(path: str | Path) -> ReaderTokenizer:
+    """The tokenizer in a file or a folder."""
+    file = tokenizer_file(path)
+    library = open_library(file)
+    reads, writes = memory_token_ids(library)
+    size = int(library.get_vocab_size(with_added_tokens=True))
+    return ReaderTokenizer(file, open_tokenizer(file).fingerprint, size, tuple(reads), tuple(writes))
+
+
+def design_for(stored: StoredFeatures, tokenizer: ReaderTokenizer, settings: ReaderSettings) -> ReaderShape:
+    """The reader of some features; refused if another tokenizer made them."""
+    remedy = "give the tokenizer.json that `krill qa prepare` was given, or prepare the features again"
+    check_tokenizer(stored, tokenizer.fingerprint, f"the tokenizer `{tokenizer.file}`", remedy)
+    memory = _memory_tokens(tokenizer, settings.memory_tokens)
+    own_ids = 2 * memory.slots if memory.around else 0
+    return ReaderShape(
+        settings.encoder(tokenizer.vocab_size + own_ids), stored.width, memory, _token_types(stored.layout)
+    )
+
+
+def check_tokenizer(stored: StoredFeatures, fingerprint: str, what: str, remedy: str) -> None:
+    """Refuse features that were made by another tokenizer: their ids would mean other words."""
+    if stored.manifest["tokenizer"]["fingerprint"] != fingerprint:
+        raise InputError(
+            f"the features `{stored.folder}` were made by another tokenizer than {what}", hint=remedy
+        )
+
+
+def check_fits(stored: StoredFeatures, design: ReaderShape, fingerprint: str, model: str) -> None:
+    """Refuse features that a trained reader can't read."""
+    remedy = "prepare them with the tokenizer.json beside the model"
+    check_tokenizer(stored, fingerprint, f"that of {model}", remedy)
+    if stored.width > design.length:
+        raise InputError(
+            f"the features `{stored.folder}` have {stored.width:,} tokens, {model} was trained on"
+            f" {design.length:,}",
+            hint=f"prepare them with --max-seq-length {design.length}",
+        )
+
+
+def describe_features(stored: StoredFeatures) -> Mapping[str, Any]:
+    """What decides the batches, fit for JSON."""
+    return {"features": stored.manifest["identity"], "tokenizer": stored.manifest["tokenizer"]["fingerprint"]}
+
+
+def _memory_tokens(tokenizer: ReaderTokenizer, wanted: int | None) -> MemoryTokens:
+    own = len(tokenizer.reads)
+    if wanted == 0:
+        return MemoryTokens()
+    if own == 0:
+        return MemoryTokens.behind(tokenizer.vocab_size, DEFAULT_SLOTS if wanted is None else wanted)
+    if wanted is not None and wanted != own:
+        raise ConfigError(
+            f"`memory_tokens` is `{wanted}`, and the features have {own} memory tokens to read",
+            hint=f"leave it out, give {own}, or 0 for a reader without memory",
+        )
+    return MemoryTokens(tokenizer.reads, tokenizer.writes)
+
+
+def _token_types(layout: Layout) -> int:
+    return max(layout.pad_type, *(piece.type_id for piece in layout.pieces)) + 1

@@ -1,0 +1,27 @@
+"""What training a reader holds does not grow with its documents' segments, and is what the plan said."""
+
+from __future__ import annotations
+
+import pytest
+
+from readings import write_recall
+
+MB = 10**6
+SIZES = ("--hidden", "64", "--layers", "2", "--batch-size", "8", "--max-steps", "2")
+LIMITS = ("--memory", "700MB", "--threads", "1", "--json")
+
+
+@pytest.mark.usefixtures("jax_as_installed")
+def test_the_peak_is_flat_in_the_segments_and_inside_the_plan(fresh_krill, tmp_path):
+    peaks = []
+    for segments in (2, 32):
+        name = f"of-{segments}"
+        write_recall(tmp_path, name, 16, segments=(segments, segments), seed=1)
+        files = ("--tokenizer", "tokenizer.json", "--output-dir", f"model-{segments}")
+        made = fresh_krill("qa", "train", name, *files, *SIZES, *LIMITS, cwd=tmp_path)
+        assert made.code == 0, made.err
+        budget = made.result["budget"]
+        assert made.peak <= budget["limit"] == 700 * MB
+        assert 0.7 * budget["predicted_peak"] <= made.peak <= budget["predicted_peak"]
+        peaks.append(made.peak)
+    assert peaks[1] < 1.2 * peaks[0]
