@@ -12,6 +12,7 @@ class Crew(LocalEngine):
     """Breaks off after `most` tasks, as a driver that is killed; runs each of them `lives` times."""
 
     def __init__(self, most: int = 10**6, lives: int = 1) -> None:
+        super().__init__()
         self.tasks: list[Task] = []
         self._left = most
         self._lives = lives

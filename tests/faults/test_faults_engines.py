@@ -92,10 +92,18 @@ def start(job: Job) -> Life:
 def committed(job: Job) -> dict[str, tuple[int, int]]:
     """Records of committed units, as they lie on disk: one that is written again is another one."""
     found = {}
-    for path in job.work.glob("stages/*/*.json"):
-        with suppress(FileNotFoundError):  # phases of deduplication are removed when it is over
+    # Phases of deduplication are removed when it is over, and everything when the run is.
+    folders = _inside(job.work / "stages")
+    for path in [path for folder in folders for path in _inside(folder) if path.suffix == ".json"]:
+        with suppress(FileNotFoundError):
             found[str(path.relative_to(job.work))] = path.stat().st_ino, path.stat().st_mtime_ns
     return found
+
+
+def _inside(folder: Path) -> list[Path]:
+    with suppress(FileNotFoundError):
+        return list(folder.iterdir())
+    return []
 
 
 def check_whole(job: Job, case: Case) -> None:

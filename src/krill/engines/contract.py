@@ -22,10 +22,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one worker has: bytes of resident memory, and threads."""
+    """What one worker has: bytes of resident memory, and threads.
+
+    `floor` is what its process held before it became a worker, and what does not count: 0 but for a process
+    that somebody else uses as well.
+    """
 
     memory: int
     threads: int
+    floor: int = 0
 
 
 class Done(NamedTuple):

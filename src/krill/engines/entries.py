@@ -46,6 +46,7 @@ def packed(entry: str, task: Task, resources: Resources) -> bytes:
             "payload": task.payload,
             "memory": resources.memory,
             "threads": resources.threads,
+            "floor": resources.floor,
         }
     )
 
@@ -87,7 +88,7 @@ def _call(order: Mapping[str, Any]) -> Mapping[str, Any]:
         _enter(order["folder"])
     module, name = ENTRIES[order["entry"]]
     entry: Entry = getattr(import_module(module), name)
-    return entry(order["payload"], Resources(order["memory"], order["threads"]))
+    return entry(order["payload"], Resources(order["memory"], order["threads"], order["floor"]))
 
 
 def _enter(folder: str) -> None:

@@ -6,7 +6,9 @@ A local run needs no tasks at all; this is for running a part of the work that o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
+from krill.budget import resident_bytes
 from krill.engines.contract import Done, Resources, Task
 from krill.engines.entries import packed, perform, unpacked
 
@@ -16,8 +18,12 @@ class LocalEngine:
 
     workers = 1
 
+    def __init__(self) -> None:
+        self._floor = resident_bytes()
+
     def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
         """See `Engine`."""
+        resources = replace(resources, floor=self._floor)
         for task in tasks:
             yield Done(task, unpacked(perform(packed(entry, task, resources))))
 

@@ -112,7 +112,7 @@ class Worker:
             settings = config.preprocess
             parquet = settings.output != "tokens" or settings.rejected
             stack.enter_context(bounded_process(resources.threads, parquet=parquet))
-            meter = stack.enter_context(Meter(resources.memory))
+            meter = stack.enter_context(Meter(resources.memory, resources.floor))
             steps = steps_of(settings)
             corpus, against = open_input(config), open_against(config)
             needs = preprocess_needs(config, resources.threads, decoded_bytes(corpus), corpus.held_bytes)

@@ -29,7 +29,7 @@ _kept: QaTokenizer | None = None
 
 def run_task(payload: Mapping[str, Any], resources: Resources) -> dict[str, Any]:
     """What `engines` calls."""
-    with bounded_process(resources.threads, parquet=False), Meter(resources.memory) as meter:
+    with bounded_process(resources.threads, parquet=False), Meter(resources.memory, resources.floor) as meter:
         _native.trim()  # what the task before has freed, so that the plan has it
         tokenizer = _tokenizer(payload)
         plan = make_plan(resources.memory, meter.used, [making_need(tokenizer)])

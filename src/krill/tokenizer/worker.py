@@ -34,7 +34,7 @@ from krill.tokenizer.stretches import Portion, portion_pieces
 def run_task(payload: Mapping[str, Any], resources: Resources) -> dict[str, Any]:
     """What `engines` calls."""
     work = {"count": _count, "gather": _gather}[payload["kind"]]
-    with bounded_process(resources.threads, parquet=False), Meter(resources.memory) as meter:
+    with bounded_process(resources.threads, parquet=False), Meter(resources.memory, resources.floor) as meter:
         _native.trim()  # what the task before has freed, so that the plan has it
         return {**work(payload, resources, meter), "peak": peak_bytes()}
 

@@ -25,6 +25,7 @@ class Recorded(LocalEngine):
     workers = 3
 
     def __init__(self) -> None:
+        super().__init__()
         self.tasks: list[Task] = []
         self.fail_after: int | None = None
 

@@ -31,6 +31,7 @@ class Strangers(LocalEngine):
     workers = 3
 
     def __init__(self) -> None:
+        super().__init__()
         self.tasks: list[Task] = []
         self.stop_after: int | None = None
 
