@@ -124,7 +124,7 @@ def survive(case: Case, cluster: RayCluster, folder: Path, kills: int, chance: r
     """Kill so many workers while they work; between two of them, something gets done."""
     killed = 0
     while killed < kills:
-        job = case.on(cluster, folder / str(killed), retries=kills)
+        job = case.on(cluster, folder / str(killed), retries=min(kills, 100))
         run = start(job)
         done = 0
         while run.process.poll() is None:
