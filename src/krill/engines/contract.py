@@ -48,6 +48,11 @@ class Engine(Protocol):
         """How many tasks run at once: so the work is cut into several times as many."""
         ...
 
+    def ready(self, entry: str, task: Task, resources: Resources) -> None:
+        """Let workers get ready for what comes, while the caller does something else: each may be given this
+        task, which makes nothing, and whose end nobody waits for."""
+        ...
+
     def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
         """Run all tasks by `entry`, one of `entries.ENTRIES`; each is given back as it ends, in any order.
 

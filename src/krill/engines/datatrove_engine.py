@@ -73,6 +73,9 @@ class DatatroveEngine:
             workshop.close()
             raise
 
+    def ready(self, entry: str, task: Task, resources: Resources) -> None:
+        """Workers start with the first task, and stay."""
+
     def close(self) -> None:
         """End the workers, and leave the site."""
         if self._workshop is not None:

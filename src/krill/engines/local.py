@@ -27,5 +27,8 @@ class LocalEngine:
         for task in tasks:
             yield Done(task, unpacked(perform(packed(entry, task, resources))))
 
+    def ready(self, entry: str, task: Task, resources: Resources) -> None:
+        """Nothing is gained by it here."""
+
     def close(self) -> None:
         """Nothing is held."""

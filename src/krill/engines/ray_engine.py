@@ -40,6 +40,7 @@ class RayEngine:
         self._here = config.address is None
         self._threads = 1
         self._running: dict[Any, Task] = {}
+        self._getting_ready: list[Any] = []
         if config.address is None:
             start_here(self._ray, self._asked or available_threads())
         else:
@@ -51,10 +52,16 @@ class RayEngine:
         """As many as were asked for, else one for each core's worth of threads."""
         return self._asked or max(1, self._cores // self._threads)
 
-    def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
-        """See `Engine`."""
+    def ready(self, entry: str, task: Task, resources: Resources) -> None:
+        """See `Engine`: to start a process and load what it needs takes a second."""
+        remote, room = self._worker(entry, resources)
+        self._getting_ready = [
+            remote.remote(packed(entry, task, resources)) for _ in range(min(self.workers, room))
+        ]
+
+    def _worker(self, entry: str, resources: Resources) -> tuple[Any, int]:
+        """What runs a task on the cluster, and how many at once there is room for."""
         self._threads = resources.threads
-        self._running.clear()  # of a call that was given up
         needs = {"num_cpus": resources.threads, "memory": resources.memory}
         if self._here:
             check_machine(self.workers, resources)
@@ -62,8 +69,14 @@ class RayEngine:
             room = self._cores
         else:
             room = _room(self._ray.nodes(), resources)
-        most = self.workers if self.workers < room else (1 + _WAITING) * self.workers
         remote = self._ray.remote(_perform()).options(**needs, max_retries=0, name=f"krill {entry}")
+        return remote, room
+
+    def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
+        """See `Engine`."""
+        self._running.clear()  # of a call that was given up
+        remote, room = self._worker(entry, resources)
+        most = self.workers if self.workers < room else (1 + _WAITING) * self.workers
         source, waiting = iter(tasks), _Waiting(self._retries)
         while True:
             for task in _up_to(most - len(self._running), waiting, source):

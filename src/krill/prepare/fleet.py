@@ -30,6 +30,9 @@ ORDERS = "worker.json"
 TOKENIZER = "tokenizer"
 """The folder beside the stages in which workers find the tokenizer, where they share none with the driver."""
 
+READY = "ready"
+"""The stage of a worker that only loads what it will need."""
+
 # Tasks for each worker in a stage: so many that all end at about the same time.
 _ROUNDS = 4
 # Units in a task at most: a worker commits one while it makes the next.
@@ -80,6 +83,7 @@ class EngineFleet:
         self._peak = 0
         self._anywhere = run.files is not LOCAL
         run.note(ORDERS, orders(context, anywhere=self._anywhere))
+        engine.ready("preprocess", Task(READY, self._payload(READY, []), self._anywhere), self._resources)
 
     def do(self, stage: str, parts: Parts, work: StageWork) -> None:
         """See `Fleet`."""
@@ -109,13 +113,11 @@ class EngineFleet:
             "worker_peak": self._peak,
         }
 
+    def _payload(self, stage: str, parts: Sequence[Any]) -> dict[str, Any]:
+        return {"work": self._address, "identity": self._identity, "stage": stage, "parts": parts}
+
     def _task(self, stage: str, parts: Sequence[Any], work: StageWork) -> Task:
-        payload: dict[str, Any] = {
-            "work": self._address,
-            "identity": self._identity,
-            "stage": stage,
-            "parts": parts,
-        }
+        payload = self._payload(stage, parts)
         if not work.scans and stage in ("encode", "text"):
             positions = parts if stage == "encode" else [unit for _, units in parts for unit in units]
             units = work.scanned_units()

@@ -30,7 +30,7 @@ from krill.flow.remote_run import RUN, RemoteSide
 from krill.flow.scratch import Scratch
 from krill.prepare.context import Context, Places
 from krill.prepare.disk import DiskCap
-from krill.prepare.fleet import ORDERS, TOKENIZER
+from krill.prepare.fleet import ORDERS, READY, TOKENIZER
 from krill.prepare.input import open_against, open_input
 from krill.prepare.needs import preprocess_needs
 from krill.prepare.prediction import decoded_bytes
@@ -128,6 +128,9 @@ class Worker:
 
     def run(self, stage: str, parts: Sequence[Any], units: Iterable[Any] | None) -> dict[str, Any]:
         """Do parts of a stage; what was read, what is kept on disk, and the peak of this process."""
+        if stage == READY:
+            self._encoder()
+            return {"bytes": 0, "kept": 0, "peak": peak_bytes()}
         self._check_inputs(stage, parts)
         disk, progress = DiskCap(None), _Counted()
         encoder = self._encoder() if stage in _TOKEN_STAGES else None
