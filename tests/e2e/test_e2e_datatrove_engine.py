@@ -13,11 +13,11 @@ UNITS = {"unit_bytes": "1MB", "max_document_bytes": "250KB", "shard_size": "1MB"
 
 @pytest.fixture
 def real(job, sample):
-    """A part of the real text, prepared by one process."""
-    job.read_from({"path": str(sample), "split": "train[:800]"})
+    """The real text, or a part of it, prepared by one process."""
     job.config |= {"memory": "300MB", "threads": 1}
 
-    def prepare(**preprocess):
+    def prepare(split="train[:800]", **preprocess):
+        job.read_from({"path": str(sample), "split": split})
         job.set(**{**UNITS, **preprocess})
         assert job.preprocess("--quiet").code == 0
         job.set(prepared_path="shared")
@@ -26,8 +26,18 @@ def real(job, sample):
     return prepare
 
 
-def test_processes_of_this_machine_make_the_same_bytes(real) -> None:
-    job = real(dedup="exact", packing="bfd", output="both")
+@pytest.mark.parametrize(
+    "preprocess",
+    [
+        {"dedup": "exact", "packing": "bfd", "output": "both"},
+        {"dedup": "minhash"},
+        pytest.param({"dedup": "exact", "split": "train"}, marks=pytest.mark.soak),
+        pytest.param({"dedup": "minhash", "split": "train"}, marks=pytest.mark.soak),
+    ],
+    ids=["exact", "minhash", "all, exact", "all, minhash"],
+)
+def test_processes_of_this_machine_make_the_same_bytes(real, preprocess) -> None:
+    job = real(**preprocess)
     job.config["engine"] = {"name": "datatrove", "workers": 2}
     outcome = job.preprocess("--json")
     assert outcome.code == 0, outcome.err
@@ -38,8 +48,9 @@ def test_processes_of_this_machine_make_the_same_bytes(real) -> None:
     assert not (job.folder / ".shared.krill").exists()
 
 
+@pytest.mark.soak
 def test_workers_on_a_ray_cluster_make_the_same_bytes(real, ray_cluster) -> None:
-    job = real(dedup="minhash", split={"validation": 0.1})
+    job = real(dedup="minhash", rejected=True)
     job.config["engine"] = {"name": "datatrove", "executor": "ray", "address": ray_cluster.address}
     outcome = job.preprocess("--json")
     assert outcome.code == 0, outcome.err
