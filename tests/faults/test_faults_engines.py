@@ -149,11 +149,17 @@ def test_workers_killed_at_two_hundred_moments_change_nothing(case, ray_cluster,
 
 def test_a_node_that_is_lost_while_it_works_changes_nothing(case, ray_cluster, another_node, tmp_path):
     raylet, lose = another_node
-    job = case.on(ray_cluster, tmp_path)
-    run = start(job)
-    run.wait_until(lambda: bool(working_on(raylet, tmp_path)))
+    for life in range(10):  # a run may be over before the new node has got a task
+        folder = tmp_path / str(life)
+        job = case.on(ray_cluster, folder)
+        dataset = job.work / "dataset"
+        run = start(job)
+        run.wait_until(lambda: dataset.is_dir() and bool(working_on(raylet, folder)))  # noqa: B023
+        if run.process.poll() is None:
+            break
+        assert run.wait() == 0, run.output
     # What a worker leaves that dies while it writes a shard.
-    (job.work / "dataset" / ".data-00000.arrow.0badcafe.krill-tmp").write_bytes(b"half of a sh")
+    (dataset / ".data-00000.arrow.0badcafe.krill-tmp").write_bytes(b"half of a sh")
     lose()
     assert run.process.poll() is None, run.output
     assert run.wait() == 0, run.output

@@ -1,4 +1,4 @@
-"""A training process holds what its plan said before the first step, within 15 %, and keeps to the budget."""
+"""A training process never holds more than its plan said before the first step, nor much less."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SETTINGS = {
     "compiling is the fullest moment": Setting(300_000, 256, 64, 8, 600, steps=3),
     "the step is, all at once": Setting(1_400_000, 10_000, 128, 32, 1000, steps=3),
     "the step is, cut to the budget": Setting(
-        1_400_000, 10_000, 128, 32, 520, optimizer="adamw8bit", precision="bf16", steps=3
+        1_400_000, 10_000, 128, 32, 580, optimizer="adamw8bit", precision="bf16", steps=3
     ),
 }
 
@@ -20,7 +20,5 @@ SETTINGS = {
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 def test_the_peak_is_what_the_plan_said_and_inside_the_budget(setting):
     plan, peak = run_setting(setting)
-    assert plan["predicted"] == pytest.approx(peak, rel=0.15)
-    assert plan["predicted"] <= setting.budget * MB
-    assert peak <= setting.budget * MB
-    assert (plan["microbatch"] < setting.rows) == (setting.budget == 520)
+    assert 0.7 * plan["predicted"] <= peak <= plan["predicted"] <= setting.budget * MB
+    assert (plan["microbatch"] < setting.rows) == (setting.budget == 580)

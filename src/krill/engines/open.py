@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from krill.config.engine import EngineConfig
+from typing import TYPE_CHECKING
+
 from krill.engines.contract import Engine
+
+if TYPE_CHECKING:
+    from krill.config.engine import EngineConfig
 
 
 def open_engine(config: EngineConfig) -> Engine | None:
