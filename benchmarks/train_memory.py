@@ -38,7 +38,7 @@ SETTINGS = (
     Setting(300_000, 256, 64, 64, 1000),
     Setting(300_000, 256, 1024, 4, 1000),
     Setting(1_400_000, 10_000, 128, 32, 2000),
-    Setting(1_400_000, 10_000, 128, 32, 500),
+    Setting(1_400_000, 10_000, 128, 32, 580),
     Setting(1_400_000, 10_000, 128, 32, 2000, precision="bf16", steps=5),
     Setting(5_000_000, 4_096, 256, 16, 2000, optimizer="adamw8bit", steps=5),
     Setting(5_000_000, 4_096, 256, 16, 700, optimizer="adamw8bit", microbatch=4, steps=5),

@@ -23,9 +23,6 @@ from krill.corpus.splits import parse_split
 from krill.corpus.streams import CHUNK_BYTES, DecodedStream
 from krill.errors import ConfigError, InputError
 
-# A compressed file is taken to hold this many times its size, as long as nobody has read it.
-_EXPANSION = 4
-
 
 class Corpus:
     """What `open_corpus` found. Units and blocks come in input order and depend on nothing but the input and
@@ -136,12 +133,11 @@ class Corpus:
             run: list[CorpusFile] = []
             size = 0
             for file in group:
-                decoded = file.bytes * (_EXPANSION if file.compression else 1)
-                if run and size + decoded > self._limits.unit_bytes:
+                if run and size + file.decoded_bytes > self._limits.unit_bytes:
                     yield run
                     run, size = [], 0
                 run.append(file)
-                size += decoded
+                size += file.decoded_bytes
             yield run
 
     def _ranged_units(self, files: Iterable[CorpusFile]) -> Iterator[Unit]:

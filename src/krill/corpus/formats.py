@@ -58,6 +58,8 @@ COMPRESSIONS = {
 
 # Formats whose files have an index or a layout of their own, compressed inside if at all.
 COLUMNAR = frozenset({Format.PARQUET, Format.ARROW})
+# A compressed file is taken to hold this many times its size.
+_EXPANSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,11 @@ class CorpusFile:
         if self.remote or self.compression is not None:
             return True
         return self.format not in (Format.TEXT, Format.JSON_LINES, Format.PARQUET, Format.ARROW)
+
+    @property
+    def decoded_bytes(self) -> int:
+        """About how much it holds, as long as nobody has read it."""
+        return self.bytes * (_EXPANSION if self.compression else 1)
 
     def position(self, offset: int) -> int:
         """The position of the record at a decoded byte offset or row of this file."""

@@ -87,8 +87,6 @@ class EngineFleet:
 
     def do(self, stage: str, parts: Parts, work: StageWork) -> None:
         """See `Fleet`."""
-        if stage == "pack" and work.tokens is not None:
-            work.tokens.save_runs()
         todo = work.missing(stage, parts)
         most = units_together(stage, len(parts), self._engine.workers)
         bundles = bundled(stage, todo, most, self._context.config, work)

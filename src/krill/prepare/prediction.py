@@ -16,8 +16,6 @@ from krill.prepare.dedup_needs import compared, dedup_disk
 from krill.prepare.needs import scans, spills_text
 from krill.prepare.sampling import Sample
 
-# A compressed input file is taken to hold this many times its size.
-_EXPANSION = 4
 # Bytes per second and thread, measured on the machine in docs/benchmarks.md: packing reads and writes token
 # runs; resolving exact duplicates takes 16 bytes a document, MinHash eight for each band.
 _PACK_RATE = 800e6
@@ -56,7 +54,7 @@ class Prediction:
 
 def decoded_bytes(corpus: Corpus) -> int:
     """About how much text the input holds."""
-    return sum(file.bytes * (_EXPANSION if file.compression else 1) for file in corpus.files)
+    return sum(file.decoded_bytes for file in corpus.files)
 
 
 def predict(

@@ -67,8 +67,6 @@ class ShareFleet:
 
     def do(self, stage: str, parts: Parts, work: StageWork) -> None:
         """See `Fleet`."""
-        if stage == "pack" and work.tokens is not None:
-            work.tokens.save_runs()
         most = units_together(stage, len(parts), self._share.of)
         bundles = bundled(stage, parts, most, self._context.config, work)
         own = (

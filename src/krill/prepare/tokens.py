@@ -63,6 +63,7 @@ class TokenStages:
         width = self._layout.dtype.itemsize
         with self._stage("pack", encoded * width) as stage:
             stage["tokens"] = encoded
+            self._work.save_runs()
             self._do("windows", self._work.window_parts())
             splits = [self._work.split(number) for number in range(len(self._recipe.splits))]
             self._count_packed(splits, result)
