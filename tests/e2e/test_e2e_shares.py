@@ -84,3 +84,18 @@ def test_a_share_does_not_start_anew(job: Job) -> None:
     outcome = job.preprocess("--task", "1/2", "--overwrite")
     assert outcome.code == 2
     assert "--overwrite starts a run anew, and task 1/2 is a part of one" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--wait", "5"), "--wait is given, and no share of the work that could wait"),
+        (("--address", "auto"), "--address is given, and no engine that has one"),
+        (("--workers", "2"), "--workers is given, and no engine that has one"),
+    ],
+)
+def test_a_flag_that_would_change_nothing_is_refused(job: Job, flags: tuple[str, str], words: str) -> None:
+    large(job, "none")
+    outcome = job.preprocess(*flags)
+    assert outcome.code == 2
+    assert words in outcome.err

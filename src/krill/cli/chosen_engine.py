@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from krill.errors import ConfigError
-
 if TYPE_CHECKING:
     from krill.cli.options import EngineOptions
     from krill.config.engine import EngineConfig
@@ -14,9 +12,7 @@ if TYPE_CHECKING:
 def chosen_engine(options: EngineOptions) -> EngineConfig | None:
     """None for the threads of this process."""
     if options.engine in (None, "local"):
-        for name in ("address", "workers"):
-            if getattr(options, name) is not None:
-                raise ConfigError(f"--{name} is given, and no engine that has one", hint="add --engine ray")
+        options.refuse_unused()
         return None
     from krill.config import load_config
 

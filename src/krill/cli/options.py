@@ -36,7 +36,10 @@ class ConfigOptions(BudgetOptions):
         from krill.config import load_config
 
         overrides = (*self.set, *(engine.overrides() if engine is not None else ()))
-        return load_config(config, overrides=overrides, memory=self.memory, threads=self.threads, **more)
+        loaded = load_config(config, overrides=overrides, memory=self.memory, threads=self.threads, **more)
+        if engine is not None and loaded.engine.name == "local":
+            engine.refuse_unused()
+        return loaded
 
 
 @Parameter(name="*")
@@ -57,6 +60,14 @@ class EngineOptions:
         """What this changes in a config."""
         given = {"name": self.engine, "address": self.address, "workers": self.workers}
         return [f"engine.{key}={value}" for key, value in given.items() if value is not None]
+
+    def refuse_unused(self) -> None:
+        """For work that this process does itself: say which flag would change nothing."""
+        from krill.errors import ConfigError
+
+        for name in ("address", "workers"):
+            if getattr(self, name) is not None:
+                raise ConfigError(f"--{name} is given, and no engine that has one", hint="add --engine ray")
 
 
 @Parameter(name="*")

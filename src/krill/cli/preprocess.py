@@ -16,7 +16,7 @@ def preprocess(
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     disk: str | None = None,
     task: str | None = None,
-    wait: float = 600,
+    wait: float | None = None,
     engine: EngineOptions = EngineOptions(),  # noqa: B008
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
     output: OutputOptions = OutputOptions(),  # noqa: B008
@@ -37,7 +37,7 @@ def preprocess(
         Do one share of the work, such as 3/16, beside other processes on any machines that see the same
         folders; when all have ended, `--task finish` puts the dataset in its place.
     wait
-        With --task, the seconds to wait while none of the others gets on.
+        With --task, the seconds to wait while none of the others gets on; 600 by default.
     """
     from krill.cli.progress import watch
     from krill.cli.screen import over_budget, print_json, print_notices
@@ -47,9 +47,11 @@ def preprocess(
     from krill.budget import resolve_limit
     from krill.errors import ConfigError
     from krill.prepare.job import run_preprocess
-    from krill.prepare.share import FINISH, Share
+    from krill.prepare.share import FINISH, PATIENCE, Share
 
     share = None if task is None or task == FINISH else Share.parse(task)
+    if wait is not None and share is None:
+        raise ConfigError("--wait is given, and no share of the work that could wait", hint="add --task 1/2")
     if share is not None and overwrite:
         raise ConfigError(
             f"--overwrite starts a run anew, and task {share} is a part of one",
@@ -58,7 +60,13 @@ def preprocess(
     if not output.quiet:
         print_notices(loaded.notices)
     with watch(output, limit=resolve_limit(loaded.memory)) as progress:
-        summary = run_preprocess(loaded, overwrite=overwrite, progress=progress, share=share, patience=wait)
+        summary = run_preprocess(
+            loaded,
+            overwrite=overwrite,
+            progress=progress,
+            share=share,
+            patience=PATIENCE if wait is None else wait,
+        )
     if summary is None:
         if not output.quiet:
             print_notices([f"task {share} is done; when all are: krill preprocess {config} --task {FINISH}"])
