@@ -129,6 +129,8 @@ def cluster(nodes: int) -> Iterator[str]:
     """The address of a cluster of so many nodes, each with one core."""
     from ray.cluster_utils import Cluster
 
+    # Where it writes its address; a machine that never ran Ray has no such folder yet.
+    (Path(os.environ.get("TMPDIR", "/tmp")) / "ray").mkdir(exist_ok=True)
     node = {"num_cpus": 1, "memory": NODE_MEMORY, "object_store_memory": 80 * 2**20}
     started = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
     try:

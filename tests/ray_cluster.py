@@ -107,7 +107,9 @@ def main(folder: Path) -> None:
     from ray.cluster_utils import Cluster
 
     with _short_folder() as temporary:
-        head = {**_NODE, "include_dashboard": False, "no_monitor": True, "temp_dir": str(temporary)}
+        # Not the folder of whatever else this machine runs, which a machine without Ray has not either.
+        os.environ["RAY_TMPDIR"] = str(temporary)
+        head = {**_NODE, "include_dashboard": False, "no_monitor": True, "temp_dir": str(temporary / "ray")}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         try:
             cluster.add_node(node_ip_address=_SECOND, **_NODE)
