@@ -25,7 +25,7 @@ from measured import run_measured
 VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN = 10_000, 96, 4, 3, 256
 ROWS, LENGTH = 32, 128
 THREADS = 2
-BUDGET = 600 * 10**6
+BUDGET = 10**9
 
 
 def main() -> None:
@@ -92,6 +92,7 @@ def krill_step() -> Callable[[], None]:
     import jax
 
     from krill.model.sizing import ModelShape
+    from krill.training.compiler import FAST
     from krill.training.memory_plan import plan_step, step_share
     from krill.training.optimizers import make_optimizer
     from krill.training.precision import Precision
@@ -100,7 +101,7 @@ def krill_step() -> Callable[[], None]:
 
     shape = ModelShape(VOCABULARY, WIDTH, LAYERS, HEADS, HEADS, HIDDEN)
     optimizer = make_optimizer("adamw", cosine(1e-3, 1000))
-    share = step_share(BUDGET, _native.resident_bytes())
+    share = step_share(BUDGET, _native.resident_bytes(), FAST)
     planned = plan_step(shape, optimizer, rows=ROWS, length=LENGTH, budget=share)
     state = first_state(shape, optimizer, Precision.FLOAT32, 0)
     ids = batch().astype(np.int32)

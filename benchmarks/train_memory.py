@@ -38,10 +38,10 @@ SETTINGS = (
     Setting(300_000, 256, 64, 64, 1000),
     Setting(300_000, 256, 1024, 4, 1000),
     Setting(1_400_000, 10_000, 128, 32, 2000),
-    Setting(1_400_000, 10_000, 128, 32, 580),
+    Setting(1_400_000, 10_000, 128, 32, 400),
     Setting(1_400_000, 10_000, 128, 32, 2000, precision="bf16", steps=5),
     Setting(5_000_000, 4_096, 256, 16, 2000, optimizer="adamw8bit", steps=5),
-    Setting(5_000_000, 4_096, 256, 16, 700, optimizer="adamw8bit", microbatch=4, steps=5),
+    Setting(5_000_000, 4_096, 256, 16, 600, optimizer="adamw8bit", microbatch=4, steps=5),
     Setting(10_000_000, 32_000, 256, 8, 2000, steps=5),
     Setting(10_000_000, 32_000, 512, 4, 1000, precision="bf16", steps=3),
     Setting(30_000_000, 32_000, 128, 8, 2000, optimizer="adamw8bit", microbatch=2, steps=3),
@@ -59,7 +59,7 @@ def main() -> None:
         return
     print(
         "| parameters | vocabulary | batch | budget | optimizer | precision | microbatch | remat |"
-        " predicted | measured | |\n" + "| --- " * 11 + "|"
+        " compiler | predicted | measured | |\n" + "| --- " * 12 + "|"
     )
     errors = [
         measure(setting)
@@ -76,7 +76,8 @@ def measure(setting: Setting) -> float:
     print(
         f"| {setting.parameters / 1e6:.1f}M | {setting.vocabulary:,} | {setting.rows} x {setting.length}"
         f" | {setting.budget} MB | {setting.optimizer} | {setting.precision} | {plan['microbatch']}"
-        f" | {'yes' if plan['remat'] else 'no'} | {plan['predicted'] / 1e6:.0f} MB"
+        f" | {'yes' if plan['remat'] else 'no'} | {'lean' if plan['lean'] else 'fast'}"
+        f" | {plan['predicted'] / 1e6:.0f} MB"
         f" | {peak / 1e6:.0f} MB | {ratio:.2f} |",
         flush=True,
     )
@@ -102,7 +103,7 @@ def train(setting: Setting) -> None:
     import numpy as np
 
     from krill.model.sizing import find_shape
-    from krill.training.memory_plan import plan_step, predicted_peak, step_share
+    from krill.training.memory_plan import pick_compiler, plan_step, predicted_peak, step_share
     from krill.training.optimizers import make_optimizer
     from krill.training.precision import Precision
     from krill.training.step import first_state
@@ -112,14 +113,16 @@ def train(setting: Setting) -> None:
     shape = find_shape(setting.parameters, setting.vocabulary)
     optimizer = make_optimizer(setting.optimizer, lambda step: jax.numpy.float32(1e-3))
     precision = Precision(setting.precision)
+    limit = setting.budget * 10**6
+    sizes = {"rows": setting.rows, "length": setting.length, "microbatch": setting.microbatch}
+    compiler = pick_compiler(shape, **sizes, room=limit - resident)
     planned = plan_step(
         shape,
         optimizer,
-        rows=setting.rows,
-        length=setting.length,
-        budget=step_share(setting.budget * 10**6, resident),
+        **sizes,
+        budget=step_share(limit, resident, compiler),
+        compiler=compiler,
         precision=precision,
-        microbatch=setting.microbatch,
     )
     state = first_state(shape, optimizer, precision, 0)
     rng = np.random.default_rng(0)
@@ -131,7 +134,7 @@ def train(setting: Setting) -> None:
             state, {**columns, "segment_ids": np.ones_like(positions), "position_ids": positions}
         )
         jax.block_until_ready(metrics)
-    predicted = predicted_peak(resident, planned.plan.step_bytes)
+    predicted = predicted_peak(resident, planned.plan)
     print(json.dumps({**planned.plan.to_json(), "resident": resident, "predicted": predicted}))
 
 

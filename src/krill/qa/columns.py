@@ -6,21 +6,14 @@ twice while they are joined.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from krill.corpus.arrays import as_arrow
-from krill.corpus.buffers import text_column
-
-
-def text_column_of(texts: Iterable[str]) -> pa.Array:
-    """A `large_string` column."""
-    encoded = [text.encode() for text in texts]
-    data = np.frombuffer(b"".join(encoded), np.uint8)
-    return text_column(starts_of([len(text) for text in encoded]), data)
+from krill.corpus.buffers import text_column_of
 
 
 def text_list_column(lists: Sequence[Sequence[str]]) -> pa.Array:

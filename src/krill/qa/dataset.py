@@ -18,11 +18,10 @@ import pyarrow as pa
 
 from krill import _native
 from krill.budget import Need, make_plan, resolve_limit
-from krill.corpus.buffers import text_buffers
+from krill.corpus.buffers import text_buffers, text_column_of
 from krill.errors import InputError
 from krill.qa.answers import NOWHERE
 from krill.qa.assembly import FeatureRows
-from krill.qa.columns import text_column_of
 from krill.qa.inexact import InexactSpan, inexact_spans
 from krill.qa.stored import StoredFeatures
 from krill.qa.tables import Unit

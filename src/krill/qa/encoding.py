@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from krill.corpus.buffers import text_column_of
 from krill.errors import ConfigError, InputError
-from krill.qa.columns import starts_of, text_column_of
+from krill.qa.columns import starts_of
 from krill.qa.layout import Declared, Layout, find_layout
 from krill.qa.memory_tokens import memory_token_ids
 from krill.qa.wordwise import Found, Words, encode_wordwise, find_words

@@ -17,9 +17,10 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from krill.corpus.buffers import text_column_of
 from krill.errors import ConfigError
 from krill.qa.answers import NOT_FOUND, Answer, TokenSpans, choose_answer, find_spans
-from krill.qa.columns import number_list_column, starts_of, text_column_of, text_list_column
+from krill.qa.columns import number_list_column, starts_of, text_list_column
 from krill.qa.composed import Composed, compose
 from krill.qa.encoding import EncodedSpans, QaTokenizer
 from krill.qa.examples import Paragraph, Question

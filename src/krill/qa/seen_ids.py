@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from krill import _native
-from krill.corpus.buffers import text_buffers
+from krill.corpus.buffers import text_buffers, text_column_of
 from krill.errors import BudgetError
-from krill.qa.columns import text_column_of
 
 _FIRST_TABLE: Final = 1 << 20
 _HASH_BYTES: Final = 16

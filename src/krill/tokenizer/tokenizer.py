@@ -151,15 +151,15 @@ class Tokenizer:
 
 
 def _column(texts: Sequence[str]) -> pa.Array:
-    import pyarrow as pa
+    from krill.corpus.buffers import text_column_of
 
     try:
-        return pa.array(texts, pa.large_string())
+        return text_column_of(texts)
     except UnicodeEncodeError:
         for place, text in enumerate(texts):
             _checked(text, place)
         raise
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except (AttributeError, TypeError):
         raise InputError(
             "what is to be encoded is not a list of strings", hint="give a list of str"
         ) from None
@@ -208,7 +208,7 @@ def _large(chunk: pa.Array) -> pa.Array:
         raise InputError(f"the column holds `{chunk.type}`, not text", hint="give a column of strings")
     _, offsets, data = chunk.buffers()
     if len(chunk) == 0:
-        return pa.array([], pa.large_string())
+        return text_column(np.zeros(1, np.int64), np.empty(0, np.uint8))
     narrow = np.frombuffer(offsets, np.int32, len(chunk) + 1, chunk.offset * 4)
     return text_column(narrow.astype(np.int64), np.frombuffer(data or b"", np.uint8))
 

@@ -24,6 +24,7 @@ from krill import _native
 from krill.errors import InputError
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer, init_transformer
+from krill.training.compiler import lean
 from krill.training.loss import count_labels, summed_loss
 from krill.training.mesh import Placement
 from krill.training.precision import Precision, cast, first_scale
@@ -83,7 +84,7 @@ def make_evaluator(
     if placement is not None:
         state = TrainState(model, (), first_scale(precision), jnp.zeros((), jnp.int32))
         where["in_shardings"] = placement.state(state).model, placement.batch
-    compiled = jax.jit(summed, **where).lower(model, dict.fromkeys(COLUMNS, column)).compile()
+    compiled = lean().compile(jax.jit(summed, **where).lower(model, dict.fromkeys(COLUMNS, column)))
     _native.trim()  # what compiling took
     return CompiledEvaluator(compiled)
 

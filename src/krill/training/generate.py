@@ -26,6 +26,7 @@ from krill.errors import ConfigError, InputError
 from krill.model.cache import Cache, decode_step, empty_cache, prefill
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer, init_transformer
+from krill.training.compiler import lean
 from krill.training.sampling import Drawn, Sampling, draw, row_keys
 from krill.training.step import memory_of
 
@@ -97,10 +98,9 @@ def compile_programs(shape: ModelShape, sizes: Sizes, sampling: Sampling) -> Pro
     cache = jax.eval_shape(lambda: empty_cache(shape, sizes.samples, sizes.positions))
     keys = jax.eval_shape(lambda: row_keys(0, sizes.samples))
     number = _shape(())
-    reading = jax.jit(read).lower(model, _shape((sizes.samples, sizes.read)), number, keys, number).compile()
-    adding = (
-        jax.jit(more, donate_argnums=1).lower(model, cache, _shape((sizes.samples,)), keys, number).compile()
-    )
+    prompt, tokens = _shape((sizes.samples, sizes.read)), _shape((sizes.samples,))
+    reading = lean().compile(jax.jit(read).lower(model, prompt, number, keys, number))
+    adding = lean().compile(jax.jit(more, donate_argnums=1).lower(model, cache, tokens, keys, number))
     _native.trim()  # what compiling took
     return Programs(sizes, reading, adding, max(memory_of(reading), memory_of(adding)))
 
@@ -119,14 +119,14 @@ def generate_tokens(
         raise InputError(
             "the prompt has no token: a model continues text, it can't begin one", hint="give a prompt"
         )
-    keys = row_keys(seed, sizes.samples)
+    keys = lean().compile(jax.jit(functools.partial(row_keys, seed, sizes.samples)).lower())()
     # Of each sample, what the model may have to read again.
     newest = np.tile(np.asarray(prompt, np.int32)[-(sizes.positions - 1) :], (sizes.samples, 1))
     cache: Cache | None = None
     for step in range(max_tokens):
-        number = jnp.asarray(step, jnp.int32)
+        number = np.int32(step)
         if cache is None:
-            ids, length = _padded(newest, sizes.read), jnp.asarray(newest.shape[1], jnp.int32)
+            ids, length = _padded(newest, sizes.read), np.int32(newest.shape[1])
             drawn, cache = programs.read(model, ids, length, keys, number)
         else:
             drawn, cache = programs.more(model, cache, drawn.tokens, keys, number)

@@ -1,4 +1,4 @@
-"""Which microbatch, loss chunk and rematerialisation fit the budget, and what a step will hold with them.
+"""Which microbatch, loss chunk, rematerialisation and compiler fit the budget, and what a step will hold.
 
 In: the model's shape, a batch's rows and length, what the user fixed, and a share of the budget. Out: a
 `MemoryPlan`, the first of a fixed list of choices that fits, fastest first; or a `BudgetError` that says what
@@ -24,19 +24,11 @@ from krill.budget import format_size
 from krill.errors import BudgetError, ConfigError
 from krill.model.sizing import ModelShape, count_parameters
 from krill.model.transformer import Compute
+from krill.training.compiler import FAST, Compiler, lean
 from krill.training.mesh import Placement
 from krill.training.precision import Precision
 from krill.training.step import StepOptions, lower_step, make_step, memory_of
 
-# What the process grows by beside the step, over what it held with JAX imported (measured with
-# `benchmarks/train_memory.py`: malloc configured, freed memory given back after compiling). While XLA
-# compiles: 250 to 296 MB the first time, more when a second choice is compiled after it. It is over before
-# the step's own memory is taken.
-# XLA compiles on several threads at once, and how they meet moves the peak: of the same 8-bit step, 303 to
-# 357 MB in five runs on an idle machine.
-COMPILE_BYTES = 370 * 10**6
-# What stays of it: programs, thread pools, the runtime, what products lay out anew; 95 to 130 MB.
-SETTLED_BYTES = 130 * 10**6
 # Of what XLA lays out for a step, what the allocator holds beside it: 0 to 14 %.
 _ALLOCATOR_SHARE = 0.12
 # One chunk's logits: large enough that the products run at full speed, small beside everything else.
@@ -61,6 +53,12 @@ class MemoryPlan:
     loss_chunk: int
     remat: bool
     step_bytes: int
+    lean: bool = False
+
+    @property
+    def compiler(self) -> Compiler:
+        """What the step is compiled with, again after a checkpoint."""
+        return lean() if self.lean else FAST
 
     @property
     def accumulation_steps(self) -> int:
@@ -90,20 +88,32 @@ class Planned:
     compiled: jax.stages.Compiled
 
 
-def step_share(limit: int, resident: int, compiling: int = COMPILE_BYTES) -> int:
+def step_share(limit: int, resident: int, compiler: Compiler) -> int:
     """What a budget of `limit` leaves for the step in a process that holds `resident` before compiling."""
+    compiling, settled = compiler.step
     if limit < resident + compiling:
         raise BudgetError(
             f"the budget is too small: compiling a step takes {format_size(compiling)} beside the"
             f" program's {format_size(resident)}, given {format_size(limit)}",
             hint=f"--memory {-(-(resident + compiling) // 10**6)}MB is the least for any model",
         )
-    return limit - resident - SETTLED_BYTES
+    return limit - resident - settled
 
 
-def predicted_peak(resident: int, step_bytes: int) -> int:
+def predicted_peak(resident: int, plan: MemoryPlan) -> int:
     """The process's fullest moment, as the kernel will report it: compiling, or the step."""
-    return resident + max(COMPILE_BYTES, SETTLED_BYTES + step_bytes)
+    compiling, settled = plan.compiler.step
+    return resident + max(compiling, settled + plan.step_bytes)
+
+
+def pick_compiler(
+    shape: ModelShape, *, rows: int, length: int, room: int, microbatch: int | None = None
+) -> Compiler:
+    """The one that makes the faster step if `room` bytes are enough to compile it and to run it uncut."""
+    wanted = microbatch or rows
+    options = StepOptions(wanted, min(loss_chunk(shape.vocab_size), wanted * length))
+    runs = FAST.step.settled + round(estimate(shape, options, rows, length) * _ESTIMATE_SLACK)
+    return FAST if room >= max(FAST.step.compiling, runs) else lean()
 
 
 def plan_step(
@@ -113,6 +123,7 @@ def plan_step(
     rows: int,
     length: int,
     budget: int,
+    compiler: Compiler = FAST,
     precision: Precision = Precision.FLOAT32,
     microbatch: int | None = None,
     placement: Placement | None = None,
@@ -126,7 +137,14 @@ def plan_step(
         if not last and estimate(shape, options, rows, length) > budget * _ESTIMATE_SLACK:
             continue
         planned = compile_plan(
-            shape, optimizer, options, rows=rows, length=length, precision=precision, placement=placement
+            shape,
+            optimizer,
+            options,
+            compiler,
+            rows=rows,
+            length=length,
+            precision=precision,
+            placement=placement,
         )
         if planned.plan.step_bytes <= budget:
             return planned
@@ -143,6 +161,7 @@ def compile_plan(
     shape: ModelShape,
     optimizer: optax.GradientTransformation,
     options: StepOptions,
+    compiler: Compiler = FAST,
     *,
     rows: int,
     length: int,
@@ -151,14 +170,22 @@ def compile_plan(
 ) -> Planned:
     """The step with these options, compiled, and what it holds; how a stored plan is taken up again."""
     step = make_step(optimizer, options, precision, placement)
-    compiled = lower_step(step, shape, optimizer, precision, rows, length, placement).compile()
+    compiled = compiler.compile(lower_step(step, shape, optimizer, precision, rows, length, placement))
     # The compiler leaves half of what it took to the allocator: the step needs it. From here on blocks of a
     # chunk's size are used again instead of mapped anew in every chunk.
     _native.trim()
     _native.configure_malloc(CHUNK_BYTES + 2**20)
     laid_out = memory_of(compiled) * (1 if placement is None else placement.sharing_memory)
     held = with_allocator(laid_out)
-    plan = MemoryPlan(rows, length, options.microbatch, options.loss_chunk, options.compute.remat, held)
+    plan = MemoryPlan(
+        rows,
+        length,
+        options.microbatch,
+        options.loss_chunk,
+        options.compute.remat,
+        held,
+        lean=compiler is not FAST,
+    )
     return Planned(plan, compiled)
 
 

@@ -21,16 +21,16 @@ from krill.flow.progress import Progress
 from krill.model.sizing import breakdown, count_parameters
 from krill.model.transformer import Transformer
 from krill.training.checkpoints import SAVING_BYTES, CheckpointStore
+from krill.training.compiler import Compiler
 from krill.training.data import TrainData
 from krill.training.folder import TrainFolder
 from krill.training.loggers import open_loggers
 from krill.training.loop import Counted, Loop, Place, Rhythm, StepMemory
 from krill.training.memory_plan import (
-    COMPILE_BYTES,
-    SETTLED_BYTES,
     MemoryPlan,
     Planned,
     compile_plan,
+    pick_compiler,
     plan_step,
     step_share,
 )
@@ -133,10 +133,19 @@ class Session:
     def _plan_step(self, recipe: Recipe, stored: Mapping[str, Any] | None) -> Planned:
         """The stored plan as it was, or the fastest that fits what the budget leaves."""
         settings, data = self._settings, self._data
+        fixed = settings.fixed_microbatch
+        stored_plan = None if stored is None else MemoryPlan.from_json(stored["plan"])
+        if stored_plan is not None:
+            compiler = stored_plan.compiler
+        else:
+            room = self._meter.limit - self._base - data.held_bytes
+            compiler = pick_compiler(
+                recipe.shape, rows=data.rows, length=data.length, room=room, microbatch=fixed
+            )
         # Compiling is over before data comes in.
-        share = step_share(self._meter.limit, self._base) - data.held_bytes
+        share = step_share(self._meter.limit, self._base, compiler) - data.held_bytes
         if share <= 0:
-            raise self._no_room_for_data(share)
+            raise self._no_room_for_data(share, compiler)
         what: dict[str, Any] = {
             "rows": data.rows,
             "length": data.length,
@@ -144,17 +153,17 @@ class Session:
             "placement": self._placement,
         }
         self._progress.note("compiling the step")
-        if stored is not None:
-            plan = MemoryPlan.from_json(stored["plan"])
-            planned = compile_plan(recipe.shape, recipe.optimizer, plan.options, **what)
+        if stored_plan is not None:
+            planned = compile_plan(recipe.shape, recipe.optimizer, stored_plan.options, compiler, **what)
             if planned.plan.step_bytes > share:
                 raise _no_longer_fits(planned.plan, share)
             return planned
-        what["microbatch"] = settings.fixed_microbatch
         try:
-            return plan_step(recipe.shape, recipe.optimizer, budget=share, **what)
+            return plan_step(
+                recipe.shape, recipe.optimizer, budget=share, compiler=compiler, microbatch=fixed, **what
+            )
         except BudgetError as error:
-            raise _with_way_out(error, exactly=settings.fixed_microbatch is not None) from None
+            raise _with_way_out(error, exactly=fixed is not None) from None
 
     def _step_memory(self, recipe: Recipe, plan: MemoryPlan) -> StepMemory:
         assert self._plan is not None
@@ -163,10 +172,11 @@ class Session:
 
     def _needs(self, recipe: Recipe, plan: MemoryPlan, validation: Validation | None) -> list[Need]:
         held = _state_bytes(recipe)
+        compiling, settled = plan.compiler.step
         smaller = "set a smaller `train.batch_size`"
         needs = [
-            Need("JAX", SETTLED_BYTES),
-            Need("compiling", COMPILE_BYTES - SETTLED_BYTES, during="compile"),
+            Need("JAX", settled),
+            Need("compiling", compiling - settled, during="compile"),
             Need("the step", plan.step_bytes, during="train", remedy=smaller),
             Need("the state to be saved", held, during="save"),
             Need("saving", SAVING_BYTES, during="save"),
@@ -181,11 +191,12 @@ class Session:
         data = Need("data", self._data.held_bytes, expected=self._data.expected_bytes)
         return needs + [replace(data, during=stage) for stage in ("train", "evaluate", "save")]
 
-    def _no_room_for_data(self, share: int) -> BudgetError:
+    def _no_room_for_data(self, share: int, compiler: Compiler) -> BudgetError:
         limit, held = self._meter.limit, self._data.held_bytes
         return BudgetError(
             f"the budget is too small: reading data takes {format_size(held)} beside"
-            f" {format_size(self._base + SETTLED_BYTES)} of the program and JAX, given {format_size(limit)}",
+            f" {format_size(self._base + compiler.step.settled)} of the program and JAX,"
+            f" given {format_size(limit)}",
             hint=f"give more than {-(-(limit - share) // 10**6)}MB; or, where text is streamed, a smaller"
             " `preprocess.max_document_bytes`",
         )

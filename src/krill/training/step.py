@@ -21,6 +21,7 @@ from krill import _native
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Compute, Transformer, init_transformer
 from krill.training.accumulate import Batch, Sums, accumulate, cut
+from krill.training.compiler import lean
 from krill.training.loss import count_labels, summed_loss
 from krill.training.mesh import ALONE, Exchange, Placement, along
 from krill.training.precision import LossScale, Precision, cast, first_scale, next_scale
@@ -75,7 +76,7 @@ def first_state(
 
     # One program and not one for each array: compiling those takes longer and leaves more behind.
     placed = None if placement is None else placement.state(jax.eval_shape(made))
-    state: TrainState = jax.jit(made, out_shardings=placed)()
+    state: TrainState = lean().compile(jax.jit(made, out_shardings=placed).lower())()
     _native.trim()
     return state
 

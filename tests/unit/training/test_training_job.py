@@ -105,7 +105,7 @@ def test_another_config_is_refused_and_its_keys_are_named(home, trained):
 def test_a_budget_that_compiling_alone_exceeds_is_refused_at_once(home, tmp_path):
     config = tiny_config(home, output_dir=str(tmp_path / "other"))
     with pytest.raises(BudgetError, match="compiling a step takes"):
-        krill.train(config, memory="200MB")
+        krill.train(config, memory="100MB")
     assert not (tmp_path / "other").exists()
 
 

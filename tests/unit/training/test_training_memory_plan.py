@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +14,14 @@ import pytest
 from krill.errors import BudgetError, ConfigError
 from krill.model.sizing import ModelShape, preset_shape
 from krill.model.transformer import Compute
-from krill.training import memory_plan
+from krill.training import compiler, memory_plan
+from krill.training.compiler import FAST, lean
 from krill.training.memory_plan import (
     MemoryPlan,
     Planned,
     compile_plan,
     estimate,
+    pick_compiler,
     plan_step,
     predicted_peak,
     step_share,
@@ -35,9 +38,9 @@ ADAM = make_optimizer("adamw", lambda step: 1e-2)
 
 
 @functools.cache
-def compiled(microbatch, chunk, remat=False, precision=Precision.FLOAT32):
+def compiled(microbatch, chunk, remat=False, precision=Precision.FLOAT32, compiler=FAST):
     options = StepOptions(microbatch, chunk, Compute(remat=remat))
-    return compile_plan(SHAPE, ADAM, options, rows=ROWS, length=LENGTH, precision=precision)
+    return compile_plan(SHAPE, ADAM, options, compiler, rows=ROWS, length=LENGTH, precision=precision)
 
 
 def batch():
@@ -109,7 +112,7 @@ def uncompiled(monkeypatch):
     """Plans whose steps are not compiled but taken to hold what the estimate says; lists what was tried."""
     tried = []
 
-    def pretend(shape, optimizer, options, *, rows, length, precision, placement):
+    def pretend(shape, optimizer, options, compiler, *, rows, length, precision, placement):
         tried.append(options)
         size = estimate(shape, options, rows, length)
         cuts = options.microbatch, options.loss_chunk, options.compute.remat
@@ -162,8 +165,30 @@ def test_a_microbatch_that_does_not_divide_the_batch_is_refused():
 
 
 def test_the_share_of_a_step_is_what_makes_its_peak_the_budget():
-    limit, resident = 600 * 10**6, 180 * 10**6
-    assert predicted_peak(resident, step_share(limit, resident)) == limit
-    assert predicted_peak(resident, 10**6) == resident + memory_plan.COMPILE_BYTES
-    with pytest.raises(BudgetError, match="compiling a step takes 370 MB beside the program's 180 MB"):
-        step_share(400 * 10**6, resident)
+    limit, resident = 700 * 10**6, 180 * 10**6
+    for used in (FAST, lean()):
+        plan = MemoryPlan(4, 64, 4, 64, False, step_share(limit, resident, used), lean=used is not FAST)
+        assert predicted_peak(resident, plan) == limit
+        assert predicted_peak(resident, replace(plan, step_bytes=10**6)) == resident + used.step.compiling
+    with pytest.raises(BudgetError, match="compiling a step takes 135 MB beside the program's 180 MB"):
+        step_share(300 * 10**6, resident, lean())
+
+
+def test_the_compiler_that_takes_more_is_for_budgets_with_room_for_it_and_for_the_step():
+    shape = preset_shape("mini", 10_000)
+    sizes = {"rows": 32, "length": 512}
+    roomy = FAST.step.settled + round(1.5 * estimate(shape, StepOptions(32, 128), **sizes))
+    assert pick_compiler(shape, **sizes, room=roomy) is FAST
+    assert pick_compiler(shape, **sizes, room=roomy - 1) is lean() is not FAST
+    assert pick_compiler(shape, rows=1, length=8, room=FAST.step.compiling - 1) is lean()
+
+
+def test_both_compilers_make_the_same_step():
+    fast, other = compiled(4, 256), compiled(4, 256, compiler=lean())
+    assert (fast.plan.compiler, other.plan.compiler) == (FAST, lean())
+    np.testing.assert_allclose(run(other)[2], run(fast)[2], rtol=1e-5)
+
+
+def test_a_jax_without_the_other_code_generator_has_one_compiler(monkeypatch):
+    monkeypatch.setattr(compiler, "_OLDER_GENERATOR", {"xla_cpu_no_such_option": False})
+    assert lean.__wrapped__() is FAST

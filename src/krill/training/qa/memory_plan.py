@@ -22,13 +22,11 @@ from krill.budget import format_size
 from krill.errors import BudgetError
 from krill.model.recurrent import ReaderShape
 from krill.model.transformer import Compute
+from krill.training.compiler import lean
 from krill.training.memory_plan import with_allocator
 from krill.training.qa.step import ReaderOptions, lower_step, make_step
 from krill.training.step import memory_of
 
-# What the process grows by while XLA compiles a reader's step: 364 to 384 MB, at widths of 32 and 128,
-# with 2, 4 and 32 segments (`VmHWM` before and after `compile_plan`). What stays is what stays of any step.
-COMPILE_BYTES = 400 * 10**6
 # The estimate may be this far above the truth: what it calls too large by more is not compiled.
 _ESTIMATE_SLACK = 2.0
 
@@ -106,7 +104,8 @@ def compile_plan(
 ) -> Planned:
     """The step with these options, compiled, and what it holds; how a stored plan is taken up again."""
     step = make_step(optimizer, options)
-    compiled = lower_step(step, design, optimizer, documents=documents, segments=segments).compile()
+    lowered = lower_step(step, design, optimizer, documents=documents, segments=segments)
+    compiled = lean().compile(lowered)
     _native.trim()  # what compiling took: the step needs it
     held = with_allocator(memory_of(compiled))
     plan = ReaderPlan(

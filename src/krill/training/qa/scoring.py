@@ -25,6 +25,7 @@ from krill.qa.batches import BatchShape, QaLoader
 from krill.qa.dataset import QaDataset
 from krill.qa.metrics import SquadScores
 from krill.qa.predictions import AnswerCollector, Prediction
+from krill.training.compiler import lean
 from krill.training.qa.step import batch_shapes
 from krill.training.step import memory_of
 
@@ -52,7 +53,7 @@ class SegmentReader:
         model = jax.eval_shape(lambda: init_reader(design, 0))
         memory = jax.eval_shape(lambda: init_reader(design, 0).begin(self.documents))
         segment = batch_shapes((self.documents,), length or design.length)
-        compiled = jax.jit(_read, donate_argnums=1).lower(model, memory, segment).compile()
+        compiled = lean().compile(jax.jit(_read, donate_argnums=1).lower(model, memory, segment))
         _native.trim()  # what compiling took
         self._compiled = compiled
         self.held_bytes = memory_of(compiled)

@@ -19,12 +19,13 @@ from krill.errors import BudgetError
 from krill.flow.progress import Progress
 from krill.model.recurrent import Reader
 from krill.training.checkpoints import SAVING_BYTES, CheckpointStore
+from krill.training.compiler import lean
 from krill.training.folder import TrainFolder
 from krill.training.loop import Counted, Evaluate, Loop, Place, Rhythm, StepMemory
-from krill.training.memory_plan import SETTLED_BYTES, step_share
+from krill.training.memory_plan import step_share
 from krill.training.metrics import MetricsFile
 from krill.training.optimizers import make_optimizer
-from krill.training.qa.memory_plan import COMPILE_BYTES, Planned, ReaderPlan, compile_plan, plan_step
+from krill.training.qa.memory_plan import Planned, ReaderPlan, compile_plan, plan_step
 from krill.training.qa.opening import EVALUATION_BYTES, Opened
 from krill.training.qa.saved import reader_config, save_reader
 from krill.training.qa.scoring import Answering, SegmentReader, score
@@ -103,7 +104,7 @@ class ReaderSession:
     def _plan_step(self, stored: Mapping[str, Any] | None) -> Planned:
         """The stored plan as it was, or the fastest that fits what the budget leaves."""
         data, design = self._opened.data, self._opened.design
-        share = step_share(self._meter.limit, self._base, COMPILE_BYTES) - data.held_bytes
+        share = step_share(self._meter.limit, self._base, lean()) - data.held_bytes
         sizes = {"documents": data.documents, "segments": data.segments}
         self._progress.note("compiling the step")
         if stored is None:
@@ -132,10 +133,11 @@ class ReaderSession:
 
     def _needs(self, plan: ReaderPlan, segments: SegmentReader | None) -> list[Need]:
         held, data = self._state_bytes(), self._opened.data
+        compiling, settled = lean().step
         smaller = "give a smaller --batch-size or --max-segments"
         needs = [
-            Need("JAX", SETTLED_BYTES),
-            Need("compiling", COMPILE_BYTES - SETTLED_BYTES, during="compile"),
+            Need("JAX", settled),
+            Need("compiling", compiling - settled, during="compile"),
             Need("the step", plan.step_bytes, during="train"),
             Need("the state to be saved", held, during="save"),
             Need("saving", SAVING_BYTES, during="save"),

@@ -21,6 +21,7 @@ from krill.model.recurrent import Reader, ReaderShape, init_reader
 from krill.model.span_reading import SEGMENT_COLUMNS, TOKEN_COLUMNS, summed_span_loss
 from krill.model.transformer import Compute
 from krill.training.accumulate import Batch, accumulate, cut
+from krill.training.compiler import lean
 from krill.training.step import Metrics
 
 
@@ -47,7 +48,8 @@ Step = Callable[[ReaderState, Mapping[str, Any]], tuple[ReaderState, Metrics]]
 def first_state(design: ReaderShape, optimizer: optax.GradientTransformation, seed: int) -> ReaderState:
     """Fresh weights and an empty optimizer."""
     # One program and not one for each array: compiling those takes longer and leaves more behind.
-    state: ReaderState = jax.jit(functools.partial(_fresh, design, optimizer, seed))()
+    fresh = jax.jit(functools.partial(_fresh, design, optimizer, seed))
+    state: ReaderState = lean().compile(fresh.lower())()
     _native.trim()
     return state
 

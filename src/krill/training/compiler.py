@@ -1,0 +1,64 @@
+"""The two ways in which XLA makes code for a CPU, and what each of them takes.
+
+In: a lowered program. Out: the compiled one. Held in memory: while it compiles and after it, what `Compiler`
+says, over what the process held with JAX imported.
+
+XLA's newer code generator, its default, makes steps of small models up to a tenth faster, and takes hundreds
+of megabytes while it compiles one; how many depends on how its threads meet. The older one takes a fourth,
+always the same. So a training step gets the newer one where the budget has room for it, and whatever else is
+compiled gets the older one. A reader's step is even faster with that.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+_OLDER_GENERATOR: Final[dict[str, str | bool]] = {"xla_cpu_use_fusion_emitters": False}
+
+
+class Taken(NamedTuple):
+    """Bytes that are over before the program's own memory is taken, and bytes that stay: programs, thread
+    pools, the runtime, what products lay out anew.
+    """
+
+    compiling: int
+    settled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """How programs are compiled; what that takes for the step of a training, and for a model that runs."""
+
+    step: Taken
+    run: Taken
+    older_generator: bool = False
+
+    def compile(self, lowered: jax.stages.Lowered) -> jax.stages.Compiled:
+        """The program, to be called."""
+        return lowered.compile(compiler_options=dict(_OLDER_GENERATOR) if self.older_generator else None)
+
+
+# Measured over ten settings of `benchmarks/train_memory.py`, and readers of two widths and 2 to 32 segments,
+# on one core and on two (malloc configured, freed memory given back after compiling).
+# A step: 250 to 410 MB while compiling, most with 8 bits and on one core; 97 to 152 MB stay. A model that
+# runs, with 0.1, 13 and 31 million parameters: 89 to 183 MB, and 59 to 102.
+FAST: Final = Compiler(Taken(430 * 10**6, 155 * 10**6), Taken(195 * 10**6, 105 * 10**6))
+# A step: 73 to 112 MB, and 64 to 96 stay. A model that runs: 55 to 73, and 50 to 64.
+_LEAN: Final = Compiler(Taken(135 * 10**6, 110 * 10**6), Taken(105 * 10**6, 90 * 10**6), older_generator=True)
+
+
+@functools.cache
+def lean() -> Compiler:
+    """The one that takes less, where the installed JAX has both and computes on a CPU."""
+    if jax.default_backend() != "cpu":
+        return FAST
+    try:
+        _LEAN.compile(jax.jit(jnp.negative).lower(0.0))
+    except jax.errors.JaxRuntimeError:
+        return FAST
+    return _LEAN
