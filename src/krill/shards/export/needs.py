@@ -16,9 +16,9 @@ from krill.shards.export.source import Source
 
 # Bytes held for each byte of tokens from being read to being written: the batch and what is made of it. Of
 # 630 MB of 16-bit tokens in batches of 1 MiB, one and two threads held above the base: 6 and 8 MB as bin and
-# as megatron, 17 and 37 MB as rows of JSON, 30 and 45 MB as documents of ids. Of 150 MB of tokens, decoded
-# with a vocabulary of 16,000, up to 37 and 67 MB.
-_COST: Final = {"bin": 4, "megatron": 4, "datatrove": 4, "parquet": 2, "jsonl": 12}
+# as megatron, 17 and 37 MB as rows of JSON, seldom 50 (four batches at once), 30 and 45 MB as documents of
+# ids. Of 150 MB of tokens, decoded with a vocabulary of 16,000, up to 37 and 67 MB.
+_COST: Final = {"bin": 4, "megatron": 4, "datatrove": 4, "parquet": 2, "jsonl": 13}
 _DECODED_COST: Final = 16
 # A row group of 8 MB and what Arrow makes of it: of the same tokens, 42 and 44 MB, rows in flight included.
 _ROW_GROUP: Final = 40_000_000
