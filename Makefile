@@ -15,7 +15,7 @@ JAX_TESTS = $(shell grep -rlx 'pytestmark = pytest.mark.jax' tests --include='te
 WITH_JAX = $(sort $(shell grep -rl 'mark\.jax' tests --include='test_*.py'))
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2 --output-sync=target
 
-.PHONY: help demo test lint unit fuzz short-fuzz soak bench docs clean
+.PHONY: help demo test most-tests checks lint unit fuzz short-fuzz soak bench docs clean
 
 help:
 	@echo "make demo    a tokenizer, a dataset, a model, from the Python standard library's own sources"
@@ -26,14 +26,23 @@ help:
 	@echo "make soak    the long tests: gigabytes and hundreds of kills"
 	@echo "make docs    the documentation into site/, strictly"
 
-demo: .venv/train
+demo: .venv/tools
+	@$(SIDE_BY_SIDE) .venv/train
 	@$(BIN)/python examples/demo.py
 
 test: .venv/tools
-	@$(SIDE_BY_SIDE) lint short-fuzz
-	@# Three on two cores, as a third of the time goes to waiting for disks and for commands to end.
-	$(BIN)/pytest -n 3 --dist worksteal -m "not soak and not jax" $(JAX_TESTS:%=--ignore=%)
+	@$(SIDE_BY_SIDE) .venv/dev build/fuzz/krill_fuzz
+	@$(MAKE) --no-print-directory -j2 most-tests checks
+	@cat build/checks.log
 	$(BIN)/pytest -n 2 --dist worksteal -m "jax and not soak" $(WITH_JAX)
+
+# Three on two cores, as a third of the time goes to waiting for disks and for commands to end.
+most-tests:
+	$(BIN)/pytest -n 3 --dist worksteal -m "not soak and not jax" $(JAX_TESTS:%=--ignore=%)
+
+# Beside the tests, whose lines these would break: what they say is kept unless they fail.
+checks:
+	@$(MAKE) --no-print-directory -j1 lint short-fuzz >build/checks.log 2>&1 || { cat build/checks.log; exit 1; }
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -62,23 +71,43 @@ docs: .venv/dev
 clean:
 	rm -rf .venv build demo site
 
-$(MODULES):
+# A newer pip than Python's own finds what fits in a third of the time.
+.venv/tools: pyproject.toml
 	@test -d .venv || $(PYTHON) -m venv .venv
-	@rm -f .venv/modules-*
-	@touch $@
-
-.venv/tools: $(MODULES) pyproject.toml
+	$(BIN)/pip install -q --upgrade pip
 	$(BIN)/pip install -q "scikit-build-core>=0.11" "nanobind>=2.7" cmake ninja
 	@mkdir -p build
 	@touch $@
 
-.venv/train: .venv/tools $(SOURCES) $(MODULES)
-	$(BIN)/pip install -q --no-build-isolation -e ".[train]"
+$(MODULES): | .venv/tools
+	@rm -f .venv/modules-*
 	@touch $@
 
-.venv/dev: .venv/tools $(SOURCES) $(MODULES)
-	$(BIN)/pip install -q --no-build-isolation -e ".[dev]"
-	@touch .venv/train $@
+# What `pip install -e .[dev]` does, in two halves that run side by side and share no package: Krill itself,
+# which a compiler is busy with, and what others have made. Ninja is to take no job of this make for its own.
+.venv/dev .venv/train: .venv/%: .venv/%-packages .venv/native
+	@touch $@
+
+.venv/native: .venv/tools $(SOURCES) $(MODULES)
+	MAKEFLAGS= $(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/dev-packages .venv/train-packages: .venv/%-packages: .venv/tools pyproject.toml
+	@$(BIN)/python -c "$$NEEDED_BY_EXTRA" $* >.venv/$*-packages.txt
+	$(BIN)/pip install -q -r .venv/$*-packages.txt
+	@touch .venv/train-packages $@
+
+# All that an extra of pyproject.toml needs; extras that it takes in are named there as parts of Krill.
+define NEEDED_BY_EXTRA
+import re, sys, tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+def needed(extra):
+    for requirement in project["optional-dependencies"][extra]:
+        parts = re.fullmatch(re.escape(project["name"]) + r"\[(.+)\]", requirement)
+        yield from [found for part in parts[1].split(",") for found in needed(part)] if parts else [requirement]
+print(*project["dependencies"], *needed(sys.argv[1]), sep="\n")
+endef
+export NEEDED_BY_EXTRA
 
 build/fuzz/krill_fuzz: .venv/tools $(SOURCES)
 	@$(BIN)/cmake -S . -B build/fuzz -G Ninja -DKRILL_FUZZ=ON -DKRILL_SANITIZE=ON -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >build/fuzz.log

@@ -48,10 +48,20 @@ class RayCluster:
 def working_on(raylet: int, folder: Path) -> list[psutil.Process]:
     """The same of one node. Other tests may have workers there: each enters the folder of its command."""
     found = []
-    for process in psutil.Process(raylet).children():
+    for child in _children(raylet):
         with suppress(psutil.Error, IndexError):
+            process = psutil.Process(child)
             if process.cmdline()[0].startswith(_TASK_TITLE) and process.cwd() == str(folder.resolve()):
                 found.append(process)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """What each of its threads has started: psutil would look at every process of the machine."""
+    found = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, thread.read_text().split())
     return found
 
 

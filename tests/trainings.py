@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -44,13 +43,3 @@ def prepare(folder: Path) -> dict[str, Any]:
     config = tiny_config(folder)
     krill.preprocess(config, memory="256MB")
     return config
-
-
-def compile_once(folder: Path) -> dict[str, str]:
-    """An environment in which processes share what JAX compiles: most of what a tiny training takes."""
-    return {
-        **os.environ,
-        "JAX_COMPILATION_CACHE_DIR": str(folder),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }

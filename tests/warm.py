@@ -5,6 +5,9 @@ a moment. Here a server (`warm_server.py`) loads the rooms once for each process
 is a fork of it, with its own working directory, environment, output, limits, session and signals, and it ends
 as any process does: by `krill.cli.main`, by a signal, by an exit code.
 
+Commands that compute with JAX have a server of their own, which has loaded that too; it reads the settings
+of JAX's own in the environment of pytest, and no other ones later.
+
 Two things are not as in a fresh process: how it starts, and what it holds at its start. So what is about
 imports, the locale, RLIMIT_DATA or peak memory starts `KRILL` itself (`fresh_krill`).
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -27,6 +31,9 @@ from typing import Any
 
 import warm_server
 from measured import Outcome
+
+WITH_JAX = (("train",), ("evaluate",), ("generate",), ("qa", "train"), ("qa", "evaluate"))
+SCRIPT_WITH_JAX = re.compile(r"\bjax\b|\bkrill\.train|\btrain_\w+\.py")
 
 
 class Launched:
@@ -81,8 +88,11 @@ def launch(
 
     It reads from the descriptor `source` (nothing, if None) and prints to `out` and `err`.
     """
+    words = tuple(map(str, arguments))
+    computes = any(words[: len(verb)] == verb for verb in WITH_JAX)
+    server = _server(computes if script is None else bool(SCRIPT_WITH_JAX.search(script)))
     request = {
-        "arguments": [*map(str, arguments)],
+        "arguments": words,
         "cwd": str(cwd or Path.cwd()),
         "env": {**os.environ, **(env or {})},
         "file_limit": file_limit,
@@ -92,7 +102,7 @@ def launch(
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
         descriptors = [nothing if source is None else source, out, err, theirs]
-        socket.send_fds(_server(), [json.dumps(request).encode()], descriptors)
+        socket.send_fds(server, [json.dumps(request).encode()], descriptors)
     finally:
         os.close(theirs)
         os.close(nothing)
@@ -122,13 +132,13 @@ def _text_of(file: Any) -> str:
 
 
 @cache
-def _server() -> socket.socket:
-    """The connection to the server, which ends with this process."""
+def _server(jax: bool) -> socket.socket:
+    """The connection to the server without or with JAX, which ends with this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, warm_server.MOST_REQUEST)
     with theirs:
         subprocess.Popen(
-            [sys.executable, warm_server.__file__, str(theirs.fileno())],
+            [sys.executable, warm_server.__file__, str(theirs.fileno()), *(["jax"] if jax else [])],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
         )

@@ -1,7 +1,8 @@
 """The server of `warm.py`: loads what commands import, and becomes each command that it is asked for.
 
-In: requests as JSON on the socket whose descriptor is its argument, each with four descriptors: where the
-command reads, prints and complains, and where to report. Out, in each report: the command's process id, then
+In: requests as JSON on the socket whose descriptor is its argument (behind which `jax` may stand, for what
+computes with it), each with four descriptors: where the command reads, prints and complains, and where to
+report. Out, in each report: the command's process id, then
 how it ended. Nothing here starts a thread, so that its forks are whole.
 """
 
@@ -16,7 +17,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,18 @@ LOADED = (
     "krill.tokenizer",
     "psutil",
     "pyarrow.parquet",
+)
+LOADED_WITH_JAX = (
+    "krill.cli.screen_evaluation",
+    "krill.cli.screen_train",
+    "krill.training.evaluate",
+    "krill.training.generate",
+    "krill.training.job",
+    "krill.training.qa.evaluation",
+    "krill.training.qa.job",
+    "krill.training.qa.session",
+    "krill.training.session",
+    "orbax.checkpoint",
 )
 
 
@@ -87,11 +100,11 @@ def _settle(request: Mapping[str, Any], *descriptors: int) -> None:
     sys.argv = ["krill", *request["arguments"]]
 
 
-def load_rooms() -> None:
+def load_rooms(modules: Iterable[str]) -> None:
     """What commands import, and the config's checks, which are made when they are first used."""
     # Read as NumPy and Arrow are loaded, and not later: else each starts a thread.
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-    for module in LOADED:
+    for module in modules:
         importlib.import_module(module)
     from krill.config import KrillConfig
 
@@ -101,7 +114,7 @@ def load_rooms() -> None:
 
 
 if __name__ == "__main__":
-    load_rooms()
+    load_rooms([*LOADED, *LOADED_WITH_JAX] if sys.argv[2:] == ["jax"] else LOADED)
     gc.freeze()  # else a fork's first collection writes to, and so copies, all that it shares with the server
     requested = serve(socket.socket(fileno=int(sys.argv[1])))
     if requested is not None and requested["script"] is not None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
 import krill
+import warm
 from krill.cli.app import app
 from krill.cli.train_flags import FLAG_RUN
 from krill.config import load_config, to_dict
@@ -58,24 +56,19 @@ def commands() -> list[list[str]]:
     return [line.split() for line in lines]
 
 
-def run(folder: Path, program: str, **environment: str) -> list[str]:
-    """The lines that a program prints; it must succeed."""
-    return run_words(folder, ["-c", program], **environment)
+def run(folder: Path, program: str, *words: str, **environment: str) -> list[str]:
+    """The lines that a program in the folder prints, given these arguments; it must succeed."""
+    beside_it = 'import sys; sys.path[0] = ""\n'
+    environment |= {"HF_HUB_OFFLINE": "1"}
+    done = warm.run(words, script=beside_it + program, cwd=folder, env=environment)
+    assert done.code == 0, f"{program} {words}\n{done.err}"
+    return done.out.splitlines()
 
 
-def run_words(folder: Path, words: list[str], **environment: str) -> list[str]:
-    """The same for a script and its arguments."""
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, f"{words}\n{done.stderr}"
-    return done.stdout.splitlines()
+def run_script(folder: Path, script: str, *words: str, **environment: str) -> list[str]:
+    """The same for a file with a program."""
+    program = f"sys.argv[0] = {script!r}\nimport runpy; runpy.run_path({script!r}, run_name='__main__')"
+    return run(folder, program, *words, **environment)
 
 
 def test_the_guide_has_the_blocks_that_are_tested() -> None:
@@ -180,9 +173,9 @@ def check_trains(folder: Path, words: list[str], output: str) -> dict:
     """Run a command as typed, over local text, for two steps over short rows; the manifest it leaves."""
     typed = [HUB_ID if word == "your-dataset" else word for word in words]
     shutil.rmtree(folder / output, ignore_errors=True)
-    run_words(
+    run_script(
         folder,
-        typed,
+        *typed,
         KRILL_TRAIN__MAX_STEPS="2",
         KRILL_TRAIN__TARGET_PARAMS="100000",
         KRILL_TRAIN__SEQ_LEN="32",

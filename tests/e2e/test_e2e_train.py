@@ -25,7 +25,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def refused(home: Path, krill: Callable[..., Outcome], tmp_path: Path) -> Callable[..., str]:
     """What `krill train` says of a config with some keys of its sections changed; it must end with `code`."""
 
-    def run(*flags: str, code: int, **sections: dict[str, Any]) -> str:
+    def run(*flags: str, code: int, by: Callable[..., Outcome] = krill, **sections: dict[str, Any]) -> str:
         from trainings import tiny_config
 
         config = tiny_config(home, output_dir=str(tmp_path / "model"))
@@ -33,7 +33,7 @@ def refused(home: Path, krill: Callable[..., Outcome], tmp_path: Path) -> Callab
             config[name] = {**config[name], **keys}
         path = tmp_path / "config.yaml"
         path.write_text(yaml.safe_dump(config))
-        outcome = krill("train", path, *flags, cwd=tmp_path)
+        outcome = by("train", path, *flags, cwd=tmp_path)
         assert outcome.code == code, outcome.err
         assert "Traceback" not in outcome.err
         assert not (tmp_path / "model").exists()
@@ -89,7 +89,7 @@ def test_a_folder_that_is_not_ours_is_left_alone(home: Path, krill, tmp_path: Pa
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["thesis.txt"]
 
 
-def test_a_budget_that_is_too_small_says_what_would_do(refused) -> None:
-    said = refused("--memory", "300MB", code=4)
+def test_a_budget_that_is_too_small_says_what_would_do(refused, fresh_krill) -> None:
+    said = refused("--memory", "300MB", code=4, by=fresh_krill)
     assert "the budget is too small: compiling a step takes" in said
     assert "is the least for any model" in said

@@ -92,12 +92,16 @@ def start(job: Job) -> Life:
 def committed(job: Job) -> dict[str, tuple[int, int]]:
     """Records of committed units, as they lie on disk: one that is written again is another one."""
     found = {}
-    # Phases of deduplication are removed when it is over, and everything when the run is.
-    folders = _inside(job.work / "stages")
-    for path in [path for folder in folders for path in _inside(folder) if path.suffix == ".json"]:
+    for path in records(job):
         with suppress(FileNotFoundError):
             found[str(path.relative_to(job.work))] = path.stat().st_ino, path.stat().st_mtime_ns
     return found
+
+
+def records(job: Job) -> list[Path]:
+    """Where they lie. Phases of deduplication are removed when it is over, and everything when the run is."""
+    folders = _inside(job.work / "stages")
+    return [path for folder in folders for path in _inside(folder) if path.suffix == ".json"]
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -128,11 +132,11 @@ def survive(case: Case, cluster: RayCluster, folder: Path, kills: int, chance: r
         run = start(job)
         done = 0
         while run.process.poll() is None:
-            if killed < kills and len(committed(job)) > done:
+            if killed < kills and len(records(job)) > done:
                 time.sleep(chance.uniform(0, 0.2))
-                done = len(committed(job))
+                done = len(records(job))
                 killed += kill_one(cluster, job, chance)
-            time.sleep(0.005)
+            time.sleep(0.02)
         assert run.wait() == 0, run.output
         assert "died" not in run.output, "that is the engine's business, not the user's"
         check_whole(job, case)

@@ -88,11 +88,13 @@ def everything(corpus, tmp_path_factory) -> Case:
     folder = tmp_path_factory.mktemp("everything")
     path = folder / "corpus.jsonl"
     with corpus.open("rb") as source:
-        path.write_bytes(source.read(5_000_000).rpartition(b"\n")[0])
+        path.write_bytes(source.read(2_500_000).rpartition(b"\n")[0])
     return make_case(
         folder,
         path,
-        unit_bytes="600KB",
+        unit_bytes="300KB",
+        max_document_bytes="250KB",
+        shard_size="1500KB",
         output="both",
         filters=[
             "gopher_repetition",

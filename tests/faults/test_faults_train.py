@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import warm
-from trainings import MEASURED, compile_once, prepare, tiny_config
+from trainings import MEASURED, prepare, tiny_config
 
 STEPS = 24
 TRAIN = {
@@ -35,7 +35,6 @@ class Training:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.log = folder / "log"
-        self.environment = compile_once(folder / "compiled")
         prepare(folder)
 
     def start(self, output: str, *more: str) -> warm.Launched:
@@ -44,7 +43,7 @@ class Training:
         config.write_text(yaml.safe_dump(settings))
         with self.log.open("wb") as log:
             printed = log.fileno()
-            return warm.launch(["train", config, *more], env=self.environment, out=printed, err=printed)
+            return warm.launch(["train", config, *more], out=printed, err=printed)
 
     def finish(self, output: str, *more: str) -> str:
         code = self.start(output, *more).wait(120)

@@ -14,16 +14,14 @@ say how:
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import krill
+import warm
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -124,15 +122,8 @@ def _model(folder: Path) -> None:
     """The documents, and a small model of bytes with one checkpoint, as a training leaves it."""
     _documents(folder)
     # In a process of its own: JAX has threads, and this one forks.
-    done = subprocess.run(
-        [sys.executable, "-c", _MAKE_MODEL],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = warm.run([], script=_MAKE_MODEL, cwd=folder)
+    assert done.code == 0, done.err
 
 
 _MAKE_MODEL = """
