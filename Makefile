@@ -71,10 +71,8 @@ docs: .venv/dev
 clean:
 	rm -rf .venv build demo site
 
-# A newer pip than Python's own finds what fits in a third of the time.
 .venv/tools: pyproject.toml
 	@test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/pip install -q --upgrade pip
 	$(BIN)/pip install -q "scikit-build-core>=0.11" "nanobind>=2.7" cmake ninja
 	@mkdir -p build
 	@touch $@

@@ -99,3 +99,16 @@ def test_a_flag_that_would_change_nothing_is_refused(job: Job, flags: tuple[str,
     outcome = job.preprocess(*flags)
     assert outcome.code == 2
     assert words in outcome.err
+
+
+def test_a_share_leaves_alone_what_another_one_is_writing(job: Job) -> None:
+    large(job, "none")
+    job.save()
+    assert start(job, "1/2", "--wait", "0").wait(timeout=120) == 5
+    work = job.output.with_name(f".{job.output.name}.krill")
+    written = work / "dataset" / ".data-00000.arrow.0123abcd.krill-tmp"
+    written.write_bytes(b"half of a shard")
+    assert start(job, "1/1").wait(timeout=120) == 0
+    assert written.exists()
+    assert job.preprocess("--task", "finish").code == 0
+    assert not list(job.output.rglob("*.krill-tmp"))

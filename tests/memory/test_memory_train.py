@@ -8,7 +8,7 @@ from train_memory import Setting, run_setting
 
 MB = 10**6
 SETTINGS = {
-    "compiling is the fullest moment": Setting(300_000, 256, 64, 8, 350, steps=3),
+    "compiling is the fullest moment": Setting(300_000, 256, 64, 8, 400, steps=3),
     "the step is, all at once": Setting(1_400_000, 10_000, 128, 32, 1000, steps=3),
     "the step is, cut to the budget": Setting(
         1_400_000, 10_000, 128, 32, 450, optimizer="adamw8bit", precision="bf16", steps=3

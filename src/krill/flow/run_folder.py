@@ -183,7 +183,9 @@ class RunFolder:
 
     def publish(self, *, threads: int = 1) -> None:
         """Rename the finished dataset into place and remove everything else."""
-        sweep_temporaries(self.dataset)  # what workers of this run were writing when they died
+        # What workers of this run were writing when they died; while it runs, others may be writing there.
+        for folder in self._places_in_dataset():
+            sweep_temporaries(folder)
         with storage_errors(self.output):
             _remove(self._old)
             if self.output.exists():
@@ -227,8 +229,12 @@ class RunFolder:
 
     def _sweep(self) -> None:
         """Remove what a run was writing when it was killed or interrupted."""
-        for folder in (self.work, self.dataset, *self.stages.glob("*/")):
+        for folder in (self.work, *self._places_in_dataset(), *self.stages.glob("*/")):
             sweep_temporaries(folder)
+
+    def _places_in_dataset(self) -> list[Path]:
+        """The folder, and those of its splits."""
+        return [self.dataset, *self.dataset.glob("*/")]
 
     def _anything_committed(self, before: Mapping[str, Any]) -> bool:
         """Whether there is work that a later command could go on with."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from krill.flow import CommitLog
-from krill.flow.atomic import sweep_temporaries
 from krill.prepare.context import Context
 from krill.prepare.encode import CUT, DROPS, VALIDATION
 from krill.prepare.survivors import add_counts
@@ -81,8 +80,6 @@ class TokenStages:
         return result
 
     def _write(self, stage: str, splits: Sequence[Split]) -> None:
-        for split in splits:  # what a killed run was writing there
-            sweep_temporaries(self._work.folder(split.name))
         parts = [
             [number, shard.number] for number, split in enumerate(splits) for shard in split.writing.ranges
         ]
