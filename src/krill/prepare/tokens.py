@@ -80,6 +80,8 @@ class TokenStages:
         return result
 
     def _write(self, stage: str, splits: Sequence[Split]) -> None:
+        for split in splits:  # where it is described in the end; workers may have theirs elsewhere
+            self._work.folder(split.name)
         parts = [
             [number, shard.number] for number, split in enumerate(splits) for shard in split.writing.ranges
         ]
