@@ -43,7 +43,7 @@ class Compiler:
         return lowered.compile(compiler_options=dict(_OLDER_GENERATOR) if self.older_generator else None)
 
 
-# Measured over ten settings of `benchmarks/train_memory.py`, and readers of two widths and 2 to 32 segments,
+# Measured over six settings of `benchmarks/train_memory.py`, and readers of two widths and 2 and 32 segments,
 # on one core and on two (malloc configured, freed memory given back after compiling).
 # A step: 250 to 410 MB while compiling, most with 8 bits and on one core; 97 to 152 MB stay. A model that
 # runs, with 0.1, 13 and 31 million parameters: 89 to 183 MB, and 59 to 102.
