@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import traceback
 from io import TextIOWrapper
-from types import FrameType
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 from krill import __version__
-from krill.cli import INTERRUPTS
 from krill.cli.estimate import estimate
 from krill.cli.evaluate import evaluate
 from krill.cli.export import export
 from krill.cli.generate import generate
 from krill.cli.inspect import inspect
+from krill.cli.interrupts import Interrupts
 from krill.cli.preprocess import preprocess
 from krill.cli.qa import qa
 from krill.cli.run import run
@@ -54,40 +52,50 @@ app.command(validate)
 app.command(qa)
 app.command(export)
 
+_interrupts = Interrupts()
+
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    for number in INTERRUPTS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-            signal.signal(number, _interrupt)
+    _interrupts.answer()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a narrow encoding must not end a run
     try:
-        app(exit_on_error=False, print_error=False, help_on_error=False)
-        sys.stdout.flush()
-        code = 0
-    except CycloptsError as error:
-        code = _fail(*_misunderstood(error), ConfigError.exit_code)
-    except KrillError as error:
-        code = _fail(error.message, error.hint, error.exit_code)
+        code = _code_of_the_verb()
     except KeyboardInterrupt:
         stop = Interrupted("interrupted: what was done is kept", hint="run the same command to continue")
         code = _fail(stop.message, stop.hint, stop.exit_code)
+    _interrupts.ignore()  # the command has ended, and Python's own end is to keep its code
+    sys.exit(code)
+
+
+def _code_of_the_verb() -> int:
+    """Run what was typed; say what went wrong."""
+    try:
+        app(exit_on_error=False, print_error=False, help_on_error=False)
+        sys.stdout.flush()
+        return 0
+    except CycloptsError as error:
+        return _fail(*_misunderstood(error), ConfigError.exit_code)
+    except KrillError as error:
+        return _fail(error.message, error.hint, error.exit_code)
     except BrokenPipeError:
         # Whoever read our output has gone; a second error while flushing would say the same.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = Interrupted.exit_code
+        return Interrupted.exit_code
     except MemoryError:
-        code = _fail(
+        return _fail(
             "the system refused memory",
             "give it a smaller --memory or fewer --threads",
             BudgetError.exit_code,
         )
     except Exception:
+        if _interrupts.raised:
+            raise KeyboardInterrupt from None
+        _interrupts.ignore()
         traceback.print_exc()
-        code = _fail("this is a bug in Krill", "please report it with the lines above", 1)
-    sys.exit(code)
+        return _fail("this is a bug in Krill", "please report it with the lines above", 1)
 
 
 def _misunderstood(error: CycloptsError) -> tuple[str, str]:
@@ -103,17 +111,8 @@ def _misunderstood(error: CycloptsError) -> tuple[str, str]:
 
 
 def _fail(message: str, hint: str | None, code: int) -> int:
+    _interrupts.ignore()
     from krill.cli.screen import print_error
 
     print_error(message, hint)
     return code
-
-
-def _interrupt(signal_number: int, frame: FrameType | None) -> None:
-    """Ctrl-C and a scheduler's SIGTERM end a run alike: nothing half-written, everything resumable.
-
-    Tidying up takes a moment, in which a second one must not disturb it.
-    """
-    for number in INTERRUPTS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt

@@ -1,0 +1,76 @@
+"""When an interrupt ends a command, and when it waits. Each verb here is one that the test adds."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from measured import Outcome, run_measured
+
+END = """
+import sys
+from krill.cli import main
+sys.argv = ["krill", "verb"]
+main()
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """`krill verb`, as a process of its own that defines the verb in these lines."""
+
+    def start(verb: str) -> Outcome:
+        program = f"import signal, time\nfrom krill.cli.app import app\n@app.command\n{verb}\n{END}"
+        return run_measured([sys.executable, "-c", program], cwd=tmp_path, timeout=60)
+
+    return start
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_import_is_ended_first(run, tmp_path, name):
+    # As in some libraries' own code, an exception raised here would be printed and lost, or worse.
+    (tmp_path / "library.py").write_text(f"""
+import signal
+class Part:
+    def __del__(self):
+        signal.raise_signal(signal.{name})
+Part()
+print("loaded")
+""")
+    outcome = run("def verb():\n    import library\n    time.sleep(40)")
+    assert (outcome.code, outcome.out) == (130, "loaded\n"), outcome.err
+    assert outcome.err.splitlines() == [
+        "error: interrupted: what was done is kept",
+        "hint: run the same command to continue",
+    ]
+
+
+def test_an_interrupt_that_a_library_took_for_an_error_is_one(run):
+    outcome = run("""def verb():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise ValueError("can't be built")""")
+    assert outcome.code == 130
+    assert outcome.err.startswith("error: interrupted: ")
+
+
+def test_what_went_wrong_is_told_to_its_end(run):
+    outcome = run("""def verb():
+    import krill.cli.screen as screen
+    tell = screen.print_error
+    def interrupted(*words):
+        signal.raise_signal(signal.SIGTERM)
+        tell(*words)
+    screen.print_error = interrupted
+    from krill.errors import InputError
+    raise InputError("this is the fact", hint="and this the remedy")""")
+    assert (outcome.code, outcome.err) == (3, "error: this is the fact\nhint: and this the remedy\n")
+
+
+def test_the_end_of_a_command_keeps_its_code(run):
+    outcome = run("""def verb():
+    import atexit
+    atexit.register(signal.raise_signal, signal.SIGTERM)""")
+    assert (outcome.code, outcome.err) == (0, "")
