@@ -8,6 +8,13 @@ import pytest
 
 from measured import Outcome, run_measured
 
+# Whoever runs the tests in the background ignores Ctrl-C, and so would what they start.
+BEGIN = """
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from krill.cli.app import app
+@app.command
+"""
 END = """
 import sys
 from krill.cli import main
@@ -21,7 +28,7 @@ def run(tmp_path):
     """`krill verb`, as a process of its own that defines the verb in these lines."""
 
     def start(verb: str) -> Outcome:
-        program = f"import signal, time\nfrom krill.cli.app import app\n@app.command\n{verb}\n{END}"
+        program = f"{BEGIN}{verb}\n{END}"
         return run_measured([sys.executable, "-c", program], cwd=tmp_path, timeout=60)
 
     return start
