@@ -1,6 +1,8 @@
 # Every target does its own set-up in .venv; a machine needs Python (3.11 or later), pip and a C++20 compiler.
 PYTHON ?= python3
 BIN := .venv/bin
+# Seconds where pip takes minutes.
+INSTALL := $(BIN)/uv pip install -q --python $(BIN)/python
 SOURCES := pyproject.toml CMakeLists.txt $(shell find native -name '*.?pp')
 # The editable install knows modules by name: it is made again when there are others, not when they change.
 MODULES := .venv/modules-$(shell find src -name '*.py*' ! -name '*.pyc' | LC_ALL=C sort | cksum | cut -d' ' -f1)
@@ -73,7 +75,8 @@ clean:
 
 .venv/tools: pyproject.toml
 	@test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/pip install -q "scikit-build-core>=0.11" "nanobind>=2.7" cmake ninja
+	$(BIN)/pip install -q uv
+	$(INSTALL) "scikit-build-core>=0.11" "nanobind>=2.7" cmake ninja
 	@mkdir -p build
 	@touch $@
 
@@ -90,22 +93,12 @@ $(MODULES): | .venv/tools
 	MAKEFLAGS= $(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
+# PyTorch by pip, which may have been told of one without CUDA, as a machine without a GPU wants it; uv would
+# not know, and keeps what is there.
 .venv/dev-packages .venv/train-packages: .venv/%-packages: .venv/tools pyproject.toml
-	@$(BIN)/python -c "$$NEEDED_BY_EXTRA" $* >.venv/$*-packages.txt
-	$(BIN)/pip install -q -r .venv/$*-packages.txt
+	$(if $(filter dev,$*),$(BIN)/pip install -q $(shell grep -o 'torch==[0-9.]*' pyproject.toml))
+	$(INSTALL) -r pyproject.toml --extra $*
 	@touch .venv/train-packages $@
-
-# All that an extra of pyproject.toml needs; extras that it takes in are named there as parts of Krill.
-define NEEDED_BY_EXTRA
-import re, sys, tomllib
-project = tomllib.load(open("pyproject.toml", "rb"))["project"]
-def needed(extra):
-    for requirement in project["optional-dependencies"][extra]:
-        parts = re.fullmatch(re.escape(project["name"]) + r"\[(.+)\]", requirement)
-        yield from [found for part in parts[1].split(",") for found in needed(part)] if parts else [requirement]
-print(*project["dependencies"], *needed(sys.argv[1]), sep="\n")
-endef
-export NEEDED_BY_EXTRA
 
 build/fuzz/krill_fuzz: .venv/tools $(SOURCES)
 	@$(BIN)/cmake -S . -B build/fuzz -G Ninja -DKRILL_FUZZ=ON -DKRILL_SANITIZE=ON -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >build/fuzz.log
