@@ -19,9 +19,10 @@ from jobs import Job, check_error, document, json_lines
 from krill.errors import StorageError
 from krill.flow.object_store import PART_BYTES, ObjectStore
 from object_store import ENVIRONMENT, s3_files, s3_server
+from peers import peer
 
-pytest.importorskip("s3fs")
-pytest.importorskip("moto")
+peer("s3fs")
+peer("moto")
 
 pytest_plugins = ["job_fixtures"]
 

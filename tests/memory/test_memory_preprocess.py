@@ -8,7 +8,7 @@ from real_text import grow_jsonl
 MB = 10**6
 BUDGET = 256 * MB
 SOAK = pytest.mark.soak
-SMALL, LARGE = 30, 300
+SMALL, LARGE = 27, 270
 
 
 @pytest.fixture(scope="module")

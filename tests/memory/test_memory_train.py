@@ -11,7 +11,7 @@ SETTINGS = {
     "compiling is the fullest moment": Setting(300_000, 256, 64, 8, 400, steps=3),
     "the step is, all at once": Setting(1_400_000, 10_000, 128, 32, 1000, steps=3),
     "the step is, cut to the budget": Setting(
-        1_400_000, 10_000, 128, 32, 450, optimizer="adamw8bit", precision="bf16", steps=3
+        1_400_000, 10_000, 128, 16, 450, optimizer="adamw8bit", precision="bf16", steps=2
     ),
 }
 

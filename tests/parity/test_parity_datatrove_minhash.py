@@ -6,12 +6,11 @@ import json
 import random
 from pathlib import Path
 
-import pytest
-
 import krill
+from peers import peer
 
-pytest.importorskip("datatrove.pipeline.dedup", reason="needs the extra `datatrove`")
-pytest.importorskip("spacy", reason="datatrove splits English words with spacy")
+peer("datatrove")
+peer("spacy")  # datatrove splits English words with it
 
 TEXT = "krill lives in all the oceans and eats algae while whales follow its swarms through cold water"
 WORDS = TEXT.split()

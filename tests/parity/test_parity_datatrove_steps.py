@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("datatrove")
-pytest.importorskip("spacy")
-pytest.importorskip("torch")
 
 from datatrove.data import Document
 from datatrove.pipeline.dedup import (
@@ -27,7 +25,6 @@ from datatrove.pipeline.dedup import (
 )
 from datatrove.pipeline.dedup.exact_dedup import ExactDedupConfig
 from datatrove.pipeline.tokens import DocumentTokenizer, DocumentTokenizerMerger
-from datatrove.utils.dataset import DatatroveFolderDataset
 from near_duplicates import with_near_duplicates
 
 import krill
@@ -35,7 +32,11 @@ from krill.datatrove import ExactSignatures, MinhashSignatures, PackDataset, Tok
 from krill.shards.export import export
 from krill.shards.export.ds import told_tokens
 from krill.tokenizer import load, train
+from peers import peer
 from real_text import real_texts
+
+peer("spacy")
+peer("torch")
 
 BUCKETS = 14
 TASKS = 2
@@ -186,6 +187,8 @@ def test_an_export_is_read_by_datatroves_dataset(texts: list[str], tokenizer: Pa
     summary = export(tmp_path / "dataset", to="datatrove")
     assert [path.name for path in summary.files] == ["train.ds", "train.ds.index", "train.ds.metadata"]
     rows = krill.load(tmp_path / "dataset")
+    from datatrove.utils.dataset import DatatroveFolderDataset
+
     theirs = DatatroveFolderDataset(str(summary.output), SEQUENCE_LEN, return_positions=True)
     assert len(theirs) == len(rows) > 100
     for number, row in enumerate(rows):

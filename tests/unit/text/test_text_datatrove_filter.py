@@ -12,13 +12,15 @@ from krill.config import load_config
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError
 from krill.text.build import REASONS, filter_steps, fingerprints_of, step_needs
+from peers import peer
 from real_text import real_texts
 
 pytest.importorskip("datatrove")
-pytest.importorskip("spacy")
 
 from datatrove.data import Document
 from datatrove.pipeline import filters as peers
+
+peer("spacy")
 
 NAMES = {
     "gopher_quality": (peers.GopherQualityFilter, ""),

@@ -49,7 +49,7 @@ def first_state(design: ReaderShape, optimizer: optax.GradientTransformation, se
     """Fresh weights and an empty optimizer."""
     # One program and not one for each array: compiling those takes longer and leaves more behind.
     fresh = jax.jit(functools.partial(_fresh, design, optimizer, seed))
-    state: ReaderState = lean().compile(fresh.lower())()
+    state: ReaderState = lean().compile(fresh.lower(), runs_once=True)()
     _native.trim()
     return state
 
