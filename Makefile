@@ -84,10 +84,13 @@ $(MODULES): | .venv/tools
 	@rm -f .venv/modules-*
 	@touch $@
 
-# What `pip install -e .[dev]` does, in two halves that run side by side and share no package: Krill itself,
-# which a compiler is busy with, and what others have made. Ninja is to take no job of this make for its own.
+# What `pip install -e .[dev]` does, in parts that run side by side: Krill itself, which a compiler is busy with,
+# and most of what others have made. Ninja is to take no job of this make for its own.
 .venv/dev .venv/train: .venv/%: .venv/%-packages .venv/native
 	@touch $@
+
+# The build asks NumPy where its headers are: it has to be there whole, or not at all.
+.venv/native .venv/dev-packages: | .venv/train-packages
 
 .venv/native: .venv/tools $(SOURCES) $(MODULES)
 	MAKEFLAGS= $(BIN)/pip install -q --no-deps --no-build-isolation -e .
@@ -98,7 +101,7 @@ $(MODULES): | .venv/tools
 .venv/dev-packages .venv/train-packages: .venv/%-packages: .venv/tools pyproject.toml
 	$(if $(filter dev,$*),$(BIN)/pip install -q $(shell grep -o 'torch==[0-9.]*' pyproject.toml))
 	$(INSTALL) -r pyproject.toml --extra $*
-	@touch .venv/train-packages $@
+	@touch $@
 
 build/fuzz/krill_fuzz: .venv/tools $(SOURCES)
 	@$(BIN)/cmake -S . -B build/fuzz -G Ninja -DKRILL_FUZZ=ON -DKRILL_SANITIZE=ON -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >build/fuzz.log
