@@ -38,9 +38,9 @@ test: .venv/tools
 	@cat build/checks.log
 	$(BIN)/pytest -n 2 --dist worksteal -m "jax and not soak" $(WITH_JAX)
 
-# Three on two cores, as a third of the time goes to waiting for disks and for commands to end.
+# Beside them runs `checks`, which takes the time that they wait for disks and for commands to end.
 most-tests:
-	$(BIN)/pytest -n 3 --dist worksteal -m "not soak and not jax" $(JAX_TESTS:%=--ignore=%)
+	$(BIN)/pytest -n 2 --dist worksteal -m "not soak and not jax" $(JAX_TESTS:%=--ignore=%)
 
 # Beside the tests, whose lines these would break: what they say is kept unless they fail.
 checks:

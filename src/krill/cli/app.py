@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import threading
 import traceback
+from contextlib import suppress
 from io import TextIOWrapper
+from typing import NoReturn
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
 
@@ -66,8 +70,21 @@ def main() -> None:
     except KeyboardInterrupt:
         stop = Interrupted("interrupted: what was done is kept", hint="run the same command to continue")
         code = _fail(stop.message, stop.hint, stop.exit_code)
-    _interrupts.ignore()  # the command has ended, and Python's own end is to keep its code
-    sys.exit(code)
+    _interrupts.ignore()  # the command has ended, and what comes now is to keep its code
+    _end(code)
+
+
+def _end(code: int) -> NoReturn:
+    """End as Python does, but for taking every module apart: that takes 60 ms and touches memory that the
+    meter can no longer count. The system takes all of it back at once."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # whoever read it has gone
+            stream.flush()
+    os._exit(code)
 
 
 def _code_of_the_verb() -> int:
