@@ -33,7 +33,7 @@ TOKENIZER = "tokenizer"
 READY = "ready"
 """The stage of a worker that only loads what it will need."""
 
-# Tasks for each worker in a stage: so many that all end at about the same time. With four, a worker that began
+# Tasks for each worker in a stage: so many that all end at about the same time. With four, a worker that came
 # two seconds late left the other one a task of 3.4 s to do alone: 22 s instead of 18.
 _ROUNDS = 8
 # Units in a task at most: a worker commits one while it makes the next.
