@@ -33,9 +33,8 @@ TOKENIZER = "tokenizer"
 READY = "ready"
 """The stage of a worker that only loads what it will need."""
 
-# Tasks for each worker in a stage: so many that all end at about the same time. With four, a worker that came
-# two seconds late left the other one a task of 3.4 s to do alone: 22 s instead of 18.
-_ROUNDS = 8
+# Tasks for each worker in a stage: so many that all end at about the same time.
+_ROUNDS = 4
 # Units in a task at most: a worker commits one while it makes the next.
 _MOST_UNITS = 8
 _OF_UNITS = ("scan", "against", "trim", "encode")
