@@ -38,7 +38,7 @@ test: .venv/tools
 	@cat build/checks.log
 	$(BIN)/pytest -n 2 --dist worksteal -m "jax and not soak" $(WITH_JAX)
 
-# Beside them runs `checks`, which takes the time that they wait for disks and for commands to end.
+# Beside them runs `checks`.
 most-tests:
 	$(BIN)/pytest -n 2 --dist worksteal -m "not soak and not jax" $(JAX_TESTS:%=--ignore=%)
 
