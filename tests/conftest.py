@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -17,16 +18,26 @@ from real_text import SAMPLE, grow_jsonl
 
 load_profile()
 
-# JAX's programs compile in a third of the time without LLVM's passes; what they compute and hold is alike.
-# And each is compiled once for all tests: hundreds of processes run the same few.
+# JAX's programs compile in a quarter of the time without LLVM's passes, MLIR's fusions and a module for each
+# function; what they compute and hold is alike. And each is compiled once for all tests: hundreds of
+# processes run the same few.
 os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    " --xla_cpu_opt_preset=CPU_OPT_PRESET_FAST_COMPILE",
 )
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "jax-cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 KRILL = Path(sys.executable).with_name("krill")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the collector of garbage need not walk over it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -97,8 +97,10 @@ class Meter:
             self._sample()
             yield
             self._sample()
-            # Slow to read (a walk over all mappings), so once a stage and not with every sample.
-            self.tree_pss = max(self.tree_pss or 0, tree_pss_bytes() or 0) or None
+            # Slow to read (a walk over all that is held), so once a stage and not with every sample; and not
+            # in the Python API, where most of it is the caller's, who may hold gigabytes.
+            if not self.floor:
+                self.tree_pss = max(self.tree_pss or 0, tree_pss_bytes() or 0) or None
         finally:
             self._stage = outer
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import groupby, islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,8 +33,8 @@ TOKENIZER = "tokenizer"
 READY = "ready"
 """The stage of a worker that only loads what it will need."""
 
-# Tasks for each worker in a stage: so many that all end at about the same time.
-_ROUNDS = 4
+# Shares of the rest that a task is: so small that all workers end at about the same time.
+_SHARES = 2
 # Units in a task at most: a worker commits one while it makes the next.
 _MOST_UNITS = 8
 _OF_UNITS = ("scan", "against", "trim", "encode")
@@ -88,8 +88,8 @@ class EngineFleet:
     def do(self, stage: str, parts: Parts, work: StageWork) -> None:
         """See `Fleet`."""
         todo = work.missing(stage, parts)
-        most = units_together(stage, len(parts), self._engine.workers)
-        bundles = bundled(stage, todo, most, self._context.config, work)
+        sizes = task_sizes(stage, len(parts), self._engine.workers)
+        bundles = bundled(stage, todo, sizes, self._context.config, work)
         tasks = (self._task(stage, bundle, work) for bundle in bundles)
         for _, result in self._engine.run("preprocess", tasks, self._resources):
             self._tasks += 1
@@ -148,28 +148,32 @@ def _send_tokenizer(context: Context) -> list[str]:
     return [copy.name for copy in copies]
 
 
-def units_together(stage: str, parts: int, workers: int) -> int:
-    """How many parts a task has."""
-    return min(_MOST_UNITS, max(1, -(-parts // (workers * _ROUNDS)))) if stage in _OF_UNITS else 1
+def task_sizes(stage: str, parts: int, workers: int) -> Iterator[int]:
+    """How many parts each task has: fewer towards the end, when a worker that is late leaves others idle."""
+    while stage in _OF_UNITS and parts > 0:
+        size = min(_MOST_UNITS, max(1, parts // (workers * _SHARES)))
+        yield size
+        parts -= size
+    yield from repeat(1)
 
 
 def bundled(
-    stage: str, parts: Iterable[Any], most: int, config: KrillConfig, work: StageWork
+    stage: str, parts: Iterable[Any], sizes: Iterator[int], config: KrillConfig, work: StageWork
 ) -> Iterator[list[Any]]:
     """Parts that are done by one worker, one after the other."""
     if stage != "encode":
-        yield from _chunks(parts, most)
+        yield from _chunks(parts, sizes)
         return
     # A source that gives only so many tokens has to be read in order.
     for dataset, positions in groupby(parts, key=work.dataset_of):
         rationed = config.datasets[dataset].max_tokens is not None
-        together = [list(positions)] if rationed else _chunks(positions, most)  # noqa: B031  one of both
+        together = [list(positions)] if rationed else _chunks(positions, sizes)  # noqa: B031  one of both
         yield from together
 
 
-def _chunks(parts: Iterable[Any], size: int) -> Iterator[list[Any]]:
+def _chunks(parts: Iterable[Any], sizes: Iterator[int]) -> Iterator[list[Any]]:
     source = iter(parts)
-    while chunk := list(islice(source, size)):
+    while chunk := list(islice(source, next(sizes))):
         yield chunk
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from krill.errors import ConfigError, KrillError
 from krill.prepare.context import Context
-from krill.prepare.fleet import bundled, units_together
+from krill.prepare.fleet import bundled, task_sizes
 from krill.prepare.shared_resolve import resolve_in_phases
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class ShareFleet:
 
     def do(self, stage: str, parts: Parts, work: StageWork) -> None:
         """See `Fleet`."""
-        most = units_together(stage, len(parts), self._share.of)
-        bundles = bundled(stage, parts, most, self._context.config, work)
+        sizes = task_sizes(stage, len(parts), self._share.of)
+        bundles = bundled(stage, parts, sizes, self._context.config, work)
         own = (
             part
             for bundle in islice(bundles, self._share.number - 1, None, self._share.of)

@@ -44,6 +44,7 @@ def test_a_stage_is_charged_with_what_was_held_in_it():
         del block
     assert meter.stages["large"] - meter.stages["small"] >= 250 * MB
     assert meter.peak >= meter.stages["large"]
+    assert meter.tree_pss is None or meter.tree_pss > 250 * MB
 
 
 def test_in_the_api_only_growth_counts():
@@ -52,6 +53,7 @@ def test_in_the_api_only_growth_counts():
         block = touched(100 * MB)
         meter._sample()
     assert 90 * MB <= meter.peak <= 150 * MB
+    assert meter.tree_pss is None
     assert len(ballast) + len(block) == 300 * MB
 
 
