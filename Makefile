@@ -17,7 +17,7 @@ JAX_TESTS = $(shell grep -rlx 'pytestmark = pytest.mark.jax' tests --include='te
 WITH_JAX = $(sort $(shell grep -rl 'mark\.jax' tests --include='test_*.py'))
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2 --output-sync=target
 
-.PHONY: help demo test most-tests checks lint unit fuzz short-fuzz soak bench docs clean
+.PHONY: help demo test most-tests checks jax-tests lint unit fuzz short-fuzz soak bench docs clean
 
 help:
 	@echo "make demo    a tokenizer, a dataset, a model, from the Python standard library's own sources"
@@ -36,15 +36,18 @@ test: .venv/tools
 	@$(SIDE_BY_SIDE) .venv/dev build/fuzz/krill_fuzz
 	@$(MAKE) --no-print-directory -j2 most-tests checks
 	@cat build/checks.log
-	$(BIN)/pytest -n 2 --dist worksteal -m "jax and not soak" $(WITH_JAX)
 
-# Beside them runs `checks`.
+# Two processes: `checks` run beside them, and tests often wait for what they have started.
 most-tests:
 	$(BIN)/pytest -n 2 --dist worksteal -m "not soak and not jax" $(JAX_TESTS:%=--ignore=%)
 
-# Beside the tests, whose lines these would break: what they say is kept unless they fail.
+# Beside the other tests, whose lines these would break: what they say is kept until they fail or all is done.
 checks:
-	@$(MAKE) --no-print-directory -j1 lint short-fuzz >build/checks.log 2>&1 || { cat build/checks.log; exit 1; }
+	@$(MAKE) --no-print-directory -j1 lint short-fuzz jax-tests >build/checks.log 2>&1 || { cat build/checks.log; exit 1; }
+
+# In a process of their own: JAX's threads forbid the forks of other tests.
+jax-tests:
+	$(BIN)/pytest -m "jax and not soak" $(WITH_JAX)
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -40,7 +40,7 @@ def test_memory_solves_what_no_single_segment_can(krill, tmp_path):
     options = {"cwd": tmp_path, "env": {"XLA_FLAGS": "--xla_backend_optimization_level=1"}}
     sizes = ("--hidden", 32, "--layers", 2, "--heads", 2, "--batch-size", 32, "--learning-rate", 0.0015)
     exact = {}
-    for slots, steps in ((2, 300), (0, 100)):
+    for slots, steps in ((2, 300), (0, 50)):
         flags = [*sizes, "--memory-tokens", slots, "--max-steps", steps, "--threads", 1, "--json"]
         files = ("--tokenizer", "tokenizer.json", "--output-dir", f"model-{slots}", "--eval", "held-out")
         made = krill("qa", "train", "train", *files, *map(str, flags), **options)

@@ -22,7 +22,7 @@ FLAGS = {
     "--bptt": 2,
     "--max-segments": 3,
     "--segment-selection": "random_continuous",
-    "--save-every": 5,
+    "--save-every": 7,
     "--log-every": 4,
     "--evaluate-every": 10,
     "--threads": 1,
@@ -79,7 +79,7 @@ def test_a_killed_and_interrupted_reader_ends_with_the_same_weights_and_metrics(
     reading = Reading(tmp_path)
     reading.finish("alone")
     killed = reading.start("often")
-    reading.end_after(killed, "often", 5, signal.SIGKILL)
+    reading.end_after(killed, "often", 7, signal.SIGKILL)
     assert killed.returncode == -signal.SIGKILL
     went_on_from = reading.saved("often")
     interrupted = reading.start("often")

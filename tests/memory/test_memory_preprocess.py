@@ -58,7 +58,7 @@ def test_the_budget_holds_and_the_prediction_is_near_with_one_thread(fresh_krill
     check_peak(fresh_krill("preprocess", config, "--memory", "256MB", "--threads", 1, "--json"))
 
 
-@pytest.mark.parametrize("large", [100, pytest.param(500, marks=SOAK)])
+@pytest.mark.parametrize("large", [60, pytest.param(500, marks=SOAK)])
 def test_the_budget_holds_with_near_duplicates_and_all_filters(fresh_krill, grown, tmp_path, large):
     """On the byte tokenizer: a trained one takes less, as there are fewer tokens."""
     filters = [

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
     worker.release()
 
 
+@cache
 def text_of(number: int) -> str:
     """Documents some of which are copies, or nearly."""
     number -= number % 7 == 3
