@@ -4,7 +4,8 @@
 what two threads of one process gain on the same job tells what this machine's second core is worth.
 `overhead`: the same job and one without filters and with exact duplicates, by two threads of one process and
 by two nodes with a core each; times are those of the whole command and, beside it, of its stages. In both the
-cluster runs already; `own` is with one that is started for the run and ended after it. `tasks`: a hundred
+cluster runs already, and has done a first small job: its nodes are still starting when they can be joined.
+`own` is with one that is started for the run and ended after it. `tasks`: a hundred
 thousand tasks that find nothing to do, and the most that the driver held.
 
     python benchmarks/engine_ray.py [nodes overhead own tasks] [--mb 500]
@@ -136,9 +137,22 @@ def cluster(nodes: int) -> Iterator[str]:
     try:
         for _ in range(nodes - 1):
             started.add_node(**node)
+        _warm_up(started.address, nodes)
         yield started.address
     finally:
         started.shutdown()
+
+
+def _warm_up(address: str, nodes: int) -> None:
+    """Until as many tasks as there are nodes have run, and what starts beside a node has started."""
+    program = """
+import sys, time, ray
+ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False)
+task = ray.remote(lambda: time.sleep(2))
+ray.get([task.remote() for _ in range(int(sys.argv[2]))])
+"""
+    outcome = run_measured([sys.executable, "-c", program, address, str(nodes)])
+    assert outcome.code == 0, outcome.err
 
 
 def nodes(job: Job) -> None:
