@@ -97,7 +97,18 @@ class Job:
 
     def seconds(self, what: str, *arguments: str, **preprocess: Any) -> tuple[float, float]:
         """The median of some runs: the command from its start to its end, and its stages."""
-        outcomes = [self._run(arguments, preprocess) for _ in range(self.turns)]
+        (found,) = self.beside({what: arguments}, **preprocess)
+        return found
+
+    def beside(self, ways: dict[str, tuple[str, ...]], **preprocess: Any) -> list[tuple[float, float]]:
+        """The same of several ways, in turns: what else the machine does meets all of them."""
+        outcomes: dict[str, list[Outcome]] = {what: [] for what in ways}
+        for _ in range(self.turns):
+            for what, arguments in ways.items():
+                outcomes[what].append(self._run(arguments, preprocess))
+        return [self._told(what, found) for what, found in outcomes.items()]
+
+    def _told(self, what: str, outcomes: list[Outcome]) -> tuple[float, float]:
         whole = median(outcome.seconds for outcome in outcomes)
         stages = median(sum(stage["seconds"] for stage in outcome.result["stages"]) for outcome in outcomes)
         engine = outcomes[0].result["engine"]
@@ -169,9 +180,9 @@ def nodes(job: Job) -> None:
 def overhead(job: Job) -> None:
     """Two cores, here and there."""
     for what, preprocess in (("filters, minhash", HEAVY), ("no filters, exact", {})):
-        local = job.seconds("2 threads of one process", "--threads", "2", **preprocess)
         with cluster(2) as address:
-            ray = job.seconds("2 nodes, 1 core each", *_on(address), **preprocess)
+            ways = {"2 threads of one process": ("--threads", "2"), "2 nodes, 1 core each": _on(address)}
+            local, ray = job.beside(ways, **preprocess)
         whole, stages = (100 * (there / here - 1) for there, here in zip(ray, local, strict=True))
         print(f"{what}: the cluster takes {whole:+.0f} %, in the stages {stages:+.0f} %")
 
