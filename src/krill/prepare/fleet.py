@@ -180,14 +180,7 @@ def _chunks(parts: Iterable[Any], sizes: Iterator[int]) -> Iterator[list[Any]]:
 def told(stage: str, parts: Sequence[Any], context: Context) -> str:
     """A task in words: its stage and its range."""
     if stage in ("scan", "trim", "encode"):
-        positions = [part["position"] if isinstance(part, Mapping) else part for part in parts]
-        first, last = file_and_offset(positions[0]), file_and_offset(positions[-1])
-        files = context.corpus.files
-        place = f"{files[first[0]].path} from {first[1]:,}"
-        if len(positions) > 1:
-            other = "" if first[0] == last[0] else f"{files[last[0]].path} from "
-            place += f" to the unit that begins at {other}{last[1]:,}"
-        return f"{stage}, {place}"
+        return f"{stage}, {_stretch(parts, context)}"
     if stage == "against":
         return f"{stage}, files {parts[0]['files'][0] + 1} to {parts[-1]['files'][-1] + 1}"
     if stage in ("windows", "pack", "shuffle"):
@@ -195,3 +188,24 @@ def told(stage: str, parts: Sequence[Any], context: Context) -> str:
     if stage in ("text", "rejected"):
         return f"{stage}, shard {parts[0][0]:,}"
     return stage if stage in ("resolve", PLAN) else f"{stage}, part {parts[0]:,}"
+
+
+def _stretch(units: Sequence[Any], context: Context) -> str:
+    """Where some units begin and end, as far as that is known before they are read: in bytes or rows."""
+    paths = [file.path for file in context.corpus.files]
+    first, begin = _beginning(units[0])
+    place = f"{paths[first]} from {begin:,}"
+    if not isinstance(units[-1], Mapping):
+        last, begin = _beginning(units[-1])
+        beyond = f"{begin:,}" if last == first else f"{begin:,} of {paths[last]}"
+        one = len(units) == 1
+        return f"{place}, one unit" if one else f"{place} to the end of the unit that begins at {beyond}"
+    if units[-1]["unit"] is None:
+        return f"{place} to the end of {paths[units[-1]['files'][-1]]}"
+    last, _, end = units[-1]["unit"]["parts"][-1]
+    beyond = "the end" if end is None else f"{end:,}"
+    return f"{place} to {beyond}" if last == first else f"{place} to {beyond} of {paths[last]}"
+
+
+def _beginning(unit: Any) -> tuple[int, int]:
+    return file_and_offset(unit["position"] if isinstance(unit, Mapping) else unit)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from krill.engines import Done, Resources, Task
 from krill.engines.local import LocalEngine
 from krill.errors import ConfigError, InputError
 from krill.prepare import worker
+from krill.prepare.fleet import task_sizes
 from krill.prepare.summary import Summary
 
 
@@ -60,7 +63,7 @@ def _word(number: int) -> str:
 
 
 def write_input(folder: Path, *, compressed: bool = False) -> list[dict[str, Any]]:
-    lines = [json.dumps({"text": text_of(number), "id": number}).encode() + b"\n" for number in range(900)]
+    lines = [json.dumps({"text": text_of(number), "id": number}).encode() + b"\n" for number in range(600)]
     sources = []
     for part in range(3):
         path = folder / f"part-{part}.jsonl"
@@ -238,3 +241,35 @@ def test_own_functions_are_not_sent(tmp_path: Path) -> None:
     }
     with pytest.raises(ConfigError, match="can't be sent to the workers of the engine `ray`"):
         krill.preprocess(config, steps=[lambda texts: texts])
+
+
+@pytest.mark.parametrize(("units", "workers"), [(1, 1), (3, 8), (62, 2), (1000, 2), (1000, 300)])
+def test_tasks_get_smaller_until_all_units_are_given_out(units: int, workers: int) -> None:
+    sizes = []
+    for size in task_sizes("scan", units, workers):
+        sizes.append(size)
+        if sum(sizes) >= units:
+            break
+    assert sum(sizes) == units
+    assert sizes == sorted(sizes, reverse=True)
+    assert 1 == sizes[-1] <= sizes[0] <= 8
+    # So that nobody waits for longer than one unit takes.
+    assert sizes[-min(units, workers) :] == [1] * min(units, workers)
+
+
+def test_tasks_of_stages_that_are_not_cut_into_units_have_one_part() -> None:
+    assert list(islice(task_sizes("pack", 100, 2), 5)) == [1] * 5
+
+
+def test_a_task_is_named_with_its_range(tmp_path: Path, engine: Recorded) -> None:
+    """Where it ends is known for files that can be read from any place, and else while units are read."""
+    prepare(tmp_path, "plain", write_input(tmp_path))
+    prepare(tmp_path, "packed", write_input(tmp_path, compressed=True))
+    names = [re.sub(r"/\S+/", "", task.name) for task in engine.tasks]
+    plain = [name for name in names if re.fullmatch(r"scan, part-\d\.jsonl from [\d,]+ to [\d,]+.*", name)]
+    assert len(plain) > 1
+    assert any(
+        re.fullmatch(r"scan, part-\d\.jsonl\.gz from 0 to the end of part-\d\.jsonl\.gz", name)
+        for name in names
+    )
+    assert any(re.fullmatch(r"encode, part-\d\.jsonl\S* from [\d,]+, one unit", name) for name in names)
