@@ -192,19 +192,19 @@ def told(stage: str, parts: Sequence[Any], context: Context) -> str:
 
 def _stretch(units: Sequence[Any], context: Context) -> str:
     """Where some units begin and end, as far as that is known before they are read: in bytes or rows."""
-    paths = [file.path for file in context.corpus.files]
+    files = context.corpus.files
     first, begin = _beginning(units[0])
-    place = f"{paths[first]} from {begin:,}"
+    place = f"{files[first].path} from {begin:,}"
     if not isinstance(units[-1], Mapping):
         last, begin = _beginning(units[-1])
-        beyond = f"{begin:,}" if last == first else f"{begin:,} of {paths[last]}"
+        beyond = f"{begin:,}" if last == first else f"{begin:,} of {files[last].path}"
         one = len(units) == 1
         return f"{place}, one unit" if one else f"{place} to the end of the unit that begins at {beyond}"
     if units[-1]["unit"] is None:
-        return f"{place} to the end of {paths[units[-1]['files'][-1]]}"
+        return f"{place} to the end of {files[units[-1]['files'][-1]].path}"
     last, _, end = units[-1]["unit"]["parts"][-1]
     beyond = "the end" if end is None else f"{end:,}"
-    return f"{place} to {beyond}" if last == first else f"{place} to {beyond} of {paths[last]}"
+    return f"{place} to {beyond}" if last == first else f"{place} to {beyond} of {files[last].path}"
 
 
 def _beginning(unit: Any) -> tuple[int, int]:
