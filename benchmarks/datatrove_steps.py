@@ -3,9 +3,9 @@
 Each run has a process of its own, pinned to a core: a LocalPipelineExecutor of one task that reads JSON lines
 with datatrove's reader, so that making `Document`s counts, and then filters, signs or tokenises them. The
 last run of a job has Krill's reader as well. datatrove's steps take the first `--peer-mb` of the text only.
-Seconds are the core's own (CPU time), from the first step's call to the executor's end, models loaded on the
-way; starting Python and the executor are not in them. `reading` has no steps but the reader: it is what no
-step can save.
+Seconds are those of the clock, and beside them the core's own (CPU time), from the first step's call to the
+executor's end, models loaded on the way; starting Python and the executor are not in them. `reading` has no
+steps but the reader: it is what no step can save.
 
     python benchmarks/datatrove_steps.py --mb 100
 """
@@ -27,7 +27,9 @@ from real_text import real_texts
 
 VOCABULARY = 32_000
 JOBS = ("reading", "filters", "minhash", "tokenise")
-HEAD = "| job | steps | MB | seconds | MB/s | times datatrove | peak MB |\n" + "| --- " * 7 + "|"
+HEAD = (
+    "| job | steps | MB | seconds | MB/s | times datatrove | CPU seconds | peak MB |\n" + "| --- " * 8 + "|"
+)
 
 
 def documents(megabytes: float) -> Iterator[str]:
@@ -105,18 +107,18 @@ def run_once(job: str, kind: str, data: Path, work: Path) -> None:
     from krill.datatrove import KrillReader
 
     logger.remove()
-    begun = 0.0
+    begun = busy = 0.0
 
     def begin(stream: Any, rank: int, world_size: int) -> Any:
-        nonlocal begun
-        begun = time.process_time()
+        nonlocal begun, busy
+        begun, busy = time.monotonic(), time.process_time()
         return stream
 
     reader = KrillReader(str(data)) if kind == "krill's reader too" else JsonlReader(str(data))
     steps = (datatrove_steps if kind == "datatrove" else krill_steps)(job, work)
     with tempfile.TemporaryDirectory() as logs:
         LocalPipelineExecutor([begin, reader, *steps], tasks=1, workers=1, logging_dir=logs).run()
-        print(json.dumps({"seconds": time.process_time() - begun}))
+        print(json.dumps({"seconds": time.monotonic() - begun, "cpu": time.process_time() - busy}))
 
 
 def compare(job: str, sizes: Mapping[str, float], work: Path) -> None:
@@ -129,12 +131,12 @@ def compare(job: str, sizes: Mapping[str, float], work: Path) -> None:
         arguments = ["--once", job, kind, str(work / data), str(work)]
         outcome = run_measured(["/usr/bin/env", "taskset", "-c", "0", sys.executable, __file__, *arguments])
         assert outcome.code == 0, outcome.err
-        seconds = json.loads(outcome.out.splitlines()[-1])["seconds"]
-        rate = sizes[data] / seconds
+        took = json.loads(outcome.out.splitlines()[-1])
+        rate = sizes[data] / took["seconds"]
         slowest = slowest or rate
         print(
-            f"| {job} | {kind} | {sizes[data]:.1f} | {seconds:.2f} | {rate:.2f} | {rate / slowest:.1f} | "
-            f"{outcome.peak / 1e6:.0f} |",
+            f"| {job} | {kind} | {sizes[data]:.1f} | {took['seconds']:.2f} | {rate:.2f} |"
+            f" {rate / slowest:.1f} | {took['cpu']:.2f} | {outcome.peak / 1e6:.0f} |",
             flush=True,
         )
 
