@@ -18,7 +18,7 @@ from real_text import SAMPLE, grow_jsonl
 
 load_profile()
 
-# JAX's programs compile in a quarter of the time without LLVM's passes, MLIR's fusions and a module for each
+# JAX's programs compile faster without LLVM's passes, MLIR's fusions and a module for each
 # function; what they compute and hold is alike. And each is compiled once for all tests: hundreds of
 # processes run the same few.
 os.environ.setdefault(

@@ -16,14 +16,14 @@ SMALL, LARGE = 6, 60
 @pytest.fixture(scope="module")
 def corpora(made_once):
     """Text in which ever more different words appear: the larger one has about ten times as many, too."""
-    large = made_once("60mb.txt", lambda path: grow_text(path, 60 * MB))
+    large = made_once(f"{LARGE}mb.txt", lambda path: grow_text(path, LARGE * MB))
 
     def cut(path: Path) -> None:
         with large.open("rb") as file:
-            whole, end, _ = file.read(6 * MB).rpartition(DOCUMENT_END.encode())
+            whole, end, _ = file.read(SMALL * MB).rpartition(DOCUMENT_END.encode())
         path.write_bytes(whole + end)
 
-    return {SMALL: made_once("6mb.txt", cut), LARGE: large}
+    return {SMALL: made_once(f"{SMALL}mb.txt", cut), LARGE: large}
 
 
 def train(fresh_krill, corpus, output, *arguments, memory, **options):

@@ -33,7 +33,7 @@ TOKENIZER = "tokenizer"
 READY = "ready"
 """The stage of a worker that only loads what it will need."""
 
-# Shares of the rest that a task is: so small that all workers end at about the same time.
+# Tasks for each worker into which the rest of a stage could be cut: all end at about the same time.
 _SHARES = 2
 # Units in a task at most: a worker commits one while it makes the next.
 _MOST_UNITS = 8
