@@ -29,26 +29,46 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count
 from pathlib import Path
+from pydoc_data.topics import topics
 
 SHARED_DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 SAMPLE = SHARED_DATA / "docs_sample.jsonl.gz"
 DOCUMENT_END = "\n<|endoftext|>\n"
 
 _REPLACED = 0.20
+_PAGE = 4000
 _LONGEST_SOURCE = 10**6
 _SOURCES = frozenset({".md", ".py", ".pyi", ".rst", ".txt"})
 _WORD = re.compile(r"[^\W\d_]{5,}")
 
 
 def real_texts() -> Iterator[str]:
-    """Markdown in ten-odd languages, or the standard library's own sources where the sample is absent."""
+    """Markdown in ten-odd languages, or what Python brings along where the sample is absent."""
     if SAMPLE.exists():
         with gzip.open(SAMPLE, "rt", encoding="utf-8") as file:
             for line in file:
                 yield json.loads(line)["text"]
     else:
-        for source in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
-            yield source.read_text(encoding="utf-8", errors="replace")
+        yield from _python_texts()
+
+
+def _python_texts() -> Iterator[str]:
+    """Python's manual and the sources of its library in no order, in pieces as long as pages of the web are."""
+    library, packages = (Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
+    manual: list[Path | str] = sorted(topics.values())
+    sources = [path for path in _files(library, besides=packages) if path.suffix == ".py"]
+    texts = manual + sources
+    random.Random(0).shuffle(texts)
+    for text in texts:
+        if isinstance(text, Path):
+            text = text.read_text(encoding="utf-8", errors="replace")
+        piece = ""
+        for paragraph in text.split("\n\n"):
+            if len(piece) > _PAGE:
+                yield piece
+                piece = ""
+            piece += paragraph[:_PAGE] + "\n\n"  # what is longer is a table
+        yield piece
 
 
 def installed_texts() -> Iterator[str]:

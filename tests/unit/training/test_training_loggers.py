@@ -6,7 +6,6 @@ import struct
 from pathlib import Path
 
 import pytest
-from tensorboardX.proto.event_pb2 import Event
 
 from krill.config import load_config
 from krill.errors import MissingExtra
@@ -15,6 +14,8 @@ from krill.training import loggers
 
 def _points(file: Path) -> list[tuple[int, str, float]]:
     """Step, name and value of all points; a record is a length, data, and a checksum after each."""
+    from tensorboardX.proto.event_pb2 import Event  # which imports PyTorch
+
     data, at, found = file.read_bytes(), 0, []
     while at < len(data):
         (size,) = struct.unpack_from("<Q", data, at)
