@@ -39,7 +39,7 @@ test: .venv/tools
 
 # Two processes: `checks` run beside them, and tests often wait for what they have started.
 most-tests:
-	$(BIN)/pytest -n 2 --dist worksteal -m "not soak and not jax" $(JAX_TESTS:%=--ignore=%)
+	$(BIN)/pytest -n 3 --dist worksteal -m "not soak and not jax" $(JAX_TESTS:%=--ignore=%)
 
 # Beside the other tests, whose lines these would break: what they say is kept until they fail or all is done.
 checks:
