@@ -217,6 +217,6 @@ def test_what_was_counted_and_then_damaged_is_refused(local, tmp_path):
 
 
 def test_where_no_more_can_be_written_it_says_so(krill, local, tmp_path):
-    outcome = krill(*command(local), cwd=tmp_path, file_limit=500_000)
+    outcome = krill(*command(local), cwd=tmp_path, file_limit=100_000)
     check_error(outcome, 5, "cannot write `.out.krill/stages/count/", "file size limit", hint="ulimit -f")
     assert not (tmp_path / "out").exists()
