@@ -37,7 +37,7 @@ test: .venv/tools
 	@$(MAKE) --no-print-directory -j2 most-tests checks
 	@cat build/checks.log
 
-# Two processes: `checks` run beside them, and tests often wait for what they have started.
+# Three processes on two cores, and `checks` beside them: tests often wait for what they have started.
 most-tests:
 	$(BIN)/pytest -n 3 --dist worksteal -m "not soak and not jax" $(JAX_TESTS:%=--ignore=%)
 

@@ -53,7 +53,7 @@ def real_texts() -> Iterator[str]:
 
 
 def _python_texts() -> Iterator[str]:
-    """Python's manual and the sources of its library in no order, in pieces as long as pages of the web are."""
+    """Python's manual and the sources of its library in no order, in pieces as long as web pages are."""
     library, packages = (Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
     manual: list[Path | str] = sorted(topics.values())
     sources = [path for path in _files(library, besides=packages) if path.suffix == ".py"]
