@@ -112,7 +112,7 @@ def uncompiled(monkeypatch):
     """Plans whose steps are not compiled but taken to hold what the estimate says; lists what was tried."""
     tried = []
 
-    def pretend(shape, optimizer, options, compiler, *, rows, length, precision, placement):
+    def pretend(shape, optimizer, options, compiler, *, rows, length, **_):
         tried.append(options)
         size = estimate(shape, options, rows, length)
         cuts = options.microbatch, options.loss_chunk, options.compute.remat
@@ -187,6 +187,28 @@ def test_both_compilers_make_the_same_step():
     fast, other = compiled(4, 256), compiled(4, 256, compiler=lean())
     assert (fast.plan.compiler, other.plan.compiler) == (FAST, lean())
     np.testing.assert_allclose(run(other)[2], run(fast)[2], rtol=1e-5)
+
+
+@pytest.mark.parametrize("pick", [lambda: FAST, lean], ids=["newer", "older"])
+def test_a_step_that_is_too_large_is_only_tried_and_its_plan_is_that_of_the_step_itself(pick, monkeypatch):
+    by = pick()
+    whole = compiled(4, 256, compiler=by).plan
+    to_run = []
+    compile_to_run = compiler.Compiler.compile
+
+    def counted(self, lowered, **how):
+        to_run.append(self)
+        return compile_to_run(self, lowered, **how)
+
+    monkeypatch.setattr(compiler.Compiler, "compile", counted)
+    sizes = {"rows": ROWS, "length": LENGTH}
+    options = StepOptions(4, 256, Compute())
+    tried = compile_plan(SHAPE, ADAM, options, by, doubtful_in=whole.step_bytes - 1, **sizes)
+    assert (tried.plan, to_run) == (whole, [])
+    cut = plan_step(SHAPE, ADAM, budget=whole.step_bytes - 1, compiler=by, **sizes)
+    assert cut.plan.step_bytes < whole.step_bytes
+    assert to_run == [by]
+    assert run(cut)[2] == pytest.approx(run(compiled(4, 256, compiler=by))[2], rel=1e-4)
 
 
 def test_a_jax_without_the_other_code_generator_has_one_compiler(monkeypatch):

@@ -79,10 +79,17 @@ def plan_step(
     choices = list(_choices(documents, bptt))
     smallest: int | None = None
     for options in choices:
-        hopeless = estimate(design, options, segments) > budget * _ESTIMATE_SLACK
-        if hopeless and options is not choices[-1]:
+        estimated = estimate(design, options, segments)
+        if estimated > budget * _ESTIMATE_SLACK and options is not choices[-1]:
             continue
-        planned = compile_plan(design, optimizer, options, documents=documents, segments=segments)
+        planned = compile_plan(
+            design,
+            optimizer,
+            options,
+            documents=documents,
+            segments=segments,
+            doubtful_in=budget if estimated * _ESTIMATE_SLACK > budget else None,
+        )
         if planned.plan.step_bytes <= budget:
             return planned
         needed = planned.plan.step_bytes
@@ -101,11 +108,18 @@ def compile_plan(
     *,
     documents: int,
     segments: int,
+    doubtful_in: int | None = None,
 ) -> Planned:
-    """The step with these options, compiled, and what it holds; how a stored plan is taken up again."""
+    """The step with these options, compiled, and what it holds; how a stored plan is taken up again.
+
+    If it is `doubtful_in` so many bytes and does hold more, it is not compiled to run.
+    """
     step = make_step(optimizer, options)
     lowered = lower_step(step, design, optimizer, documents=documents, segments=segments)
-    compiled = lean().compile(lowered)
+    if doubtful_in is None:
+        compiled = lean().compile(lowered)
+    else:
+        compiled = lean().compile_if(lambda trial: with_allocator(memory_of(trial)) <= doubtful_in, lowered)
     _native.trim()  # what compiling took: the step needs it
     held = with_allocator(memory_of(compiled))
     plan = ReaderPlan(
