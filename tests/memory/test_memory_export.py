@@ -22,10 +22,10 @@ EXPORTS = {
 
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory, grown):
-    """Tokens and documents of 3 and of 30 MB of text."""
+    """Tokens and documents of 5 and of 50 MB of text; with less, threads rarely hold all that they may."""
     folder = tmp_path_factory.mktemp("datasets")
     made = []
-    for size in (3, 30):
+    for size in (5, 50):
         config = {
             "datasets": [{"path": str(grown(size))}],
             "tokenizer": {"builtin": "bytes"},
