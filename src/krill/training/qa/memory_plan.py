@@ -27,7 +27,8 @@ from krill.training.memory_plan import with_allocator
 from krill.training.qa.step import ReaderOptions, lower_step, make_step
 from krill.training.step import memory_of
 
-# The estimate may be this far above the truth: what it calls too large by more is not compiled.
+# The estimate may be this far above the truth: what it calls too large by more is not compiled. Where the
+# truth may be as far above it, a step is compiled on trial first.
 _ESTIMATE_SLACK = 2.0
 
 
