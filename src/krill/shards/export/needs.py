@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from krill.budget import Need, Plan
 from krill.shards.export.options import ExportOptions
 from krill.shards.export.source import Source
 
+if TYPE_CHECKING:
+    from krill.config import TokenizerConfig
+
 # Bytes held for each byte of tokens from being read to being written: the batch and what is made of it. Of
 # 630 MB of 16-bit tokens in batches of 1 MiB, one and two threads held above the base: 6 and 8 MB as bin and
 # as megatron, 17 and 37 MB as rows of JSON, seldom 50 (four batches at once), 30 and 45 MB as documents of
-# ids. Of 150 MB of tokens, decoded with a vocabulary of 16,000, up to 37 and 67 MB.
+# ids. Of 150 MB of tokens, decoded with a vocabulary of 16,000, up to 37 and 67 MB; of 200 MB of bytes, whose
+# text is a quarter of that, up to 19 and 26 MB.
 _COST: Final = {"bin": 4, "megatron": 4, "datatrove": 4, "parquet": 2, "jsonl": 13}
 _DECODED_COST: Final = 16
+_DECODED_BYTES_COST: Final = 7
 # A row group of 8 MB and what Arrow makes of it: of the same tokens, 42 and 44 MB, rows in flight included.
 _ROW_GROUP: Final = 40_000_000
 # A row group of 8 MB of kept documents, and some of them as Python strings: 42 and 47 MB of 300 MB of text.
@@ -52,7 +57,8 @@ def costs(source: Source, options: ExportOptions, threads: int, tokenizer: Path 
     """What exporting a source will hold."""
     if options.what == "text":
         return Costs(_DOCUMENTS // 3, 4, [Need(_IN_FLIGHT, _DOCUMENTS)])
-    per_byte = _DECODED_COST if options.text else _COST[options.to]
+    decoder = source.tokenizer_config(tokenizer) if options.text else None
+    per_byte = _COST[options.to] if decoder is None else _decoded_cost(decoder)
     layouts = [part.layout for part in source.parts(options.split).values()]
     batch = max(layout.rows_per_batch * layout.row_bytes for layout in layouts)
     each = per_byte * batch
@@ -62,15 +68,19 @@ def costs(source: Source, options: ExportOptions, threads: int, tokenizer: Path 
     if options.by_documents:
         longest = _PER_TOKEN * source.max_document_bytes  # hardly a tokenizer makes more tokens than bytes
         needs.append(Need(_LONGEST, longest // 4, useful=longest, expected=0))
-    if options.text:
-        needs += _tokenizer_needs(source, threads, tokenizer)
+    if decoder is not None:
+        needs += _tokenizer_needs(decoder, source.max_document_bytes, threads)
     return Costs(each, per_byte, needs)
 
 
-def _tokenizer_needs(source: Source, threads: int, tokenizer: Path | None) -> list[Need]:
+def _decoded_cost(config: TokenizerConfig) -> int:
+    """Bytes for each byte of tokens that become text: how much text that is depends on the vocabulary."""
+    return _DECODED_COST if config.builtin is None else _DECODED_BYTES_COST
+
+
+def _tokenizer_needs(config: TokenizerConfig, max_document_bytes: int, threads: int) -> list[Need]:
     """A tokenizer that decodes holds its tables, and nothing of what encoding takes."""
     from krill.tokenizer.open import encoder_needs
 
-    config = source.tokenizer_config(tokenizer)
-    needs = encoder_needs(config, source.max_document_bytes, threads)
+    needs = encoder_needs(config, max_document_bytes, threads)
     return [need for need in needs if need.during != "encode"]
