@@ -183,6 +183,7 @@ class Loop final : public MergeTrainer {
     const std::uint32_t token = tokens_.join(pair);
     merges_.push_back({left_of(pair), right_of(pair), token});
     noting_ = shares_.postings > 0;
+    if (noting_) events_.reserve(shares_.events);  // to grow would take half as much again; unused pages take none
     const auto visitor = [&](Symbol* word, std::uint64_t start, std::uint64_t count) {
       return merge_word(word, start, count, pair, token);
     };

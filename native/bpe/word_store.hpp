@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -29,7 +30,9 @@ class WordStore {
     const File words(inventory, false);
     lay_out(words, ids);
     window_ = std::max<std::size_t>(window_bytes / sizeof(Symbol), 16);
-    if (size_ * sizeof(Symbol) <= memory_bytes) {
+    // A word of megabytes is read beside all of them.
+    const std::size_t reading = longest_ > kReadBuffer ? longest_ : 0;
+    if (size_ * sizeof(Symbol) + reading <= memory_bytes) {
       memory_.emplace(size_);
       std::fill_n(memory_->data(), size_, kEnd);
     } else {
@@ -109,8 +112,8 @@ class WordStore {
     RecordReader reader(words, 0, words.size(), kReadBuffer);
     Record record;
     while (reader.next(record)) {
-      std::size_t length = 0;
-      for (const char byte : record.word) length += ids[static_cast<std::uint8_t>(byte)] >= 0;
+      longest_ = std::max(longest_, record.word.size());
+      const std::size_t length = symbols_in(record.word, ids);
       if (length < 2) continue;
       if (record.count == 0 || record.count > (kMostOccurrences - occurrences) / length)
         throw DamagedFile("a word has a count that no corpus gives");
@@ -133,25 +136,30 @@ class WordStore {
   void place(const File& words, const std::array<std::int32_t, 256>& ids) {
     std::unordered_map<std::uint64_t, std::uint64_t> next;
     for (const Run& run : runs_) next[run.count] = run.start;
-    RecordReader reader(words, 0, words.size(), kReadBuffer);
+    // As large as it will have to be: to grow it would need both, the old one and the new one.
+    RecordReader reader(words, 0, words.size(), std::max(kReadBuffer, longest_));
     Record record;
-    std::vector<Symbol> word;
+    std::vector<Symbol> word(memory_ ? 0 : longest_);
     while (reader.next(record)) {
-      word.clear();
+      const std::size_t length = symbols_in(record.word, ids);
+      if (length < 2) continue;
+      std::uint64_t& at = next.at(record.count);
+      if ((!memory_ && length > word.size()) || at + length >= size_)
+        throw DamagedFile("the inventory changed while it was read");
+      Symbol* out = memory_ ? memory_->data() + at : word.data();
       for (const char byte : record.word) {
         const std::int32_t id = ids[static_cast<std::uint8_t>(byte)];
-        if (id >= 0) word.push_back(static_cast<Symbol>(id));
+        if (id >= 0) *out++ = static_cast<Symbol>(id);
       }
-      if (word.size() < 2) continue;
-      std::uint64_t& at = next.at(record.count);
-      if (at + word.size() >= size_) throw DamagedFile("the inventory changed while it was read");
-      if (memory_) {
-        std::copy(word.begin(), word.end(), memory_->data() + at);
-      } else {
-        file_->write(at * sizeof(Symbol), word.data(), word.size() * sizeof(Symbol));
-      }
-      at += word.size() + 1;
+      if (!memory_) file_->write(at * sizeof(Symbol), word.data(), length * sizeof(Symbol));
+      at += length + 1;
     }
+  }
+
+  static std::size_t symbols_in(std::string_view word, const std::array<std::int32_t, 256>& ids) {
+    std::size_t length = 0;
+    for (const char byte : word) length += ids[static_cast<std::uint8_t>(byte)] >= 0;
+    return length;
   }
 
   void fill_file_with_ends() {
@@ -251,6 +259,7 @@ class WordStore {
 
   std::vector<Run> runs_;
   std::size_t size_ = 0;
+  std::size_t longest_ = 0;  // bytes of a word
   std::size_t window_ = 0;
   std::optional<Buffer<Symbol>> memory_;
   std::unique_ptr<File> file_;

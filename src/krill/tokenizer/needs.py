@@ -13,6 +13,7 @@ TEXT: Final = "text being counted"
 WORDS: Final = "word counts"
 VOCABULARY: Final = "vocabulary"
 MERGING: Final = "merging"
+LEFT: Final = "what counting has left"
 SAVING: Final = "saving"
 
 # A block being counted: its text, twice while a reader parses it.
@@ -26,6 +27,8 @@ COUNTER_MINIMUM: Final = 4 * MB
 # What Python holds of a token, beside the native trainer or while files are written.
 BYTES_PER_TOKEN: Final = 700
 MERGER_MINIMUM: Final = 12 * MB
+# Held above the base when merging begins: 2.0 to 2.4 MB.
+LEFT_BYTES: Final = 3 * MB
 # Encoding the sample with the finished tokenizer.
 ENCODING: Final = 24 * MB
 
@@ -53,6 +56,7 @@ def learning_needs(corpus: Corpus, options: TrainOptions) -> list[Need]:
     merged = MERGER_MINIMUM + _words(corpus) * MERGED_BYTES_PER_WORD
     return [
         Need(VOCABULARY, vocabulary, expected=vocabulary, during="merge", remedy=smaller),
+        Need(LEFT, LEFT_BYTES, during="merge"),
         Need(MERGING, MERGER_MINIMUM, useful=2**40, expected=merged, during="merge"),
         Need(SAVING, 2 * vocabulary + ENCODING, during="save", remedy=smaller),
     ]
