@@ -83,14 +83,17 @@ def launch(
     env: Mapping[str, str] | None = None,
     file_limit: int | None = None,
     script: str | None = None,
+    server: socket.socket | None = None,
 ) -> Launched:
     """Start `krill ARGUMENTS`, or the Python `script` with them, perhaps under RLIMIT_FSIZE.
 
-    It reads from the descriptor `source` (nothing, if None) and prints to `out` and `err`.
+    It reads from the descriptor `source` (nothing, if None) and prints to `out` and `err`. With `server`
+    it is a fork of another one than those that are started here.
     """
     words = tuple(map(str, arguments))
     computes = any(words[: len(verb)] == verb for verb in WITH_JAX)
-    server = _server(computes if script is None else bool(SCRIPT_WITH_JAX.search(script)))
+    if server is None:
+        server = _server(computes if script is None else bool(SCRIPT_WITH_JAX.search(script)))
     request = {
         "arguments": words,
         "cwd": str(cwd or Path.cwd()),

@@ -91,6 +91,9 @@ def _settle(request: Mapping[str, Any], *descriptors: int) -> None:
     for place, descriptor in enumerate(descriptors):
         os.dup2(descriptor, place)
         os.close(descriptor)
+    # What the server's streams know of its own files, as whether these can be sought, may not hold here.
+    sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
@@ -113,13 +116,19 @@ def load_rooms(modules: Iterable[str]) -> None:
     assert len(threads) <= 1, "a fork would lose a thread"
 
 
+def become(request: Mapping[str, Any]) -> None:
+    """What a fork is for: the script, or the command."""
+    if request["script"] is not None:
+        exec(compile(request["script"], "<script>", "exec"), {"__name__": "__main__"})
+    else:
+        from krill.cli import main
+
+        main()
+
+
 if __name__ == "__main__":
     load_rooms([*LOADED, *LOADED_WITH_JAX] if sys.argv[2:] == ["jax"] else LOADED)
     gc.freeze()  # else a fork's first collection writes to, and so copies, all that it shares with the server
     requested = serve(socket.socket(fileno=int(sys.argv[1])))
-    if requested is not None and requested["script"] is not None:
-        exec(compile(requested["script"], "<script>", "exec"), {"__name__": "__main__"})
-    elif requested is not None:
-        from krill.cli import main
-
-        main()
+    if requested is not None:
+        become(requested)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +15,14 @@ from krill.budget.size import format_size
 _LABEL_WIDTH = 14
 
 Row = tuple[str, str]
+
+
+class Screen(Console):
+    """A console whose reader may leave: Rich would end the process there and then, as if it had failed."""
+
+    def on_broken_pipe(self) -> None:
+        """Told as any other program's `print` tells it; called where the error was caught."""
+        raise
 
 
 def print_error(message: str, hint: str | None) -> None:
@@ -45,11 +54,12 @@ def over_budget(budget: Mapping[str, Any]) -> str:
 
 def console_of(*, stderr: bool = False) -> Console:
     # Names are printed as they are: neither brackets nor colons in them mean anything.
-    return Console(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
+    return Screen(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def _labelled(label: str, style: str, message: str) -> None:
-    console_of(stderr=True).print(Text(label, style) + Text(message))
+    with suppress(BrokenPipeError):  # nobody reads it, and the exit code still tells
+        console_of(stderr=True).print(Text(label, style) + Text(message))
 
 
 def print_rows(console: Console, rows: Iterable[Row]) -> None:
