@@ -60,13 +60,13 @@ def story_file(path: Path, contexts: int = 6, questions: int = 4, words: int = 1
     return write_squad(path, *made)
 
 
-def grown_squad(path: Path, times: int) -> Path:
-    """The shared questions several times over, with other ids each time."""
+def grown_squad(path: Path, times: int, articles: int | None = None) -> Path:
+    """The shared questions several times over, with other ids each time; of so many articles, or of all."""
     content = json.loads(SQUAD.read_text(encoding="utf-8"))
     with path.open("w", encoding="utf-8") as file:
         file.write('{"version": "v2.0", "data": [')
         for round_number in range(times):
-            for number, article in enumerate(content["data"]):
+            for number, article in enumerate(content["data"][:articles]):
                 for paragraph in article["paragraphs"]:
                     for asked in paragraph["qas"]:
                         asked["id"] = f"{asked['id'].partition('-')[0]}-{round_number}"

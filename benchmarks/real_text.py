@@ -24,7 +24,7 @@ import re
 import sysconfig
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count
@@ -90,18 +90,26 @@ def _files(folder: Path, besides: Path | None = None) -> Iterator[Path]:
 
 def grow_jsonl(path: Path, size: int) -> Path:
     """A JSON-lines file of at least `size` bytes: real documents, each round made different from the last."""
-    texts = list(real_texts())
+    lines: list[bytes] = []  # without their ends, as all rounds have them
     written = 0
     with path.open("wb") as file:
         for round_number in count():
-            for number, text in enumerate(texts):
+            # Of the sample no more is read than the first round writes.
+            for number, line in enumerate(lines if round_number else _lines_without_ends()):
+                if not round_number:
+                    lines.append(line)
                 # One document in ten repeats exactly, so that there are duplicates to find.
-                mark = "" if number % 10 == 0 else f" ({round_number})"
-                line = json.dumps({"id": number, "text": text + mark}, ensure_ascii=number % 2 == 0)
-                written += file.write(line.encode() + b"\n")
+                mark = b"" if number % 10 == 0 else b" (%d)" % round_number
+                written += file.write(b'%s%s"}\n' % (line, mark))
                 if written >= size:
                     return path
     raise AssertionError("unreachable")
+
+
+def _lines_without_ends() -> Iterator[bytes]:
+    """Real texts as JSON lines that end before the quote of the text."""
+    for number, text in enumerate(real_texts()):
+        yield json.dumps({"id": number, "text": text}, ensure_ascii=number % 2 == 0)[:-2].encode()
 
 
 def grow_text(path: Path, size: int) -> Path:
@@ -125,26 +133,38 @@ def text_corpus(folder: Path, megabytes: int) -> Path:
 
 
 def _grown() -> Iterator[str]:
-    """Documents without end."""
-    sample = [_Document.of(text) for text in real_texts()]
-    words = _words_by_script(sample)
-    stretch = sum(len(document.text) for document in sample) // 3
+    """Documents without end. Where their words are is found out when the first one is changed."""
+    texts: list[str] = []
+
+    @cache
+    def sample() -> list[_Document]:
+        return [_Document.of(text) for text in texts]
+
+    @cache
+    def words() -> Words:
+        return _words_by_script(sample())
+
     sources = _endless_sources(words)
     for time in count():
-        for number, document in enumerate(sample):
-            yield document.changed(time, number, words)
-        left = stretch
+        if time == 0:
+            for text in real_texts():
+                texts.append(text)
+                yield text
+        else:
+            for number, document in enumerate(sample()):
+                yield document.changed(time, number, words())
+        left = sum(map(len, texts)) // 3
         while left > 0:
             text = next(sources)
             left -= len(text)
             yield text
 
 
-def _endless_sources(words: Words) -> Iterator[str]:
+def _endless_sources(words: Callable[[], Words]) -> Iterator[str]:
     """Installed texts, as they are at first, changed from the second time on."""
     for time in count():
         for number, text in enumerate(installed_texts()):
-            yield text if time == 0 else _Document.of(text).changed(time, number, words)
+            yield text if time == 0 else _Document.of(text).changed(time, number, words())
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +178,7 @@ class _Document:
         return cls(text, [match.span() for match in _WORD.finditer(text)])
 
     def changed(self, time: int, number: int, words: Words) -> str:
-        """The text for the `time`-th time again, with some words replaced; at time 0 as it is."""
-        if time == 0:
-            return self.text
+        """The text for the `time`-th time again, with some words replaced."""
         draw = random.Random(f"{time} {number}")
         pieces: list[str] = []
         kept = 0

@@ -34,10 +34,21 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 KRILL = Path(sys.executable).with_name("krill")
 
 
+_loaded = 0  # modules, when the collector was last told to leave all alone
+
+
 def pytest_collection_finish() -> None:
     """What is loaded by now stays: the collector of garbage need not walk over it again and again."""
+    global _loaded
     gc.collect()
     gc.freeze()
+    _loaded = len(sys.modules)
+
+
+def pytest_runtest_logfinish() -> None:
+    """Nor over what tests have loaded since: PyTorch and its like are a million objects."""
+    if len(sys.modules) > _loaded + 300:
+        pytest_collection_finish()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -18,11 +19,16 @@ PATIENCE = 60
 class Life:
     """`krill ARGUMENTS` (or the Python `script`) in a folder, where it writes its output `out`.
 
-    With `fresh=True` its imports are a part of it.
+    With `fresh=True` its imports are a part of it; `server` is as of `warm.launch`.
     """
 
     def __init__(
-        self, folder: Path, *arguments: object, script: str | None = None, fresh: bool = False
+        self,
+        folder: Path,
+        *arguments: object,
+        script: str | None = None,
+        fresh: bool = False,
+        server: socket.socket | None = None,
     ) -> None:
         self.work = folder / ".out.krill"
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  lives as long as this
@@ -38,7 +44,7 @@ class Life:
             )
         else:
             log = self.log.fileno()
-            self.process = warm.launch(arguments, cwd=folder, out=log, err=log, script=script)
+            self.process = warm.launch(arguments, cwd=folder, out=log, err=log, script=script, server=server)
 
     def wait_until_begun(self) -> None:
         """Until it holds the lock."""

@@ -2,13 +2,20 @@
 
 The first test that wants it starts this file as a program, which ends the cluster when none of those that
 wanted it lives any more. `ray_fixtures.py` has the fixtures.
+
+Its workers, and drivers that want to, are forks of a process that has loaded Krill (`ray_worker.py`) and what
+Ray imports. Ray itself they load: its core reads the environment of its process at that moment.
 """
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
+import gc
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,9 +23,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import psutil
+
+import ray_worker
+import warm_server
 
 NODE_MEMORY = 2 * 10**9
 _NODE = {
@@ -26,34 +39,81 @@ _NODE = {
     "object_store_memory": 80 * 2**20,
     "memory": NODE_MEMORY,
     "include_log_monitor": False,
+    "worker_path": ray_worker.__file__,
 }
 # A driver joins the node that has its own address: with others for these two, that is always the head.
 _SECOND, _THIRD = "127.0.0.2", "127.0.0.3"
 _START_SECONDS = 120.0
 _TASK_TITLE = "ray::krill"
+_PR_SET_PDEATHSIG = 1
+# What takes most of the time in which Ray is imported.
+_RAY_IMPORTS = (
+    "asyncio",
+    "colorama",
+    "filelock",
+    "google.protobuf.internal.builder",
+    "google.protobuf.json_format",
+    "jsonschema",
+    "msgpack",
+    "packaging.version",
+    "pdb",
+    "requests",
+    "tqdm",
+    "uvloop",
+    "wcwidth",
+    "yaml",
+)
 
 
 @dataclass(frozen=True)
 class RayCluster:
-    """Where it is, and the processes that keep its nodes."""
+    """Where it is, the processes that keep its nodes, and the folder where its server is."""
 
     address: str
-    raylets: tuple[int, ...]
+    raylets: tuple[int, ...] = ()
+    folder: Path = Path()
 
     def working(self, folder: Path) -> list[psutil.Process]:
         """Worker processes that run a task now, of the command that was started in `folder`."""
-        return [process for raylet in self.raylets for process in working_on(raylet, folder)]
+        return [process for raylet in self.raylets for process in self.working_on(raylet, folder)]
 
+    def working_on(self, raylet: int, folder: Path) -> list[psutil.Process]:
+        """The same of one node. Other tests may have workers there: each enters the folder of its command."""
+        signs = (self.folder / "workers").glob(f"{raylet}-*")
+        workers = [*_children(raylet), *(int(sign.name.partition("-")[2]) for sign in signs)]
+        found = []
+        for worker in workers:
+            with suppress(psutil.Error, IndexError):
+                process = psutil.Process(worker)
+                if process.cmdline()[0].startswith(_TASK_TITLE) and process.cwd() == str(folder.resolve()):
+                    found.append(process)
+        return found
 
-def working_on(raylet: int, folder: Path) -> list[psutil.Process]:
-    """The same of one node. Other tests may have workers there: each enters the folder of its command."""
-    found = []
-    for child in _children(raylet):
-        with suppress(psutil.Error, IndexError):
-            process = psutil.Process(child)
-            if process.cmdline()[0].startswith(_TASK_TITLE) and process.cwd() == str(folder.resolve()):
-                found.append(process)
-    return found
+    @cached_property
+    def server(self) -> socket.socket | None:
+        """For `warm.launch`: of drivers that have loaded Ray. None if there is no cluster at the address."""
+        if not self.raylets:
+            return None
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        connection.connect(str(self.folder / "server"))
+        return connection
+
+    @contextmanager
+    def fresh_workers(self) -> Iterator[None]:
+        """Workers that are started meanwhile are no forks, for whatever is about their memory."""
+        wish = self.folder / f"fresh-{os.getpid()}"
+        wish.touch()
+        try:
+            yield
+        finally:
+            wish.unlink()
+
+    @contextmanager
+    def nodes_stay(self, *, but_mine: bool = False) -> Iterator[None]:
+        """No node comes or goes meanwhile; with `but_mine`, nobody is there who relies on that."""
+        with (self.folder / "nodes").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX if but_mine else fcntl.LOCK_SH)
+            yield
 
 
 def _children(pid: int) -> list[int]:
@@ -73,17 +133,19 @@ def join_cluster(folder: Path) -> RayCluster:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "address").exists():
             _start(folder)
-    address, *raylets = (folder / "address").read_text().split()
-    return RayCluster(address, tuple(map(int, raylets)))
+    address, place, *raylets = (folder / "address").read_text().split()
+    return RayCluster(address, tuple(map(int, raylets)), Path(place))
 
 
 @contextmanager
 def added_node(cluster: RayCluster) -> Iterator[tuple[int, Callable[[], None]]]:
     """One more node: the process that keeps it, and how it is lost."""
+    from pytest import MonkeyPatch
     from ray._private.node import Node
     from ray._private.parameter import RayParams
 
-    with _short_folder() as folder:
+    with cluster.nodes_stay(but_mine=True), _short_folder() as folder, MonkeyPatch.context() as environment:
+        environment.setenv(ray_worker.FOLDER, str(cluster.folder))
         parameters = RayParams(
             gcs_address=cluster.address, node_ip_address=_THIRD, temp_dir=str(folder), **_NODE
         )
@@ -94,6 +156,22 @@ def added_node(cluster: RayCluster) -> Iterator[tuple[int, Callable[[], None]]]:
 
         yield node.all_processes["raylet"][0].process.pid, lose
         lose()
+        _wait_until_missed(cluster)
+
+
+def _wait_until_missed(cluster: RayCluster) -> None:
+    """Until the cluster knows that it has no more nodes than in the beginning."""
+    from ray._raylet import GcsClient
+    from ray.core.generated.gcs_pb2 import GcsNodeInfo
+
+    client = GcsClient(address=cluster.address)
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        nodes = client.get_all_node_info().values()
+        if sum(node.state == GcsNodeInfo.GcsNodeState.ALIVE for node in nodes) == len(cluster.raylets):
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def _start(folder: Path) -> None:
@@ -112,25 +190,44 @@ def _start(folder: Path) -> None:
         time.sleep(0.05)
 
 
-def main(folder: Path) -> None:
-    """Keep a cluster for those who have left a file in `folder`."""
+def main(folder: Path) -> dict[str, Any] | None:
+    """Keep a cluster for those who have left a file in `folder`. Returns in forks too, with their request."""
+    here = [name for name in _RAY_IMPORTS if find_spec(name.partition(".")[0])]
+    warm_server.load_rooms([*warm_server.LOADED, "krill.prepare.worker", *here])
+    gc.freeze()
+    temporary = Path(tempfile.mkdtemp(prefix="krill-ray-", dir="/tmp"))
+    (temporary / "workers").mkdir()
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    channel.bind(str(temporary / "server"))
+    if os.fork() == 0:
+        # It ends with its parent, however that ends.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        return warm_server.serve(channel)
+    try:
+        _keep(folder, temporary)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return None
+
+
+def _keep(folder: Path, temporary: Path) -> None:
     from ray.cluster_utils import Cluster
 
-    with _short_folder() as temporary:
-        # Not the folder of whatever else this machine runs, which a machine without Ray has not either.
-        os.environ["RAY_TMPDIR"] = str(temporary)
-        head = {**_NODE, "include_dashboard": False, "no_monitor": True, "temp_dir": str(temporary / "ray")}
-        cluster = Cluster(initialize_head=True, head_node_args=head)
-        try:
-            cluster.add_node(node_ip_address=_SECOND, **_NODE)
-            nodes = [cluster.head_node, *cluster.worker_nodes]
-            raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
-            (folder / "address.part").write_text(" ".join([cluster.address, *map(str, raylets)]))
-            (folder / "address.part").rename(folder / "address")
-            while _users_live(folder):
-                time.sleep(0.5)
-        finally:
-            cluster.shutdown()
+    # Not the folder of whatever else this machine runs, which a machine without Ray has not either.
+    os.environ["RAY_TMPDIR"] = str(temporary)
+    os.environ[ray_worker.FOLDER] = str(temporary)
+    head = {**_NODE, "include_dashboard": False, "no_monitor": True, "temp_dir": str(temporary / "ray")}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        cluster.add_node(node_ip_address=_SECOND, **_NODE)
+        nodes = [cluster.head_node, *cluster.worker_nodes]
+        raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
+        (folder / "address.part").write_text(" ".join([cluster.address, str(temporary), *map(str, raylets)]))
+        (folder / "address.part").rename(folder / "address")
+        while _users_live(folder):
+            time.sleep(0.5)
+    finally:
+        cluster.shutdown()
 
 
 def _users_live(folder: Path) -> bool:
@@ -150,4 +247,6 @@ def _short_folder() -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    requested = main(Path(sys.argv[1]))
+    if requested is not None:
+        warm_server.become(requested)

@@ -18,6 +18,13 @@ def ray_cluster(tmp_path_factory) -> RayCluster:
     return join_cluster((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "ray-cluster")
 
 
+@pytest.fixture(scope="module")
+def two_nodes(ray_cluster) -> Iterator[RayCluster]:
+    """The same for tests that count them: no other one adds a node meanwhile."""
+    with ray_cluster.nodes_stay():
+        yield ray_cluster
+
+
 @pytest.fixture
 def another_node(ray_cluster) -> Iterator[tuple[int, Callable[[], None]]]:
     """A third node, which no other test depends on: the process that keeps it, and how it is lost."""

@@ -48,7 +48,8 @@ TRAITS: dict[str, Callable[[str], bool]] = {
 
 
 _LISTED = of.SYMBOLS | of.FRONT_MARKS | of.BACK_MARKS
-_RANGES = ("han", "hiragana")
+_ALL = list(enumerate(TRAITS.values()))
+_RANGES = [(bit, TRAITS[name]) for bit, name in enumerate(TRAITS) if name in ("han", "hiragana")]
 
 
 def traits(point: int) -> int:
@@ -59,11 +60,7 @@ def traits(point: int) -> int:
         return 0
     # Of most code points, which mean nothing, only a list or a range can say something.
     nothing = category in ("Cn", "Co") and character not in _LISTED
-    return sum(
-        holds(character) << bit
-        for bit, (name, holds) in enumerate(TRAITS.items())
-        if not nothing or name in _RANGES
-    )
+    return sum([holds(character) << bit for bit, holds in (_RANGES if nothing else _ALL)])
 
 
 def rows(values: Sequence[object], width: int) -> Iterator[str]:

@@ -126,8 +126,8 @@ def signalled(job: Job, number: signal.Signals) -> tuple[int, str]:
     return running.wait(), running.output
 
 
-def test_an_interrupt_leaves_nothing_and_a_kill_is_made_good_by_the_next_run(job, corpus_50mb):
-    job.read_from(str(corpus_50mb))
+def test_an_interrupt_leaves_nothing_and_a_kill_is_made_good_by_the_next_run(job, grown):
+    job.read_from(str(grown(16)))  # long enough that the signals come while it writes
     assert job.preprocess("--quiet").code == 0
     before = names(job.folder)
     code, told = signalled(job, signal.SIGINT)

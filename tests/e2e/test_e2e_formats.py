@@ -25,7 +25,7 @@ SEPARATOR = "<|endoftext|>"
 
 @pytest.fixture(scope="module")
 def texts():
-    found = [text for text in islice(real_texts(), 400) if "\r" not in text and len(text.strip()) >= 200]
+    found = [text for text in islice(real_texts(), 300) if "\r" not in text and len(text.strip()) >= 200]
     return [*found, *found[:7], "short", "x" * 300_000]
 
 
@@ -53,9 +53,9 @@ def write_csv(path, texts):
 
 WRITERS = {
     "documents.jsonl": lambda path, texts: path.write_bytes(jsonl(texts)),
-    "documents.jsonl.gz": lambda path, texts: path.write_bytes(gzip.compress(jsonl(texts))),
+    "documents.jsonl.gz": lambda path, texts: path.write_bytes(gzip.compress(jsonl(texts), 1)),
     "documents.ndjson.zst": lambda path, texts: path.write_bytes(zstandard.compress(jsonl(texts))),
-    "documents.jsonl.bz2": lambda path, texts: path.write_bytes(bz2.compress(jsonl(texts))),
+    "documents.jsonl.bz2": lambda path, texts: path.write_bytes(bz2.compress(jsonl(texts), 1)),
     "documents.jsonl.xz": lambda path, texts: path.write_bytes(lzma.compress(jsonl(texts), preset=0)),
     "documents.json": lambda path, texts: path.write_text(json.dumps([{"text": t} for t in texts], indent=1)),
     "documents.txt": lambda path, texts: path.write_text(SEPARATOR.join(texts), newline=""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +23,30 @@ UNITS = {"unit_bytes": "4MB", "max_document_bytes": "500KB", "shard_size": "4MB"
 
 @contextmanager
 def watched(cluster: RayCluster, folder: Path) -> Iterator[dict[int, int]]:
-    """The most memory that each process held which worked on tasks meanwhile, as the kernel counts it."""
+    """The most memory that each process held which worked on tasks meanwhile, as the kernel counts it.
+
+    They are processes as users have them, no forks.
+    """
     peaks: dict[int, int] = {}
     over = threading.Event()
+    starting = ExitStack()
 
     def watch() -> None:
         while not over.wait(0.05):
             for process in cluster.working(folder):
                 peaks[process.pid] = max(peaks.get(process.pid, 0), high_water(process))
+            if len(peaks) == 2:
+                starting.close()  # both have started: workers of other tests may be forks again
 
     thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield peaks
-    finally:
-        over.set()
-        thread.join()
+    with starting:
+        starting.enter_context(cluster.fresh_workers())
+        thread.start()
+        try:
+            yield peaks
+        finally:
+            over.set()
+            thread.join()
 
 
 def high_water(process: psutil.Process) -> int:
@@ -72,11 +80,9 @@ def both(job: Job, fresh_krill: Any, cluster: RayCluster, **preprocess: Any) -> 
     ],
     ids=["exact", "minhash"],
 )
-def test_the_cluster_makes_the_same_bytes_inside_the_budget(
-    job, fresh_krill, sample, ray_cluster, preprocess
-):
+def test_the_cluster_makes_the_same_bytes_inside_the_budget(job, fresh_krill, sample, two_nodes, preprocess):
     job.read_from(str(sample), {"path": str(sample), "split": "train[:200]"})  # some documents twice
-    outcome, peaks = both(job, fresh_krill, ray_cluster, **preprocess)
+    outcome, peaks = both(job, fresh_krill, two_nodes, **preprocess)
     engine = outcome.result["engine"]
     assert engine["name"] == "ray"
     assert engine["workers"] == 2
@@ -88,12 +94,10 @@ def test_the_cluster_makes_the_same_bytes_inside_the_budget(
     assert outcome.result["documents"]["dropped"]["duplicate"] >= 200
 
 
-def test_without_an_address_the_cores_of_this_machine_are_used(job, fresh_krill):
+def test_without_an_address_the_cores_of_this_machine_are_used(job):
     """A cluster is started for the run; nothing of it is printed."""
     job.write("input.jsonl", b"".join(b'{"text": "%s"}\n' % (b"word %d " % at * 30) for at in range(500)))
-    job.save()
-    command = ("preprocess", "config.yaml", "--engine", "ray", "--workers", "1", "--threads", "2")
-    outcome = fresh_krill(*command, cwd=job.folder)
+    outcome = job.preprocess("--engine", "ray", "--workers", "1", "--threads", "2")
     assert outcome.code == 0, outcome.err
     assert outcome.err == ""
     assert "workers        1 by ray" in outcome.out

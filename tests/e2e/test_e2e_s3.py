@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -82,6 +83,7 @@ def test_a_run_that_is_killed_and_goes_on_elsewhere_gives_the_bytes_of_a_local_o
         )
         while not (committed := _scanned(store)):
             assert killed.poll() is None
+            time.sleep(0.02)  # the store has a core to share with the run
         killed.kill()
         killed.wait(30)
     committed = _scanned(store)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from jobs import Job, document, json_lines
+from lives import Life
 
 pytest_plugins = ["job_fixtures"]
 
@@ -27,9 +26,8 @@ def large(job: Job, dedup: str) -> None:
     job.set(dedup=dedup, unit_bytes="64KB", max_document_bytes="8KB", shard_size="64KB", packing="bfd")
 
 
-def start(job: Job, task: str, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "krill", "preprocess", "config.yaml", "--task", task, *more]
-    return subprocess.Popen(command, cwd=job.folder, stderr=subprocess.PIPE, text=True)
+def start(job: Job, task: str, *more: str) -> Life:
+    return Life(job.folder, "preprocess", "config.yaml", "--task", task, *more)
 
 
 @pytest.mark.parametrize("dedup", ["exact", "minhash"])
@@ -42,9 +40,8 @@ def test_shares_that_run_at_once_make_what_one_process_makes(job: Job, dedup: st
     job.save()
     shares = [start(job, f"{number}/3") for number in (1, 2, 3)]
     for share in shares:
-        _, errors = share.communicate(timeout=120)
-        assert share.returncode == 0, errors
-        assert "--task finish" in errors
+        assert share.wait() == 0, share.output
+        assert "--task finish" in share.output
     assert not (job.folder / "shared").exists()
     assert job.preprocess("--task", "finish").code == 0
     assert contents(job.folder / "shared") == expected
@@ -55,10 +52,9 @@ def test_a_share_that_nobody_helps_says_so_and_what_it_did_is_kept(job: Job) -> 
     large(job, "exact")
     job.save()
     share = start(job, "2/3", "--wait", "0")
-    _, errors = share.communicate(timeout=120)
-    assert share.returncode == 5
-    assert "task 2/3 waits for" in errors
-    assert "`--task finish` does all the rest here" in errors
+    assert share.wait() == 5
+    assert "task 2/3 waits for" in share.output
+    assert "`--task finish` does all the rest here" in share.output
     records = list((job.work / "stages" / "scan").glob("*.json"))
     assert records
     before = {path.name: path.stat().st_mtime_ns for path in records}
@@ -104,11 +100,11 @@ def test_a_flag_that_would_change_nothing_is_refused(job: Job, flags: tuple[str,
 def test_a_share_leaves_alone_what_another_one_is_writing(job: Job) -> None:
     large(job, "none")
     job.save()
-    assert start(job, "1/2", "--wait", "0").wait(timeout=120) == 5
+    assert start(job, "1/2", "--wait", "0").wait() == 5
     work = job.output.with_name(f".{job.output.name}.krill")
     written = work / "dataset" / ".data-00000.arrow.0123abcd.krill-tmp"
     written.write_bytes(b"half of a shard")
-    assert start(job, "1/1").wait(timeout=120) == 0
+    assert start(job, "1/1").wait() == 0
     assert written.exists()
     assert job.preprocess("--task", "finish").code == 0
     assert not list(job.output.rglob("*.krill-tmp"))

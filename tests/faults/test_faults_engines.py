@@ -20,7 +20,7 @@ import warm
 from conftest import dataset_bytes
 from jobs import Job, check_error
 from lives import Life
-from ray_cluster import RayCluster, working_on
+from ray_cluster import RayCluster
 from real_text import grow_jsonl
 
 pytest_plugins = ["ray_fixtures"]
@@ -67,7 +67,7 @@ class Case:
 
     def on(self, cluster: RayCluster, folder: Path, **engine: Any) -> Job:
         """The same for a cluster, in another folder."""
-        job = Job(folder, lambda *arguments, **options: warm.run(arguments, **options))
+        job = Job(folder, lambda *arguments, **options: warm.run(arguments, server=cluster.server, **options))
         folder.mkdir(exist_ok=True)
         for name in ("input.jsonl", "faults.py"):
             os.link(self._job.folder / name, folder / name)
@@ -86,8 +86,8 @@ def case(tmp_path_factory) -> Case:
     return Case(tmp_path_factory.mktemp("case"), corpus, dedup="minhash")
 
 
-def start(job: Job) -> Life:
-    return Life(job.folder, "preprocess", "config.yaml")
+def start(job: Job, cluster: RayCluster) -> Life:
+    return Life(job.folder, "preprocess", "config.yaml", server=cluster.server)
 
 
 def committed(job: Job) -> dict[str, tuple[int, int]]:
@@ -130,7 +130,7 @@ def survive(case: Case, cluster: RayCluster, folder: Path, kills: int, chance: r
     killed = 0
     while killed < kills:
         job = case.on(cluster, folder / str(killed), retries=min(kills, 100))
-        run = start(job)
+        run = start(job, cluster)
         done = 0
         while run.process.poll() is None:
             if killed < kills and len(records(job)) > done:
@@ -158,8 +158,8 @@ def test_a_node_that_is_lost_while_it_works_changes_nothing(case, ray_cluster, a
         folder = tmp_path / str(life)
         job = case.on(ray_cluster, folder)
         dataset = job.work / "dataset"
-        run = start(job)
-        run.wait_until(lambda: dataset.is_dir() and bool(working_on(raylet, folder)))  # noqa: B023
+        run = start(job, ray_cluster)
+        run.wait_until(lambda: dataset.is_dir() and bool(ray_cluster.working_on(raylet, folder)))  # noqa: B023
         if run.process.poll() is None:
             break
         assert run.wait() == 0, run.output
@@ -186,7 +186,7 @@ def test_a_task_that_always_fails_is_named_and_the_rest_is_kept(case, ray_cluste
     before = committed(job)
     assert len(before) >= 2
     (tmp_path / "fault").unlink()
-    resumed = start(job)
+    resumed = start(job, ray_cluster)
     resumed.wait_until(lambda: (job.work / "stages" / "encode").exists())
     assert before.items() <= committed(job).items()
     assert resumed.wait() == 0, resumed.output
@@ -204,12 +204,12 @@ def test_storage_that_refuses_writes_is_named(case, ray_cluster, tmp_path):
 
 def test_a_killed_driver_goes_on_with_what_was_committed(case, ray_cluster, tmp_path):
     job = case.on(ray_cluster, tmp_path)
-    run = start(job)
+    run = start(job, ray_cluster)
     run.wait_until(lambda: any(job.work.glob("stages/encode/*.json")))
     run.kill()
     before = committed(job)
     assert before
-    resumed = start(job)
+    resumed = start(job, ray_cluster)
     resumed.wait_until(lambda: any(job.work.glob("stages/pack-*/*.json")) or job.output.exists())
     found = committed(job)
     assert before.items() <= found.items() or job.output.exists(), "they go when it is published, not before"
@@ -222,7 +222,7 @@ def test_a_killed_driver_goes_on_with_what_was_committed(case, ray_cluster, tmp_
 @pytest.mark.parametrize("interrupt", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_an_interrupted_driver_ends_its_tasks(case, ray_cluster, tmp_path, interrupt):
     job = case.on(ray_cluster, tmp_path)
-    run = start(job)
+    run = start(job, ray_cluster)
     run.wait_until(lambda: any(job.work.glob("stages/scan/*.json")))
     working = ray_cluster.working(tmp_path)
     run.process.send_signal(interrupt)
@@ -248,9 +248,10 @@ def test_an_address_where_nothing_answers_is_named_at_once(case, tmp_path):
 
 
 def test_a_worker_without_room_in_its_budget_says_what_it_takes(case, ray_cluster, tmp_path):
-    job = case.on(ray_cluster, tmp_path)
+    job = case.on(ray_cluster, tmp_path, workers=1)
     job.config["memory"] = "140MB"
-    outcome = job.preprocess()
+    with ray_cluster.fresh_workers():
+        outcome = job.preprocess()
     check_error(outcome, 4, "the budget is too small: the plan needs 1", "given 140 MB", hint="--memory 1")
 
 

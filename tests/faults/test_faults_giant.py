@@ -12,7 +12,7 @@ MB = 10**6
 PIECE = 4 * MB  # `max_document_bytes`
 
 
-@pytest.mark.parametrize("size", [300 * MB, pytest.param(1000 * MB, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("size", [180 * MB, pytest.param(1000 * MB, marks=pytest.mark.soak)])
 def test_a_giant_document_is_split_inside_the_budget(job: Job, size: int) -> None:
     with (job.folder / "giant.txt").open("wb") as file:
         os.truncate(file.fileno(), size)

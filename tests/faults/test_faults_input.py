@@ -259,10 +259,10 @@ def test_malformed_lines_are_skipped_and_counted_on_request(job):
 
 
 def test_a_malformed_line_can_be_skipped_after_all(job):
-    job.write("input.jsonl", json_lines(map(document, range(3000))) + b"oops\n")
+    job.write("input.jsonl", json_lines(map(document, range(1200))) + b"oops\n")
     job.set(unit_bytes="100KB", max_document_bytes="10KB")
     failed = job.preprocess()
-    check_error(failed, 3, "`input.jsonl` line 3001: ", hint="set `on_error: skip`")
+    check_error(failed, 3, "`input.jsonl` line 1201: ", hint="set `on_error: skip`")
     assert job.work.is_dir()  # most units are done, and stay
     job.set(on_error="skip")
     outcome = job.preprocess()
@@ -312,7 +312,7 @@ def half(content: bytes) -> bytes:
     ],
 )
 def test_input_that_changes_between_two_stages_is_named(job, change, fact):
-    content = json_lines(document(number) for number in range(3000))
+    content = json_lines(document(number) for number in range(1200))
     path = job.write("input.jsonl", content)
     job.read_from(str(path))
     job.set(unit_bytes="100KB", max_document_bytes="10KB", prepared_path=str(job.output))
@@ -334,7 +334,7 @@ def test_input_that_changes_between_two_stages_is_named(job, change, fact):
     ],
 )
 def test_a_file_of_an_earlier_stage_that_is_gone_is_named(job, name, stage, artifact):
-    content = json_lines(map(document, range(3000)))
+    content = json_lines(map(document, range(1200)))
     path = job.write(name, gzip.compress(content) if name.endswith("gz") else content)
     job.read_from(str(path))
     job.set(unit_bytes="100KB", max_document_bytes="10KB", prepared_path=str(job.output))
@@ -352,12 +352,13 @@ def test_a_file_of_an_earlier_stage_that_is_gone_is_named(job, name, stage, arti
 
 # One line that no budget holds.
 
-LINE_BYTES = 200_000_000
+LINE_BYTES = 100_000_000
+BUDGET_BYTES = 160_000_000  # of which the program itself takes most
 PARAGRAPH = "\n\n".join(text for text, _ in zip(real_texts(), range(150), strict=False))
 
 
 def write_long_line(job: Job) -> hashlib.blake2b:
-    """Three records, the second one of 200 MB; returns the hash of its text without whitespace."""
+    """Three records, the second one of 100 MB; returns the hash of its text without whitespace."""
     digest = hashlib.blake2b()
     escaped = json.dumps(PARAGRAPH)[1:-1].encode()
     plain = without_space(PARAGRAPH)
@@ -376,14 +377,14 @@ def without_space(text: str) -> bytes:
     return text.encode().translate(None, string.whitespace.encode())
 
 
-def test_a_line_of_200_mb_is_split_within_the_budget(job):
+def test_a_line_of_100_mb_is_split_within_the_budget(job):
     expected = write_long_line(job)
     job.set(output="text")
-    outcome = job.preprocess("--json", "--memory", "256MB")
+    outcome = job.preprocess("--json", "--memory", BUDGET_BYTES)
     assert outcome.code == 0, outcome.err
-    assert outcome.peak <= 256_000_000
+    assert outcome.peak <= BUDGET_BYTES
     pieces = outcome.result["text"]["rows"] - 2
-    assert pieces > 40  # decoded, the line is a little shorter
+    assert pieces > 20  # decoded, the line is a little shorter
     assert outcome.result["documents"] == {
         "read": pieces + 2,
         "kept": pieces + 2,
@@ -400,11 +401,11 @@ def test_a_line_of_200_mb_is_split_within_the_budget(job):
     assert list(texts) == [document(2).strip()]
 
 
-def test_a_line_of_200_mb_is_dropped_within_the_budget(job):
+def test_a_line_of_100_mb_is_dropped_within_the_budget(job):
     write_long_line(job)
     job.set(oversize="drop")
-    outcome = job.preprocess("--json", "--memory", "256MB")
+    outcome = job.preprocess("--json", "--memory", BUDGET_BYTES)
     assert outcome.code == 0, outcome.err
-    assert outcome.peak <= 256_000_000
+    assert outcome.peak <= BUDGET_BYTES
     assert outcome.result["documents"] == {"read": 3, "kept": 2, "dropped": {"oversize": 1}, "notes": {}}
     assert job.encoded() == [document(1).strip()]  # the other one's end is in the last short row

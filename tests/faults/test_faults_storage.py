@@ -7,14 +7,13 @@ import os
 import shutil
 import signal
 import subprocess
-import time
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from conftest import KRILL, dataset_bytes
 from jobs import Job, check_error, check_refused, document, json_lines
+from lives import Life
 
 pytest_plugins = ["job_fixtures"]
 
@@ -148,14 +147,16 @@ def test_a_run_that_fills_the_disk_can_be_continued(job):
         test ! -e disk/out && test $code = 5
         mount -o remount,size=20m disk
         $KRILL preprocess config.yaml
-        $KRILL validate disk/out
         ls -A disk
+        cp -r disk/out kept
         """,
     )
     check_error(outcome, 0, "no space left on the device", hint="free some space")
     assert ".krill-tmp" not in outcome.err
     assert "continuing an earlier run" in outcome.out
     assert outcome.out.splitlines()[-1] == "out"
+    valid = job.run("validate", "kept")
+    assert valid.code == 0, valid.err
 
 
 def test_a_cap_on_disk_is_refused_before_reading(rerun):
@@ -198,24 +199,22 @@ def test_an_empty_folder_is_used(job):
     assert job.manifest()["documents"]["kept"] == 3000
 
 
-def test_two_runs_on_one_folder_are_refused(job, corpus_50mb):
-    job.read_from(str(corpus_50mb))
+def test_two_runs_on_one_folder_are_refused(job, grown):
+    job.read_from(str(grown(16)))
     job.save()
-    first = subprocess.Popen([KRILL, "preprocess", "config.yaml", "--quiet"], cwd=job.folder)
+    first = Life(job.folder, "preprocess", "config.yaml", "--quiet")
     try:
-        wait_for(job.work / "stages" / "scan")
-        first.send_signal(signal.SIGSTOP)  # so that it surely works while the second one starts
+        first.wait_until(lambda: (job.work / "stages" / "scan").exists())
+        first.process.send_signal(signal.SIGSTOP)  # so that it surely works while the second one starts
         second = job.preprocess()
         overwriting = job.preprocess("--overwrite")
-        first.send_signal(signal.SIGCONT)
-        assert first.wait() == 0
+        first.process.send_signal(signal.SIGCONT)
+        assert first.wait() == 0, first.output
     finally:
-        first.kill()
-        first.wait()
+        first.process.kill()
     for refused in (second, overwriting):
-        check_error(
-            refused, 5, f"another run is writing `out` (process {first.pid})", hint="wait for it to end"
-        )
+        writer = first.process.pid
+        check_error(refused, 5, f"another run is writing `out` (process {writer})", hint="wait for it to end")
     assert job.manifest()["documents"]["kept"] > 1000
     assert not job.work.exists()
 
@@ -237,10 +236,3 @@ def test_runs_of_two_outputs_share_a_spill_folder(job):
         outputs.append(dataset_bytes(job.folder / folder / "out"))
     assert outputs[0] == outputs[1]
     assert not any((job.folder / "spill").iterdir())
-
-
-def wait_for(path: Path, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.005)

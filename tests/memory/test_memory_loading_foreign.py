@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +61,13 @@ os._exit(0)
 """
 
 
-def table_of(rows: int) -> pa.Table:
+@pytest.fixture(scope="module")
+def table_of() -> Callable[[int], pa.Table]:
+    """Rows that are drawn once for all tests here, and forgotten after them."""
+    return cache(drawn)
+
+
+def drawn(rows: int) -> pa.Table:
     ids = np.random.default_rng(0).integers(0, 32_000, size=rows * WIDTH, dtype=np.int32)
     offsets = np.arange(0, rows * WIDTH + 1, WIDTH, dtype=np.int32)
     return pa.table({"input_ids": pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids))})
@@ -80,7 +89,9 @@ def save_arrow(folder: Path, table: pa.Table) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "saved"])
-def test_a_dataset_ten_times_as_large_is_read_in_the_same_budget(tmp_path: Path, kind: str) -> None:
+def test_a_dataset_ten_times_as_large_is_read_in_the_same_budget(
+    tmp_path: Path, kind: str, table_of: Callable[[int], pa.Table]
+) -> None:
     growths = []
     for rows in (2_000, 20_000):  # 8 and 82 MB; in Parquet one row group
         path = tmp_path / f"{rows}.parquet"
@@ -98,9 +109,9 @@ def test_a_dataset_ten_times_as_large_is_read_in_the_same_budget(tmp_path: Path,
 @pytest.mark.skipif(
     not Path("/proc/self/smaps_rollup").exists(), reason="memory of a tree is read from Linux"
 )
+@pytest.mark.skipif(find_spec("torch") is None, reason="no torch")  # which this process has no need to load
 def test_four_torch_workers_take_little_more_than_those_of_a_dataset_that_does_nothing(
-    tmp_path: Path,
+    tmp_path: Path, table_of: Callable[[int], pa.Table]
 ) -> None:
-    pytest.importorskip("torch")
     folder = save_arrow(tmp_path / "data", table_of(20_000))
     assert output_of(_WORKERS, folder) <= 60 * MB

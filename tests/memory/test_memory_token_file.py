@@ -2,6 +2,8 @@
 
 import pytest
 
+import warm
+
 MB = 10**6
 
 
@@ -10,11 +12,18 @@ def corpora(grown):
     return {size: grown(size) for size in (5, 50)}
 
 
+@pytest.fixture(scope="module")
+def tokenizer(corpora, tmp_path_factory):
+    output = tmp_path_factory.mktemp("trained") / "tokenizer"
+    command = ["tokenizer", "train", "--input", corpora[5], "--vocab-size", 2000, "--output", output]
+    assert warm.run(command).code == 0
+    return output
+
+
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_budget_holds_and_ten_times_the_text_takes_hardly_more(fresh_krill, corpora, tmp_path, threads):
-    tokenizer = tmp_path / "tokenizer"
-    arguments = ["--input", corpora[5], "--vocab-size", 2000, "--output", tokenizer, "--quiet"]
-    assert fresh_krill("tokenizer", "train", *arguments).code == 0
+def test_the_budget_holds_and_ten_times_the_text_takes_hardly_more(
+    fresh_krill, corpora, tokenizer, tmp_path, threads
+):
     peaks = []
     for size, corpus in corpora.items():
         arguments = ["--tokenizer", tokenizer, "--input", corpus, "--output", tmp_path / f"{size}.bin"]

@@ -52,7 +52,9 @@ def similar_pairs(texts: Sequence[str], ngram: int, least: float) -> dict[tuple[
     found = {}
     for one in range(len(texts)):
         own = names[offsets[one] : offsets[one + 1]]
-        places = np.concatenate([np.arange(starts[name], starts[name] + counts[name]) for name in own])
+        # All places of all its shingles, one range after the other.
+        begun = np.cumsum(counts[own]) - counts[own]
+        places = np.repeat(starts[own] - begun, counts[own]) + np.arange(counts[own].sum())
         common = np.bincount(holders[places], minlength=len(texts))
         shares = common / (sizes + sizes[one] - common)
         found.update(

@@ -59,18 +59,18 @@ PIECES = [
 
 
 @cache
-def trained(pattern: str) -> str:
+def trained(pattern: str, vocab_size: int = 2000) -> str:
     """A tokenizer of 2,000 tokens that the library trained, as JSON."""
     base = json.loads(Tokenizer(models.BPE()).to_str())
     tokenizer = Tokenizer.from_str(json.dumps({**base, "pre_tokenizer": pre_tokenizer(pattern)}))
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=2000,
+        vocab_size=vocab_size,
         special_tokens=SPECIAL,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(islice(real_texts(), 120), trainer)
+    tokenizer.train_from_iterator(islice(real_texts(), 0, 120, 3), trainer)
     return tokenizer.to_str()
 
 
@@ -122,7 +122,7 @@ def random_texts(count: int, seed: int) -> list[str]:
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_ids_are_the_librarys_on_real_text(beside, pattern) -> None:
     library, ours = beside(trained(pattern))
-    assert_equal(library, ours, list(islice(real_texts(), 100, 400)))
+    assert_equal(library, ours, list(islice(real_texts(), 100, 400, 2)))
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -213,7 +213,7 @@ AROUND = [
 @given(st.data())
 @tried(60)
 def test_added_tokens_with_any_flags_are_found_as_by_the_library(tmp_path_factory, data) -> None:
-    tokenizer = Tokenizer.from_str(trained("gpt2"))
+    tokenizer = Tokenizer.from_str(trained("gpt2", 400))  # small, since each example opens it twice
     flags = st.booleans()
     for text in data.draw(st.lists(st.sampled_from(ADDED_TEXTS), max_size=5, unique=True), "added"):
         single_word, lstrip, rstrip, normalized = (data.draw(flags) for _ in range(4))
@@ -246,13 +246,15 @@ def test_tokens_that_are_not_normalized_are_found_before_the_others(beside, firs
     assert_offsets_equal(library, ours, ["XYZZ", "aXYZZYZZ", "XYXY ZZ", "YZZXYZZ"])
 
 
-def test_word_characters_beside_a_token_are_the_librarys_on_all_planes_in_use(beside) -> None:
+@pytest.mark.parametrize("step", [10, pytest.param(1, marks=pytest.mark.soak)])
+def test_word_characters_beside_a_token_are_the_librarys_on_all_planes_in_use(beside, step) -> None:
+    """Of the two planes of ideographs alone a tenth; `make soak` takes all."""
     tokenizer = Tokenizer.from_str(trained("gpt2"))
     tokenizer.add_tokens([AddedToken("<x>", single_word=True, normalized=False)])
     library, ours = beside(tokenizer)
     # Beyond the planes in use nothing is assigned: there a few of each thousand are enough.
-    planes = [*range(0xD800), *range(0xE000, 0x34000), *range(0x34000, 0x110000, 311)]
-    points = [*planes, *range(0xE0000, 0xE0200)]
+    planes = [*range(0xD800), *range(0xE000, 0x20000), *range(0x20000, 0x34000, step)]
+    points = [*planes, *range(0x34000, 0x110000, 311), *range(0xE0000, 0xE0200)]
     for start in range(0, len(points), 50_000):
         text = "".join(f"<x>{chr(point)} " for point in points[start : start + 50_000])
         assert ours.encode(text).tolist() == library.encode(text).ids
@@ -308,7 +310,7 @@ def merge_lists(draw, letters: str) -> list[tuple[str, str]]:
     st.lists(st.text("abc ", max_size=90) | st.text("ab ", max_size=5), min_size=1, max_size=8),
     st.booleans(),
 )
-@tried(160)
+@tried(80)
 def test_any_merges_in_any_order_give_the_librarys_ids(
     tmp_path_factory, merges, whole, texts, ignore_merges
 ) -> None:
@@ -334,22 +336,19 @@ def test_both_ways_to_write_merges_mean_the_same(beside) -> None:
     assert other.encode("abc abc ab").tolist() == ours.encode("abc abc ab").tolist()
 
 
+@pytest.fixture(scope="module")
+def o200k(tmp_path_factory) -> tuple[Tokenizer, krill.tokenizer.Tokenizer]:
+    """The library's tokenizer and ours, once for all examples."""
+    file = tmp_path_factory.mktemp("o200k") / "tokenizer.json"
+    file.write_text(trained("o200k"), encoding="utf-8")
+    ours = krill.tokenizer.load(file, memory="100MB", threads=1)
+    return Tokenizer.from_file(str(file)), ours
+
+
 @given(st.lists(st.integers(0, 1999), max_size=40), st.booleans())
-def test_any_ids_decode_to_the_librarys_text(tmp_path_factory, ids, skip) -> None:
-    library = Tokenizer.from_str(trained("o200k"))
-    ours = shared_o200k(tmp_path_factory)
+def test_any_ids_decode_to_the_librarys_text(o200k, ids, skip) -> None:
+    library, ours = o200k
     assert ours.decode(np.array(ids, np.uint16), skip) == library.decode(ids, skip_special_tokens=skip)
-
-
-_SHARED: dict[str, krill.tokenizer.Tokenizer] = {}
-
-
-def shared_o200k(tmp_path_factory) -> krill.tokenizer.Tokenizer:
-    if not _SHARED:
-        file = tmp_path_factory.mktemp("o200k") / "tokenizer.json"
-        file.write_text(trained("o200k"), encoding="utf-8")
-        _SHARED["o200k"] = krill.tokenizer.load(file, memory="100MB", threads=1)
-    return _SHARED["o200k"]
 
 
 def test_without_a_decoder_text_is_the_librarys_too(beside) -> None:

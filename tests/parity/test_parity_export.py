@@ -13,20 +13,18 @@ import yaml
 from tokenizers import Tokenizer, processors
 
 import krill
+import warm
 from krill.shards import Dataset
 from krill.shards.export import export
 from real_text import real_texts
 
 SEQUENCE_LEN = 256
-DOCUMENTS = 300
+DOCUMENTS = 120
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """A dataset of real text with a validation split, made by the command, and its tokenizer."""
-    from conftest import KRILL
-    from measured import run_measured
-
     folder = tmp_path_factory.mktemp("prepared")
     with (folder / "input.jsonl").open("w", encoding="utf-8") as file:
         for text, _ in zip(real_texts(), range(DOCUMENTS), strict=False):
@@ -46,7 +44,7 @@ def prepared(tmp_path_factory):
         ["tokenizer", "train", "--input", "input.jsonl", "--vocab-size", "1500", "--output", "tokenizer"],
         ["preprocess", "config.yaml"],
     ):
-        outcome = run_measured([KRILL, *command, "--quiet"], cwd=folder, timeout=120)
+        outcome = warm.run([*command, "--quiet"], cwd=folder)
         assert outcome.code == 0, outcome.err
     return folder
 

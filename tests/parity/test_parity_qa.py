@@ -136,14 +136,15 @@ def test_every_answered_feature_reads_as_its_answer_but_for_those_that_are_liste
     dataset = QaDataset(made.folder)
     listed = {(span.example_id, span.segment_index): span for span in dataset.inexact()}
     answered = 0
-    for feature in dataset:
-        if not feature["has_answer"]:
+    rows = dataset.stored.rows(np.arange(len(dataset)))
+    for feature, known in enumerate(dataset.all_metadata(range(len(dataset)))):
+        if not known["has_answer"]:
             continue
         answered += 1
-        begin = feature["offset_mapping"][feature["start_positions"], 0]
-        end = feature["offset_mapping"][feature["end_positions"], 1]
-        text, answer = feature["context"][begin:end], feature["chosen_answer_text"]
-        span = listed.pop((feature["example_id"], feature["segment_index"]), None)
+        begin = rows.offset_mapping[feature, rows.start_positions[feature], 0]
+        end = rows.offset_mapping[feature, rows.end_positions[feature], 1]
+        text, answer = known["context"][begin:end], known["chosen_answer_text"]
+        span = listed.pop((known["example_id"], known["segment_index"]), None)
         if span is None:
             assert text.strip() == answer.strip()
         else:

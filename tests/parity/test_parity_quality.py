@@ -189,7 +189,7 @@ def test_our_sets_of_characters_are_theirs() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_datatrove_decides_the_same_on_some_documents(case: str, sample: Path) -> None:
-    assert_same_decisions(some_texts(sample, 30), case)
+    assert_same_decisions(some_texts(sample, 60), case)
 
 
 def test_datatrove_measures_the_same_on_some_documents(sample: Path) -> None:
@@ -210,11 +210,11 @@ def test_datatrove_measures_the_same_on_every_document(sample: Path) -> None:
 def test_our_words_are_those_of_spacy_but_for_a_few(sample: Path) -> None:
     spacy = pytest.importorskip("spacy").blank("en")
     total = differ = 0
-    for text in some_texts(sample, 100):
-        with spacy.memory_zone():
+    with spacy.memory_zone():  # one for all: it remembers the words that it has seen
+        for text in some_texts(sample, 100):
             theirs = word_places([word for token in spacy(text) if (word := token.text.strip())])
-        total += len(theirs)
-        differ += len(theirs - word_places(split_words(text)))
+            total += len(theirs)
+            differ += len(theirs - word_places(split_words(text)))
     assert total > 40_000
     assert differ < total / 1000
 

@@ -76,24 +76,25 @@ def test_ill_formed_bytes_count_as_the_replacement_character(pieces: list[bytes]
         assert native_words(data, pattern) == library_words(data.decode("utf-8", "replace"), pattern)
 
 
+@pytest.mark.parametrize("longest", [4, pytest.param(5, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("after", ["", "x" * BLOCK], ids=["end", "more"])
 @pytest.mark.parametrize(
     "alphabet",
     [" \n\ta!", " \r\u3000a!", "'sSAa ", "Aa漢\u0301!", "1a \u0301'", "!/\n a"],
     ids=["blank", "wide-space", "contraction", "case", "number", "slash"],
 )
-def test_every_short_text_has_the_same_words(alphabet: str, after: str) -> None:
-    for size in range(1, 6):
+def test_every_short_text_has_the_same_words(alphabet: str, after: str, longest: int) -> None:
+    for size in range(1, longest + 1):
         for characters in itertools.product(alphabet, repeat=size):
             assert_same_words("".join(characters) + after)
 
 
 def test_real_documents_have_the_same_words(sample: Path) -> None:
     with gzip.open(sample, "rt", encoding="utf-8") as lines:
-        texts = [json.loads(line)["text"] for line in itertools.islice(lines, 0, None, 6)]
+        texts = [json.loads(line)["text"] for line in itertools.islice(lines, 0, None, 12)]
     foreign = [text for text in texts if sum(map(str.isascii, text[:1000])) < 900]
     assert len(foreign) > 10
-    for text in texts[:150] + foreign:
+    for text in texts[:60] + foreign:
         assert_same_words(text[:10_000])
 
 
@@ -121,10 +122,28 @@ def test_the_character_tables_are_what_the_library_says_of_every_code_point() ->
     assert TABLES.read_text() == source(probe()), "run native/text/generate_char_classes.py again"
 
 
-@pytest.mark.parametrize("before", ["'", "'l", "'r", "'v"])
-def test_every_character_is_told_apart_after_an_apostrophe(before: str) -> None:
-    """Case does not count in contractions, and case folding reaches beyond ASCII."""
-    for begin in range(0, 0x20000, 0x1000):
-        points = [chr(point) for point in range(begin, begin + 0x1000) if not 0xD800 <= point < 0xE000]
-        text = "".join(f"{before}{point}e\n" for point in points)
+def may_fold(character: str) -> bool:
+    return character.isascii() or len({character, character.lower(), character.upper()}) > 1
+
+
+@pytest.mark.parametrize(
+    ("before", "cased"),
+    [
+        ("'", False),
+        *[(before, True) for before in ("'l", "'r", "'v")],
+        *[pytest.param(before, False, marks=pytest.mark.soak) for before in ("'l", "'r", "'v")],
+    ],
+)
+def test_every_character_is_told_apart_after_an_apostrophe(before: str, cased: bool) -> None:
+    """Case does not count in contractions, and case folding reaches beyond ASCII.
+
+    After the first letter of a contraction only those that have a case can be taken for its second;
+    `make soak` takes all.
+    """
+    points = [chr(point) for point in range(0x20000) if not 0xD800 <= point < 0xE000]
+    if cased:
+        points = list(filter(may_fold, points))
+    assert len(points) > 2500
+    for begin in range(0, len(points), 0x1000):
+        text = "".join(f"{before}{point}e\n" for point in points[begin : begin + 0x1000])
         assert native_words(text.encode(), "llama3") == library_words(text, "llama3")

@@ -70,7 +70,7 @@ def test_everything_spills_and_the_answer_is_that_of_a_set(tmp_path: Path, threa
 
 
 def test_partitions_that_do_not_fit_are_split_again_and_again(tmp_path: Path) -> None:
-    units = random_units(1, [1000, 1000], distinct=1700)
+    units = random_units(1, [300, 300], distinct=510)
     resolve_and_compare(tiny(5, 100, threads=2, max_width=1), units, tmp_path)
 
 
@@ -94,7 +94,7 @@ def test_a_partition_of_one_repeated_hash_needs_no_second_split(
 
 def test_keys_that_differ_only_in_their_last_bits_are_told_apart(tmp_path: Path) -> None:
     # All 64 low partition bits are equal, so splitting goes on into the other word, as far as bit 127.
-    keys = [(number << 56).to_bytes(8, "little") + bytes(8) for number in range(200)]
+    keys = [(number << 56).to_bytes(8, "little") + bytes(8) for number in range(100)]
     resolve_and_compare(tiny(4, 32, max_width=8), [keys, keys[::-1]], tmp_path)
 
 
@@ -107,7 +107,7 @@ def test_keys_that_differ_only_in_their_last_bits_are_told_apart(tmp_path: Path)
     block=st.integers(1, 40),
     threads=st.integers(1, 3),
 )
-@tried(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@tried(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_layout_gives_the_answer_of_a_set(
     tmp_path: Path, units: list[list[bytes]], table_keys: int, block: int, threads: int
 ) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import warm
 from krill.dedup import DedupIndex, MinHash, hash_kind, minhash_kind
 from krill.errors import ConfigError, StorageError
 
@@ -203,14 +203,16 @@ def test_a_writer_killed_at_any_moment_leaves_nothing_or_a_whole_generation(tmp_
     states = set()
     for turn in range(6):
         folder = tmp_path / f"index{turn}"
-        arguments = [sys.executable, "-c", WRITER, str(folder), str(files[0]), str(keep[0]), "one"]
-        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "begun\n"
+        ours, theirs = os.pipe()
+        writer = warm.launch([folder, files[0], keep[0], "one"], out=theirs, err=theirs, script=WRITER)
+        os.close(theirs)
+        with os.fdopen(ours) as printed:
+            assert printed.readline() == "begun\n"
             if turn % 2:
-                writer.stdout.readline()
+                printed.readline()
             time.sleep(draw.uniform(0, 0.02))
-            writer.send_signal(signal.SIGKILL)
+            writer.kill()
+            assert writer.wait() == -signal.SIGKILL
         index = DedupIndex(folder)
         seen = index.pin(KIND, "other")
         states.add(len(seen))
@@ -230,9 +232,7 @@ def test_two_writers_at_once_both_publish(tmp_path: Path) -> None:
     files, keep = unit(tmp_path, rows, [True] * len(rows))
     script = WRITER.replace("range(1000)", "range(15)")
     writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(tmp_path / "index"), str(files[0]), str(keep[0]), name]
-        )
+        warm.launch([tmp_path / "index", files[0], keep[0], name], out=1, err=2, script=script)
         for name in ("one", "two")
     ]
     assert [writer.wait() for writer in writers] == [0, 0]

@@ -51,7 +51,8 @@ class Block:
     @property
     def commands(self) -> list[str]:
         """The lines that call Krill, without their comments."""
-        lines = (line.split("  #")[0].strip() for line in self.content.splitlines())
+        whole = self.content.replace("\\\n", " ")
+        lines = (line.split("  #")[0].strip() for line in whole.splitlines())
         return [line for line in lines if re.match(r"(/usr/bin/time -v )?(krill|kr) ", line)]
 
 
@@ -84,13 +85,13 @@ def quoted(cell: str) -> list[str]:
     return re.findall(r"`([^`]*)`", cell)
 
 
-def _documents(folder: Path) -> None:
-    """400 documents in two files, a tenth of them copies."""
+def _documents(folder: Path, count: int = 200) -> None:
+    """400 documents in two files, a tenth of them copies; or as many in each as `count` says."""
     data = folder / "data"
     data.mkdir()
     for name in ("a", "b"):
         with (data / f"{name}.jsonl").open("w", encoding="utf-8") as file:
-            for number in range(200):
+            for number in range(count):
                 text = f"Document {number % 180} of file {name} speaks of krill, whales and the sea. " * 12
                 file.write(json.dumps({"id": number, "text": text}) + "\n")
 
@@ -119,8 +120,8 @@ def _dataset(folder: Path) -> None:
 
 
 def _model(folder: Path) -> None:
-    """The documents, and a small model of bytes with one checkpoint, as a training leaves it."""
-    _documents(folder)
+    """Some of the documents, and a small model of bytes with one checkpoint, as a training leaves it."""
+    _documents(folder, 20)
     # In a process of its own: JAX has threads, and this one forks.
     done = warm.run([], script=_MAKE_MODEL, cwd=folder)
     assert done.code == 0, done.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -37,8 +36,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package with the example's files and changes in it."""
     root = tmp_path_factory.mktemp("copy").resolve()
     package = root / "src" / "krill"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(krill.__file__).parent, package, ignore=ignored)
+    shutil.copytree(Path(krill.__file__).parent, package)  # with the bytecode of what stays as it is
     native = Path(_native.__file__)
     shutil.copy(native, package / native.name)
     for block in STEPS:
@@ -61,11 +59,8 @@ def changed(text: str, block: Block) -> str:
 
 
 def in_copy(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", program, str(folder)]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
-    )
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
 
 
 def test_the_examples_own_test_passes(copy: Path) -> None:

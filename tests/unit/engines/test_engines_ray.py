@@ -30,13 +30,13 @@ def config_of(address: str | None, **settings: Any) -> EngineConfig:
 
 
 @pytest.fixture(scope="module")
-def on_cluster(ray_cluster) -> Iterator[Any]:
+def on_cluster(two_nodes) -> Iterator[Any]:
     """Engines on the cluster, one at a time; the process stays in it."""
     ray = import_ray()
-    connect(ray, ray_cluster.address)
+    connect(ray, two_nodes.address)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("krill.engines.ray_engine.connect", lambda ray, address: None)
-        yield lambda **settings: RayEngine(config_of(ray_cluster.address, **settings))
+        yield lambda **settings: RayEngine(config_of(two_nodes.address, **settings))
     ray.shutdown()
 
 

@@ -8,49 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
 import pytest
+from runs_to_kill import KILLED, describe, opened, run
 
-from krill.config import differing_keys
+import warm
 from krill.errors import ConfigError, StorageError
-from krill.flow.run_folder import RunFolder
 
-CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
-KILLED = 9
-
-
-def differing(before: Mapping, now: Mapping) -> list[str]:
-    return differing_keys(before["config"], now["config"])
-
-
-def opened(output: Path, spill_dir: Path | None) -> RunFolder:
-    return RunFolder(output, spill_dir, setting="output", differences=differing)
-
-
-def describe(content: str) -> dict:
-    return {"identity": content, "krill": "1", "config": {"key": content}, "inputs": [], "tokenizer": None}
-
-
-def run(output: Path, content: str, *, overwrite: bool = False, spill_dir: Path | None = None) -> str:
-    """As `prepare.job` does it: two units, a shard each, the manifest, publication."""
-    with opened(output, spill_dir) as folder:
-        state = folder.begin(describe(content), overwrite=overwrite)
-        if state == "finished":
-            return state
-        log = folder.stages / "scan"
-        log.mkdir(exist_ok=True)
-        for unit in ("0", "1"):
-            if not (log / f"{unit}.json").exists():
-                (folder.dataset / f"shard-{unit}").write_text(content)
-                (log / f"{unit}.json").write_text("{}")
-        manifest = {**describe(content), "tokenizer_fingerprint": None}
-        (folder.dataset / "krill-run.json").write_text(json.dumps(manifest))
-        folder.publish()
-    return state
+RUN = Path(__file__).with_name("runs_to_kill.py").read_text()
 
 
 def content_of(output: Path) -> str:
@@ -62,29 +29,15 @@ def content_of(output: Path) -> str:
     return content
 
 
-def killed_at(change: int, work) -> bool:
-    """Do `work` in a child that is killed before its change number `change`; whether it got so far."""
-    child = os.fork()
-    if child == 0:
-        left = change
+def killed_at(change: int, output: Path, spill_dir: Path | None, *, overwrite: bool = False) -> bool:
+    """Run in a child that is killed before its change number `change`; whether it got so far.
 
-        def hook(event: str, arguments: tuple) -> None:
-            nonlocal left
-            writes = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-            if event in CHANGES or writes:
-                left -= 1
-                if left < 0:
-                    os._exit(KILLED)
-
-        sys.addaudithook(hook)
-        try:
-            work()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, KILLED)
-    return code == KILLED
+    A warm one: to fork pytest, which has grown large by now, takes longer than the run.
+    """
+    arguments = [change, output, "new", spill_dir or "", "overwrite" if overwrite else ""]
+    outcome = warm.run(arguments, script=RUN)
+    assert outcome.code in (0, KILLED), outcome.err
+    return outcome.code == KILLED
 
 
 @pytest.mark.parametrize("spilling", [False, True])
@@ -92,7 +45,7 @@ def test_a_first_run_killed_at_any_step_is_ended_by_the_same_command(tmp_path, s
     spill_dir = tmp_path / "spill" if spilling else None
     for change in count():
         output = tmp_path / f"{change}" / "deep" / "out"
-        killed = killed_at(change, lambda output=output: run(output, "new", spill_dir=spill_dir))
+        killed = killed_at(change, output, spill_dir)
         state = run(output, "new", spill_dir=spill_dir)
         assert content_of(output) == "new"
         assert [path.name for path in output.parent.iterdir()] == ["out"]
@@ -110,11 +63,7 @@ def test_an_overwriting_run_killed_at_any_step_keeps_the_old_output_or_has_the_n
     for change in count():
         output = tmp_path / f"{change}" / "out"
         run(output, "old")
-
-        def overwrite(output=output):
-            run(output, "new", overwrite=True, spill_dir=spill_dir)
-
-        killed = killed_at(change, overwrite)
+        killed = killed_at(change, output, spill_dir, overwrite=True)
         if not output.exists():  # between the two renames
             assert content_of(output.parent / ".out.krill" / "old") == "old"
             gone += 1

@@ -137,7 +137,7 @@ except ConfigError as error:
 
 def test_batches_are_split_over_four_devices(folder: Path) -> None:
     environment = os.environ | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4",
         "JAX_PLATFORMS": "cpu",
     }
     done = subprocess.run(

@@ -109,7 +109,7 @@ def test_every_state_restores_with_every_option(options: dict[str, Any], tmp_pat
     seen = list(steps(loader_of(source, **options)))
     assert seen
     restored = loader_of(source, **options)
-    step = max(1, len(seen) // 30)
+    step = max(1, len(seen) // 12)
     for number in range(0, len(seen), step):
         restored.load_state_dict(seen[number][0])
         assert next_batches(restored) == [batch for _, batch in seen[number : number + 4]]
@@ -122,6 +122,8 @@ def test_a_state_holds_on_another_number_of_ranks(tmp_path: Path) -> None:
     columns = [list(steps(loader)) for loader in before]
     for at, states in enumerate(zip(*columns, strict=True)):
         assert states[0][0] == states[1][0]  # the same on every rank
+        if at % 3:
+            continue
         after = [loader_of(source, batch_size=3, rank=rank, world=4) for rank in range(4)]
         for loader in after:
             loader.load_state_dict(states[0][0])

@@ -10,7 +10,7 @@ import pytest
 from krill.errors import InputError
 from krill.model.llama import from_llama, llama_config, llama_tensors
 from krill.model.sizing import ModelShape
-from krill.model.transformer import init_transformer
+from tiny_models import tiny_model
 
 pytestmark = pytest.mark.jax
 
@@ -20,7 +20,7 @@ def test_the_exported_model_gives_the_same_logits_in_transformers(kv_heads):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     shape = ModelShape(vocab_size=101, width=64, layers=2, heads=4, kv_heads=kv_heads, hidden=112)
-    model = jax.tree.map(lambda leaf: leaf * 5 if leaf.ndim > 1 else leaf, init_transformer(shape, 3))
+    model = tiny_model(shape, 3)
     config = llama_config(shape, context=64, eos_token=0)
 
     peer = transformers.LlamaForCausalLM(transformers.LlamaConfig(**config)).eval()
@@ -39,7 +39,7 @@ def test_the_exported_model_gives_the_same_logits_in_transformers(kv_heads):
 
 def test_a_model_comes_back_as_it_went():
     shape = ModelShape(vocab_size=50, width=32, layers=3, heads=2, kv_heads=1, hidden=40, rope_theta=5000.0)
-    model = init_transformer(shape, 1)
+    model = tiny_model(shape, 1)
     again = from_llama(dict(llama_tensors(model)), llama_config(shape, context=16))
     assert again.shape == shape
     assert all(jax.tree.leaves(jax.tree.map(lambda a, b: bool((a == b).all()), model, again)))
@@ -47,7 +47,7 @@ def test_a_model_comes_back_as_it_went():
 
 def test_weights_that_do_not_belong_to_the_config_are_named():
     shape = ModelShape(vocab_size=50, width=32, layers=1, heads=2, kv_heads=2, hidden=40)
-    config, tensors = llama_config(shape, context=16), dict(llama_tensors(init_transformer(shape, 1)))
+    config, tensors = llama_config(shape, context=16), dict(llama_tensors(tiny_model(shape, 1)))
     with pytest.raises(InputError, match=r"`model.embed_tokens.weight` has the shape `\(50, 32\)`"):
         from_llama(tensors, {**config, "vocab_size": 51})
     del tensors["model.layers.0.mlp.up_proj.weight"]

@@ -7,11 +7,12 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from krill.errors import ConfigError
 from krill.model.sizing import PRESETS, ModelShape, breakdown, count_parameters, find_shape, preset_shape
+from properties import tried
 
 pytestmark = pytest.mark.jax
 
@@ -19,7 +20,7 @@ targets = st.floats(math.log(100_000), math.log(1_000_000_000)).map(lambda power
 vocabularies = st.floats(math.log(256), math.log(131_072)).map(lambda power: int(math.exp(power)))
 
 
-@settings(max_examples=60)
+@tried(30)
 @given(targets, vocabularies)
 def test_a_target_is_hit_within_two_percent_wherever_the_embedding_leaves_room(target, vocabulary):
     least = count_parameters(ModelShape(vocabulary, 16, 1, 1, 1, 16))
@@ -37,7 +38,7 @@ def test_a_target_is_hit_within_two_percent_wherever_the_embedding_leaves_room(t
         assert 1.6 <= shape.hidden / shape.width <= 4.3
 
 
-@settings(max_examples=20)
+@tried(20)
 @given(targets, st.sampled_from([2, 4, 8]), st.sampled_from([1, 2]), st.integers(2, 12))
 def test_what_is_given_is_kept(target, heads, kv_heads, layers):
     assume(target > 1_000_000)

@@ -12,6 +12,7 @@ from krill.model.cache import decode_step, empty_cache, prefill
 from krill.model.linear import project
 from krill.model.sizing import ModelShape, count_parameters
 from krill.model.transformer import Compute, init_transformer
+from tiny_models import tiny_model
 
 pytestmark = pytest.mark.jax
 
@@ -21,7 +22,7 @@ SHAPE = ModelShape(vocab_size=97, width=32, layers=3, heads=4, kv_heads=2, hidde
 @pytest.fixture(scope="module")
 def model():
     # Larger than a fresh start's, so that layers matter to the logits.
-    return jax.tree.map(lambda leaf: leaf * 8 if leaf.ndim > 1 else leaf, init_transformer(SHAPE, 7))
+    return tiny_model(SHAPE, 7, scale=0.16)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def test_a_projection_has_the_gradients_of_a_plain_product_whichever_side_is_nar
 
 def test_blocks_of_queries_and_rematerialised_layers_change_the_memory_and_not_the_gradient():
     shape = ModelShape(vocab_size=64, width=64, layers=6, heads=4, kv_heads=4, hidden=176)
-    weights = init_transformer(shape, 0)
+    weights = tiny_model(shape, 0, scale=0.02)
     ids = tokens(2, 250) % 64
     segments = jnp.concatenate([jnp.ones((2, 100), jnp.int32), jnp.full((2, 150), 2)], axis=1)
 

@@ -165,13 +165,13 @@ def test_a_word_of_a_megabyte_is_a_word_like_others(tmp_path, cap):
 
 
 def test_no_more_is_held_than_the_cap(tmp_path):
-    cap = 4_000_000
+    cap = 2_000_000
     counter = new_counter(tmp_path, pattern="", cap=cap)
     for seed in range(5):
-        add_words(counter, [b"%d %d" % (seed, number) for number in range(60_000)])
+        add_words(counter, [b"%d %d" % (seed, number) for number in range(30_000)])
         assert counter.held_bytes <= cap
     assert counter.spilled_bytes > 0
-    assert counted(counter, tmp_path) == {b"%d %d" % (s, n): 1 for s in range(5) for n in range(60_000)}
+    assert counted(counter, tmp_path) == {b"%d %d" % (s, n): 1 for s in range(5) for n in range(30_000)}
     assert counter.held_bytes == 0
 
 

@@ -93,7 +93,7 @@ OPTIONS = st.builds(
 def test_merges_equal_the_reference_under_any_cap(folder):
     ways = Counter()
 
-    @tried(800)
+    @tried(400)
     @given(counts=CORPORA, options=OPTIONS, which=st.sampled_from([0, 1, 2, 2, 2, 3, 4, 5, 5]))
     def compare(counts, options, which):
         try:
@@ -112,9 +112,9 @@ def test_merges_equal_the_reference_under_any_cap(folder):
         ways["at ease"] += statistics["rebuilds"] + statistics["scans"] == 0 and len(merges) > 0
 
     compare()
-    assert ways.pop("compared") > 500
+    assert ways.pop("compared") > 250
     assert len(ways) == 4
-    assert min(ways.values()) > 50, ways
+    assert min(ways.values()) > 25, ways
 
 
 @pytest.mark.parametrize("tie_break", ["huggingface", "greatest"])
@@ -157,7 +157,7 @@ def test_large_vocabularies_that_are_never_filled_equal_the_reference(tmp_path, 
 
 def test_a_word_of_a_megabyte_is_merged_as_any_other(tmp_path):
     counts = {bytes(random.Random(1).choices(b"abcd", k=10**6)): 2, b"abc": 5}
-    options = TrainOptions(vocab_size=256 + 4, special_tokens=())
+    options = TrainOptions(vocab_size=256 + 2, special_tokens=())
     expected = train(counts, options).merges
     for cap in (0, 300_000, PLENTY):
         merges, statistics = finish(new_trainer(tmp_path, counts, options, cap))

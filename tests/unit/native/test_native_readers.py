@@ -572,7 +572,7 @@ def assert_starts_rise(reading: Reading) -> None:
     assert all(a < b for a, b in pairwise(starts))
 
 
-@tried(100)
+@tried(60)
 @given(json_files(), seeds, bits)
 def test_json_is_read_as_the_reference_reads_it_however_it_is_fed(
     file: tuple[JsonSettings, bytes], chance: random.Random, taking: bool
@@ -638,6 +638,7 @@ def test_garbage_is_accepted_where_python_accepts_it(garbage: bytes) -> None:
         assert accepts(line) == is_object(line)
 
 
+@tried(50)
 @given(
     st.recursive(
         st.none()

@@ -45,7 +45,7 @@ class Recorded(LocalEngine):
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
     recorded = Recorded()
     monkeypatch.setattr("krill.prepare.job.open_engine", lambda config: recorded)
-    monkeypatch.setattr("krill.shards.layout.BATCH_BYTES", 512)
+    monkeypatch.setattr("krill.shards.layout.BATCH_BYTES", 2048)
     yield recorded
     worker.release()
 
@@ -89,7 +89,7 @@ def prepare(folder: Path, name: str, datasets: list[dict[str, Any]], **settings:
             "min_chars": 0,
             "unit_bytes": "64KB",
             "max_document_bytes": "8KB",
-            "shard_size": "16KB",
+            "shard_size": "64KB",
             **settings,
         },
     }

@@ -58,7 +58,7 @@ def store() -> Iterator[Any]:
 def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Strangers]:
     engine = Strangers()
     monkeypatch.setattr("krill.prepare.job.open_engine", lambda config: engine)
-    monkeypatch.setattr("krill.shards.layout.BATCH_BYTES", 512)
+    monkeypatch.setattr("krill.shards.layout.BATCH_BYTES", 2048)
     yield engine
     worker.release()
 

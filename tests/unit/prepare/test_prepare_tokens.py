@@ -25,8 +25,8 @@ EOS = 256
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four rows a record batch, so that a small corpus fills many shards."""
-    monkeypatch.setattr("krill.shards.layout.BATCH_BYTES", 512)
+    """Eight rows a record batch, so that a small corpus fills many shards."""
+    monkeypatch.setattr("krill.shards.layout.BATCH_BYTES", 1024)
 
 
 def text_of(number: int) -> str:
@@ -55,7 +55,7 @@ def prepare(
             "min_chars": 0,
             "unit_bytes": "64KB",
             "max_document_bytes": "1KB",
-            "shard_size": "8KB",
+            "shard_size": "16KB",
             "packing": "bfd",
             **settings,
         },

@@ -31,7 +31,7 @@ PIECES = [
 ]
 
 
-@tried(300)
+@tried(150)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join) | st.text(max_size=12))
 def test_every_character_comes_from_the_characters_that_make_it(text) -> None:
     composed = compose(text)

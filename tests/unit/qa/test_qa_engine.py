@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
+import warm
 from conftest import dataset_bytes
 from crews import Crew
+from krill.budget.meter import resident_bytes
 from krill.errors import BudgetError, StorageError
 from krill.qa import QaDataset, Shape, distributed, prepare
 from krill.qa import units as making
@@ -15,7 +15,6 @@ from krill.qa import worker as working
 from krill.qa.encoding import open_tokenizer, tokenizer_from
 from krill.qa.examples import Paragraph, Question
 from krill.qa.worker import paragraphs_json, read_paragraphs
-from measured import run_measured
 from questions import question, story, story_file, tokenizer_of, write_squad
 
 pytest_plugins = ["ray_fixtures"]
@@ -51,7 +50,8 @@ def with_engine(monkeypatch):
 
 
 def made(source, tokenizer, output, **chosen):
-    prepared = prepare(source, tokenizer, output=output, shape=SHAPE, **{"memory": "1GB", **chosen})
+    memory = resident_bytes() + 10**9  # this process holds whatever other tests have loaded
+    prepared = prepare(source, tokenizer, output=output, shape=SHAPE, **{"memory": memory, **chosen})
     return prepared.manifest, dataset_bytes(output)
 
 
@@ -174,6 +174,6 @@ def test_two_nodes_of_a_ray_cluster_make_the_local_features(tmp_path, ray_cluste
     tokenizer_of("byte_bpe").save_pretrained(tmp_path / "tokenizer")
     local = made(source, tmp_path / "tokenizer", tmp_path / "local")
     arguments = (source, tmp_path / "tokenizer", tmp_path / "ray", ray_cluster.address)
-    outcome = run_measured([sys.executable, "-c", SCRIPT, *arguments], timeout=300)
+    outcome = warm.run(arguments, script=SCRIPT, server=ray_cluster.server)
     assert outcome.code == 0, outcome.err
     assert dataset_bytes(tmp_path / "ray") == local[1]

@@ -41,7 +41,7 @@ def read(content: bytes, most: int = 10**6) -> list[dict[str, Any]]:
     return list(read_paragraphs(Dribble(content, most), "a.json"))
 
 
-@tried(150)
+@tried(60)
 @given(
     st.lists(
         st.dictionaries(st.sampled_from(["title", "paragraphs", "x"]), paragraphs, max_size=3), max_size=3

@@ -44,7 +44,7 @@ def opened(kind: str) -> tuple[Tokenizer, Any]:
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram", "split"])
-@tried(150)
+@tried(80)
 @given(texts | joined)
 def test_tokens_and_spans_are_those_of_the_whole_texts(kind, some) -> None:
     library, ours = opened(kind)

@@ -144,7 +144,7 @@ def reference_row(text: str, sections: Sequence[Any]) -> tuple[str | None, str, 
 
 
 @given(rows=st.lists(texts, min_size=1, max_size=6), sections=st.lists(SECTIONS, min_size=1, max_size=3))
-@tried(160)
+@tried(80)
 def test_filters_in_a_row_decide_change_and_measure_as_their_references(
     rows: list[str], sections: list[Any]
 ) -> None:
@@ -167,6 +167,7 @@ def test_filters_in_a_row_decide_change_and_measure_as_their_references(
     ]
 
 
+@tried(50)
 @given(rows=st.lists(texts, min_size=1, max_size=6), section=SECTIONS, cut=st.integers(0, 6))
 def test_what_is_not_measured_and_how_batches_are_cut_make_no_difference(
     rows: list[str], section: Any, cut: int
@@ -205,6 +206,7 @@ def test_statistics_are_columns_of_their_kind_with_names_of_their_own() -> None:
     assert again.schema.names[-1] == "gopher_stop_words_3"
 
 
+@tried(50)
 @given(
     rows=st.lists(texts, max_size=5),
     min_words=st.integers(0, 10),

@@ -3,6 +3,7 @@
 import base64
 import json
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 
 import pytest
@@ -19,11 +20,12 @@ from krill.tokenizer.reference import count_words, encode, train
 from properties import tried
 from real_text import real_texts
 
-TEXTS = [text[:3000] for text in islice(real_texts(), 8)]
+TEXTS = [text[:1500] for text in islice(real_texts(), 6)]
 HOSTILE = "  two  spaces\r\n\ttab é 日本語 \U0001f990 it's <|endoftext|>\n\n\x00\x7f\u00ad end "
 FILES = ["merges.txt", "tokenizer.json", "tokenizer_config.json", "vocab.json"]
 
 
+@cache
 def make(**options):
     chosen = TrainOptions(**{"vocab_size": 330, **options})
     return train(count_words(TEXTS, chosen.pattern, chosen.special_tokens), chosen)
@@ -195,8 +197,8 @@ def test_a_rank_file_without_all_bytes_is_refused_before_and_after(tmp_path):
 
 @pytest.mark.parametrize("special", ["a", "th"])
 def test_a_rank_file_cannot_say_that_a_special_token_is_a_learnt_one(tmp_path, special):
-    trained = make(special_tokens=("<s>", special), vocab_size=400, boundaries="lines")
-    trained = train(count_words(TEXTS, "gpt2"), trained.options)
+    options = TrainOptions(special_tokens=("<s>", special), vocab_size=400, boundaries="lines")
+    trained = train(count_words(TEXTS, "gpt2"), options)
     with pytest.raises(ConfigError, match=f"special token `{special}` is a learnt token too"):
         save(trained, tmp_path, tiktoken=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -30,13 +31,15 @@ SHAPE = ModelShape(vocab_size=40, width=32, layers=4, heads=2, kv_heads=1, hidde
 EXTRA = {"data": {"state": 2**100 + 1, "epoch": 3}, "loss": 0.1 + 0.2, "none": None, "list": [1, "ü"]}
 
 
+@functools.cache
 def a_state(seed: int, optimizer: str = "adamw8bit", dtype: str = "float32") -> TrainState:
     """A state with numbers everywhere; without compiling anything."""
     rng = np.random.default_rng(seed)
     model = tiny_model(SHAPE, seed, dtype=dtype)
-    held = make_optimizer(optimizer, lambda step: jnp.asarray(0.1)).init(model)
+    held = jax.eval_shape(make_optimizer(optimizer, lambda step: jnp.asarray(0.1)).init, model)
     held = jax.tree.map(
-        lambda leaf: jnp.asarray(rng.integers(0, 250, leaf.shape), leaf.dtype) if leaf.ndim else leaf, held
+        lambda leaf: jnp.asarray(rng.integers(0, 250 if leaf.ndim else 1, leaf.shape).astype(leaf.dtype)),
+        held,
     )
     scale = LossScale(jnp.asarray(2.0**15), jnp.asarray(7, jnp.int32))
     return TrainState(model, held, scale, jnp.asarray(seed, jnp.int32))
@@ -239,7 +242,7 @@ def test_a_state_that_is_spread_over_devices_comes_back_on_them_and_on_one(tmp_p
         [sys.executable, "-c", SPREAD, str(tmp_path / "spread")],
         env={
             **os.environ,
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4",
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         },
         capture_output=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from krill.training.qa.data import ReaderData
 from krill.training.qa.features import check_fits, design_for, look_at_tokenizer
 from krill.training.qa.memory_plan import ReaderPlan, plan_step
 from krill.training.qa.saved import open_reader, save_reader
-from krill.training.qa.step import ReaderOptions, first_state, make_step
+from krill.training.qa.step import first_state
 from krill.training.schedule import cosine
 from readings import LENGTH, TINY_READER, write_recall
 from recall_task import write_tokenizer
@@ -36,6 +37,25 @@ def home(tmp_path_factory):
 def design(home):
     data = ReaderData(home / "features", TINY)
     return design_for(data.stored, look_at_tokenizer(home / "tokenizer.json"), TINY)
+
+
+@pytest.fixture(scope="module")
+def optimizer():
+    return make_optimizer("adamw", cosine(0.01, 10))
+
+
+@pytest.fixture(scope="module")
+def fresh(design, optimizer):
+    """A first state, which may not be given up: a step takes a copy."""
+    return first_state(design, optimizer, 0)
+
+
+@pytest.fixture(scope="module")
+def plans(design, optimizer):
+    """Steps over four documents: planned with room for all at once, and with a byte too little for that."""
+    sizes = {"documents": 4, "segments": 4, "bptt": None}
+    roomy = plan_step(design, optimizer, **sizes, budget=10**9)
+    return roomy, plan_step(design, optimizer, **sizes, budget=roomy.plan.step_bytes - 1)
 
 
 def taken(batches, count):
@@ -76,13 +96,10 @@ def test_of_long_documents_the_segments_around_the_answer_are_read(home):
     assert (batch["start_positions"][:, 0] == batch["cls_index"][:, 0]).all()
 
 
-def test_documents_computed_by_pieces_give_the_step_of_all_at_once(home, design):
-    optimizer = make_optimizer("adamw", cosine(0.01, 10))
+def test_documents_computed_by_pieces_give_the_step_of_all_at_once(home, fresh, plans):
     batch = next(ReaderData(home / "features", TINY).batches())
-    ends = []
-    for microbatch in (4, 2):
-        state = first_state(design, optimizer, 0)
-        ends.append(make_step(optimizer, ReaderOptions(microbatch))(state, batch))
+    assert [planned.plan.microbatch for planned in plans] == [4, 2]
+    ends = [planned.compiled(jax.tree.map(jnp.array, fresh), batch) for planned in plans]
     (whole, figures), (pieces, others) = ends
     assert float(figures.loss) == pytest.approx(float(others.loss), rel=1e-5)
     assert int(figures.tokens) == int(batch["document_mask"].sum()) == int(others.tokens)
@@ -90,9 +107,8 @@ def test_documents_computed_by_pieces_give_the_step_of_all_at_once(home, design)
         np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-4)
 
 
-def test_a_reader_is_the_same_once_it_was_saved_and_opened(home, design, tmp_path):
-    optimizer = make_optimizer("adamw", cosine(0.01, 10))
-    reader = first_state(design, optimizer, 5).model
+def test_a_reader_is_the_same_once_it_was_saved_and_opened(home, design, fresh, tmp_path):
+    reader = fresh.model
     save_reader(tmp_path / "model", reader, tokenizer=home / "tokenizer.json", fingerprint="made by")
     saved = open_reader(tmp_path / "model")
     assert (saved.design, saved.fingerprint, saved.step) == (design, "made by", None)
@@ -143,18 +159,14 @@ def test_features_without_any_answer_are_refused(home, tmp_path):
         ReaderData(tmp_path / "silent", TINY)
 
 
-def test_documents_are_computed_one_after_the_other_where_the_budget_is_too_small_for_all(design):
-    optimizer = make_optimizer("adamw", cosine(0.01, 10))
-    sizes = {"documents": 2, "segments": 2, "bptt": None}
-    roomy = plan_step(design, optimizer, **sizes, budget=10**9).plan
-    tight = plan_step(design, optimizer, **sizes, budget=roomy.step_bytes - 1).plan
-    assert (roomy.microbatch, tight.microbatch) == (2, 1)
+def test_documents_are_computed_by_pieces_where_the_budget_is_too_small_for_all(plans):
+    roomy, tight = (planned.plan for planned in plans)
+    assert (roomy.microbatch, tight.microbatch) == (4, 2)
     assert tight.step_bytes < roomy.step_bytes
     assert ReaderPlan.from_json(tight.to_json()) == tight
 
 
-def test_a_step_that_cannot_fit_says_how_much_more_it_needs(design):
-    optimizer = make_optimizer("adamw", cosine(0.01, 10))
+def test_a_step_that_cannot_fit_says_how_much_more_it_needs(design, optimizer):
     with pytest.raises(BudgetError, match="a step over one document at a time") as refused:
         plan_step(design, optimizer, documents=1, segments=2, bptt=None, budget=1000)
     assert "MB more --memory" in refused.value.hint
