@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Seconds where pip takes minutes.
 INSTALL := $(BIN)/uv pip install -q --python $(BIN)/python
+# The machine's own, which is compiled already; one in .venv would be, for four seconds.
+PIP := $(PYTHON) -m pip --python $(BIN)/python
 SOURCES := pyproject.toml CMakeLists.txt $(shell find native -name '*.?pp')
 # The editable install knows modules by name: it is made again when there are others, not when they change.
 MODULES := .venv/modules-$(shell find src -name '*.py*' ! -name '*.pyc' | LC_ALL=C sort | cksum | cut -d' ' -f1)
@@ -77,9 +79,9 @@ clean:
 	rm -rf .venv build demo site
 
 .venv/tools: pyproject.toml
-	@test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/pip install -q uv
-	$(INSTALL) "scikit-build-core>=0.11" "nanobind>=2.7" cmake ninja
+	@test -d .venv || $(PYTHON) -m venv --without-pip .venv
+	$(PIP) install -q uv
+	$(INSTALL) "scikit-build-core>=0.11" "nanobind>=2.7" cmake ninja pip
 	@mkdir -p build
 	@touch $@
 
@@ -96,7 +98,7 @@ $(MODULES): | .venv/tools
 .venv/native .venv/torch .venv/dev-packages: | .venv/train-packages
 
 .venv/native: .venv/tools $(SOURCES) $(MODULES)
-	MAKEFLAGS= $(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	MAKEFLAGS= $(PIP) install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
 # PyTorch is looked for by pip, which may have been told of one without CUDA, as a machine without a GPU wants it;
@@ -104,7 +106,7 @@ $(MODULES): | .venv/tools
 .venv/dev-packages: .venv/torch
 .venv/torch: .venv/tools pyproject.toml
 	@rm -rf build/wheels
-	$(BIN)/pip download -q --no-deps -d build/wheels $(shell grep -o 'torch==[0-9.]*' pyproject.toml)
+	$(PIP) download -q --no-deps -d build/wheels $(shell grep -o 'torch==[0-9.]*' pyproject.toml)
 	$(INSTALL) build/wheels/*.whl
 	@rm -rf build/wheels
 	@touch $@

@@ -34,6 +34,7 @@ def train(krill, home):
     return run
 
 
+@pytest.mark.soak
 def test_memory_solves_what_no_single_segment_can(krill, tmp_path):
     write_recall(tmp_path, "train", 2000, segments=(2, 3), seed=1)
     write_recall(tmp_path, "held-out", 128, segments=(3, 3), seed=2)

@@ -7,7 +7,7 @@ import pytest
 from readings import write_recall
 
 MB = 10**6
-SIZES = ("--hidden", "64", "--layers", "2", "--batch-size", "8", "--max-steps", "2")
+SIZES = ("--hidden", "64", "--layers", "1", "--batch-size", "8", "--max-steps", "2")
 LIMITS = ("--memory", "450MB", "--threads", "1", "--json")
 
 pytestmark = pytest.mark.usefixtures("jax_as_installed")

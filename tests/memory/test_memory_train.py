@@ -16,7 +16,7 @@ CUT_STEP = Setting(1_400_000, 10_000, 128, 16, 450, optimizer="adamw8bit", preci
 @pytest.mark.parametrize(
     "setting",
     [
-        pytest.param(COMPILING, id="compiling is the fullest moment"),
+        pytest.param(COMPILING, id="compiling is the fullest moment", marks=pytest.mark.soak),
         pytest.param(WHOLE_STEP, id="the step is, all at once", marks=pytest.mark.soak),
         pytest.param(CUT_STEP, id="the step is, cut to the budget"),
     ],
