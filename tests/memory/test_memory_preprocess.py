@@ -6,9 +6,9 @@ import yaml
 from real_text import grow_jsonl
 
 MB = 10**6
-BUDGET = 200 * MB
+BUDGET = 256 * MB
 SOAK = pytest.mark.soak
-SMALL, LARGE = 21, 210
+SMALL, LARGE = 27, 270
 
 
 @pytest.fixture(scope="module")
