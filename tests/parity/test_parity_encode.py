@@ -60,7 +60,7 @@ PIECES = [
 
 @cache
 def trained(pattern: str, vocab_size: int = 2000) -> str:
-    """A tokenizer of 2,000 tokens that the library trained, as JSON."""
+    """A tokenizer of so many tokens that the library trained, as JSON."""
     base = json.loads(Tokenizer(models.BPE()).to_str())
     tokenizer = Tokenizer.from_str(json.dumps({**base, "pre_tokenizer": pre_tokenizer(pattern)}))
     tokenizer.decoder = decoders.ByteLevel()
