@@ -91,7 +91,7 @@ class RayCluster:
 
     @cached_property
     def server(self) -> socket.socket | None:
-        """For `warm.launch`: of drivers that have loaded what the workers have. None if there is no cluster."""
+        """For `warm.launch`: drivers with all that the workers have loaded. None if there is no cluster."""
         if not self.raylets:
             return None
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
