@@ -26,7 +26,7 @@ help:
 	@echo "make test    everything that must hold: lint, types, a short fuzz run, all tests"
 	@echo "make lint    ruff and the strict type check"
 	@echo "make bench   speed and memory beside the peers (minutes; nothing else should run)"
-	@echo "make fuzz    the native core under ASan and UBSan for FUZZ_SECONDS=$(FUZZ_SECONDS)"
+	@echo "make fuzz    noise for FUZZ_SECONDS=$(FUZZ_SECONDS) each: the native core under ASan and UBSan, then every reader; then hostile inputs"
 	@echo "make soak    the long tests: gigabytes and hundreds of kills"
 	@echo "make docs    the documentation into site/, strictly"
 
@@ -59,8 +59,10 @@ lint: .venv/dev
 unit: .venv/dev
 	$(BIN)/pytest -n 2 tests/unit
 
-fuzz: build/fuzz/krill_fuzz
+fuzz: build/fuzz/krill_fuzz .venv/dev
 	$< $(FUZZ_SECONDS)
+	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
+	$(BIN)/pytest -n 2 --dist worksteal tests/faults/test_faults_hostile.py
 
 short-fuzz: build/fuzz/krill_fuzz
 	$< 5

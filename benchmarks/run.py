@@ -10,6 +10,7 @@ BENCHMARKS = (
     "clean_text",
     "preprocess_bytes",
     "preprocess",
+    "seed_scale",
     "quality_filters",
     "language",
     "minhash",

@@ -1,20 +1,21 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
-#include <fcntl.h>
-#include <unistd.h>
+#include "budget/guard.hpp"
 
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
 namespace nb = nanobind;
+using krill::MemoryGuard;
 
 namespace {
 
@@ -43,21 +44,6 @@ void trim() {
 #endif
 }
 
-// What the process holds, or -1 where the system doesn't say. Asked for with every block of work, so it is
-// three system calls and nothing else; the file is opened each time, since after a fork it is another's.
-std::int64_t resident_bytes() {
-  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return -1;
-  char line[128];
-  const ssize_t size = read(file, line, sizeof(line) - 1);
-  close(file);
-  if (size <= 0) return -1;
-  line[size] = '\0';
-  unsigned long long pages = 0;
-  if (std::sscanf(line, "%*u %llu", &pages) != 1) return -1;
-  return static_cast<std::int64_t>(pages) * sysconf(_SC_PAGESIZE);
-}
-
 // Python's garbage collector works in the thread that it happens to come up in.
 thread_local bool collecting = false;
 
@@ -66,7 +52,11 @@ thread_local bool collecting = false;
 void bind_memory(nb::module_& m) {
   m.def("configure_malloc", &configure_malloc, nb::arg("mapped_from") = kMappedFrom);
   m.def("trim", &trim);
-  m.def("resident_bytes", &resident_bytes);
+  m.def("resident_bytes", &krill::resident_bytes);
+  nb::class_<MemoryGuard>(m, "MemoryGuard")
+      .def(nb::init<std::int64_t, std::string, int>(), nb::arg("ends_at"), nb::arg("message"), nb::arg("exit_code"))
+      .def("start", &MemoryGuard::start)
+      .def("stop", &MemoryGuard::stop, nb::call_guard<nb::gil_scoped_release>());
   m.def("note_collection", [](std::string_view phase, nb::handle) { collecting = phase == "start"; },
         nb::arg("phase"), nb::arg("info"));
   m.def("collection_runs_here", [] { return collecting; });

@@ -43,9 +43,9 @@ class Trainer {
     trainer_ = make_merge_trainer(inventory, std::move(options));
   }
 
-  std::size_t run(std::size_t most) {
+  std::size_t run(std::size_t most, double seconds) {
     nb::gil_scoped_release release;
-    return trainer_->run(most);
+    return trainer_->run(most, std::chrono::duration<double>(seconds));
   }
 
   MergesOut merges() const {
@@ -70,6 +70,9 @@ class Trainer {
     result["rebuilds"] = found.rebuilds;
     result["scans"] = found.scans;
     result["on_disk"] = found.on_disk;
+    result["word_bytes"] = found.word_bytes;
+    result["posted_pairs"] = found.posted_pairs;
+    result["ample_bytes"] = found.ample_bytes;
     result["planned_bytes"] = found.planned_bytes;
     return result;
   }
@@ -97,7 +100,7 @@ void bind_merges(nb::module_& m) {
            nb::arg("inventory"), nb::arg("byte_ids").noconvert(), nb::arg("tokens"), nb::arg("vocab_size"),
            nb::arg("min_frequency"), nb::arg("max_token_length"), nb::arg("greatest"), nb::arg("cap_bytes"),
            nb::arg("scratch_path"))
-      .def("run", &Trainer::run, nb::arg("most"))
+      .def("run", &Trainer::run, nb::arg("most"), nb::arg("seconds"))
       .def("merges", &Trainer::merges)
       .def("tokens", &Trainer::tokens)
       .def("statistics", &Trainer::statistics);

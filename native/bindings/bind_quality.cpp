@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,10 +36,19 @@ class Options {
     return nb::cast<T>(values_[name]);
   }
 
-  // A number, or `none` where Python has None.
+  // A number, or `none` where Python has None or -1.
   std::uint64_t limit(const char* name, std::uint64_t none) const {
+    if (is_none(name)) return none;
+    const auto number = get<std::int64_t>(name);
+    return number == -1 ? none : static_cast<std::uint64_t>(number);
+  }
+
+  // A threshold, 0 where Python has None.
+  double number(const char* name) const { return is_none(name) ? 0 : get<double>(name); }
+
+  bool is_none(const char* name) const {
     if (!values_.contains(name)) throw nb::key_error(name);
-    return nb::object(values_[name]).is_none() ? none : get<std::uint64_t>(name);
+    return nb::object(values_[name]).is_none();
   }
 
  private:
@@ -47,18 +57,18 @@ class Options {
 
 std::unique_ptr<Filter> gopher_quality(const Options& of) {
   return quality::make_gopher_quality(
-      {of.limit("min_doc_words", 0), of.limit("max_doc_words", 0), of.get<double>("min_avg_word_length"),
-       of.get<double>("max_avg_word_length"), of.get<double>("max_symbol_word_ratio"),
-       of.get<double>("max_bullet_lines_ratio"), of.get<double>("max_ellipsis_lines_ratio"),
-       of.get<double>("max_non_alpha_words_ratio"), of.get<std::uint64_t>("min_stop_words"),
+      {of.limit("min_doc_words", 0), of.limit("max_doc_words", 0), of.number("min_avg_word_length"),
+       of.number("max_avg_word_length"), of.number("max_symbol_word_ratio"),
+       of.number("max_bullet_lines_ratio"), of.number("max_ellipsis_lines_ratio"),
+       of.number("max_non_alpha_words_ratio"), of.limit("min_stop_words", 0),
        of.get<std::vector<std::string>>("stop_words")});
 }
 
 std::unique_ptr<Filter> gopher_repetition(const Options& of) {
   using NGrams = quality::GopherRepetitionLimits::NGrams;
   quality::GopherRepetitionLimits limits{
-      of.get<double>("dup_line_frac"),      of.get<double>("dup_para_frac"),
-      of.get<double>("dup_line_char_frac"), of.get<double>("dup_para_char_frac"),
+      of.number("dup_line_frac"),      of.number("dup_para_frac"),
+      of.number("dup_line_char_frac"), of.number("dup_para_char_frac"),
       of.get<NGrams>("top_n_grams"),        of.get<NGrams>("dup_n_grams")};
   for (const NGrams* grams : {&limits.top_n_grams, &limits.dup_n_grams})
     for (const auto& [n, limit] : *grams)
@@ -68,16 +78,21 @@ std::unique_ptr<Filter> gopher_repetition(const Options& of) {
 
 std::unique_ptr<Filter> c4(const Options& of) {
   return quality::make_c4({of.get<bool>("split_paragraph"), of.get<bool>("remove_citations"),
-                           of.get<bool>("filter_no_terminal_punct"), of.get<std::uint64_t>("min_num_sentences"),
-                           of.get<std::uint64_t>("min_words_per_line"), of.get<std::uint64_t>("max_word_length"),
+                           of.get<bool>("filter_no_terminal_punct"), of.limit("min_num_sentences", 0),
+                           of.limit("min_words_per_line", 0), of.limit("max_word_length", UINT64_MAX),
                            of.get<bool>("filter_lorem_ipsum"), of.get<bool>("filter_javascript"),
                            of.get<bool>("filter_curly_bracket"), of.get<bool>("filter_policy")});
 }
 
+std::optional<std::vector<std::string>> stop_chars(const Options& of) {
+  if (of.is_none("stop_chars")) return std::nullopt;
+  return of.get<std::vector<std::string>>("stop_chars");
+}
+
 std::unique_ptr<Filter> fineweb(const Options& of) {
-  return quality::make_fineweb({of.get<double>("line_punct_thr"), of.get<bool>("line_punct_exclude_zero"),
-                                of.get<double>("short_line_thr"), of.get<std::uint64_t>("short_line_length"),
-                                of.get<double>("char_duplicates_ratio"), of.get<double>("new_line_ratio")});
+  return quality::make_fineweb({of.number("line_punct_thr"), of.get<bool>("line_punct_exclude_zero"), stop_chars(of),
+                                of.number("short_line_thr"), of.get<std::uint64_t>("short_line_length"),
+                                of.number("char_duplicates_ratio"), of.number("new_line_ratio")});
 }
 
 std::unique_ptr<Filter> lengths(const Options& of) {
@@ -109,6 +124,14 @@ nb::list statistics_of(const Quality& self) {
   for (const quality::Statistic& statistic : self.statistics())
     names.append(nb::make_tuple(statistic.name, statistic.is_count));
   return names;
+}
+
+nb::dict take_line_counts(const Quality& self) {
+  nb::dict counted;
+  const quality::LineCounts counts = self.take_line_counts();
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] != 0) counted[quality::kLineFates[i]] = counts[i];
+  return counted;
 }
 
 nb::tuple judge(const Quality& self, const In<std::int64_t>& offsets, nb::handle data, bool statistics) {
@@ -167,6 +190,7 @@ void bind_quality(nb::module_& m) {
       .def_prop_ro("reasons", &Quality::reasons)
       .def_prop_ro("statistics", &statistics_of)
       .def("scratch_bytes", &Quality::scratch_bytes, nb::arg("max_document_bytes"), nb::arg("threads"))
+      .def("take_line_counts", &take_line_counts)
       .def("judge", &judge, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("statistics"));
   m.def("word_spans", &word_spans, nb::arg("data"));
   m.def("sentence_spans", &sentence_spans, nb::arg("data"));

@@ -2,10 +2,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -13,6 +15,7 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/hashes.hpp"
+#include "bindings/joined_columns.hpp"
 #include "buffer.hpp"
 #include "dedup/hash.hpp"
 #include "text/clean.hpp"
@@ -23,8 +26,9 @@
 namespace nb = nanobind;
 using namespace krill::text;
 using krill::bindings::ByteView;
-using krill::bindings::Out;
-using krill::bindings::owner_of;
+using krill::bindings::In;
+using krill::bindings::to_array;
+using krill::bindings::to_joined;
 
 namespace {
 
@@ -74,13 +78,6 @@ Bytes to_bytes(const nb::bytes& value) {
   return Bytes(data, data + value.size());
 }
 
-template <class T>
-Out<T> to_array(GrowingBuffer<T> buffer) {
-  const size_t size = buffer.size();
-  T* data = buffer.release();
-  return Out<T>(data, {size}, owner_of(data));
-}
-
 nb::dict to_dict(const Counts& counts) {
   nb::dict out;
   out["records"] = counts.records;
@@ -94,14 +91,23 @@ nb::dict to_dict(const Counts& counts) {
 }
 
 nb::tuple to_tuple(DocumentBatch batch) {
-  nb::list carried;
-  for (Rows& rows : batch.carried) {
-    carried.append(nb::make_tuple(to_array(std::move(rows.offsets)), to_array(std::move(rows.bytes)),
-                                  to_array(std::move(rows.null_mask))));
-  }
+  const nb::tuple carried = to_joined(std::move(batch.carried));
   return nb::make_tuple(to_array(std::move(batch.text.offsets)), to_array(std::move(batch.text.bytes)),
                         to_array(std::move(batch.text.null_mask)), to_array(std::move(batch.starts)), carried,
                         to_dict(batch.counts));
+}
+
+struct FileRange {
+  uint64_t base;
+  uint64_t start;
+  uint64_t end;
+};
+
+bool begins_with_wide_mark(const uint8_t* data, size_t size) {
+  const auto begins = [&](std::initializer_list<uint8_t> mark) {
+    return size >= mark.size() && std::equal(mark.begin(), mark.end(), data);
+  };
+  return begins({0xFF, 0xFE}) || begins({0xFE, 0xFF}) || begins({0x00, 0x00, 0xFE, 0xFF});
 }
 
 // The bytes [start, end) of a file are all that the reader gets; returns what read_file_range does.
@@ -112,6 +118,41 @@ int feed_range(Reader& reader, const char* path, uint64_t start, uint64_t end) {
   reader.feed(bytes.data(), bytes.size(), start);
   reader.finish();
   return 0;
+}
+
+// Whether a file wants a second look: in none of its records is there a text, or it is not encoded in UTF-8.
+template <class Reader>
+bool add_file(Reader& reader, const uint8_t* data, size_t size, uint64_t base, uint64_t start) {
+  const Counts before = reader.counts();
+  reader.begin_file(base);
+  reader.feed(data, size, base + start);
+  reader.finish();
+  const Counts& after = reader.counts();
+  const uint64_t read = (after.records - after.malformed) - (before.records - before.malformed);
+  const bool wide = start == 0 && begins_with_wide_mark(data, size);
+  return wide || (read > 0 && after.not_text - before.not_text == read);
+}
+
+struct FilesOutcome {
+  size_t done = 0;
+  int fault = 0;
+  std::vector<size_t> suspects;
+};
+
+// Small files one after the other, through one buffer.
+template <class Reader>
+FilesOutcome add_files(Reader& reader, const std::vector<const char*>& paths, const FileRange* ranges) {
+  FilesOutcome outcome;
+  std::vector<uint8_t> bytes;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const FileRange& range = ranges[i];
+    bytes.resize(range.end - range.start);
+    outcome.done = i;
+    outcome.fault = krill::read_file_range(paths[i], range.start, bytes.data(), bytes.size());
+    if (outcome.fault != 0) return outcome;
+    if (add_file(reader, bytes.data(), bytes.size(), range.base, range.start)) outcome.suspects.push_back(i);
+  }
+  return outcome;
 }
 
 void check_range(uint64_t start, uint64_t end) {
@@ -136,6 +177,24 @@ void read_range(Guarded<Reader>& self, const nb::bytes& name, uint64_t start, ui
   check_range(start, end);
   const char* const path = name.c_str();
   raise_fault(self.apart([&](Reader& reader) { return feed_range(reader, path, start, end); }), path, end);
+}
+
+template <class Reader>
+std::vector<size_t> read_files(Guarded<Reader>& self, const std::vector<nb::bytes>& names, In<uint64_t> bases,
+                               In<uint64_t> starts, In<uint64_t> ends) {
+  if (bases.size() != names.size() || starts.size() != names.size() || ends.size() != names.size())
+    throw std::invalid_argument("a base, a start and an end for each name");
+  std::vector<const char*> paths;
+  std::vector<FileRange> wanted;
+  for (size_t i = 0; i < names.size(); ++i) {
+    paths.push_back(names[i].c_str());
+    wanted.push_back({bases(i), starts(i), ends(i)});
+    check_range(wanted[i].start, wanted[i].end);
+  }
+  const FilesOutcome outcome =
+      self.apart([&](Reader& reader) { return add_files(reader, paths, wanted.data()); });
+  if (outcome.fault != 0) raise_fault(outcome.fault, paths[outcome.done], wanted[outcome.done].end);
+  return outcome.suspects;
 }
 
 struct CleanDocuments {
@@ -191,6 +250,16 @@ void bind_shared(nb::class_<Guarded<Reader>>& type) {
           },
           nb::arg("data"), nb::arg("offset"))
       .def("finish", [](Self& self) { self.apart([](Reader& reader) { reader.finish(); }); })
+      .def(
+          "add_file",
+          [](Self& self, nb::handle data, uint64_t base, uint64_t start) {
+            const ByteView bytes(data);
+            return self.apart(
+                [&](Reader& reader) { return add_file(reader, bytes.data(), bytes.size(), base, start); });
+          },
+          nb::arg("data"), nb::arg("base"), nb::arg("start"))
+      .def("read_files", &read_files<Reader>, nb::arg("paths"), nb::arg("bases"),
+           nb::arg("starts"), nb::arg("ends"))
       .def("read_range", &read_range<Reader>, nb::arg("path"), nb::arg("start"), nb::arg("end"))
       .def("read_clean", &read_clean<Reader>, nb::arg("path"), nb::arg("start"), nb::arg("end"), nb::arg("strip"),
            nb::arg("min_chars"))

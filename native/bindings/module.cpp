@@ -4,6 +4,7 @@
 namespace nb = nanobind;
 
 void bind_readers(nb::module_&);
+void bind_csv(nb::module_&);
 void bind_clean(nb::module_&);
 void bind_dedup(nb::module_&);
 void bind_minhash(nb::module_&);
@@ -19,12 +20,15 @@ void bind_language(nb::module_&);
 void bind_loading(nb::module_&);
 void bind_qa(nb::module_&);
 void bind_datatrove(nb::module_&);
+void bind_parquet(nb::module_&);
+void bind_literals(nb::module_&);
 
 NB_MODULE(_native, m) {
   // What a batch's memory belongs to may outlive the module: JAX keeps arrays to the interpreter's end.
   nb::set_leak_warnings(false);
   m.doc() = "Krill's native core: the loops that touch every byte.";
   bind_readers(m);
+  bind_csv(m);
   bind_clean(m);
   bind_dedup(m);
   bind_minhash(m);
@@ -40,4 +44,6 @@ NB_MODULE(_native, m) {
   bind_loading(m);
   bind_qa(m);
   bind_datatrove(m);
+  bind_parquet(m);
+  bind_literals(m);
 }

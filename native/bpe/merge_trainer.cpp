@@ -1,6 +1,7 @@
 #include "bpe/merge_trainer.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 
@@ -42,7 +43,7 @@ struct Candidate {
 struct Counted {
   Pair pair;
   std::uint64_t count;
-  std::uint32_t occurrences;  // in different words, at most
+  std::uint32_t occurrences;  // in different blocks
 };
 
 // What one merge changes, by the neighbour of the merged pair; all zero between merges.
@@ -51,8 +52,8 @@ struct Change {
   std::uint64_t new_right = 0;  // (token, x)
   std::uint64_t old_left = 0;   // (x, left)
   std::uint64_t old_right = 0;  // (right, x)
-  std::uint32_t last[2] = {0, 0};    // the last word noted for (x, token) and for (token, x)
-  std::uint32_t events[2] = {0, 0};  // how many words were noted
+  std::uint32_t last[2] = {0, 0};    // the last block noted for (x, token) and for (token, x)
+  std::uint32_t events[2] = {0, 0};  // how many blocks were noted
 };
 
 template <class Symbol>
@@ -62,20 +63,26 @@ class Loop final : public MergeTrainer {
       : options_(std::move(options)),
         tokens_(options_.tokens),
         shares_(before_words()),
-        words_(inventory, options_.byte_ids, shares_.words, std::max<std::size_t>(options_.cap_bytes / 8, 256),
+        words_(inventory, options_.byte_ids, shares_.words, std::max<std::size_t>(shares_.words / 8, 256),
                options_.scratch_path + ".words"),
         changes_(options_.vocab_size + 1) {
-    if (options_.vocab_size >= WordStore<Symbol>::kEnd) throw std::length_error("the vocabulary is too large");
+    if (options_.vocab_size >= WordStore<Symbol>::kLink) throw std::length_error("the vocabulary is too large");
     after_words();
     statistics_.symbols = words_.size();
     statistics_.on_disk = !words_.in_memory();
+    statistics_.word_bytes = words_.in_memory_bytes();
+    // Room for postings of a third of the symbols: then few merges of any text had to scan.
+    statistics_.ample_bytes = options_.vocab_size * kBytesPerToken +
+                              std::max(words_.in_memory_bytes() / 15 * 16, words_.in_memory_bytes() + words_.size() / 3 * 10);
     find_best_pairs();
     statistics_.rebuilds = 0;
+    statistics_.posted_pairs = posted_pairs_;
   }
 
-  std::size_t run(std::size_t most) override {
+  std::size_t run(std::size_t most, std::chrono::duration<double> seconds) override {
+    const auto deadline = std::chrono::steady_clock::now() + seconds;
     std::size_t done = 0;
-    while (done < most && !finished_) {
+    while (done < most && !finished_ && (done == 0 || std::chrono::steady_clock::now() < deadline)) {
       if (step()) ++done;
     }
     return done;
@@ -184,8 +191,8 @@ class Loop final : public MergeTrainer {
     merges_.push_back({left_of(pair), right_of(pair), token});
     noting_ = shares_.postings > 0;
     if (noting_) events_.reserve(shares_.events);  // to grow would take half as much again; unused pages take none
-    const auto visitor = [&](Symbol* word, std::uint64_t start, std::uint64_t count) {
-      return merge_word(word, start, count, pair, token);
+    const auto visitor = [&](Symbol* block, std::uint64_t start, std::uint64_t count) {
+      return merge_block(block, start, count, pair, token);
     };
     PairTable::Entry& entry = *table_.find(pair);
     if (entry.posted_at != PairTable::kUnposted) {
@@ -198,32 +205,58 @@ class Loop final : public MergeTrainer {
     table_.find(pair)->count = 0;
   }
 
-  // Merges a pair in one word, left to right, and notes what that changes.
-  bool merge_word(Symbol* word, std::uint64_t start, std::uint64_t count, Pair pair, std::uint32_t token) {
+  // Merges a pair in one block, left to right, and notes what that changes. The last one's right side may be in a
+  // later block.
+  bool merge_block(Symbol* block, std::uint64_t start, std::uint64_t count, Pair pair, std::uint32_t token) {
     const auto left = static_cast<Symbol>(left_of(pair));
     const auto right = static_cast<Symbol>(right_of(pair));
-    const Symbol* in = word;
-    while (*in != kEnd && !(in[0] == left && in[1] == right)) ++in;
-    if (*in == kEnd) return false;
-    Symbol* out = word + (in - word);
-    while (*in != kEnd) {
-      if (!(in[0] == left && in[1] == right)) {
+    const auto stands_at = [&](const Symbol* at) {
+      return at[0] == left && (at[1] == right || (at[1] == kLink && *Words::behind_links(at + 1) == right));
+    };
+    Symbol* in = block;
+    while (*in < kLink && !stands_at(in)) ++in;
+    if (*in >= kLink) return false;
+    Symbol* out = in;
+    while (*in < kLink) {
+      if (!stands_at(in)) {
         *out++ = *in++;
         continue;
       }
-      if (out > word) {
-        touch(out[-1]).old_left += count;
-        note(out[-1], token, 0, start, count);
-      }
+      if (out > block)
+        joined_left(out[-1], token, start, count);
+      else
+        joined_left_of_block(block, token, start, count);
       *out++ = static_cast<Symbol>(token);
-      in += 2;
-      if (*in != kEnd) {
-        touch(*in).old_right += count;
-        note(*in, token, 1, start, count);
+      if (in[1] == kLink)
+        remove_first(Words::behind_links(++in));
+      else
+        in += 2;
+      const Symbol next = *Words::behind_links(in);
+      if (next != kEnd) {
+        touch(next).old_right += count;
+        note(next, token, 1, start, count);
       }
     }
-    std::fill(out, const_cast<Symbol*>(in), kEnd);
+    std::fill(out, in, *in);
     return true;
+  }
+
+  void joined_left(std::uint32_t symbol, std::uint32_t token, std::uint64_t start, std::uint64_t count) {
+    touch(symbol).old_left += count;
+    note(symbol, token, 0, start, count);
+  }
+
+  // The same for a token that begins a block: its left neighbour is in an earlier one, and so is their pair.
+  void joined_left_of_block(const Symbol* block, std::uint32_t token, std::uint64_t start, std::uint64_t count) {
+    const Symbol* before = Words::before_links(block);
+    if (*before == kEnd) return;
+    const Symbol* begin = before;
+    while (begin[-1] < kLink) --begin;
+    joined_left(*before, token, start - static_cast<std::uint64_t>(block - begin), count);
+  }
+
+  static void remove_first(Symbol* block) {
+    for (; block[0] < kLink; ++block) block[0] = block[1];
   }
 
   Change& touch(std::uint32_t symbol) {
@@ -232,7 +265,7 @@ class Loop final : public MergeTrainer {
     return change;
   }
 
-  // The new pair of `symbol` and the token, on side 0 (symbol first) or 1, in the word at `start`.
+  // The new pair of `symbol` and the token, on side 0 (symbol first) or 1, in the block at `start`.
   void note(std::uint32_t symbol, std::uint32_t token, unsigned side, std::uint64_t start, std::uint64_t count) {
     if (too_long(symbol, token)) return;
     Change& change = changes_[symbol];
@@ -359,12 +392,15 @@ class Loop final : public MergeTrainer {
   bool count_pass(std::size_t pass, std::vector<Counted>& best) {
     PairTable counts;
     counts.reset(shares_.scratch);
-    const bool complete = for_each_pair(counts, [&](Pair pair, std::uint64_t, std::uint64_t count) {
+    const bool complete = for_each_pair(counts, [&](Pair pair, std::uint64_t start, std::uint64_t count) {
       if (passes_ > 1 && (PairTable::hash(pair) >> 40) % passes_ != pass) return true;
       if (counts.full() && counts.find(pair) == nullptr) return false;
       PairTable::Entry& entry = counts.insert(pair);
       entry.count += static_cast<std::int64_t>(count);
-      entry.postings = std::min<std::uint32_t>(entry.postings + 1, 0x7fffffff);
+      if (entry.posted_at != start) {  // here the last block that holds the pair
+        entry.posted_at = static_cast<std::uint32_t>(start);
+        entry.postings = std::min<std::uint32_t>(entry.postings + 1, 0x7fffffff);
+      }
       return true;
     });
     if (!complete) return false;
@@ -376,7 +412,7 @@ class Loop final : public MergeTrainer {
     return true;
   }
 
-  // visit(pair, start of its word, count of its word) for every pair of every word, until it returns false. The
+  // visit(pair, start of its block, count of its word) for every pair of every word, until it returns false. The
   // place of a pair in the table is fetched a while before, as most of them are in no cache.
   template <class Visit>
   bool for_each_pair(const PairTable& table, Visit&& visit) {
@@ -393,12 +429,11 @@ class Loop final : public MergeTrainer {
         wanted = visit(ahead[at].pair, ahead[at].start, ahead[at].count);
       waiting = 0;
     };
-    words_.for_each_word([&](const Symbol* word, std::uint64_t start, std::uint64_t count) {
-      for (const Symbol* at = word; at[1] != kEnd && wanted; ++at) {
-        ahead[waiting] = {pair_of(at[0], at[1]), start, count};
-        table.prefetch(ahead[waiting].pair);
-        if (++waiting == kAhead) drain();
-      }
+    words_.for_each_pair([&](Symbol left, Symbol right, std::uint64_t start, std::uint64_t count) {
+      if (!wanted) return;
+      ahead[waiting] = {pair_of(left, right), start, count};
+      table.prefetch(ahead[waiting].pair);
+      if (++waiting == kAhead) drain();
     });
     drain();
     return wanted;
@@ -434,6 +469,7 @@ class Loop final : public MergeTrainer {
       PairTable::Entry& entry = *table_.find(tracked.pair);
       entry.posted_at = static_cast<std::uint32_t>(postings_used_);
       postings_used_ += tracked.occurrences;
+      ++posted_pairs_;
     }
     for_each_pair(table_, [&](Pair pair, std::uint64_t start, std::uint64_t) {
       PairTable::Entry* entry = table_.find(pair);
@@ -453,13 +489,15 @@ class Loop final : public MergeTrainer {
     unsigned side;
   };
 
-  // A word in which a merge has formed a pair.
+  // A block in which a merge has formed a pair.
   struct Event {
     std::uint32_t key;  // symbol << 1 | side
     std::uint32_t start;
   };
 
-  static constexpr Symbol kEnd = WordStore<Symbol>::kEnd;
+  using Words = WordStore<Symbol>;
+  static constexpr Symbol kEnd = Words::kEnd;
+  static constexpr Symbol kLink = Words::kLink;
   static constexpr std::uint32_t kNowhere = 0xffffffffu;
   static constexpr std::size_t kPatience = 16;
   static constexpr std::size_t kMostPatience = 1 << 16;
@@ -467,11 +505,12 @@ class Loop final : public MergeTrainer {
   MergeOptions options_;
   TokenList tokens_;
   Shares shares_;
-  WordStore<Symbol> words_;
+  Words words_;
   PairTable table_;
   std::vector<Candidate> heap_;
   std::optional<Buffer<std::uint32_t>> postings_;
   std::size_t postings_used_ = 0;
+  std::size_t posted_pairs_ = 0;
   bool bounded_ = false;  // pairs behind the bound are not tracked
   bool dropped_ = false;
   std::uint64_t bound_count_ = 0;
@@ -498,7 +537,7 @@ std::unique_ptr<MergeTrainer> make_merge_trainer(const std::string& inventory, M
     if (id >= 0 && static_cast<std::size_t>(id) >= options.tokens.size())
       throw std::invalid_argument("a byte has an id that no token has");
   if (options.tokens.size() > options.vocab_size) throw std::invalid_argument("the vocabulary is smaller than its alphabet");
-  if (options.vocab_size < std::numeric_limits<std::uint16_t>::max())
+  if (options.vocab_size < WordStore<std::uint16_t>::kLink)
     return std::make_unique<Loop<std::uint16_t>>(inventory, std::move(options));
   return std::make_unique<Loop<std::uint32_t>>(inventory, std::move(options));
 }

@@ -2,7 +2,7 @@
 //
 // Words lie in one flat array of symbols, sorted by count, so that a count is stored once for all words that
 // share it; a merge shortens a word in place. Pairs are counted in a table; the best stand in a lazy heap; where
-// a pair occurs is kept as *postings*, the starts of the words that hold it.
+// a pair occurs is kept as *postings*, the starts of the words that hold it, or of blocks of long words.
 //
 // Whatever does not fit the cap is dropped and found again by a pass over the words: only the best pairs are
 // tracked (all others are known to be worse than a threshold), only the best of those have postings, and if
@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,14 +48,18 @@ struct MergeStatistics {
   std::uint64_t rebuilds = 0;   // passes that found the best pairs again
   std::uint64_t scans = 0;      // merges that had to look through all words
   bool on_disk = false;
+  std::size_t word_bytes = 0;     // what the words take in memory
+  std::size_t posted_pairs = 0;   // that had postings at the beginning
+  std::size_t ample_bytes = 0;    // a cap with which merging is as fast as it gets
   std::size_t planned_bytes = 0;
 };
 
 class MergeTrainer {
  public:
   virtual ~MergeTrainer() = default;
-  // Up to `most` further merges; returns how many. Fewer than asked means that training is finished.
-  virtual std::size_t run(std::size_t most) = 0;
+  // Up to `most` further merges, or as many as are done in about `seconds`, at least one; returns how many. None
+  // means that training is finished.
+  virtual std::size_t run(std::size_t most, std::chrono::duration<double> seconds) = 0;
   virtual const std::vector<Merge>& merges() const = 0;
   virtual std::vector<std::string> tokens() const = 0;
   virtual MergeStatistics statistics() const = 0;

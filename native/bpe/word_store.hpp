@@ -2,6 +2,10 @@
 //
 // Layout: an end mark, then each word followed by an end mark. A word that has become shorter is followed by
 // several. Words of one count lie together, the highest count first.
+//
+// A long word, such as a page of text without spaces, lies in blocks, each followed by a link mark but for the
+// last, so that a merge touches the blocks that hold its pair and not all of the word. The symbols of a block
+// stand at its begin; the rest of it is marks, and it may have become empty.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +27,8 @@ template <class Symbol>
 class WordStore {
  public:
   static constexpr Symbol kEnd = std::numeric_limits<Symbol>::max();
+  static constexpr Symbol kLink = kEnd - 1;  // marks are not below it
+  static constexpr std::size_t kBlockSymbols = 64;
 
   // Takes the words of two and more symbols. In memory if they fit `memory_bytes`.
   WordStore(const std::string& inventory, const std::array<std::int32_t, 256>& ids, std::size_t memory_bytes,
@@ -32,7 +38,8 @@ class WordStore {
     window_ = std::max<std::size_t>(window_bytes / sizeof(Symbol), 16);
     // A word of megabytes is read beside all of them.
     const std::size_t reading = longest_ > kReadBuffer ? longest_ : 0;
-    if (size_ * sizeof(Symbol) + reading <= memory_bytes) {
+    in_memory_bytes_ = size_ * sizeof(Symbol) + reading;
+    if (in_memory_bytes_ <= memory_bytes) {
       memory_.emplace(size_);
       std::fill_n(memory_->data(), size_, kEnd);
     } else {
@@ -45,6 +52,8 @@ class WordStore {
 
   bool in_memory() const { return memory_.has_value(); }
   std::size_t size() const { return size_; }
+  // What they would have to be given to be in memory.
+  std::size_t in_memory_bytes() const { return in_memory_bytes_; }
   std::size_t bytes() const {
     return (memory_ ? size_ * sizeof(Symbol) : 2 * window_ * sizeof(Symbol)) + runs_.size() * sizeof(Run);
   }
@@ -52,26 +61,32 @@ class WordStore {
   // How often the word that begins at `start` occurs.
   std::uint64_t count_at(std::uint64_t start) const { return runs_[run_of(start)].count; }
 
-  // visit(word, start, count) for every word of two or more symbols; it must not change them.
+  // visit(left, right, start of the left one's block, count of the word) for every two neighbours in a word.
   template <class Visit>
-  void for_each_word(Visit&& visit) {
-    for_each_window([&](Symbol* data, std::uint64_t base, std::size_t size) {
+  void for_each_pair(Visit&& visit) {
+    for_each_window([&](const Symbol* data, std::uint64_t base, std::size_t size) {
       std::size_t run = run_of(base);
-      for (std::size_t at = 0; at < size;) {
-        if (data[at] == kEnd) {
-          ++at;
+      std::size_t block = 0;
+      Symbol left = kEnd;
+      for (std::size_t at = 0; at < size; ++at) {
+        const Symbol symbol = data[at];
+        if (symbol >= kLink) {
+          if (symbol == kEnd) left = kEnd;
           continue;
         }
-        const std::size_t start = at;
-        while (data[at] != kEnd) ++at;
-        while (run + 1 < runs_.size() && runs_[run + 1].start <= base + start) ++run;
-        if (at - start >= 2) visit(data + start, base + start, runs_[run].count);
+        if (left == kEnd)
+          while (run + 1 < runs_.size() && runs_[run + 1].start <= base + at) ++run;
+        else
+          visit(left, symbol, base + block, runs_[run].count);
+        if (data[at - 1] >= kLink) block = at;
+        left = symbol;
       }
       return false;
     });
   }
 
-  // visit(word, start, count) -> changed, for every word in which `left` stands before `right`.
+  // visit(block, start, count) -> changed, for every block with a symbol `left` that is followed by `right`, there
+  // or in a later block of its word.
   template <class Visit>
   void for_each_match(Symbol left, Symbol right, Visit&& visit) {
     for_each_window([&](Symbol* data, std::uint64_t base, std::size_t size) {
@@ -79,18 +94,17 @@ class WordStore {
       for (std::size_t at = next_match(data, size, 0, left, right); at < size;
            at = next_match(data, size, at, left, right)) {
         std::size_t start = at;
-        while (start > 0 && data[start - 1] != kEnd) --start;
-        while (data[at] != kEnd) ++at;  // before the visit: it may shorten the word
-        changed |= visit(data + start, base + start, count_at(base + start));
+        while (data[start - 1] < kLink) --start;
+        while (data[at] < kLink) ++at;  // before the visit: it may shorten the block
+        changed |= visit(data + start, base + start, runs_[run_of(base + start)].count);
       }
       return changed;
     });
   }
 
-  // The same for the words that begin at these places, in rising order.
+  // The same for the blocks that begin at these places, in rising order; only in memory.
   template <class Visit>
   void for_each_at(const std::uint32_t* starts, std::size_t count, Visit&& visit) {
-    if (!memory_) return visit_on_disk(starts, count, visit);
     Symbol* data = memory_->data();
     std::size_t run = 0;
     for (std::size_t at = 0; at < count; ++at) {
@@ -98,6 +112,19 @@ class WordStore {
       run = run_from(run, starts[at]);
       visit(data + starts[at], starts[at], runs_[run].count);
     }
+  }
+
+  // The place of the first symbol or end mark from `at` on, and of the last before it.
+  template <class Place>
+  static Place behind_links(Place at) {
+    while (*at == kLink) ++at;
+    return at;
+  }
+  template <class Place>
+  static Place before_links(Place at) {
+    do --at;
+    while (*at == kLink);
+    return at;
   }
 
  private:
@@ -118,7 +145,7 @@ class WordStore {
       if (record.count == 0 || record.count > (kMostOccurrences - occurrences) / length)
         throw DamagedFile("a word has a count that no corpus gives");
       occurrences += record.count * length;
-      symbols[record.count] += length + 1;
+      symbols[record.count] += slots(length);
     }
     runs_.reserve(symbols.size());
     for (const auto& [count, room] : symbols) runs_.push_back({room, count});
@@ -139,22 +166,30 @@ class WordStore {
     // As large as it will have to be: to grow it would need both, the old one and the new one.
     RecordReader reader(words, 0, words.size(), std::max(kReadBuffer, longest_));
     Record record;
-    std::vector<Symbol> word(memory_ ? 0 : longest_);
+    std::vector<Symbol> word(memory_ ? 0 : slots(longest_));
     while (reader.next(record)) {
       const std::size_t length = symbols_in(record.word, ids);
       if (length < 2) continue;
       std::uint64_t& at = next.at(record.count);
-      if ((!memory_ && length > word.size()) || at + length >= size_)
+      const std::size_t room = slots(length);
+      if ((!memory_ && room > word.size()) || at + room > size_)
         throw DamagedFile("the inventory changed while it was read");
       Symbol* out = memory_ ? memory_->data() + at : word.data();
+      std::size_t placed = 0;
       for (const char byte : record.word) {
         const std::int32_t id = ids[static_cast<std::uint8_t>(byte)];
-        if (id >= 0) *out++ = static_cast<Symbol>(id);
+        if (id < 0) continue;
+        if (placed != 0 && placed % kBlockSymbols == 0) *out++ = kLink;
+        *out++ = static_cast<Symbol>(id);
+        ++placed;
       }
-      if (!memory_) file_->write(at * sizeof(Symbol), word.data(), length * sizeof(Symbol));
-      at += length + 1;
+      if (!memory_) file_->write(at * sizeof(Symbol), word.data(), (room - 1) * sizeof(Symbol));
+      at += room;
     }
   }
+
+  // What a word takes: its symbols, and a mark behind each block.
+  static std::size_t slots(std::size_t length) { return length + (length + kBlockSymbols - 1) / kBlockSymbols; }
 
   static std::size_t symbols_in(std::string_view word, const std::array<std::int32_t, 256>& ids) {
     std::size_t length = 0;
@@ -192,59 +227,49 @@ class WordStore {
     return low;
   }
 
-  // Where `left` stands before `right`, at `from` or later; `size` if nowhere. Blocks first, so that the
-  // compiler compares many symbols at once.
+  // Where `left` is followed by `right`, at `from` or later; `size` if nowhere. Many at once first, as the compiler
+  // can compare them.
   static std::size_t next_match(const Symbol* data, std::size_t size, std::size_t from, Symbol left,
                                 Symbol right) {
-    constexpr std::size_t kBlock = 64;
+    constexpr std::size_t kAtOnce = 64;
     std::size_t at = from;
-    for (; at + kBlock < size; at += kBlock) {
-      unsigned found = 0;
-      for (std::size_t i = 0; i < kBlock; ++i)
-        found |= static_cast<unsigned>(data[at + i] == left) & static_cast<unsigned>(data[at + i + 1] == right);
-      if (found) break;
+    for (;;) {
+      for (; at + kAtOnce < size; at += kAtOnce) {
+        unsigned found = 0;
+        for (std::size_t i = 0; i < kAtOnce; ++i) {
+          const Symbol next = data[at + i + 1];
+          found |= static_cast<unsigned>(data[at + i] == left) &
+                   (static_cast<unsigned>(next == right) | static_cast<unsigned>(next == kLink));
+        }
+        if (found) break;
+      }
+      const std::size_t stop = std::min(at + kAtOnce, size);
+      for (; at < stop && at + 1 < size; ++at)
+        if (data[at] == left && *behind_links(data + at + 1) == right) return at;
+      if (at + 1 >= size) return size;
     }
-    for (; at + 1 < size; ++at)
-      if (data[at] == left && data[at + 1] == right) return at;
-    return size;
   }
 
-  // visit(data, base, size) -> changed; windows begin and end with whole words.
+  // visit(data, base, size) -> changed; windows begin and end with whole words, and an end mark stands before each.
   template <class Visit>
   void for_each_window(Visit&& visit) {
     if (memory_) {
-      visit(memory_->data(), 0, size_);
+      visit(memory_->data() + 1, 1, size_ - 1);
       return;
     }
-    std::vector<Symbol> window(window_);
-    for (std::uint64_t base = 0; base < size_;) {
-      std::size_t got = read(base, window.data(), window.size());
+    std::vector<Symbol> window(window_ + 1, kEnd);
+    for (std::uint64_t base = 1; base < size_;) {
+      Symbol* data = window.data() + 1;
+      const std::size_t got = read(base, data, window.size() - 1);
       std::size_t whole = got;
-      while (whole > 0 && window[whole - 1] != kEnd) --whole;
+      while (whole > 0 && data[whole - 1] != kEnd) --whole;
       if (whole == 0) {
-        if (got < window.size()) throw DamagedFile("the file of words is shorter than it was");
+        if (got < window.size() - 1) throw DamagedFile("the file of words is shorter than it was");
         window.resize(window.size() * 2);
         continue;
       }
-      if (visit(window.data(), base, whole))
-        file_->write(base * sizeof(Symbol), window.data(), whole * sizeof(Symbol));
+      if (visit(data, base, whole)) file_->write(base * sizeof(Symbol), data, whole * sizeof(Symbol));
       base += whole;
-    }
-  }
-
-  template <class Visit>
-  void visit_on_disk(const std::uint32_t* starts, std::size_t count, Visit& visit) {
-    std::vector<Symbol> word(64);
-    for (std::size_t at = 0; at < count; ++at) {
-      std::size_t got = read(starts[at], word.data(), word.size());
-      while (std::find(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(got), kEnd) ==
-             word.begin() + static_cast<std::ptrdiff_t>(got)) {
-        if (got < word.size()) throw DamagedFile("the file of words is shorter than it was");
-        word.resize(word.size() * 2);
-        got = read(starts[at], word.data(), word.size());
-      }
-      if (visit(word.data(), starts[at], count_at(starts[at])))
-        file_->write(starts[at] * sizeof(Symbol), word.data(), got * sizeof(Symbol));
     }
   }
 
@@ -259,6 +284,7 @@ class WordStore {
 
   std::vector<Run> runs_;
   std::size_t size_ = 0;
+  std::size_t in_memory_bytes_ = 0;
   std::size_t longest_ = 0;  // bytes of a word
   std::size_t window_ = 0;
   std::optional<Buffer<Symbol>> memory_;

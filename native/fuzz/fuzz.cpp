@@ -21,13 +21,16 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzz/csv_fuzz.hpp"
 #include "fuzz/datatrove_fuzz.hpp"
 #include "fuzz/encoder_fuzz.hpp"
 #include "fuzz/kernels_fuzz.hpp"
 #include "fuzz/language_fuzz.hpp"
+#include "fuzz/literals_fuzz.hpp"
 #include "fuzz/loading_fuzz.hpp"
 #include "fuzz/minhash_fuzz.hpp"
 #include "fuzz/pack_fuzz.hpp"
+#include "fuzz/parquet_fuzz.hpp"
 #include "fuzz/qa_fuzz.hpp"
 #include "fuzz/quality_fuzz.hpp"
 #include "fuzz/readers_fuzz.hpp"
@@ -58,6 +61,9 @@ constexpr std::string_view kSeeds[] = {
     "the third, longer than all the others"sv,
     "\1\2\0\3\x20\x20  \xe3\x80\x80 d\xc3\xa9j\xc3\xa0 vu \xf0\x9f\x98\x80"
     " \xe5\xa4\x9a\xe5\xad\x97\xe8\x8a\x82 \xed\xa0\x80 \xc0\x80 "sv,
+    // a Parquet footer: its schema, one row group of one column
+    "\x15\4\x19\x2c\x48\6schema\x15\2\0\x15\xc\x38\4text\0\x16\6\x19\x1c\x19\x1c\x26\x8\x1c\x15\xc\x46\6"
+    "\x16@\x16@\x26\x8\0\0\x16@\x16\6\0\0"sv,
     ""sv,
 };
 constexpr std::string_view kTokens[] = {
@@ -95,6 +101,7 @@ void run(const Input& input) {
   const Input exact(input);  // capacity = size, so that a sanitizer sees its end
   current = &exact;
   fuzz_readers(exact.data(), exact.size());
+  fuzz_csv(exact.data(), exact.size());
   fuzz_clean(exact.data(), exact.size());
   fuzz_dedup(exact.data(), exact.size());
   fuzz_tokens(exact.data(), exact.size());
@@ -108,6 +115,8 @@ void run(const Input& input) {
   fuzz_loading(exact.data(), exact.size());
   fuzz_qa(exact.data(), exact.size());
   fuzz_datatrove(exact.data(), exact.size());
+  fuzz_parquet(exact.data(), exact.size());
+  fuzz_literals(exact.data(), exact.size());
   current = nullptr;
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,8 +39,11 @@ inline std::unique_ptr<quality::Filter> some_filter(Settings& settings) {
     case 2:
       return quality::make_c4({settings.flag(), settings.flag(), settings.flag(), number() % 3, number() % 4,
                                number() * 4, settings.flag(), settings.flag(), settings.flag(), settings.flag()});
-    case 3:
-      return quality::make_fineweb({ratio(), settings.flag(), ratio(), number(), ratio(), ratio() * 2});
+    case 3: {
+      std::optional<std::vector<std::string>> stops;
+      if (settings.flag()) stops = {".", "\xc3\xa9", "ab"};
+      return quality::make_fineweb({ratio(), settings.flag(), stops, ratio(), number(), ratio(), ratio() * 2});
+    }
     case 4:
       return quality::make_lengths({number() % 3, number() * 20, number() * 40});
     default: {

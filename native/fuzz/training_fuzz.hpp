@@ -281,7 +281,7 @@ inline MergeOptions merge_options(Settings& settings) {
 
 inline void check_training(const std::string& inventory, MergeOptions options, const PlainTrainer& expected) {
   const auto trainer = make_merge_trainer(inventory, std::move(options));
-  while (trainer->run(5) > 0) {
+  while (trainer->run(5, std::chrono::hours(1)) > 0) {
   }
   expect(trainer->tokens() == expected.tokens(), "merges: tokens");
   const std::vector<Merge>& merges = trainer->merges();
@@ -317,7 +317,7 @@ inline void fuzz_damaged_inventory(Settings settings) {
   const std::vector<std::uint8_t> content(settings.rest(), settings.rest() + settings.rest_size());
   try {
     const auto trainer = make_merge_trainer(write_file("inventory", content), std::move(options));
-    while (trainer->run(100) > 0) {
+    while (trainer->run(100, std::chrono::hours(1)) > 0) {
     }
   } catch (const DamagedFile&) {
   }

@@ -156,7 +156,9 @@ class C4 final : public Filter {
     const size_t before = scratch.draft.size();
     if (progress.kept > 0) scratch.draft.push_back(rules_.split_paragraph ? '\n' : ' ');
     const size_t begin = scratch.draft.size();
+    ++scratch.line_counts[kLineTotal];
     if (stays(scratch, text + line.begin, line.size, progress.reason)) {
+      ++scratch.line_counts[kLineKept];
       ++progress.kept;
       const uint8_t* kept = scratch.draft.data() + begin;
       progress.sentences += rules_.split_paragraph ? count_sentences(kept, scratch.draft.size() - begin) : 1;
@@ -166,26 +168,32 @@ class C4 final : public Filter {
     }
   }
 
+  static bool goes(Scratch& scratch, LineFate fate) {
+    ++scratch.line_counts[fate];
+    return false;
+  }
+
   bool stays(Scratch& scratch, const uint8_t* line, size_t size, size_t& reason) const {
     const SpacedWords words = spaced_words(line, size);
-    if (words.longest > rules_.max_word_length) return false;
+    if (words.longest > rules_.max_word_length) return goes(scratch, kLineTooLongWord);
     const size_t begin = scratch.draft.size();
     if (rules_.remove_citations) append_without_citations(scratch.draft, line, size);
     else scratch.draft.append(line, size);
     const std::string_view kept = view(scratch.draft.data() + begin, scratch.draft.size() - begin);
-    if (rules_.filter_no_terminal_punct && !ends_like_a_sentence(kept)) return false;
-    if (words.count < rules_.min_words_per_line) return false;
+    if (rules_.filter_no_terminal_punct && !ends_like_a_sentence(kept)) return goes(scratch, kLineNoTerminalPunct);
+    if (words.count < rules_.min_words_per_line) return goes(scratch, kLineTooFewWords);
     lower_into(scratch.lowered, scratch.draft.data() + begin, kept.size());
     if (rules_.filter_lorem_ipsum && contains(scratch.lowered, "lorem ipsum")) {
       reason = kLoremIpsum;
       return false;
     }
-    if (rules_.filter_javascript && contains(scratch.lowered, "javascript")) return false;
+    if (rules_.filter_javascript && contains(scratch.lowered, "javascript")) return goes(scratch, kLineJavascript);
     if (rules_.filter_curly_bracket && kept.find('{') != std::string_view::npos) {
       reason = kCurlyBracket;
       return false;
     }
-    return !(rules_.filter_policy && has_policy_phrase(scratch.lowered));
+    if (rules_.filter_policy && has_policy_phrase(scratch.lowered)) return goes(scratch, kLinePolicy);
+    return true;
   }
 
   static bool has_policy_phrase(const Bytes& lowered) {

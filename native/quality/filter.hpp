@@ -2,8 +2,10 @@
 // document after another.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +31,25 @@ enum ScratchPart : unsigned {
   kTextsPart = 8,   // three copies of the text, each with at most half as much to spare
 };
 
+// What became of lines, by datatrove's names; only C4 judges lines.
+enum LineFate : std::size_t {
+  kLineTotal,
+  kLineTooLongWord,
+  kLineNoTerminalPunct,
+  kLineTooFewWords,
+  kLineJavascript,
+  kLinePolicy,
+  kLineKept,
+};
+inline constexpr const char* kLineFates[] = {"line-total",
+                                             "line-filter-too_long_word",
+                                             "line-filter-no_terminal_punc",
+                                             "line-filter-too_few_words",
+                                             "line-filter-javascript",
+                                             "line-filter-policy",
+                                             "line-kept"};
+using LineCounts = std::array<std::uint64_t, std::size(kLineFates)>;
+
 // Memory that filters work in, one for each thread; kept from one document to the next.
 struct Scratch {
   Document document;
@@ -40,6 +61,7 @@ struct Scratch {
   Room<std::uint32_t> longer_grams;
   Room<std::uint32_t> counts;
   IndexTable table;
+  LineCounts line_counts{};
 
   // The draft, or a part of it, is the document's text from now on.
   void accept_draft(Span part) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,7 @@ struct C4Rules {
 struct FineWebLimits {
   double line_punct_thr;
   bool line_punct_exclude_zero;
+  std::optional<std::vector<std::string>> stop_chars;  // without, terminal punctuation of every script
   double short_line_thr;
   std::uint64_t short_line_length;
   double char_duplicates_ratio;

@@ -1,4 +1,7 @@
 // FineWeb's rules for lists, menus and boilerplate.
+#include <string>
+#include <utility>
+
 #include "quality/filters.hpp"
 #include "quality/lines.hpp"
 
@@ -10,7 +13,7 @@ using std::uint8_t;
 
 class FineWeb final : public Filter {
  public:
-  explicit FineWeb(FineWebLimits limits) : limits_(limits) {}
+  explicit FineWeb(FineWebLimits limits) : limits_(std::move(limits)) {}
 
   std::vector<std::string> reasons() const override {
     return {"fineweb_empty", "fineweb_line_punct_ratio", "fineweb_short_line_ratio", "fineweb_char_dup_ratio",
@@ -39,7 +42,7 @@ class FineWeb final : public Filter {
       const uint8_t* begin = text + line.begin;
       if (is_blank(begin, line.size)) return;
       lines.push_back(line);
-      punctuated += (traits_of(character_before(begin, line.size).point) & kTerminal) != 0;
+      punctuated += ends_with_stop(begin, line.size);
       // Bytes are at least as many as characters, and at most four times as many.
       short_lines += line.size <= limits_.short_line_length ||
                      (line.size / 4 <= limits_.short_line_length &&
@@ -66,11 +69,18 @@ class FineWeb final : public Filter {
   }
 
  private:
+  bool ends_with_stop(const uint8_t* line, size_t size) const {
+    if (!limits_.stop_chars) return (traits_of(character_before(line, size).point) & kTerminal) != 0;
+    for (const std::string& stop : *limits_.stop_chars)
+      if (view(line, size).ends_with(stop)) return true;
+    return false;
+  }
+
   FineWebLimits limits_;
 };
 
 }  // namespace
 
-std::unique_ptr<Filter> make_fineweb(FineWebLimits limits) { return std::make_unique<FineWeb>(limits); }
+std::unique_ptr<Filter> make_fineweb(FineWebLimits limits) { return std::make_unique<FineWeb>(std::move(limits)); }
 
 }  // namespace krill::quality

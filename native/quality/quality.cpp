@@ -68,6 +68,17 @@ size_t Quality::scratch_bytes(size_t max_document_bytes, size_t threads) const {
   return max_document_bytes <= kLargeDocument ? small : small + of_document(max_document_bytes);
 }
 
+void Quality::add(const LineCounts& counts) const {
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] != 0) line_counts_[i].fetch_add(counts[i], std::memory_order_relaxed);
+}
+
+LineCounts Quality::take_line_counts() const {
+  LineCounts taken;
+  for (size_t i = 0; i < taken.size(); ++i) taken[i] = line_counts_[i].exchange(0, std::memory_order_relaxed);
+  return taken;
+}
+
 // The document is left as it is to be kept, for as long as the scratch is not used again.
 void Quality::judge_row(const TextColumn& documents, size_t row, Scratch& scratch, Verdicts& verdicts) const {
   constexpr uint8_t kNothing = 0;
@@ -100,8 +111,10 @@ Verdicts Quality::judge(const TextColumn& documents, bool statistics) const {
       const std::scoped_lock one_at_a_time(large_);
       Scratch large;
       judge_row(documents, row, large, verdicts);
+      add(large.line_counts);
     }
   }
+  add(own.line_counts);
   if (verdicts.text) verdicts.text->data.shrink_to_fit();
   return verdicts;
 }

@@ -6,6 +6,8 @@
 // given back, so that only one scratch is ever large.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,7 +36,7 @@ struct Verdicts {
   std::optional<RewrittenText> text;   // if any was changed; those that are dropped are as they came
 };
 
-// Immutable; any thread may use it.
+// Immutable but for what it counts; any thread may use it.
 class Quality {
  public:
   explicit Quality(std::vector<std::unique_ptr<Filter>> filters);
@@ -50,7 +52,11 @@ class Quality {
   // The column must have been checked.
   Verdicts judge(const TextColumn& documents, bool statistics) const;
 
+  // What became of lines since the last call.
+  LineCounts take_line_counts() const;
+
  private:
+  void add(const LineCounts& counts) const;
   std::size_t code_of(std::string reason);
   std::size_t judge_one(Scratch& scratch, double* values) const;
   void judge_row(const TextColumn& documents, std::size_t row, Scratch& scratch, Verdicts& verdicts) const;
@@ -61,6 +67,7 @@ class Quality {
   std::vector<std::vector<std::size_t>> codes_;  // of each filter's reasons
   std::vector<std::size_t> first_statistic_;     // of each filter, among all
   mutable std::mutex large_;
+  mutable std::array<std::atomic<std::uint64_t>, std::tuple_size_v<LineCounts>> line_counts_{};
 };
 
 }  // namespace krill::quality

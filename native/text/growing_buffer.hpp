@@ -71,7 +71,8 @@ class GrowingBuffer {
   }
 
  private:
-  static constexpr size_t kFirstCapacity = 4096 / sizeof(T);
+  // Small, since a record of ten thousand keys has three buffers for each.
+  static constexpr size_t kFirstCapacity = 64 / sizeof(T);
   static constexpr size_t kMaxSize = static_cast<size_t>(PTRDIFF_MAX) / sizeof(T);
 
   void swap(GrowingBuffer& other) noexcept {

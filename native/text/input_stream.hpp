@@ -1,5 +1,6 @@
 // The order of calls that both readers share: feeds that continue each other, then one finish; a UTF-8 byte
 // order mark at the file's beginning is swallowed, also when feeds cut it. After a fault nothing more is read.
+// Offsets of a file may all be raised by a `base`, so that those of several files tell which one they are of.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +12,15 @@ namespace krill::text {
 
 class InputStream {
  public:
+  explicit InputStream(uint64_t base = 0) : base_(base) {}
+
   // Calls consume(data, size, offset) with what follows the byte order mark.
   template <class Consume>
   void feed(const uint8_t* data, size_t size, uint64_t offset, Consume&& consume) {
     check_open();
     if (started_ && offset != next_) throw std::invalid_argument("a feed must continue the previous one");
     if (size > std::numeric_limits<uint64_t>::max() - offset) throw std::invalid_argument("offset too large");
-    if (!started_) mark_ = offset == 0 ? Mark::kPossible : Mark::kDecided;
+    if (!started_) mark_ = offset == base_ ? Mark::kPossible : Mark::kDecided;
     started_ = true;
     next_ = offset + size;
     usable_ = false;  // until all is consumed without a fault
@@ -65,9 +68,10 @@ class InputStream {
   template <class Consume>
   void release_mark(Consume&& consume) {
     mark_ = Mark::kDecided;
-    if (matched_ > 0) consume(kMark, matched_, uint64_t{0});
+    if (matched_ > 0) consume(kMark, matched_, base_);
   }
 
+  uint64_t base_;
   uint64_t next_ = 0;
   size_t matched_ = 0;
   Mark mark_ = Mark::kDecided;

@@ -16,15 +16,6 @@ size_t longest_key(const JsonOptions& options) {
   return longest;
 }
 
-void check_keys(const JsonOptions& options) {
-  std::vector<Bytes> keys = options.carry;
-  keys.push_back(options.text_key);
-  for (const Bytes& key : keys) {
-    if (std::count(keys.begin(), keys.end(), key) > 1)
-      throw std::invalid_argument("the text key and the carried keys must differ from each other");
-  }
-}
-
 }  // namespace
 
 JsonReader::JsonReader(JsonOptions options)
@@ -32,8 +23,11 @@ JsonReader::JsonReader(JsonOptions options)
       text_(options_.max_document_bytes, options_.drop_oversize),
       key_(longest_key(options_)),
       state_(options_.array ? State::kBeforeArray : State::kLineStart) {
-  check_keys(options_);
-  for (const Bytes& key : options_.carry) carried_.emplace_back(key, options_.max_document_bytes);
+  slots_.add(options_.text_key, kTextSlot);
+  for (const Bytes& key : options_.carry) {
+    slots_.add(key, carried_.size());
+    carried_.emplace_back(options_.max_document_bytes);
+  }
 }
 
 void JsonReader::feed(const uint8_t* data, size_t size, uint64_t offset) {
@@ -227,15 +221,8 @@ JsonReader::Cursor JsonReader::key(Cursor p) {
 }
 
 void JsonReader::find_slot() {
-  slot_ = kNoSlot;
-  if (key_.is(options_.text_key)) {
-    slot_ = kTextSlot;
-    key_seen_ = true;
-    return;
-  }
-  for (size_t i = 0; i < carried_.size(); ++i) {
-    if (key_.is(carried_[i].key())) slot_ = i;
-  }
+  slot_ = key_.possible() ? slots_.find(key_.bytes()) : kNoSlot;
+  key_seen_ |= slot_ == kTextSlot;
 }
 
 JsonReader::Cursor JsonReader::colon(Cursor p) {

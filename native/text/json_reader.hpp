@@ -25,6 +25,7 @@
 #include "text/document_batch.hpp"
 #include "text/input_stream.hpp"
 #include "text/json_grammar.hpp"
+#include "text/key_slots.hpp"
 #include "text/json_strings.hpp"
 #include "text/text_value.hpp"
 
@@ -43,6 +44,8 @@ class JsonReader {
  public:
   explicit JsonReader(JsonOptions options);
 
+  // Another file follows the one that was finished; its offsets begin at `base`. Rows are gathered on.
+  void begin_file(uint64_t base) { stream_ = InputStream(base); }
   // The next bytes of the file; `offset` is the position of the first one and continues the previous feed.
   void feed(const uint8_t* data, size_t size, uint64_t offset);
   // The end of the file: the last line may lack its newline, but a record must not be cut off.
@@ -50,6 +53,7 @@ class JsonReader {
   // The rows of all whole records, and the split pieces of the open one; the open one stays.
   DocumentBatch take();
 
+  const Counts& counts() const { return counts_; }  // since the last take()
   // Bytes of texts and carried values, the open ones included.
   size_t pending_bytes() const;
   // Between records: at the beginning of a line, or outside the array's elements.
@@ -129,13 +133,14 @@ class JsonReader {
   uint64_t offset_of(Cursor p) const { return chunk_offset_ + static_cast<uint64_t>(p - chunk_); }
 
   static constexpr size_t kMaxDepth = 512;
-  static constexpr size_t kNoSlot = static_cast<size_t>(-1);
+  static constexpr size_t kNoSlot = KeySlots::kNone;
   static constexpr size_t kTextSlot = static_cast<size_t>(-2);
 
   const JsonOptions options_;
   InputStream stream_;
   TextValue text_;
   std::vector<CarriedValue> carried_;
+  KeySlots slots_;
   KeyString key_;
   IgnoredString ignored_;
   Counts counts_;

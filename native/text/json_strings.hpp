@@ -43,7 +43,8 @@ class KeyString {
   // A key with a lone surrogate is another key than the one without.
   void remove_surrogate(uint64_t) { possible_ = false; }
 
-  bool is(const Bytes& wanted) const { return possible_ && bytes_ == wanted; }
+  bool possible() const { return possible_; }
+  const Bytes& bytes() const { return bytes_; }
 
  private:
   Bytes bytes_;
@@ -54,9 +55,8 @@ class KeyString {
 // A top-level value that goes along as a column: strings unescaped, other values as their JSON text.
 class CarriedValue {
  public:
-  CarriedValue(Bytes key, size_t limit) : key_(std::move(key)), limit_(limit) {}
+  explicit CarriedValue(size_t limit) : limit_(limit) {}
 
-  const Bytes& key() const { return key_; }
   size_t bytes() const { return rows_.bytes(); }
 
   void clear() {
@@ -90,7 +90,6 @@ class CarriedValue {
   Rows take() { return rows_.take(); }
 
  private:
-  Bytes key_;
   size_t limit_;
   RowBuilder rows_;
   bool present_ = false;

@@ -16,6 +16,12 @@ struct Rows {
   GrowingBuffer<int64_t> offsets;  // rows + 1
   GrowingBuffer<uint8_t> bytes;
   GrowingBuffer<uint8_t> null_mask;  // 1 = null
+
+  void shrink_to_fit() {
+    offsets.shrink_to_fit();
+    bytes.shrink_to_fit();
+    null_mask.shrink_to_fit();
+  }
 };
 
 class RowBuilder {
@@ -55,9 +61,7 @@ class RowBuilder {
     finished_ = 0;
     Rows taken{std::exchange(offsets_, std::move(offsets)), std::exchange(bytes_, std::move(open)),
                      std::exchange(nulls_, {})};
-    taken.offsets.shrink_to_fit();
-    taken.bytes.shrink_to_fit();
-    taken.null_mask.shrink_to_fit();
+    taken.shrink_to_fit();
     return taken;
   }
 

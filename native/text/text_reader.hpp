@@ -25,6 +25,8 @@ class TextReader {
  public:
   explicit TextReader(TextOptions options);
 
+  // Another file follows the one that was finished; its offsets begin at `base`. Rows are gathered on.
+  void begin_file(uint64_t base) { stream_ = InputStream(base); }
   // The next bytes of the file; `offset` is the position of the first one and continues the previous feed.
   void feed(const uint8_t* data, size_t size, uint64_t offset);
   // The end of the file: the open document ends.
@@ -32,6 +34,7 @@ class TextReader {
   // The documents that have ended, and the split pieces of the open one; the open one stays.
   DocumentBatch take();
 
+  const Counts& counts() const { return counts_; }  // since the last take()
   size_t pending_bytes() const { return text_.bytes(); }
   bool complete() const { return !open_ && matched_ == 0 && !stream_.holds_bytes(); }
 

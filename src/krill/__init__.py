@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from krill.config import KrillConfig
     from krill.loading.dataset import load, mix
     from krill.prepare import estimate, preprocess, run_datatrove_pipeline, tokenize_and_pack
+    from krill.prepare import preprocess as do_preprocess
     from krill.shards.export import export
     from krill.training.job import train
 
-    do_preprocess = preprocess
 
 # Arrow reads this once, when it is first imported. Its own allocators keep what was freed: 40 MB after
 # writing Parquet on two threads; the system's gives it back and is one heap with our kernels.

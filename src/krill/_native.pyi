@@ -10,10 +10,23 @@ _Bytes = Buffer | NDArray[np.uint8]
 
 # ---- readers: native/bindings/bind_readers.cpp ----
 
-_Rows = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]
+# Columns end to end: offsets, data, null mask, and where the data of each column begins.
+_Columns = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]
 _Batch = tuple[
-    NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint64], list[_Rows], dict[str, int]
+    NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint64], _Columns, dict[str, int]
 ]
+
+def csv_rows(data: _Bytes, delimiter: int, final: bool) -> tuple[NDArray[np.int64], int]:
+    """Where rows begin in bytes that begin with one, and where the last whole row ends; empty rows are none.
+
+    Unless the bytes are the file's `final` ones, a row has to be seen to end.
+    """
+
+def csv_fields(
+    data: _Bytes, starts: NDArray[np.int64], delimiter: int, columns: int, wanted: list[int]
+) -> tuple[_Columns, NDArray[np.int64], int]:
+    """The wanted columns of rows that should have so many columns; the places of rows that haven't, which are
+    left out; and how many columns the first of those has."""
 
 class MalformedRecord(ValueError):
     """A record that can't be read: args are its first byte's offset, the fault's offset, and the reason."""
@@ -43,6 +56,19 @@ class JsonReader:
 
     def finish(self) -> None:
         """End of input: the last line may lack its newline, a record that is cut off is malformed."""
+
+    def add_file(self, data: _Bytes, base: int, start: int) -> bool:
+        """Another file, or the bytes of it from `start` on; rows are gathered on, and their starts raised by
+        `base`. True if it has records but no text, or begins with a mark of UTF-16 or UTF-32."""
+
+    def read_files(
+        self,
+        paths: list[bytes],
+        bases: NDArray[np.uint64],
+        starts: NDArray[np.uint64],
+        ends: NDArray[np.uint64],
+    ) -> list[int]:
+        """`add_file` of a range of each of these local files; the places of those for which it is true."""
 
     def read_range(self, path: bytes, start: int, end: int) -> None:
         """Feed the bytes [start, end) of a local file, and finish."""
@@ -79,6 +105,19 @@ class TextReader:
 
     def finish(self) -> None:
         """End of input: the open document ends."""
+
+    def add_file(self, data: _Bytes, base: int, start: int) -> bool:
+        """Another file, or the bytes of it from `start` on; rows are gathered on, and their starts raised by
+        `base`. True if it has records but no text, or begins with a mark of UTF-16 or UTF-32."""
+
+    def read_files(
+        self,
+        paths: list[bytes],
+        bases: NDArray[np.uint64],
+        starts: NDArray[np.uint64],
+        ends: NDArray[np.uint64],
+    ) -> list[int]:
+        """`add_file` of a range of each of these local files; the places of those for which it is true."""
 
     def read_range(self, path: bytes, start: int, end: int) -> None:
         """Feed the bytes [start, end) of a local file, and finish."""
@@ -118,6 +157,37 @@ def pick_texts(
     offsets: NDArray[np.int64], data: _Bytes, keep: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Offsets and data of those documents whose `keep` is not 0."""
+
+# ---- Parquet: native/bindings/bind_parquet.cpp ----
+
+def parquet_footer(
+    data: _Bytes,
+) -> tuple[
+    list[bytes],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+]:
+    """What a footer says, checked; ValueError where it contradicts itself.
+
+    Returns the table's column of each leaf, the rows of each row group; then for each row group and leaf, in
+    that order: physical type, values, bytes uncompressed and compressed, offsets of the first data page and
+    of the dictionary page (0: none).
+    """
+
+def parquet_page_header(data: _Bytes) -> tuple[int, int, int, int, int] | None:
+    """The header that the bytes begin with: the page's kind, its bytes stored and decoded, its values, and
+    the header's own bytes; None if they end before it does, ValueError if they are none."""
+
+def damaged_parquet_pages(
+    file: int, starts: NDArray[np.int64], ends: NDArray[np.int64], values: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """For each column in [start, end) of an open file, where the first page stands that is none or reaches
+    beyond, -1 if none does; pages are looked at until they have the column's values."""
 
 # ---- dedup: native/bindings/bind_dedup.cpp ----
 
@@ -349,6 +419,16 @@ def trim() -> None:
 def resident_bytes() -> int:
     """What this process holds in memory, or -1 where there is no /proc."""
 
+class MemoryGuard:
+    """A thread that ends this process with `exit_code` when it holds `ends_at` bytes, after writing `message`
+    to standard error."""
+
+    def __init__(self, ends_at: int, message: str, exit_code: int) -> None: ...
+    def start(self) -> bool:
+        """False where the system refuses a thread or has no /proc."""
+
+    def stop(self) -> None: ...
+
 def note_collection(phase: str, info: object) -> None:
     """For `gc.callbacks`: the garbage collector has come up in this thread ("start") or is done ("stop")."""
 
@@ -405,7 +485,7 @@ class MergeTrainer:
         cap_bytes: int,
         scratch_path: str,
     ) -> None: ...
-    def run(self, most: int) -> int: ...
+    def run(self, most: int, seconds: float) -> int: ...
     def merges(self) -> NDArray[np.uint32]: ...
     def tokens(self) -> list[bytes]: ...
     def statistics(self) -> dict[str, Any]: ...
@@ -451,7 +531,7 @@ class LanguageModel:
 # ---- quality: native/bindings/bind_quality.cpp ----
 
 class Quality:
-    """Quality filters in a row; immutable, for any number of threads.
+    """Quality filters in a row; immutable but for what it counts, for any number of threads.
 
     `sections` are names of filters (those of `krill.config.filters`, and `lengths`) with all thresholds.
     """
@@ -474,6 +554,9 @@ class Quality:
         NDArray[np.uint8], list[NDArray[np.float64]], tuple[NDArray[np.int64], NDArray[np.uint8]] | None
     ]:
         """A code for each document (0 = kept), what was measured of those kept, and texts if any changed."""
+
+    def take_line_counts(self) -> dict[str, int]:
+        """What became of the lines that C4 judged since the last call, by datatrove's names."""
 
 def word_spans(data: _Bytes) -> NDArray[np.uint32]:
     """The words of a UTF-8 text: begin and size in bytes of one after the other."""
@@ -633,3 +716,32 @@ class DatatroveSigner:
 
 def xxh64_documents(offsets: NDArray[np.int64], data: _Bytes) -> NDArray[np.uint64]:
     """The XXH64 of each document, with the seed 0."""
+
+# ---- patterns and outlines: native/bindings/bind_literals.cpp ----
+
+class LiteralSet:
+    """Literal patterns, with room for so many of so many bytes together; `ignore_case` is for ASCII ones."""
+
+    def __init__(self, patterns: int, bytes: int, ignore_case: bool) -> None: ...
+    def add(self, joined: _Bytes) -> None:
+        """Patterns with a zero byte between them."""
+
+    def finish(self) -> None:
+        """After the last one is added, before the first search."""
+
+    def search(self, offsets: NDArray[np.int64], data: _Bytes) -> NDArray[np.uint8]:
+        """For each document whether one of the patterns is in it."""
+
+class JsonOutline:
+    """A tokenizer.json without its tokens, from its bytes in order."""
+
+    def __init__(self, most_bytes: int) -> None: ...
+    def feed(self, data: _Bytes) -> None: ...
+    def parts(self) -> dict[str, tuple[int, int, int, int]]:
+        """Values, bytes, strings and bytes of strings of `vocabulary`, `merges` and `added_tokens`."""
+
+    def text(self) -> bytes | None:
+        """The outline; None if it has more than `most_bytes`."""
+
+def cut_counts(offsets: NDArray[np.int64], data: _Bytes) -> NDArray[np.uint64]:
+    """Into how many words the usual pre-tokenizers cut each document, at most."""

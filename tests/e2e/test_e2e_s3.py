@@ -173,7 +173,7 @@ def test_a_bucket_that_is_not_there_is_named(remote: Job) -> None:
     check_error(
         remote.preprocess(),
         5,
-        "cannot write `s3://no-such-bucket/.out.krill/run.json`: The specified bucket does not exist",
+        "cannot list `s3://no-such-bucket/out`: The specified bucket does not exist",
         hint="create the bucket, or name one that is there",
     )
 
@@ -210,3 +210,16 @@ def test_an_object_that_could_not_be_sent_whole_is_not_there(
         place.upload(path, "part")
     assert sent == [False]
     assert store.find("corpus/out") == ["corpus/out/whole"]
+
+
+def test_objects_of_others_in_a_bucket_are_neither_lost_nor_published_over(remote: Job, store: Any) -> None:
+    assert remote.preprocess("--quiet").code == 0
+    before = in_store(store)
+    store.pipe_file("corpus/out/NOTES.md", b"mine")
+    refused = remote.preprocess("--quiet", "--overwrite")
+    fact = "`s3://corpus/out` holds `NOTES.md`, which Krill did not write: nothing there was touched"
+    check_error(refused, 5, fact, hint="move that elsewhere and run the same command")
+    assert in_store(store) == {**before, "NOTES.md": b"mine"}
+    store.rm("corpus/out/NOTES.md")
+    assert remote.preprocess("--quiet", "--overwrite").code == 0
+    assert contents(in_store(store)) == contents(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -141,6 +142,23 @@ print(type(tokenizer).__name__, again.decode(again.encode("some text")))
     tokenizer = BPE()
     tokenizer.load(folder / "trainings" / "mine")
     assert tokenizer.vocabulary == vocabulary_of(expected(documents, 300))
+
+
+def test_every_file_that_the_guide_lists_is_there(folder):
+    listed = re.findall(r"^- `([\w/]+\.py)` - ", SEED.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(listed) == 4
+    assert [name for name in listed if not (folder / name).is_file()] == []
+
+
+def test_the_words_are_counted_under_the_older_name(folder, documents):
+    program = f"""
+from tokenizer.pretokenization_mmap import pretokenize_mmap
+counts = pretokenize_mmap("data/TinyStoriesV2-GPT4-train.txt", [{END!r}], 2)
+assert all(len(byte) == 1 for word in counts for byte in word)
+print({{b"".join(word): count for word, count in counts.items()}})
+"""
+    expected_counts = count_words([END.join(documents)], "gpt2", [END])
+    assert ast.literal_eval(run(folder, "python", "-c", program)) == expected_counts
 
 
 def test_flags_that_were_not_typed_have_the_scripts_own_defaults(folder, documents):

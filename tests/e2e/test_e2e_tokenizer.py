@@ -127,6 +127,17 @@ def test_a_prefix_writes_the_files_of_the_course(folder):
     assert config["tie_break"] == "greatest"
 
 
+def test_a_hint_about_the_output_names_the_flag_that_was_typed(krill, folder):
+    given = ["tokenizer", "train", "--input", "documents.txt", "--vocab-size", "300", "--quiet"]
+    (folder / "trainings" / "mine").mkdir(parents=True, exist_ok=True)
+    (folder / "trainings" / "mine" / "notes").write_text("my own")
+    by_prefix = krill(*given, "--output-prefix", "mine", cwd=folder)
+    by_folder = krill(*given, "--output", "trainings/mine", cwd=folder)
+    assert (by_prefix.code, by_folder.code) == (5, 5)
+    assert "choose another `--output-prefix`" in by_prefix.err
+    assert "choose another `--output`" in by_folder.err
+
+
 def test_a_chat_preset_gives_a_chat_template(folder):
     train(folder, "--input", "documents.txt", "--preset", "chat", "--tiktoken", "--output", "chat")
     config = json.loads((folder / "chat" / "tokenizer_config.json").read_bytes())

@@ -114,9 +114,9 @@ def test_a_run_on_a_folder_that_another_one_writes_is_refused(folder) -> None:
 
 def test_a_context_that_the_budget_can_t_hold_is_refused_before_it_is_tokenised(tmp_path) -> None:
     source = write_squad(tmp_path / "a.json", (story(1_000_000), [question(1, "which?")]))
-    with pytest.raises(BudgetError, match="a context of 10,888,889 characters takes") as refused:
+    with pytest.raises(BudgetError, match="has up to 10,888,990 bytes, which take") as refused:
         prepare(source, tokenizer_of("byte_bpe"), output=tmp_path / "out", memory="400MB")
-    assert "more --memory" in str(refused.value.hint)
+    assert "MB would do" in str(refused.value.hint)
 
 
 def test_ids_that_the_budget_can_t_hold_are_an_error_and_not_a_crash() -> None:

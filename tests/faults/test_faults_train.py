@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,18 @@ class Training:
         process.wait(60)
         return self.log.read_text()
 
+    def end_after_pause(
+        self, process: warm.Launched, output: str, step: int, deed: Callable[[], object]
+    ) -> None:
+        """Do something once `step` is saved, while the process is stopped, and see it end."""
+        while self.saved(output) < step:
+            assert process.poll() is None, self.log.read_text()
+            time.sleep(0.002)
+        process.send_signal(signal.SIGSTOP)
+        deed()
+        process.send_signal(signal.SIGCONT)
+        process.wait(120)
+
     def lines(self, output: str) -> list[dict]:
         read = (self.folder / output / "metrics.jsonl").read_text().splitlines()
         return [
@@ -102,3 +115,29 @@ def test_killed_and_interrupted_trainings_end_with_the_same_weights_and_metrics(
     assert [line["step"] for line in training.lines("alone") if line["kind"] == "train"] == list(
         range(4, STEPS + 1, 4)
     )
+
+
+def test_a_model_that_a_user_puts_there_while_a_training_runs_is_kept(training):
+    model = training.folder / "guarded" / "model.safetensors"
+    running = training.start("guarded")
+    training.end_after_pause(running, "guarded", 5, lambda: model.write_text("mine"))
+    assert running.returncode == 5, training.log.read_text()
+    said = training.log.read_text()
+    assert "holds `model.safetensors`, which Krill did not write: nothing there was touched" in said
+    assert model.read_text() == "mine"
+    model.rename(training.folder / "mine.safetensors")
+    training.finish("guarded")
+    assert model.stat().st_size > 1000
+
+
+def test_a_training_is_not_started_anew_over_files_of_others(training):
+    training.finish("noted")
+    notes = training.folder / "noted" / "checkpoints" / "NOTES.md"
+    notes.write_text("mine")
+    before = (training.folder / "noted" / "model.safetensors").stat().st_ino
+    assert training.start("noted", "--overwrite").wait(120) == 5
+    said = training.log.read_text()
+    assert "holds `checkpoints/NOTES.md`, which Krill did not write: nothing in it was touched" in said
+    assert (training.folder / "noted" / "model.safetensors").stat().st_ino == before
+    notes.unlink()
+    training.finish("noted", "--overwrite")

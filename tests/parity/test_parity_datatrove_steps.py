@@ -25,6 +25,7 @@ from datatrove.pipeline.dedup import (
 )
 from datatrove.pipeline.dedup.exact_dedup import ExactDedupConfig
 from datatrove.pipeline.tokens import DocumentTokenizer, DocumentTokenizerMerger
+from datatrove.utils.hashing import HashConfig
 from near_duplicates import with_near_duplicates
 
 import krill
@@ -107,7 +108,7 @@ def test_exact_signatures_are_datatroves_and_its_next_stages_take_them(
     theirs = signed(
         ExactDedupSignature(str(tmp_path / "theirs"), config, workers), texts, tmp_path / "theirs"
     )
-    step = ExactSignatures(str(tmp_path / "ours"), workers, batch_bytes="100kB")
+    step = ExactSignatures(str(tmp_path / "ours"), finder_workers=workers, batch_bytes="100kB")
     assert signed(step, texts, tmp_path / "ours") == theirs
     for rank in range(workers):
         ExactFindDedups(str(tmp_path / "ours"), str(tmp_path / "found"), step.config).run(None, rank, workers)
@@ -207,3 +208,61 @@ def test_an_export_is_read_by_datatroves_dataset(texts: list[str], tokenizer: Pa
 def test_numbers_of_tokens_are_told_as_datatrove_tells_them(tokens: int) -> None:
     humanize = pytest.importorskip("humanize")
     assert told_tokens(tokens) == humanize.metric(tokens, unit="T")
+
+
+def _site(document: Document) -> str:
+    return str(document.metadata["url"]).split("/")[0]
+
+
+def _site_bytes(document: Document) -> bytes:
+    return _site(document).encode("utf-16")
+
+
+_site_bytes.__annotations__["return"] = bytes  # datatrove looks at it, and takes no text for a type
+
+
+def _priority(document: Document) -> int:
+    return 1 + len(document.text) % 65_535
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ExactDedupConfig(content_getter=_site),
+        ExactDedupConfig(content_getter=_site_bytes, document_priority=_priority),
+        ExactDedupConfig(content_getter=lambda document: document.text, document_priority=_priority),
+        ExactDedupConfig(_site, _priority, HashConfig(precision=32)),
+        ExactDedupConfig(_site_bytes, _priority, HashConfig(hash_fc="sha1")),
+        ExactDedupConfig(_site, hash_config=HashConfig(precision=32, hash_fc="sha1")),
+    ],
+    ids=[
+        "text",
+        "bytes and priority",
+        "whole text and priority",
+        "32 bits",
+        "sha1 of bytes",
+        "32 bits of sha1",
+    ],
+)
+def test_exact_signatures_of_any_config_are_byte_for_byte_datatroves(
+    texts: list[str], tmp_path: Path, config: ExactDedupConfig
+) -> None:
+    def documents(rank: int) -> list[Document]:
+        return [
+            Document(text=text, id=f"{rank}/{at}", metadata={"url": f"site{at % 7}.org/{at}"})
+            for at, text in enumerate(texts[rank::TASKS])
+        ]
+
+    for name, step in (("theirs", ExactDedupSignature), ("ours", ExactSignatures)):
+        for rank in range(TASKS):
+            step(str(tmp_path / name), config, finder_workers=3).run(documents(rank), rank, TASKS)
+        step(str(tmp_path / name), config, finder_workers=3).run(iter([]), TASKS, TASKS + 1)
+    assert files_of(tmp_path / "ours") == files_of(tmp_path / "theirs")
+    kept = []
+    for name in ("theirs", "ours"):
+        for rank in range(3):
+            ExactFindDedups(str(tmp_path / name), str(tmp_path / f"{name}-found"), config).run(None, rank, 3)
+        left = ExactDedupFilter(str(tmp_path / f"{name}-found"), config)
+        kept.append([document.id for rank in range(TASKS) for document in left.run(documents(rank), rank)])
+    assert 7 <= len(kept[0]) < len(texts)
+    assert kept[0] == kept[1]

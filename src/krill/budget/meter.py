@@ -2,7 +2,8 @@
 
 The promise is `VmHWM`, the kernel's own high-water mark of resident memory, which is what `/usr/bin/time -v`
 prints. It is never reset. A sampler reads the resident size twenty times a second for the peaks of single
-stages, and tells the work in flight when memory nears the limit.
+stages, and tells the work in flight when memory nears the limit. In a command, a native guard ends the
+process with the code of a budget error before it is over the limit, whatever code makes it grow.
 """
 
 from __future__ import annotations
@@ -11,17 +12,35 @@ import os
 import resource
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
+from krill.budget.plan import Need, Plan, make_plan
 from krill.budget.size import format_size
 from krill.errors import BudgetError
+
+if TYPE_CHECKING:
+    from krill import _native
 
 SAMPLE_SECONDS = 0.05
 # Above this part of the limit, work in flight is held back until memory is given back.
 PRESSURE = 0.95
+_SAMPLES_PER_TRIM = 4
+# Left free under the limit: memory that grows in spite of the plan is seen this much before it is too late.
+# Where other programs keep all cores busy, the guard may come to look a few milliseconds late.
+RESERVE = 4 * 10**6
+_LARGER = "run the same command with a larger --memory or fewer --threads"
+
+_guards_process = False
+
+
+def guard_process() -> None:
+    """From now on, a `Meter` of the whole process may end it: for commands, whose process is theirs."""
+    global _guards_process
+    _guards_process = True
 
 
 def resident_bytes() -> int:
@@ -74,6 +93,7 @@ class Meter:
         self.tree_pss: int | None = None
         self._peak = 0
         self._stage = ""
+        self._guard: _native.MemoryGuard | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="krill-meter", daemon=True)
 
@@ -87,6 +107,8 @@ class Meter:
     ) -> None:
         self._stop.set()
         self._thread.join()
+        if self._guard is not None:
+            self._guard.stop()
         self._sample()
 
     @contextmanager
@@ -104,6 +126,13 @@ class Meter:
         finally:
             self._stage = outer
 
+    def plan(self, needs: Sequence[Need], base: int | None = None) -> Plan:
+        """Share the limit out on top of what is held now, or of `base`; refuses what can't fit."""
+        # From now on nothing may go beyond. Before, a refusal says what would do; the guard could not.
+        plan = make_plan(self.limit, self.used if base is None else base, needs, reserve=RESERVE)
+        self._start_guard()
+        return plan
+
     @property
     def used(self) -> int:
         """What counts against the budget now."""
@@ -120,20 +149,43 @@ class Meter:
         return self.used > self.limit * PRESSURE
 
     def relieve(self) -> None:
-        """Give freed memory back to the system; stop the run, resumable, if it is over the limit even so."""
+        """Give freed memory back to the system; stop the run, resumable, if it is at the limit even so."""
         from krill import _native
 
         _native.trim()
-        if self.used > self.limit:
+        if self.used > self.limit - RESERVE:
             raise BudgetError(
-                f"memory went over the budget in spite of the plan: {format_size(self.used)} held,"
+                f"memory reached the budget in spite of the plan: {format_size(self.used)} held,"
                 f" {format_size(self.limit)} given",
-                hint="what was done is kept: run the same command with a larger --memory or fewer --threads",
+                hint=f"what was done is kept: {_LARGER}",
             )
 
+    def _start_guard(self) -> None:
+        """In a command, and once."""
+        if self.floor or not _guards_process or self._guard is not None:
+            return
+        from krill import _native
+
+        message = (
+            f"error: memory reached the budget in spite of the plan: {format_size(self.limit)} given\n"
+            f"hint: what was committed is kept: {_LARGER}\n"
+        )
+        guard = _native.MemoryGuard(self.limit - RESERVE, message, BudgetError.exit_code)
+        if guard.start():
+            self._guard = guard
+
     def _run(self) -> None:
+        from krill import _native
+
+        samples = 0
         while not self._stop.wait(SAMPLE_SECONDS):
-            self._sample()
+            with suppress(OSError):  # where no more files can be opened, the next sample may find one
+                self._sample()
+                samples += 1
+                # What the heap has kept of freed memory goes back: a walk over it all, so not all the time.
+                if samples >= _SAMPLES_PER_TRIM and self.under_pressure():
+                    _native.trim()
+                    samples = 0
 
     def _sample(self) -> None:
         used = self.used

@@ -9,11 +9,11 @@ refused here, with the number that would fit. What is left over goes to the part
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from krill.budget.machine import available_bytes
+from krill.budget.machine import MAPPED, PRIVATE, available_bytes, require_address_space
 from krill.budget.size import format_size, parse_size
 from krill.errors import BudgetError
 
@@ -74,6 +74,15 @@ class Plan:
                 return share.size
         raise KeyError(name)
 
+    def expecting(self, needs: Sequence[Need]) -> Plan:
+        """The same shares, with what is known meanwhile of how much of each this input will touch."""
+        known = {need.name: need.expected for need in needs if need.expected is not None}
+        shares = (
+            replace(share, expected=min(share.size, known.get(share.name, share.expected)))
+            for share in self.shares
+        )
+        return replace(self, shares=tuple(shares))
+
     @property
     def predicted_peak(self) -> int:
         """What the process will hold at its fullest moment: `VmHWM`, as the kernel will report it."""
@@ -95,7 +104,13 @@ class Plan:
             "base": self.base,
             "predicted_peak": self.predicted_peak,
             "shares": [
-                {"name": s.name, "bytes": s.size, "kind": s.kind.value, "during": s.during}
+                {
+                    "name": s.name,
+                    "bytes": s.size,
+                    "expected": s.expected,
+                    "kind": s.kind.value,
+                    "during": s.during,
+                }
                 for s in self.shares
             ],
         }
@@ -122,21 +137,22 @@ def resolve_limit(memory: str | int) -> int:
     limit = parse_size(memory, name="memory")
     if limit == 0:
         raise BudgetError("the memory budget is 0 bytes", hint="state one, such as --memory 512MB, or auto")
+    require_address_space(MAPPED, PRIVATE, limit)
     return limit
 
 
-def make_plan(limit: int, base: int, needs: Sequence[Need]) -> Plan:
-    """Share `limit` out over `needs` on top of `base`, or refuse."""
+def make_plan(limit: int, base: int, needs: Sequence[Need], *, reserve: int = 0) -> Plan:
+    """Share `limit` out over `needs` on top of `base`, or refuse; so many bytes are left free."""
     minimum = Plan(limit, base, tuple(_share(need, need.minimum) for need in needs))
-    if minimum.worst_peak > limit:
-        raise _refusal(minimum, needs)
+    if minimum.worst_peak + reserve > limit:
+        raise _refusal(minimum, needs, reserve)
     shares = []
     wanting = [need for need in needs if need.useful > need.minimum]
     for need in needs:
         extra = 0
         if need in wanting:
             # Parts of different stages never hold their bytes at once, so each stage has all that it leaves.
-            spare = limit - minimum.held(need.during)
+            spare = limit - reserve - minimum.held(need.during)
             rivals = sum(
                 1
                 for other in wanting
@@ -152,21 +168,22 @@ def _share(need: Need, size: int) -> Share:
     return Share(need.name, size, need.kind, expected, need.during)
 
 
-def _refusal(plan: Plan, needs: Sequence[Need]) -> BudgetError:
+def _refusal(plan: Plan, needs: Sequence[Need], reserve: int) -> BudgetError:
     when_full = ("always", plan.fullest_stage())
     mendable = [need for need in needs if need.remedy and need.during in when_full]
     mendable.sort(key=lambda need: need.minimum)
-    needed = _round_up(plan.worst_peak + _MARGIN)
+    needed = _round_up(plan.worst_peak + reserve + _MARGIN)
     fullest = plan.fullest_stage()
     held = [share for share in plan.shares if share.during in ("always", fullest)]
     parts = ", ".join(f"{share.name} {format_size(share.size)}" for share in held)
     when = "" if fullest == "always" else f" in the stage {fullest}"
+    free = f", kept free {format_size(reserve)}" if reserve else ""
     hint = f"--memory {needed // 10**6}MB would do"
     if mendable:
         hint += f"; or {mendable[-1].remedy}"
     return BudgetError(
-        f"the budget is too small: the plan needs {format_size(plan.worst_peak)}{when},"
-        f" given {format_size(plan.limit)} (the program itself {format_size(plan.base)}, {parts})",
+        f"the budget is too small: the plan needs {format_size(plan.worst_peak + reserve)}{when},"
+        f" given {format_size(plan.limit)} (the program itself {format_size(plan.base)}, {parts}{free})",
         hint=hint,
     )
 

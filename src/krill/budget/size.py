@@ -22,6 +22,9 @@ _UNITS = {
     "GIB": 2**30,
     "TIB": 2**40,
 }
+MOST = 2**62
+"""More than any machine has, and than 64 bits can count."""
+_MOST_DIGITS = 40  # Python counts no more than some thousands
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
@@ -30,16 +33,19 @@ def parse_size(value: str | int, *, name: str = "size") -> int:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise _not_a_size(value, name)
     if isinstance(value, int):
-        if value < 0:
+        if not 0 <= value <= MOST:
             raise _not_a_size(value, name)
         return value
     match = _SIZE.fullmatch(value)
     factor = _UNITS.get(match[2].upper()) if match else None
-    if match is None or factor is None:
+    if match is None or factor is None or len(match[1]) > _MOST_DIGITS:
         raise _not_a_size(value, name)
     whole, _, fraction = match[1].partition(".")
     # In integers, so that 0.1GB is exactly 100,000,000 bytes.
-    return int(whole or "0") * factor + int(fraction or "0") * factor // int(10 ** len(fraction))
+    size = int(whole or "0") * factor + int(fraction or "0") * factor // int(10 ** len(fraction))
+    if size > MOST:
+        raise _not_a_size(value, name)
+    return size
 
 
 def format_size(size: int) -> str:

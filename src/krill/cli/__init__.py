@@ -7,7 +7,9 @@ of size; a verb imports its room when it is called, so that `krill --help` is in
 
 import gc
 import os
+import resource
 import signal
+from contextlib import suppress
 from types import FrameType
 
 __all__ = ["main"]
@@ -17,6 +19,10 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 def main() -> None:
     """Load the verbs, run one, and exit with its code."""
+    from krill.cli.streams import open_closed_streams
+
+    open_closed_streams()
+    _refuse_small_address_space()
     for number in INTERRUPTS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _leave)
@@ -29,6 +35,28 @@ def main() -> None:
     from krill.cli import app
 
     app.main()
+
+
+def _refuse_small_address_space() -> None:
+    """Else libraries end the process while they are loaded, and nobody learns why."""
+    limits = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+    if all(resource.getrlimit(limit)[0] == resource.RLIM_INFINITY for limit in limits):
+        return
+    from krill.errors import BudgetError
+
+    try:
+        from krill.budget.machine import MAPPED, PRIVATE, require_address_space
+
+        require_address_space(MAPPED, PRIVATE, 0)
+    except (BudgetError, MemoryError, ImportError) as error:
+        told = (
+            error
+            if isinstance(error, BudgetError)
+            else "this shell's limits are too low: ulimit -v unlimited; ulimit -d unlimited"
+        )
+        with suppress(OSError):
+            os.write(2, f"error: {told}\n".encode())
+        os._exit(BudgetError.exit_code)
 
 
 def _leave(signal_number: int, frame: FrameType | None) -> None:

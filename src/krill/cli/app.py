@@ -7,27 +7,34 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
-from io import TextIOWrapper
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from cyclopts import App, CycloptsError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from krill import __version__
+from krill.budget.meter import guard_process
 from krill.cli.estimate import estimate
 from krill.cli.evaluate import evaluate
 from krill.cli.export import export
 from krill.cli.generate import generate
 from krill.cli.inspect import inspect
 from krill.cli.interrupts import Interrupts
+from krill.cli.options import check_number
 from krill.cli.preprocess import preprocess
 from krill.cli.qa import qa
 from krill.cli.run import run
+from krill.cli.streams import guard_streams, standard_output
 from krill.cli.tokenizer import tokenizer
 from krill.cli.train import train
 from krill.cli.train_tokenizer import train_tokenizer
 from krill.cli.validate import validate
-from krill.errors import BudgetError, ConfigError, Interrupted, KrillError
+from krill.errors import ConfigError, Interrupted, KrillError, StorageError
+from krill.faults import refused_by_system
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 app = App(
     name="krill",
@@ -41,6 +48,8 @@ app = App(
     version_flags=["--version", "-V"],
     help_format="markdown",
     result_action="return_value",
+    # The last of repeated flags counts, as a script that adds its own to a user's expects.
+    default_parameter=Parameter(validator=check_number, allow_repeating=True),
     suppress_keyboard_interrupt=False,  # `main` says what is kept and how to go on
 )
 app.command(preprocess)
@@ -62,9 +71,8 @@ _interrupts = Interrupts()
 def main() -> None:
     """Run the command line and exit with its code."""
     _interrupts.answer()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a narrow encoding must not end a run
+    guard_process()
+    guard_streams()
     try:
         code = _code_of_the_verb()
     except KeyboardInterrupt:
@@ -87,12 +95,28 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
+class _HelpConsole:
+    """The console of `--help`, loaded when it is needed: Rich takes a moment, and most commands have none."""
+
+    def __getattr__(self, name: str) -> Any:
+        from krill.cli.screen import Screen
+
+        return getattr(Screen(), name)
+
+
 def _code_of_the_verb() -> int:
     """Run what was typed; say what went wrong."""
     try:
-        app(exit_on_error=False, print_error=False, help_on_error=False)
-        sys.stdout.flush()
-        return 0
+        _refuse_other_encodings(sys.argv[1:])
+        app(
+            console=cast("Console", _HelpConsole()),
+            exit_on_error=False,
+            print_error=False,
+            help_on_error=False,
+        )
+        output = standard_output()
+        output.flush()
+        return 0 if output.lost is None else _fail(*_unprinted(output.lost), StorageError.exit_code)
     except CycloptsError as error:
         return _fail(*_misunderstood(error), ConfigError.exit_code)
     except KrillError as error:
@@ -101,18 +125,31 @@ def _code_of_the_verb() -> int:
         # Whoever read our output has gone; a second error while flushing would say the same.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Interrupted.exit_code
-    except MemoryError:
-        return _fail(
-            "the system refused memory",
-            "give it a smaller --memory or fewer --threads",
-            BudgetError.exit_code,
-        )
-    except Exception:
+    except Exception as error:
         if _interrupts.raised:
             raise KeyboardInterrupt from None
         _interrupts.ignore()
+        refused = refused_by_system(error)
+        if refused is not None:
+            return _fail(refused.message, refused.hint, refused.exit_code)
         traceback.print_exc()
         return _fail("this is a bug in Krill", "please report it with the lines above", 1)
+
+
+def _refuse_other_encodings(arguments: Sequence[str]) -> None:
+    """Whatever an argument is, a name or a text, it gets into a manifest or a message: these are UTF-8."""
+    for argument in arguments:
+        shown = argument.encode("utf-8", "backslashreplace").decode()
+        if shown != argument:
+            raise ConfigError(
+                f"the argument `{shown}` is not UTF-8", hint="rename the file, or mend the text"
+            )
+
+
+def _unprinted(error: OSError) -> tuple[str, str]:
+    """The command has done its work, and could not say so."""
+    fact = f"cannot write to standard output: {(error.strerror or str(error)).lower()}"
+    return fact, "files that the command made are whole; send its output elsewhere and run it again to see it"
 
 
 def _misunderstood(error: CycloptsError) -> tuple[str, str]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from krill.cli.options import BudgetOptions, OutputOptions
+import shlex
+from pathlib import Path
+
+from krill.cli.config_argument import config_at
+from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions
+from krill.errors import ConfigError, InputError
 
 
 def evaluate(
     model: str,
-    data: str,
+    data: str | None = None,
     /,
     *,
     checkpoint: str | None = None,
     split: str | None = None,
     text_column: str = "text",
     budget: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
+    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
     output: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """How well a model predicts: loss, perplexity, and bits per byte, on a dataset or on any text.
@@ -25,8 +31,10 @@ def evaluate(
     ----------
     model
         The folder of a model: `train.output_dir`, finished or not, or a Llama model with tied embeddings.
+        Or the config (YAML) that it was trained with.
     data
-        A dataset that Krill prepared, or text: a file, glob, folder or URL, in any format that it reads.
+        A dataset that Krill prepared, or text: a file, glob, folder or URL, in any format that it reads. With
+        a config, by default the dataset that it names.
     checkpoint
         Instead of the finished model: latest, best, or the number of a step.
     split
@@ -40,7 +48,19 @@ def evaluate(
     from krill.cli.screen_evaluation import print_evaluation
     from krill.training.evaluation import run_evaluate
 
-    memory = budget.memory or "auto"
+    config = config_at(model)
+    memory, threads = budget.of(config)
+    if config is not None:
+        prepared = config.preprocess.prepared_path
+        if data is None and "://" not in prepared and not Path(prepared).exists():
+            remedy = f"krill preprocess {shlex.quote(model)}, or name other data after the config"
+            raise InputError(f"the dataset of the config, `{prepared}`, is not there", hint=remedy)
+        model, data = config.train.output_dir, data or prepared
+    if data is None:
+        raise ConfigError(
+            "there is nothing to evaluate the model on",
+            hint=f"krill evaluate {shlex.quote(model)} DATA, with a dataset or text",
+        )
     with watch(output, limit=resolve_limit(memory)) as progress:
         report = run_evaluate(
             model,
@@ -49,7 +69,8 @@ def evaluate(
             split=split,
             text_column=text_column,
             memory=memory,
-            threads=budget.threads or "auto",
+            threads=threads,
+            verify=believed.verify and (config is None or config.verify),
             progress=progress,
         )
     if report.budget["measured_peak"] > report.budget["limit"]:

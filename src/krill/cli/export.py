@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from krill.cli.options import BudgetOptions, OutputOptions
+from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions
 from krill.errors import Interrupted
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def export(
     tokenizer: Path | None = None,
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     options: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
+    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
     shown: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Write a prepared dataset in another tool's format.
@@ -61,7 +62,7 @@ def export(
     tokenizer
         Where the dataset's tokenizer is now, for --text; by default where it was.
     overwrite
-        Replace the export that is there.
+        Replace the export that is there; refused while it holds files that Krill did not write.
     """
     from krill.budget import resolve_limit
     from krill.cli.progress import watch
@@ -80,6 +81,7 @@ def export(
                 memory=memory,
                 threads=options.threads or "auto",
                 overwrite=overwrite,
+                verify=believed.verify,
                 progress=progress,
             )
     except KeyboardInterrupt:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
-from krill.cli.options import BudgetOptions, OutputOptions
+from krill.cli.config_argument import config_at
+from krill.cli.options import BudgetOptions, OutputOptions, at_least
+from krill.cli.streams import standard_output
 
 if TYPE_CHECKING:
     from krill.training.generation import Generation, Token
 
-_Positive = Parameter(validator=validators.Number(gte=1))
+_Positive = at_least(1)
 
 
 def generate(
@@ -24,7 +26,7 @@ def generate(
     temperature: float = 0.8,
     top_k: int | None = None,
     top_p: float | None = None,
-    seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
+    seed: Annotated[int, at_least(0)] = 0,
     samples: Annotated[int, _Positive] = 1,
     inspect: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     checkpoint: str | None = None,
@@ -40,6 +42,7 @@ def generate(
     ----------
     model
         The folder of a model: `train.output_dir`, finished or not, or a Llama model with tied embeddings.
+        Or the config (YAML) that it was trained with.
     prompt
         The text to continue; without it, all of standard input.
     max_tokens
@@ -62,8 +65,10 @@ def generate(
     from krill.cli.screen import over_budget, print_json, print_notices
     from krill.training.generation import Request, run_generate
 
+    config = config_at(model)
+    memory, threads = budget.of(config)
     request = Request(
-        model=model,
+        model=model if config is None else config.train.output_dir,
         prompt=_read_prompt() if prompt is None else prompt,
         checkpoint=checkpoint,
         max_tokens=max_tokens,
@@ -76,8 +81,8 @@ def generate(
     streams = samples == 1 and not output.json
     done = run_generate(
         request,
-        memory=budget.memory or "auto",
-        threads=budget.threads or "auto",
+        memory=memory,
+        threads=threads,
         listen=(_show_token if inspect else _show_text) if streams else lambda token: None,
     )
     if output.json:
@@ -97,7 +102,9 @@ def _read_prompt() -> str:
 
 
 def _show_text(token: Token) -> None:
-    print(token.shown, end="", flush=True)
+    output = standard_output()
+    output.write_data(token.shown)
+    output.flush()
 
 
 def _show_token(token: Token) -> None:
@@ -115,4 +122,4 @@ def _print_samples(done: Generation, *, inspect: bool) -> None:
             for token in sample.tokens:
                 print(_line(token["probability"], token["entropy"], token["text"]))
         else:
-            print(sample.text)
+            standard_output().write_data(f"{sample.text}\n")

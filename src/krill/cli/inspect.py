@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter, validators
-
-from krill.cli.options import OutputOptions
+from krill.cli.config_argument import config_at
+from krill.cli.options import OutputOptions, at_least
 
 
 def inspect(
     path: str,
     /,
     *,
-    samples: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 2,
+    samples: Annotated[int, at_least(0)] = 2,
     seed: int = 0,
     duplicates: bool = False,
     memory: str = "auto",
@@ -40,11 +39,8 @@ def inspect(
     from krill.cli.screen_dataset import print_clusters, print_inspection
     from krill.prepare.look import look_at_duplicates, look_into
 
-    folder = Path(path)
-    if folder.suffix in (".yaml", ".yml") and folder.is_file():
-        from krill.config import load_config
-
-        folder = Path(load_config(folder).preprocess.prepared_path)
+    config = config_at(path)
+    folder = Path(path if config is None else config.preprocess.prepared_path)
     if duplicates:
         clusters = look_at_duplicates(folder, count=samples, memory=memory)
         if output.json:

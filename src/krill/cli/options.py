@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
     from krill.config import KrillConfig
+
+
+_MOST = 2**63 - 1
+
+
+def check_number(kind: object, value: object, *, least: int | None = None) -> None:
+    """A number of 64 bits, which is what native code and manifests hold; for every flag of every verb."""
+    if is_dataclass(value) and not isinstance(value, type):  # flags that several verbs share
+        for field in fields(value):
+            try:
+                check_number(field.type, getattr(value, field.name))
+            except ValueError as error:
+                raise ValueError(f"--{field.name.replace('_', '-')}: {error}") from None
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("Must be a finite number.")
+    elif isinstance(value, int) and not -_MOST <= value <= _MOST:
+        raise ValueError("Must be a number of at most 64 bits.")
+    elif isinstance(value, int | float) and least is not None and value < least:
+        raise ValueError(f"Must be >= {least}.")
+
+
+def at_least(least: int) -> Parameter:
+    """A number that is not below `least`."""
+    return Parameter(validator=partial(check_number, least=least))
 
 
 @Parameter(name="*")
@@ -21,6 +47,29 @@ class BudgetOptions:
 
     threads: str | None = None
     """How many threads work; auto is every core."""
+
+    def of(self, config: KrillConfig | None) -> tuple[str | int, str | int]:
+        """Memory and threads: as typed, else as the config says, if there is one, else auto."""
+        default = ("auto", "auto") if config is None else (config.memory, config.threads)
+        return self.memory or default[0], self.threads or default[1]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class VerifyOptions:
+    """What a command believes."""
+
+    no_verify: Annotated[bool, Parameter(negative="", show_default=False)] = False
+    """Read what Krill wrote without holding it against the checksums in its manifest."""
+
+    @property
+    def verify(self) -> bool:
+        return not self.no_verify
+
+    @property
+    def key(self) -> bool | None:
+        """For a config, which may say it as well."""
+        return False if self.no_verify else None
 
 
 @Parameter(name="*")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from krill.cli.options import ConfigOptions, EngineOptions, OutputOptions
+from krill.cli.options import ConfigOptions, EngineOptions, OutputOptions, VerifyOptions, at_least
 
 
 def preprocess(
@@ -16,9 +16,10 @@ def preprocess(
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     disk: str | None = None,
     task: str | None = None,
-    wait: float | None = None,
+    wait: Annotated[float | None, at_least(0)] = None,
     engine: EngineOptions = EngineOptions(),  # noqa: B008
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
+    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
     output: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Documents in, packed dataset out: read, clean, deduplicate, tokenise, pack.
@@ -30,7 +31,8 @@ def preprocess(
     config
         The config file (YAML). Relative paths in it are relative to the working directory.
     overwrite
-        Start anew, and replace the finished output in the end.
+        Start anew, and replace the finished output in the end; refused while it holds files that Krill did
+        not write.
     disk
         The most that may be kept on disk between stages, such as 20GB.
     task
@@ -43,7 +45,7 @@ def preprocess(
     from krill.cli.screen import over_budget, print_json, print_notices
     from krill.cli.screen_dataset import print_summary
 
-    loaded = options.load(config, engine, disk=disk)
+    loaded = options.load(config, engine, disk=disk, verify=believed.key)
     from krill.budget import resolve_limit
     from krill.errors import ConfigError
     from krill.prepare.job import run_preprocess

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from krill.budget import MemoryMonitor, format_size, resident_bytes
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # A stage that lasts says so this often when the output is piped.
 LINE_SECONDS = 10.0
+TICK_SECONDS = 1.0
 # Stages whose work is counted in something else than bytes.
 UNITS = {
     "merge": "merges",
@@ -36,12 +38,14 @@ def watch(output: OutputOptions, limit: int) -> Iterator[Progress]:
         return
     stream = sys.stderr if output.json else sys.stdout
     if stream.isatty():
-        with _terminal(stream, limit) as progress:
+        with _terminal(limit, stderr=output.json) as progress:
             yield progress
         return
     monitor = MemoryMonitor(stream)
     monitor.start_monitoring()
-    yield Lines(stream, limit, monitor)
+    lines = Lines(stream, limit, monitor)
+    with lines.kept_alive():
+        yield lines
     monitor.report_final()
 
 
@@ -86,21 +90,45 @@ class Lines:
 
     def note(self, line: str) -> None:
         """One line."""
+        self._said = time.monotonic()
         print(line, file=self._stream, flush=True)
+
+    @contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """Say that the command is at work when it has said nothing for long: while files are listed, or one
+        block takes its time."""
+        ended = threading.Event()
+        thread = threading.Thread(target=self._tick, args=(ended,), name="krill-progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _tick(self, ended: threading.Event) -> None:
+        while not ended.wait(TICK_SECONDS):
+            if time.monotonic() - self._said >= LINE_SECONDS - 2 * TICK_SECONDS:
+                doing = self._stage or "looking at the input"
+                with suppress(
+                    OSError, ValueError
+                ):  # whoever read the lines is gone: no matter of this thread
+                    self.note(f"{doing}: still at work, memory {_memory(self._limit)}")
 
 
 @contextmanager
-def _terminal(stream: TextIO, limit: int) -> Iterator[Progress]:
-    from rich.console import Console
+def _terminal(limit: int, *, stderr: bool) -> Iterator[Progress]:
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
+    from krill.cli.screen import Screen
+
     with Bars(
-        TextColumn("{task.description:8}"),
+        TextColumn("{task.description:8}", markup=False),
         BarColumn(bar_width=None),
-        TextColumn("{task.fields[facts]}"),
+        TextColumn("{task.fields[facts]}", markup=False),
         TimeRemainingColumn(elapsed_when_finished=True),
-        console=Console(file=stream),
+        console=Screen(stderr=stderr),
     ) as bars:
         yield Terminal(bars, limit)
 
@@ -114,10 +142,12 @@ class Terminal:
         self._stage = ""
         self._begun = 0.0
         self._done = 0
-        self._task = bars.add_task("plan", total=1, completed=1, facts="", visible=False)
+        self._task = bars.add_task("look", total=None, facts="at the input")  # moves by itself until then
 
     def begin(self, stage: str, total: int | None) -> None:
         """A bar for the stage; without a total it moves but doesn't fill."""
+        if not self._stage:
+            self._bars.remove_task(self._task)
         self._stage, self._begun, self._done = stage, time.monotonic(), 0
         self._task = self._bars.add_task(stage, total=total, facts=self._facts())
 

@@ -27,7 +27,7 @@ def prepare(
     *,
     tokenizer: Path,
     output: Path,
-    split: str = "train",
+    split: str | None = None,
     max_seq_length: int = 384,
     doc_stride: int = 128,
     max_segments: int | None = None,
@@ -53,7 +53,7 @@ def prepare(
     output
         The folder to make.
     split
-        Which split of a folder or a dataset.
+        Which split of a folder or a dataset, by default the one for training; a file is one split.
     max_seq_length
         Tokens of a feature.
     doc_stride
@@ -65,26 +65,25 @@ def prepare(
     missing_answers
         What becomes of a question whose answer is not in its context.
     overwrite
-        Replace the features that are there.
+        Replace the features that are there; refused while their folder holds files that Krill did not write.
     """
     from krill.cli.chosen_engine import chosen_engine
     from krill.cli.progress import watch
     from krill.cli.screen import over_budget, print_json, print_notices
     from krill.engines.worker_share import worker_part
-    from krill.qa.cache import run_job
-    from krill.qa.encoding import open_tokenizer
+    from krill.qa.cache import open_job, run_job
     from krill.qa.features import Shape
-    from krill.qa.sources import open_source
-    from krill.qa.units import Job
 
     place = chosen_engine(engine)
     limit, threads = worker_part(place, options.memory or "auto", options.threads or "auto")
     shape = Shape(max_seq_length, doc_stride, max_segments, missing_answers)
     try:
         with watch(shown, limit=limit) as progress:
-            opened = open_tokenizer(tokenizer, threads)
+            job = open_job(
+                source, split, tokenizer, shape, max_examples, memory=limit, threads=threads, engine=place
+            )
             prepared = run_job(
-                Job(open_source(source, split), split, opened, shape, max_examples),
+                job,
                 output=output,
                 memory=limit,
                 threads=threads,

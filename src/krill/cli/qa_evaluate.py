@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from krill.cli.options import BudgetOptions, OutputOptions
+from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions
 
 if TYPE_CHECKING:
     from krill.training.qa.evaluation import ReaderReport
@@ -22,6 +22,7 @@ def evaluate(
     n_best: int = 20,
     max_answer_length: int = 30,
     options: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
+    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
     shown: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """How well a reader answers: exact match and F1 as SQuAD 2.0's official script has them.
@@ -60,6 +61,7 @@ def evaluate(
             max_answer_length=max_answer_length,
             memory=memory,
             threads=options.threads or "auto",
+            verify=believed.verify,
             progress=progress,
         )
     if report.budget["measured_peak"] > report.budget["limit"]:

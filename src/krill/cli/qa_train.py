@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from krill.cli.options import BudgetOptions, OutputOptions
+from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions
 
 
 @Parameter(name="*")
@@ -78,8 +78,9 @@ def train(
     output_dir: Path,
     evaluation: Annotated[Path | None, Parameter(name="--eval")] = None,
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    flags: ReaderFlags = ReaderFlags(),  # noqa: B008  a frozen value, never changed
+    flags: ReaderFlags = ReaderFlags(),
     options: BudgetOptions = BudgetOptions(),  # noqa: B008
+    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
     shown: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """A reader of long documents from prepared features, inside the budget.
@@ -100,7 +101,7 @@ def train(
         Features that the model is scored on with every checkpoint, and at the end.
     overwrite
         Start anew: what an earlier training left in the output folder is removed when the first step is
-        ready.
+        ready; refused while it holds files that Krill did not write.
     """
     from krill.budget import resolve_limit
     from krill.cli.progress import watch
@@ -109,7 +110,9 @@ def train(
     from krill.training.qa.settings import ReaderSettings
 
     given = {name: value for name, value in asdict(flags).items() if value is not None}
-    request = TrainRequest(features, tokenizer, output_dir, evaluation, ReaderSettings(**given))
+    request = TrainRequest(
+        features, tokenizer, output_dir, evaluation, ReaderSettings(**given), believed.verify
+    )
     memory = options.memory or "auto"
     with watch(shown, limit=resolve_limit(memory)) as progress:
         summary = run_train(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from krill.cli.options import ConfigOptions, OutputOptions
+from krill.cli.options import ConfigOptions, OutputOptions, VerifyOptions
 from krill.cli.steps import run_step
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def run(
     *,
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
+    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
     output: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Everything that a config asks for, each step only if its output is missing.
@@ -39,9 +40,12 @@ def run(
     config
         The config file (YAML).
     overwrite
-        Start anew, and replace what is there in the end.
+        Start anew, and replace what is there in the end; refused where that holds files that Krill did not
+        write.
     """
-    loaded = options.load(config)  # a mistake in the config is found before any step starts
+    loaded = options.load(
+        config, verify=believed.key
+    )  # a mistake in the config is found before any step starts
     steps = _steps(loaded)
     if "train" in steps:
         from krill.model.installed import require_train_extra
@@ -75,9 +79,10 @@ def _steps(config: KrillConfig) -> list[str]:
 
 def _trains_tokenizer(config: KrillConfig) -> bool:
     """Whether the tokenizer is this config's own work: absent yet, or trained by Krill before."""
-    if config.tokenizer.path is None or not config.datasets or config.preprocess.output == "text":
+    local = config.tokenizer.local_path
+    if local is None or not config.datasets or config.preprocess.output == "text":
         return False
-    path = Path(config.tokenizer.path)
+    path = Path(local)
     folder = path.parent if path.name == "tokenizer.json" else path
     return not path.exists() or (folder / "krill-run.json").is_file()
 
@@ -107,7 +112,7 @@ def _arguments(
         changes = [*_held_out(loaded), *options.set]
         arguments += [part for change in changes for part in ("--set", change)]
         arguments += ["--overwrite"] if overwrite else []
-    flags = (("--quiet", output.quiet), ("--json", output.json))
+    flags = (("--quiet", output.quiet), ("--json", output.json), ("--no-verify", not loaded.verify))
     return arguments + [flag for flag, wanted in flags if wanted]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from typing import Any
+from typing import IO, Any, cast
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from krill.budget.size import format_size
+from krill.cli.streams import TrustedWriter, escape, escape_json, standard_output
 
 _LABEL_WIDTH = 14
 
@@ -18,10 +19,23 @@ Row = tuple[str, str]
 
 
 class Screen(Console):
-    """A console whose reader may leave: Rich would end the process there and then, as if it had failed."""
+    """A console that shows what it is given and obeys none of it, and whose reader may leave."""
+
+    def __init__(self, *, stderr: bool = False, **options: Any) -> None:
+        stream = TrustedWriter(sys.stderr if stderr else sys.stdout)
+        super().__init__(file=cast(IO[str], stream), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """All that is printed comes through here, before Rich adds its colours."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else escape(text), style, control)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Escaped first: Rich would leave some control characters out, and a name would be another."""
+        return super().render_str(escape(text), **options)
 
     def on_broken_pipe(self) -> None:
-        """Told as any other program's `print` tells it; called where the error was caught."""
+        """Rich would end the process here, as if it had failed; called where the error was caught."""
         raise
 
 
@@ -42,8 +56,9 @@ def print_json(value: Mapping[str, Any]) -> None:
     """One object on standard output."""
     import orjson
 
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
     # As bytes: JSON is UTF-8, whatever the terminal's encoding.
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    standard_output().write_bytes(escape_json(text).encode())
 
 
 def over_budget(budget: Mapping[str, Any]) -> str:
@@ -53,18 +68,22 @@ def over_budget(budget: Mapping[str, Any]) -> str:
 
 
 def console_of(*, stderr: bool = False) -> Console:
-    # Names are printed as they are: neither brackets nor colons in them mean anything.
+    """A console for lines. Neither brackets nor colons in them mean anything."""
     return Screen(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def _labelled(label: str, style: str, message: str) -> None:
-    with suppress(BrokenPipeError):  # nobody reads it, and the exit code still tells
-        console_of(stderr=True).print(Text(label, style) + Text(message))
+    console_of(stderr=True).print(Text(label, style) + plain(message))
 
 
 def print_rows(console: Console, rows: Iterable[Row]) -> None:
     for label, fact in rows:
-        console.print(Text(f"{label:{_LABEL_WIDTH}} ", "bold") + Text(fact))
+        console.print(plain(f"{label:{_LABEL_WIDTH}} ", "bold") + plain(fact))
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Text whose every character is seen, as `Screen.render_str` has it."""
+    return Text(escape(text), style)
 
 
 def counted(count: int, what: str) -> str:

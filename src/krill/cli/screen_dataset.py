@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from krill.budget.size import format_size
-from krill.cli.screen import Row, console_of, counted, print_rows, told_duration, told_memory
+from krill.cli.screen import Row, console_of, counted, plain, print_rows, told_duration, told_memory
 
 if TYPE_CHECKING:
     from krill.prepare import Estimate, Summary
@@ -139,7 +139,7 @@ def print_clusters(clusters: Sequence[Cluster]) -> None:
 
 
 def _text_block(label: str, text: str) -> Text:
-    return Text.assemble((f"{label}: ", "cyan"), " ".join(text.split()))
+    return plain(f"{label}: ", "cyan") + plain(" ".join(text.split()))
 
 
 def _document_rows(documents: Mapping[str, Any]) -> list[Row]:
@@ -189,10 +189,10 @@ def _print_samples(console: Console, parts: Sequence[TokenFacts | None], text: T
         lengths = _some(row.seq_lengths)
         console.print(f"\nrow {row.row:,}: {len(row.input_ids):,} tokens, {whole}, documents of {lengths}")
         shown = row.text if row.text is not None else f"ids {_some(row.input_ids)}"
-        console.print(Text(_cut(shown), "dim"))
+        console.print(plain(_cut(shown), "dim"))
     for document in text.samples if text else ():
         console.print(f"\ndocument {document.row:,}: {document.chars:,} characters")
-        console.print(Text(_cut(document.text), "dim"))
+        console.print(plain(_cut(document.text), "dim"))
 
 
 def _disk_rows(manifest: Manifest) -> list[Row]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from krill.cli.streams import standard_output
 from krill.cli.tokenizer_options import TokenizerBudget
 from krill.errors import InputError
 
@@ -40,6 +41,7 @@ def decode(
         Leave special tokens out of the text.
     """
     loaded = budget.load(tokenizer)
+    output = standard_output()
 
     def text(some: Any) -> str:
         return loaded.decode(some, skip_special_tokens=skip_special_tokens)
@@ -48,10 +50,10 @@ def decode(
         from krill.prepare.token_file import decoded, read_ids
 
         for piece in decoded(read_ids(input, loaded.vocab_size), text, loaded.eos_id):
-            sys.stdout.write(piece)
+            output.write_data(piece)
         return
-    for line in [ids] if ids else (line.split() for line in sys.stdin):
-        print(text(_numbers(line)))
+    for line in [ids] if ids else (line.decode("utf-8", "replace").split() for line in sys.stdin.buffer):
+        output.write_data(f"{text(_numbers(line))}\n")
 
 
 def _numbers(words: Iterable[str]) -> NDArray[Any]:
@@ -60,7 +62,7 @@ def _numbers(words: Iterable[str]) -> NDArray[Any]:
     numbers: list[int] = []
     for word in words:
         for number in filter(None, word.split(",")):
-            if not number.isdecimal() or int(number) >= 2**32:
+            if not number.isdecimal() or len(number) > 10 or int(number) >= 2**32:
                 raise InputError(f"`{number}` is not a token id", hint="give whole numbers from 0 on")
             numbers.append(int(number))
     return np.array(numbers, np.uint32)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from krill.cli.options import OutputOptions
+from krill.cli.options import OutputOptions, VerifyOptions
 from krill.cli.tokenizer_options import Many, TokenizerBudget
 from krill.errors import ConfigError
 
@@ -22,6 +22,7 @@ def encode(
     max_document_bytes: str = "4MB",
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     budget: TokenizerBudget = TokenizerBudget(),  # noqa: B008  a frozen value, never changed
+    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
     shown: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Text in, token ids out.
@@ -62,6 +63,7 @@ def encode(
         "preprocess": {"dedup": "none", "max_document_bytes": max_document_bytes},
         "memory": budget.memory,
         "threads": budget.thread_count,
+        "verify": believed.verify,
     }
     _encode_files(config, output, overwrite, shown)
 

@@ -34,7 +34,7 @@ class TokenizerBudget:
 
         if self.threads == "auto":
             return available_threads()
-        if not self.threads.isdecimal() or not 1 <= int(self.threads) <= 1024:
+        if not self.threads.isdecimal() or len(self.threads) > 4 or not 1 <= int(self.threads) <= 1024:
             raise ConfigError(
                 f"--threads is `{self.threads}`", hint="give a whole number from 1 to 1024, or auto"
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from krill.cli.options import EngineOptions, OutputOptions
+from krill.cli.options import EngineOptions, OutputOptions, VerifyOptions
 from krill.cli.tokenizer_options import Many, TokenizerBudget
 from krill.errors import ConfigError
 
@@ -63,9 +63,10 @@ def train(
     preset: Literal["chat"] | None = None,
     push: str | None = None,
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    options: TrainingOptions = TrainingOptions(),  # noqa: B008  a frozen value, never changed
+    options: TrainingOptions = TrainingOptions(),
     budget: TokenizerBudget = TokenizerBudget(),  # noqa: B008
     engine: EngineOptions = EngineOptions(),  # noqa: B008
+    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
     shown: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Text in, byte-level BPE tokenizer out: the same at any budget, with any threads, on any engine.
@@ -91,7 +92,8 @@ def train(
     push
         Upload the tokenizer to this repository of the Hugging Face hub.
     overwrite
-        Start anew, and replace the finished output in the end.
+        Start anew, and replace the finished output in the end; refused while it holds files that Krill did
+        not write.
     """
     from krill.cli.chosen_engine import chosen_engine
     from krill.cli.tokenizer_training import train_and_tell
@@ -107,9 +109,11 @@ def train(
         threads="auto" if budget.threads == "auto" else budget.thread_count,
         engine=chosen_engine(engine),
         overwrite=overwrite,
+        verify=believed.verify,
         tiktoken=tiktoken,
         chat=preset == "chat",
         prefix=prefix,
+        setting="--output" if output is not None else "--output-prefix",
         push=push,
     )
 
@@ -135,6 +139,8 @@ def _prefix_path(prefix: str | None) -> Path | None:
     if prefix is None:
         return None
     path = Path(prefix)
+    if not path.name:
+        raise ConfigError(f"--output-prefix is `{prefix}`: no file can be named after it", hint="give a name")
     return Path("trainings") / path if path.parent == Path() else path
 
 

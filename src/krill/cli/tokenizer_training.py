@@ -24,9 +24,11 @@ def train_and_tell(
     threads: int | str,
     engine: EngineConfig | None,
     overwrite: bool,
+    verify: bool,
     tiktoken: bool = False,
     chat: bool = False,
     prefix: Path | None = None,
+    setting: str = "--output",
     push: str | None = None,
 ) -> None:
     """Train into the folder `output`; with a `prefix`, write the two files beside it, too."""
@@ -46,9 +48,11 @@ def train_and_tell(
             engine=engine,
             output=output,
             overwrite=overwrite,
+            verify=verify,
             tiktoken=tiktoken,
             chat=chat,
             progress=progress,
+            setting=setting,
         )
     facts = summary.to_json()
     if summary.status == "done" and facts["budget"]["measured_peak"] > facts["budget"]["limit"]:

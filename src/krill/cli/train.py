@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from krill.cli.options import ConfigOptions, OutputOptions
+from krill.cli.options import ConfigOptions, OutputOptions, VerifyOptions
 from krill.cli.train_flags import TrainFlags
 from krill.errors import ConfigError
 
@@ -19,6 +19,7 @@ def train(
     push: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     flags: TrainFlags = TrainFlags(),  # noqa: B008  a frozen value, never changed
     options: ConfigOptions = ConfigOptions(),  # noqa: B008
+    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
     output: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """A model from prepared rows, or straight from text, inside the budget.
@@ -36,7 +37,7 @@ def train(
         The config file (YAML).
     overwrite
         Start anew: what an earlier training left in the output folder is removed when the first step is
-        ready.
+        ready; refused while it holds files that Krill did not write.
     push
         Upload the finished model to the Hugging Face hub, as `train.hub_model_id`.
     """
@@ -45,7 +46,7 @@ def train(
     from krill.cli.screen_train import print_training
     from krill.cli.train_steps import load_for_training
 
-    loaded = load_for_training(config, flags, options, output, overwrite=overwrite)
+    loaded = load_for_training(config, flags, options, output, overwrite=overwrite, verify=believed.key)
     hub_id = loaded.train.hub_model_id
     if push and hub_id is None:
         raise ConfigError(

@@ -24,11 +24,13 @@ def load_for_training(
     output: OutputOptions,
     *,
     overwrite: bool,
+    verify: bool | None = None,
 ) -> KrillConfig:
     """The config with its flags; without a file, one made of the flags alone, whose data is made here."""
     from krill.config import load_config
 
-    given: dict[str, Any] = {"memory": options.memory, "threads": options.threads, **flags.keys()}
+    budget = {"memory": options.memory, "threads": options.threads, "verify": verify}
+    given: dict[str, Any] = {**budget, **flags.keys()}
     if config is not None:
         return load_config(config, overrides=options.set, **given)
     if flags.dataset_id is None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from krill.cli.options import ConfigOptions, OutputOptions
+from krill.cli.options import ConfigOptions, OutputOptions, VerifyOptions
 from krill.errors import ConfigError
 
 if TYPE_CHECKING:
-    from krill.config import KrillConfig
+    from krill.config import KrillConfig, TokenizerConfig
 
 # Where a tokenizer goes that the config only has a name on the hub for.
 _DEFAULT_FOLDER = "artifacts/tokenizer"
@@ -24,6 +24,7 @@ def train_tokenizer(
     overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     push: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
+    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
     output: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Train the tokenizer of a config on its datasets, into `tokenizer.path`.
@@ -35,21 +36,17 @@ def train_tokenizer(
     config
         The config file (YAML).
     overwrite
-        Start anew, and replace the finished tokenizer in the end.
+        Start anew, and replace the finished tokenizer in the end; refused while its folder holds files that
+        Krill did not write.
     push
         Upload the tokenizer to the Hugging Face hub, as `tokenizer.hub_id`.
     """
     from krill.cli.screen import print_notices
     from krill.cli.tokenizer_training import train_and_tell
 
-    loaded = options.load(config)
+    loaded = options.load(config, verify=believed.key)
     folder = output_folder(loaded)
-    hub_id = loaded.tokenizer.hub_id
-    if push and hub_id is None:
-        raise ConfigError(
-            "--push needs a name on the hub, and the config has none",
-            hint="set `tokenizer.hub_id` instead of `tokenizer.path`, or `krill tokenizer train --push`",
-        )
+    hub_id = _hub_name(loaded.tokenizer) if push else None
     if not output.quiet:
         print_notices(loaded.notices)
     from krill.corpus import DatasetSource
@@ -78,7 +75,19 @@ def train_tokenizer(
         threads=loaded.threads,
         engine=loaded.engine,
         overwrite=overwrite,
-        push=hub_id if push else None,
+        verify=loaded.verify,
+        push=hub_id,
+    )
+
+
+def _hub_name(settings: TokenizerConfig) -> str:
+    """Where the tokenizer is to be uploaded."""
+    if settings.hub_id is not None and settings.local_path != settings.hub_id:
+        return settings.hub_id
+    told = "has none" if settings.hub_id is None else f"has the folder `{settings.hub_id}` in its place"
+    raise ConfigError(
+        f"--push needs a name on the hub, and the config {told}",
+        hint="set `tokenizer.hub_id` to one, such as `org/name`; `tokenizer.path` is the folder here",
     )
 
 
@@ -100,10 +109,11 @@ def output_folder(config: KrillConfig) -> Path:
             "`tokenizer.path` is missing from the config, so the tokenizer has no place to go",
             hint=f"add, for example,\ntokenizer:\n  path: {_DEFAULT_FOLDER}",
         )
-    path = Path(settings.path or _DEFAULT_FOLDER)
+    path = Path(settings.local_path or _DEFAULT_FOLDER)
     if path.suffix == ".json" and path.name != "tokenizer.json":
+        key = "path" if settings.path is not None else "hub_id"
         raise ConfigError(
-            f"`tokenizer.path` is `{path}`, and a tokenizer is trained into a folder",
-            hint=f"set `tokenizer.path` to `{path.parent}`",
+            f"`tokenizer.{key}` is `{path}`, and a tokenizer is trained into a folder",
+            hint=f"set `tokenizer.{key}` to `{path.parent}`",
         )
     return path.parent if path.name == "tokenizer.json" else path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from krill.cli.config_argument import config_at
 from krill.cli.options import BudgetOptions, OutputOptions
 
 
@@ -17,13 +18,17 @@ def validate(
     Parameters
     ----------
     path
-        A folder that Krill has made.
+        A folder that Krill has made, or the config (YAML) that names it as its `prepared_path`.
     """
     from krill.cli.screen import print_json
     from krill.cli.screen_dataset import print_report
     from krill.prepare.look import check_all
 
-    report = check_all(path, memory=options.memory or "auto", threads=options.threads or "auto")
+    config = config_at(path)
+    if config is not None:
+        path = config.preprocess.prepared_path
+    memory, threads = options.of(config)
+    report = check_all(path, memory=memory, threads=threads)
     if output.json:
         print_json(report.to_json())
     elif not output.quiet:

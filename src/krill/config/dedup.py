@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +12,7 @@ from krill.config.messages import SectionFault
 from krill.config.section import Section
 
 _MOST_PERMUTATIONS = 4096
+_DATABASES: Final = {"database": "sqlite", "sqlite": "sqlite", "duckdb": "duckdb"}
 
 
 class DedupConfig(Section):
@@ -21,7 +23,8 @@ class DedupConfig(Section):
     method: Literal["none", "exact", "bloom", "minhash"] = Field(
         default="exact",
         description="`exact` finds equal cleaned texts; `bloom` the same in a table of fixed size, and takes "
-        "a few others for copies; `minhash` finds near-duplicates; `none` keeps all.",
+        "a few others for copies; `minhash` finds near-duplicates; `none` keeps all. `database`, `sqlite` "
+        "and `duckdb` are `exact` with such an `index`.",
     )
     level: Literal["document", "paragraph", "line"] = Field(
         default="document",
@@ -67,11 +70,28 @@ class DedupConfig(Section):
         description="`minhash`: whose code finds near-duplicates. `datatrove` runs its own stages (extra "
         "`datatrove`): far slower, one task, and its memory grows with the number of duplicates.",
     )
+    index: Literal["files", "sqlite", "duckdb"] = Field(
+        default="files",
+        description="How `dedup_cache_dir` keeps what runs kept: `files` of numbers, or a database to open "
+        "and query, `sqlite` or `duckdb` (extra `duckdb`). Never changes what is dropped.",
+    )
     against: tuple[PathText, ...] = Field(
         default=(),
         description="Files, folders or outputs of earlier runs whose documents count as seen before, and "
         "which are not written.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _database_means_its_index(cls, given: Any) -> Any:
+        """`dedup: database` says how copies are remembered; how they are found is `exact`."""
+        method = given.get("method") if isinstance(given, Mapping) else None
+        if not isinstance(method, str) or method not in _DATABASES:
+            return given
+        index = _DATABASES[method]
+        if given.get("index", index) != index:
+            raise SectionFault(f"`method: {method}` is an index in `{index}`: drop `index: {given['index']}`")
+        return {**given, "method": "exact", "index": index}
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -25,7 +25,7 @@ from krill.config.aliases import (
     Switched,
 )
 from krill.config.keys import Kind, Leaf, Level, known_here, leaves, suggest
-from krill.config.messages import Path, dotted, shown, told_together
+from krill.config.messages import MOST_TOLD, Path, dotted, shown, told_together
 from krill.errors import ConfigError
 
 DATATROVE = "datatrove"
@@ -62,6 +62,7 @@ class Draft:
         self.level = Level({**canonical.keys, **dict.fromkeys(FLAT_KEYS), DATATROVE: DATATROVE_LEVEL})
         self.tree: dict[str, Any] = {}
         self.notices: list[str] = []
+        self.datatrove: dict[str, Any] = {}
         self._origins: dict[Path, Origin] = {}
         self._unknown: list[tuple[Path, Origin]] = []
 
@@ -155,22 +156,25 @@ class Draft:
         if not enabled:
             self._unknown = [(path, origin) for path, origin in self._unknown if path[0] != DATATROVE]
             return
+        self.datatrove = block
         for leaf in leaves(block, DATATROVE_LEVEL, (DATATROVE,)):
             rule = DATATROVE_KEYS.get(str(leaf.path[-1]))
             if rule is not None:
                 # The block belongs to the file, whatever the file's other keys were overridden with.
                 where = self._origins[leaf.path].where
                 self._apply(rule, leaf.value, Origin(Layer.FILE, dotted(leaf.path), where))
-        self.notices.append("`datatrove`: Krill runs these steps itself, without datatrove")
+        elsewhere = self.tree.get("engine", {}).get("name") == DATATROVE
+        where = "on datatrove's executors (`engine: datatrove`)" if elsewhere else "without datatrove"
+        self.notices.append(f"`datatrove`: Krill runs these steps itself, {where}")
 
     def _unknown_keys(self) -> ConfigError:
-        faults = [
-            (f"unknown key `{origin.name}` in {origin.where}", self._hint(path, origin.layer))
-            for path, origin in self._unknown
-        ]
+        faults = [f"unknown key `{origin.name}` in {origin.where}" for _, origin in self._unknown]
+        # Finding the nearest known name takes a millisecond.
+        hints = [self._hint(path, origin.layer) for path, origin in self._unknown[:MOST_TOLD]]
         if len(faults) == 1:
-            return ConfigError(faults[0][0], hint=faults[0][1])
-        return told_together([f"{fault}: {hint}" for fault, hint in faults], "keys of the config are unknown")
+            return ConfigError(faults[0], hint=hints[0])
+        faults[: len(hints)] = [f"{fault}: {hint}" for fault, hint in zip(faults, hints, strict=False)]
+        return told_together(faults, "keys of the config are unknown")
 
     def _hint(self, path: Path, layer: Layer) -> str:
         # The block's names serve as suggestions only inside it.

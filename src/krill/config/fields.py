@@ -112,6 +112,21 @@ class Positive(Check):
 
 
 @dataclass(frozen=True, slots=True)
+class NotNegative(Check):
+    """A number of at least zero, or one of `words`."""
+
+    words: tuple[str | None, ...] = ()
+
+    def check(self, value: Any) -> Any:
+        if value in self.words:
+            return value
+        number = _as_number(value)
+        if number is None or not 0 <= number <= sys.float_info.max:
+            raise ValueError(f"must be a number of at least 0{_or_one_of(self.words)}")
+        return float(number)
+
+
+@dataclass(frozen=True, slots=True)
 class Fraction(Check):
     """A number from 0 to 1, or one of `words`; with `above` or `below`, strictly so."""
 
@@ -152,6 +167,9 @@ def _as_number(value: Any) -> int | float | None:
         return None
 
 
+_LONGEST_PATH = 4095  # the system's own limit
+
+
 def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
@@ -163,7 +181,12 @@ def _path_text(value: Any) -> Any:
         return value
     if "\0" in value:
         raise ValueError("must be a path, and a path can't contain a NUL character")
-    return str(Path(value).expanduser()) if value.startswith("~") else value
+    if len(value.encode("utf-8", "surrogatepass")) > _LONGEST_PATH:
+        raise ValueError(f"must be a path of at most {_LONGEST_PATH:,} bytes")
+    try:
+        return str(Path(value).expanduser()) if value.startswith("~") else value
+    except RuntimeError as error:
+        raise ValueError("must be a path, and there is no such user") from error
 
 
 def distinct(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 In: entries of `preprocess.filters` as people write them: a name, a name with thresholds, a preset, or
 `module:function`. Out: one frozen section per filter, presets unfolded. Names and defaults of the
-thresholds are those of datatrove, whose decisions the filters equal.
+thresholds are those of datatrove, whose decisions the filters equal; so are the values that turn a rule off:
+0 or null for Gopher's, -1 for C4's.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from krill.config.fields import Fraction, PathText, Positive, Text, Whole, distinct
+from krill.config.fields import Fraction, NotNegative, PathText, Text, Whole, distinct
 from krill.config.keys import nearest
 from krill.config.messages import listed, shown
 from krill.config.section import Section
@@ -20,6 +21,10 @@ from krill.config.section import Section
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
 Ratio = Annotated[float, Fraction()]
+RatioOrOff = Annotated[float | None, Fraction(words=(None,))]
+NumberOrOff = Annotated[float | None, NotNegative(words=(None,))]
+CountOrOff = Annotated[int | None, Whole(0, words=(None,))]
+C4Count = Annotated[int, Whole(-1)]
 NGrams = tuple[tuple[Annotated[int, Whole(1, 100)], Ratio], ...]
 
 
@@ -34,32 +39,26 @@ class JudgedSection(Section):
 
 
 class GopherQuality(JudgedSection):
-    """Documents that don't read like prose."""
+    """Documents that don't read like prose. A threshold of 0 or `null` turns its rule off."""
 
     name: Literal["gopher_quality"] = "gopher_quality"
-    min_doc_words: Annotated[int | None, Whole(0, words=(None,))] = Field(
-        default=50, description="Words that are not mere symbols, at least."
-    )
-    max_doc_words: Annotated[int | None, Whole(0, words=(None,))] = Field(
-        default=100_000, description="The same, at most."
-    )
-    min_avg_word_length: Annotated[float, Positive()] = Field(
-        default=3.0, description="Mean characters of a word, at least."
-    )
-    max_avg_word_length: Annotated[float, Positive()] = Field(default=10.0, description="The same, at most.")
-    max_symbol_word_ratio: Ratio = Field(
+    min_doc_words: CountOrOff = Field(default=50, description="Words that are not mere symbols, at least.")
+    max_doc_words: CountOrOff = Field(default=100_000, description="The same, at most.")
+    min_avg_word_length: NumberOrOff = Field(default=3.0, description="Mean characters of a word, at least.")
+    max_avg_word_length: NumberOrOff = Field(default=10.0, description="The same, at most.")
+    max_symbol_word_ratio: NumberOrOff = Field(
         default=0.1, description="`#` for each word, and ellipses for each word, at most."
     )
-    max_bullet_lines_ratio: Ratio = Field(
+    max_bullet_lines_ratio: RatioOrOff = Field(
         default=0.9, description="Share of lines that begin with a bullet, at most."
     )
-    max_ellipsis_lines_ratio: Ratio = Field(
+    max_ellipsis_lines_ratio: RatioOrOff = Field(
         default=0.3, description="Share of lines that end with an ellipsis, at most."
     )
-    max_non_alpha_words_ratio: Ratio = Field(
+    max_non_alpha_words_ratio: RatioOrOff = Field(
         default=0.8, description="Share of words with a letter, at least (datatrove's name of it)."
     )
-    min_stop_words: Annotated[int, Whole(0)] = Field(
+    min_stop_words: CountOrOff = Field(
         default=2, description="Different words of `stop_words` in the document, at least."
     )
     stop_words: Annotated[tuple[Text, ...], AfterValidator(distinct)] = Field(
@@ -68,13 +67,18 @@ class GopherQuality(JudgedSection):
 
 
 class GopherRepetition(JudgedSection):
-    """Documents that repeat themselves. A threshold of 0 (or an empty list) turns its rule off."""
+    """Documents that repeat themselves. A threshold of 0 or `null` (or an empty list) turns its
+    rule off."""
 
     name: Literal["gopher_repetition"] = "gopher_repetition"
-    dup_line_frac: Ratio = Field(default=0.3, description="Share of lines that stood before, at most.")
-    dup_para_frac: Ratio = Field(default=0.3, description="Share of paragraphs that stood before, at most.")
-    dup_line_char_frac: Ratio = Field(default=0.2, description="Characters in repeated lines, at most.")
-    dup_para_char_frac: Ratio = Field(default=0.2, description="Characters in repeated paragraphs, at most.")
+    dup_line_frac: RatioOrOff = Field(default=0.3, description="Share of lines that stood before, at most.")
+    dup_para_frac: RatioOrOff = Field(
+        default=0.3, description="Share of paragraphs that stood before, at most."
+    )
+    dup_line_char_frac: RatioOrOff = Field(default=0.2, description="Characters in repeated lines, at most.")
+    dup_para_char_frac: RatioOrOff = Field(
+        default=0.2, description="Characters in repeated paragraphs, at most."
+    )
     top_n_grams: NGrams = Field(
         default=((2, 0.2), (3, 0.18), (4, 0.16)),
         description="For each n, the share of characters in the most frequent n words in a row, at most.",
@@ -86,7 +90,8 @@ class GopherRepetition(JudgedSection):
 
 
 class C4(JudgedSection):
-    """Lines that are no sentences are removed, then documents with too few sentences are dropped."""
+    """Lines that are no sentences are removed, then documents with too few sentences are dropped. A threshold
+    of -1 turns its rule off."""
 
     name: Literal["c4"] = "c4"
     split_paragraph: bool = Field(default=True, description="Judge lines; `false` judges sentences instead.")
@@ -94,15 +99,9 @@ class C4(JudgedSection):
     filter_no_terminal_punct: bool = Field(
         default=True, description="Remove lines that do not end with `.`, `?`, `!`, `\"` or `'`."
     )
-    min_num_sentences: Annotated[int, Whole(0)] = Field(
-        default=5, description="Sentences that are left, at least."
-    )
-    min_words_per_line: Annotated[int, Whole(0)] = Field(
-        default=3, description="Lines of fewer words are removed."
-    )
-    max_word_length: Annotated[int, Whole(0)] = Field(
-        default=1000, description="Lines with a longer word are removed."
-    )
+    min_num_sentences: C4Count = Field(default=5, description="Sentences that are left, at least.")
+    min_words_per_line: C4Count = Field(default=3, description="Lines of fewer words are removed.")
+    max_word_length: C4Count = Field(default=1000, description="Lines with a longer word are removed.")
     filter_lorem_ipsum: bool = Field(default=True, description="Drop documents with `lorem ipsum`.")
     filter_javascript: bool = Field(default=True, description="Remove lines with `javascript`.")
     filter_curly_bracket: bool = Field(default=True, description="Drop documents with `{`.")
@@ -119,24 +118,38 @@ class FineWeb(JudgedSection):
     line_punct_exclude_zero: bool = Field(
         default=False, description="Keep documents in which no line ends with punctuation."
     )
+    stop_chars: tuple[Text, ...] | None = Field(
+        default=None,
+        description="What counts as such punctuation; `null` is full stops, question and exclamation marks "
+        "of every script.",
+    )
     short_line_thr: Ratio = Field(default=0.67, description="Share of short lines, at most.")
     short_line_length: Annotated[int, Whole(0)] = Field(
         default=30, description="Characters of a short line, at most."
     )
     char_duplicates_ratio: Ratio = Field(default=0.01, description="Characters in repeated lines, at most.")
-    new_line_ratio: Annotated[float, Positive()] = Field(
+    new_line_ratio: Annotated[float, NotNegative()] = Field(
         default=0.3, description="Newlines for each word, at most."
     )
+
+
+def _languages(codes: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if codes is None:
+        return None
+    if not codes:
+        raise ValueError("must name at least one language, or be `null` for all")
+    return distinct(codes)
 
 
 class Language(Section):
     """Documents in other languages."""
 
     name: Literal["language"] = "language"
-    allow: Annotated[tuple[Text, ...], AfterValidator(distinct)] = Field(
-        default=("en",), min_length=1, description="Languages to keep, as ISO 639-1 codes."
+    allow: Annotated[tuple[Text, ...] | None, AfterValidator(_languages)] = Field(
+        default=("en",), description="Languages to keep, as ISO 639-1 codes; `null` for all."
     )
     min_score: Ratio = Field(default=0.65, description="How sure the model must be: its score is above this.")
+    label_only: bool = Field(default=False, description="Measure the language and drop nothing.")
 
 
 class BlockList(Section):
@@ -201,6 +214,9 @@ PRESETS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 }
 """Entries that stand for several filters: FineWeb's own order, with and without what is English."""
 
+# What datatrove's `LanguageFilter` calls them; everywhere else its names are Krill's.
+_LANGUAGE_KEYS = {"languages": "allow", "language_threshold": "min_score"}
+
 _NAMES = tuple(str(model.model_fields["name"].default) for model in FILTERS)
 
 
@@ -220,15 +236,25 @@ def _sections(entry: Any) -> Iterator[Any]:
         yield from _named(entry)
     elif isinstance(entry, Mapping) and "name" in entry:
         _check_name(entry["name"])
-        yield entry
+        yield _renamed(entry["name"], entry)
     elif isinstance(entry, Mapping) and len(entry) == 1:
         ((name, options),) = entry.items()
         _check_name(name)
         if not isinstance(options, Mapping | None):
             raise ValueError(f"`{name}` takes a section of keys, not `{shown(options)}`")
-        yield {"name": name, **(options or {})}
+        yield {"name": name, **_renamed(name, options or {})}
     else:
         raise ValueError(f"an entry is a filter's name or `name: {{its thresholds}}`, not `{shown(entry)}`")
+
+
+def _renamed(name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Under Krill's keys what stands under datatrove's."""
+    if name != "language":
+        return options
+    renamed = {_LANGUAGE_KEYS.get(key, key): value for key, value in options.items()}
+    if isinstance(renamed.get("allow"), str):
+        renamed["allow"] = [renamed["allow"]]
+    return renamed
 
 
 def _named(name: str) -> Iterator[Mapping[str, Any]]:

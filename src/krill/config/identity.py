@@ -44,7 +44,11 @@ def canonical_yaml(config: KrillConfig) -> str:
 
 def identity_dict(config: KrillConfig) -> dict[str, Any]:
     """What shapes the output of preprocessing, as JSON-able data in the schema's order."""
-    return config.model_dump(mode="json", include=_SHAPES_OUTPUT, exclude=_SHAPES_NOTHING)
+    found = config.model_dump(mode="json", include=_SHAPES_OUTPUT, exclude=_SHAPES_NOTHING)
+    # The form of the index shapes nothing, but a run that has begun with one can't go on with another.
+    if found["preprocess"]["dedup"]["index"] == "files":
+        del found["preprocess"]["dedup"]["index"]
+    return found
 
 
 def differing_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

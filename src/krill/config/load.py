@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -33,6 +34,7 @@ def load_config(
     draft = new_draft()
     if isinstance(source, KrillConfig):
         draft.notices.extend(source.notices)
+        draft.datatrove = asdict(source.datatrove)
         environ = {} if environ is None else environ
     _add_source(draft, source)
     add_environment(draft, os.environ if environ is None else environ)

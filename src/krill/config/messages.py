@@ -65,11 +65,18 @@ def one_of(values: Sequence[object], last: str = "or") -> str:
     return " ".join(filter(None, (", ".join(quoted[:-1]), last if quoted[1:] else "", quoted[-1])))
 
 
+# Faults of one config that are told; who has more has given another file than they meant.
+MOST_TOLD = 20
+
+
 def told_together(faults: Sequence[str], summary: str) -> ConfigError:
     """One error for all faults: the fault itself when it is alone, else a list under a summary."""
     if len(faults) == 1:
         return ConfigError(faults[0])
-    return ConfigError("\n".join((f"{len(faults)} {summary}:", *(f"  {fault}" for fault in faults))))
+    lines = [f"  {fault}" for fault in faults[:MOST_TOLD]]
+    if len(faults) > MOST_TOLD:
+        lines.append(f"  and {len(faults) - MOST_TOLD:,} more")
+    return ConfigError("\n".join((f"{len(faults)} {summary}:", *lines)))
 
 
 def as_config_error(error: ValidationError, where: Callable[[Path], str]) -> ConfigError:

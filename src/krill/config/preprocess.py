@@ -73,12 +73,12 @@ class PreprocessConfig(Section):
     dedup: DedupConfig = Field(
         default_factory=DedupConfig,
         description="Which documents are dropped as copies of earlier ones: `none`, `exact`, `bloom`, "
-        "`minhash`, or a section.",
+        "`minhash`, `database`, or a section.",
     )
     dedup_cache_dir: PathText | None = Field(
         default=None,
         description="Folder of a persistent index: what earlier finished runs with another config kept is "
-        "dropped, and what this run keeps is added when it is finished.",
+        "dropped, and what this run keeps is added when it is finished. `dedup.index` is its form.",
     )
     packing: Literal["wrapped", "bfd", "none"] = Field(
         default="wrapped",
@@ -135,6 +135,10 @@ class PreprocessConfig(Section):
         if self.dedup_cache_dir is not None and self.dedup.implementation == "datatrove":
             raise SectionFault(
                 "`dedup_cache_dir` is set, and `dedup.implementation: datatrove` keeps no index: drop one"
+            )
+        if self.dedup_cache_dir is None and self.dedup.index != "files":
+            raise SectionFault(
+                f"`dedup.index` is `{self.dedup.index}`, and there is no folder for it: set `dedup_cache_dir`"
             )
         if self.dedup_cache_dir is not None and self.dedup.method == "none":
             raise SectionFault("`dedup_cache_dir` is set, and `dedup: none` finds no duplicates: drop one")

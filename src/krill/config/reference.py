@@ -55,7 +55,7 @@ preprocess:
 _SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("Top level", "", KrillConfig),
     ("`datasets`", "A list; each entry has these keys.", DatasetConfig),
-    ("`tokenizer`", "At most one of `path`, `hub_id` and `builtin`.", TokenizerConfig),
+    ("`tokenizer`", "A place here, a name on the hub, or both; or `builtin`.", TokenizerConfig),
     ("`preprocess`", "", PreprocessConfig),
     ("`preprocess.dedup`", "Or only the method: `dedup: minhash`.", DedupConfig),
     ("`preprocess.split`", "", SplitConfig),

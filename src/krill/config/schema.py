@@ -6,7 +6,11 @@ the unit. The models are frozen: a config that has been checked stays as it was 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -36,6 +40,9 @@ from krill.config.preprocess import PreprocessConfig
 from krill.config.section import Section
 from krill.config.train import TrainConfig
 from krill.errors import ConfigError
+
+# What the hub takes for a name; anything else can only be a path.
+_HUB_ID: Final = re.compile(r"(?!\.)[\w.-]+(?:/(?!\.)[\w.-]+)?", re.ASCII)
 
 
 def _as_list(value: Any) -> Any:
@@ -96,8 +103,10 @@ class TokenizerConfig(Section):
         description="Folder with a `tokenizer.json`, or that file itself; `krill train-tokenizer` and "
         "`krill run` train one there.",
     )
-    hub_id: Text | None = Field(
-        default=None, description="Tokenizer on the Hugging Face hub, instead of `path`."
+    hub_id: PathText | None = Field(
+        default=None,
+        description="The tokenizer's name on the Hugging Face hub: read from there if `path` is `null`, and "
+        "where `krill train-tokenizer --push` uploads it. A folder or file of this name here comes first.",
     )
     builtin: Literal["bytes"] | None = Field(
         default=None,
@@ -147,17 +156,32 @@ class TokenizerConfig(Section):
 
     @model_validator(mode="after")
     def _only_one_source(self) -> Self:
-        given = [name for name in ("path", "hub_id", "builtin") if getattr(self, name) is not None]
-        if len(given) > 1:
+        given = [name for name in ("path", "hub_id") if getattr(self, name) is not None]
+        if self.builtin is not None and given:
             raise SectionFault(
-                f"only one of `path`, `hub_id` and `builtin` can be given, not {one_of(given, 'and')}"
+                f"`builtin` is `{self.builtin}`, and that needs no {one_of(given, 'or')}: drop one of them"
             )
         return self
+
+    @property
+    def local_path(self) -> str | None:
+        """Where the tokenizer is, or is trained, on this machine; None if it is only on the hub."""
+        if self.path is not None or self.hub_id is None:
+            return self.path
+        return self.hub_id if not _HUB_ID.fullmatch(self.hub_id) or Path(self.hub_id).exists() else None
 
     @property
     def is_given(self) -> bool:
         """Whether the config says which tokenizer to use."""
         return not (self.path is None and self.hub_id is None and self.builtin is None)
+
+
+@dataclass(frozen=True, slots=True)
+class DatatroveBlock:
+    """An older config's `datatrove:` block; without one, or where it is not enabled, nothing."""
+
+    enabled: bool = False
+    pipeline_config: Mapping[str, Any] = field(default_factory=dict)
 
 
 class KrillConfig(Section):
@@ -183,6 +207,12 @@ class KrillConfig(Section):
     disk: Annotated[int | None, Size(words=(None,))] = Field(
         default=None, description="Bytes that temporary files may take on disk; `null` for no limit."
     )
+    verify: bool = Field(
+        default=True,
+        description="Hold what Krill wrote, such as a prepared dataset that is trained on or a text output "
+        "that is read again, against the checksums in its manifest, once for each file. Never changes the "
+        "output.",
+    )
     datasets: tuple[DatasetConfig, ...] = Field(
         default=(), description="Sources of documents, read in this order."
     )
@@ -200,6 +230,7 @@ class KrillConfig(Section):
     )
 
     _notices: tuple[str, ...] = PrivateAttr(())
+    _datatrove: DatatroveBlock = PrivateAttr(DatatroveBlock())
 
     @model_validator(mode="wrap")
     @classmethod
@@ -218,12 +249,19 @@ class KrillConfig(Section):
         except ValidationError as error:
             raise as_config_error(error, draft.place_of) from None
         config._notices = tuple(draft.notices)
+        config._datatrove = DatatroveBlock(**draft.datatrove)
         return config
 
     @property
     def trains(self) -> bool:
         """Whether more is said of training than where a model would go."""
         return bool(self.train.model_fields_set - {"output_dir", "hub_model_id"})
+
+    @property
+    def datatrove(self) -> DatatroveBlock:
+        """The `datatrove:` block as it was written, for older code that asks whether it is enabled. What it
+        says has been put into the sections above."""
+        return self._datatrove
 
     @property
     def notices(self) -> list[str]:

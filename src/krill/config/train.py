@@ -106,7 +106,8 @@ class TrainConfig(Section):
         "only `fp16` saves memory.",
     )
     optimizer: Literal["adamw", "adamw8bit"] = Field(
-        default="adamw", description="`adamw`, or `adamw8bit` whose state takes a quarter of the memory."
+        default="adamw",
+        description="`adamw`, or `adamw8bit` whose state takes 2.1 bytes a weight in the place of 8.",
     )
     parallel: Literal["none", "data", "fsdp"] = Field(
         default="none",

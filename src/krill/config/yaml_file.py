@@ -6,6 +6,8 @@ stands twice is an error instead of a silent last word, and a date is text, sinc
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
@@ -19,13 +21,28 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float"))
 
 
+# PyYAML takes a hundred times as much, and no config has a hundredth of it.
+_MOST_BYTES = 1_000_000
+# Keys and values, those behind an alias each time that it stands: a few lines can stand for billions.
+_MOST_VALUES = 100_000
+
+
 class _Loader(yaml.SafeLoader):
-    """Safe loading that refuses a repeated key."""
+    """Safe loading that refuses a repeated key, and aliases that stand for too much."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own shape, one per loader class
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def get_single_node(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().get_single_node()
+        if node is not None and _values(node, {}) > _MOST_VALUES:
+            raise yaml.MarkedYAMLError(
+                problem=f"more than {_MOST_VALUES:,} keys and values, with what its aliases stand for",
+                problem_mark=node.start_mark,
+            )
+        return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
@@ -38,6 +55,17 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(name)
         return node
+
+
+def _values(node: yaml.Node, known: dict[int, int]) -> int:
+    """Keys and values at and below `node`; one that holds itself counts as one."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = 1
+        pairs = node.value if isinstance(node, yaml.MappingNode) else [(item,) for item in node.value]
+        known[id(node)] = 1 + sum(_values(below, known) for pair in pairs for below in pair)
+    return known[id(node)]
 
 
 def read_yaml(path: FilePath) -> tuple[Any, dict[Path, int]]:
@@ -76,7 +104,8 @@ def parse_value(text: str) -> Any:
 
 def _read_text(path: FilePath) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        content = _read(path)
+        return content.decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"config `{path}` does not exist", hint="give the path of a YAML file") from None
     except UnicodeDecodeError as error:
@@ -84,6 +113,21 @@ def _read_text(path: FilePath) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"config `{path}` can't be read: {str(reason).lower()}") from None
+
+
+def _read(path: FilePath) -> bytes:
+    """All of a file or of a pipe, as of `<(...)`; not of a device, which may never end."""
+    # Else opening a pipe that nobody writes to waits for somebody.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb", closefd=True) as file:
+        kind = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
+            raise ConfigError(f"config `{path}` is not a file", hint="give the path of a YAML file")
+        os.set_blocking(descriptor, True)
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ConfigError(f"config `{path}` is larger than {_MOST_BYTES:,} bytes", hint="is it a config?")
+    return content
 
 
 def _syntax_error(path: FilePath, error: yaml.MarkedYAMLError) -> ConfigError:

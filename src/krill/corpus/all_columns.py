@@ -6,10 +6,10 @@ the keys of the first JSON object. Held in memory: up to a document's worth of t
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 
+from krill.corpus.delimited import DelimitedText
 from krill.corpus.formats import COLUMNAR, CorpusFile, Format
 from krill.corpus.hub import HubDataset
 from krill.corpus.opening import Openers
@@ -39,12 +39,11 @@ def _names(file: CorpusFile, openers: Openers, limits: Limits) -> Sequence[str] 
         return HubDataset(file, limits).columns()
     if file.format is Format.TEXT:
         return ()
+    if file.format in (Format.CSV, Format.TSV):
+        return DelimitedText(file, limits).names()
     head = _head(file, limits)
     if not head.strip():
         return None
-    if file.format in (Format.CSV, Format.TSV):
-        delimiter = "\t" if file.format is Format.TSV else ","
-        return next(csv.reader(head.splitlines(keepends=True), delimiter=delimiter))
     return _keys(file, head.lstrip().removeprefix("[") if file.format is Format.JSON_ARRAY else head)
 
 
@@ -57,9 +56,15 @@ def _head(file: CorpusFile, limits: Limits) -> str:
     return read.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
 
 
+def _left_out(_: str) -> None:
+    """No value."""
+
+
 def _keys(file: CorpusFile, head: str) -> list[str]:
     try:
-        record, _ = json.JSONDecoder().raw_decode(head.lstrip())
+        # Only the keys are wanted: a million numbers need not be a million objects.
+        decoder = json.JSONDecoder(parse_float=_left_out, parse_int=_left_out)
+        record, _ = decoder.raw_decode(head.lstrip())
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):

@@ -46,7 +46,8 @@ def as_numpy(array: pa.Array, dtype: np.dtype[Any] | str) -> npt.NDArray[Any]:
     if len(array) == 0:
         return np.empty(0, dtype=dtype)
     start = array.offset * np.dtype(dtype).itemsize
-    return np.frombuffer(array.buffers()[1], dtype=dtype, count=len(array), offset=start)
+    values = np.frombuffer(array.buffers()[1], dtype=dtype, count=len(array), offset=start)
+    return values if values.flags.aligned else values.copy()
 
 
 def as_mask(keep: npt.NDArray[np.bool_]) -> pa.Array:

@@ -17,10 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from krill.corpus.arrow_messages import DICTIONARY_BATCH, RECORD_BATCH, SCHEMA, Message, NotArrow, messages
+from krill.corpus.carried import as_carried, carried_schema
+from krill.corpus.checks import check_batch, check_columns
 from krill.corpus.formats import CorpusFile
 from krill.corpus.ranged_rows import Chunks
 from krill.corpus.readers import Limits
-from krill.corpus.rows import bounded_slices, unfolded, wanted_columns
+from krill.corpus.rows import WEIGHED_ROWS, bounded_slices, unfolded, wanted_columns
 from krill.corpus.streams import input_errors, open_raw
 from krill.errors import InputError
 
@@ -36,25 +38,45 @@ class ArrowReader:
         self._limits = limits
         with input_errors(file), open_raw(file) as source:
             found = _Messages(file, source)
-        self.schema = found.schema
+        self._stored_schema = found.schema
         self._schema_bytes = found.schema_bytes
-        self._columns = wanted_columns(file, self.schema)
+        self._columns = wanted_columns(file, found.schema)
+        self.schema = carried_schema(file, found.schema)
         self._dictionaries = found.dictionaries
         self._batches = np.array(found.batches, _MESSAGE)
+        self._refuse_more_rows_than_bytes()
         self._text_type = self.schema.field(file.source.text_column).type
         folded = np.full(len(self._batches), pa.types.is_dictionary(self._text_type))
         self.chunks = Chunks.of(self._batches["rows"], self._batches["bytes"], folded)
 
     @property
     def whole_bytes(self) -> int:
-        """The largest record batch that is too large for a block and can't be read in slices."""
-        sizes = self._batches["bytes"][[not self._can_map(chunk) for chunk in range(len(self._batches))]]
-        largest = int(sizes.max(initial=0))
-        return largest if largest > self._limits.block_bytes else 0
+        """The largest record batch that is too large for a block and can't be read in slices, and all
+        dictionaries, which are read with every batch: as they are stored and, if compressed, as decoded."""
+        batches = self._batches[[not self._can_map(chunk) for chunk in range(len(self._batches))]]
+        stored = np.where(batches["compressed"], batches["end"] - batches["start"], 0)
+        large = (batches["bytes"] + stored)[batches["bytes"] > self._limits.block_bytes]
+        return int(large.max(initial=0)) + self._dictionary_bytes
+
+    @property
+    def each_batch_bytes(self) -> int:
+        """What every batch in flight holds of the file's dictionaries; if the text is folded itself, batches
+        are read one at a time and unfolded."""
+        return 0 if pa.types.is_dictionary(self._text_type) else self._dictionary_bytes
+
+    @property
+    def _dictionary_bytes(self) -> int:
+        return sum(
+            each.decoded_bytes + (each.end - each.start if each.compressed else 0)
+            for each in self._dictionaries
+        )
 
     def read(self, first: int, stop: int) -> pa.RecordBatch:
         with input_errors(self._file), open_raw(self._file) as source:
             batches = [self._decode(source, chunk) for chunk in range(first, stop)]
+            for batch in batches:
+                check_batch(batch)
+            batches = [as_carried(batch, self.schema) for batch in batches]
         return pa.concat_batches(batches) if len(batches) > 1 else batches[0]
 
     def steps(self, chunk: int) -> Iterator[pa.RecordBatch]:
@@ -67,12 +89,28 @@ class ArrowReader:
     def _decode(self, source: pa.NativeFile, chunk: int) -> pa.RecordBatch:
         """A batch as if it were the only one of a stream: then Arrow sees to dictionaries and compression."""
         start, end = self._range(chunk)
-        needed = [each for each in self._dictionaries if each.start < start]
-        dictionaries = [_read(source, each.start, each.end) for each in needed]
-        stream = b"".join([self._schema_bytes, *dictionaries, _read(source, start, end)])
+        needed = [(each.start, each.end) for each in self._dictionaries if each.start < start]
+        stream = self._as_stream(source, [*needed, (start, end)])
         fields = [self.schema.get_field_index(name) for name in self._columns]
         options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-        return pa.ipc.open_stream(pa.py_buffer(stream), options=options).read_next_batch()
+        for batch in pa.ipc.open_stream(pa.py_buffer(stream), options=options):
+            return batch
+        raise EOFError(f"no record batch at byte {start:,}")
+
+    def _as_stream(self, source: pa.NativeFile, ranges: list[tuple[int, int]]) -> bytearray:
+        """The schema and some messages of the file, without a second copy of them."""
+        stream = bytearray(len(self._schema_bytes) + sum(end - start for start, end in ranges))
+        stream[: len(self._schema_bytes)] = self._schema_bytes
+        at = len(self._schema_bytes)
+        with memoryview(stream) as view:
+            for start, end in ranges:
+                source.seek(start)
+                while start < end:
+                    read = source.readinto(view[at : at + end - start])
+                    if not read:
+                        raise EOFError(f"the file ends before byte {end:,}")
+                    at, start = at + read, start + read
+        return stream
 
     def _can_map(self, chunk: int) -> bool:
         kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
@@ -85,10 +123,26 @@ class ArrowReader:
         with input_errors(self._file), open(self._file.location, "rb") as opened:
             mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
             message = pa.py_buffer(mapped).slice(start, end - start)
-            rows = pa.ipc.read_record_batch(message, self.schema).select(self._columns)
-        for piece in bounded_slices(rows, self._limits.block_bytes):
-            yield pa.ipc.read_record_batch(piece.serialize(), piece.schema)  # a copy, in memory of its own
-            mapped.madvise(mmap.MADV_DONTNEED)
+            rows = pa.ipc.read_record_batch(message, self._stored_schema).select(self._columns)
+            rows.validate()
+        for start in range(0, rows.num_rows, WEIGHED_ROWS):
+            checked = rows.slice(start, WEIGHED_ROWS)
+            with input_errors(self._file):
+                check_columns(checked.columns)
+            for piece in bounded_slices(checked, self._limits.block_bytes):
+                copy = pa.ipc.read_record_batch(piece.serialize(), piece.schema)  # in memory of its own
+                yield as_carried(copy, self.schema)
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+    def _refuse_more_rows_than_bytes(self) -> None:
+        """A text takes a byte at least, and rows are counted on long before they are read."""
+        wrong = self._batches[self._batches["rows"] > self._batches["bytes"]]
+        if len(wrong):
+            raise InputError(
+                f"`{self._file.path}` is damaged: the record batch at byte {wrong['start'][0]:,} has"
+                f" {wrong['rows'][0]:,} rows in {wrong['bytes'][0]:,} bytes",
+                hint="get it again, or take it out of `datasets:`",
+            )
 
     def _range(self, chunk: int) -> tuple[int, int]:
         return int(self._batches["start"][chunk]), int(self._batches["end"][chunk])
@@ -119,6 +173,7 @@ class _Messages:
             ) from error
         self.schema_bytes = _read(source, schema.start, schema.end)
         self.schema: pa.Schema = pa.ipc.read_schema(pa.py_buffer(self.schema_bytes))
+        self.schema.names  # noqa: B018  which must be UTF-8
 
 
 def _read(source: pa.NativeFile, start: int, end: int) -> bytes:

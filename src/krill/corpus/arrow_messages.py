@@ -18,6 +18,11 @@ _CONTINUATION = 0xFFFFFFFF
 
 SCHEMA, DICTIONARY_BATCH, RECORD_BATCH = 1, 2, 3
 
+# LZ4 makes 255 bytes of one, Zstandard 128 KiB of four: what claims more is damaged. In bits.
+_MOST_FOLDED = 16
+# What a body can't be: an address has no more bits.
+_MOST_BYTES = 1 << 47
+
 Read = Callable[[int, int], bytes]
 
 
@@ -57,32 +62,41 @@ def messages(read: Read, size: int) -> Iterator[Message]:
         if body > size:
             raise NotArrow(f"it ends inside the message at byte {start:,}")
         try:
-            message = _parse(_Table.root(read(header, body)), start, body, read)
+            table = _Table.root(read(header, body))
+            end = body + table.scalar(3, "<q")
+            if end > size:
+                raise NotArrow(f"it ends inside the message at byte {start:,}")
+            message = _parse(table, start, body, end, read)
         except (struct.error, IndexError) as error:
             raise NotArrow(f"no message at byte {start:,}") from error
-        if message.end > size:
-            raise NotArrow(f"it ends inside the message at byte {start:,}")
         yield message
         start = message.end
 
 
-def _parse(message: _Table, start: int, body: int, read: Read) -> Message:
+def _parse(message: _Table, start: int, body: int, end: int, read: Read) -> Message:
     kind = message.scalar(1, "<B")
-    end = body + message.scalar(3, "<q")
-    if kind != RECORD_BATCH:
+    if end < body:
+        raise NotArrow(f"the message at byte {start:,} is shorter than nothing")
+    if kind not in (RECORD_BATCH, DICTIONARY_BATCH):
         return Message(kind, start, end)
-    batch = message.table(2)
-    compressed = batch.has(3)
-    decoded = _decompressed_bytes(batch, body, read) if compressed else end - body
-    return Message(kind, start, end, batch.scalar(0, "<q"), decoded, compressed)
+    batch = message.table(2) if kind == RECORD_BATCH else message.table(2).table(1)
+    rows, compressed = batch.scalar(0, "<q"), batch.has(3)
+    decoded = _decompressed_bytes(batch, body, end, read) if compressed else end - body
+    if rows < 0 or decoded > _MOST_BYTES:
+        raise NotArrow(f"the message at byte {start:,} has {rows:,} rows in {decoded:,} bytes")
+    return Message(kind, start, end, rows, decoded, compressed)
 
 
-def _decompressed_bytes(batch: _Table, body: int, read: Read) -> int:
+def _decompressed_bytes(batch: _Table, body: int, end: int, read: Read) -> int:
     """Each compressed buffer begins with its length before compression, or -1 if it was left as it is."""
     total = 0
     for offset, length in batch.structs(2, "<qq"):
+        if offset < 0 or length > end - body - offset:
+            raise NotArrow(f"a buffer of the message that ends at byte {end:,} lies outside of it")
         if length >= 8:
             (decoded,) = struct.unpack("<q", read(body + offset, body + offset + 8))
+            if decoded > length << _MOST_FOLDED:
+                raise NotArrow(f"a buffer of {length:,} bytes can't unfold to {decoded:,}")
             total += decoded if decoded >= 0 else length - 8
     return total
 

@@ -7,13 +7,27 @@ batch, the others nothing until they are parsed.
 
 from __future__ import annotations
 
+import os
+from array import array
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Protocol
 
 from krill.corpus.documents import Block, Documents, concat
+from krill.corpus.file_table import FileTable
 from krill.corpus.formats import CorpusFile
-from krill.corpus.readers import DocumentReader, Limits
+from krill.corpus.readers import DocumentReader, FilesReader, Limits
+from krill.corpus.streams import reads_source
+
+# Names of files that are given to the native reader in one call.
+_FILES_AT_ONCE = 256
+
+# What a small block takes besides its bytes: itself, its file, their names.
+_OBJECT_BYTES = 500
+
+# Batches that are joined to one: each takes kilobytes besides its rows.
+_BATCHES_AT_ONCE = 64
 
 
 class SizedBlock(Block, Protocol):
@@ -39,7 +53,7 @@ class ReadyBlock:
 
     @property
     def nbytes(self) -> int:
-        return int(self.ready.batch.nbytes)
+        return 2 * int(self.ready.batch.nbytes)  # its parser has the bytes as well
 
     def documents(self) -> Documents:
         return self.ready
@@ -72,6 +86,7 @@ class RawBlock:
     def nbytes(self) -> int:
         return 2 * len(self.data)
 
+    @reads_source
     def documents(self) -> Documents:
         return parse(self.source, self.limits, self.data, self.start)
 
@@ -99,6 +114,7 @@ class RangeBlock:
     def nbytes(self) -> int:
         return 2 * self.size
 
+    @reads_source
     def documents(self) -> Documents:
         reader = DocumentReader(self.source, self.limits, self.start)
         reader.read_range(self.start, self.end)
@@ -114,6 +130,72 @@ class RangeBlock:
         """What cleaning leaves of the documents, with their hashes, in one native call."""
         reader = DocumentReader(self.source, self.limits, self.start)
         return reader.read_clean(self.start, self.end, strip, min_chars)
+
+
+class FilesBlock:
+    """Whole small files of one source and format, as numbers: a megabyte may be thousands of them.
+
+    They are read by one native reader; an object for each, and a batch, would take far more than the text.
+    """
+
+    def __init__(self, files: FileTable, limits: Limits, first: RangeBlock) -> None:
+        self._files = files
+        self._limits = limits
+        self._kind = first.source.source, first.source.format
+        self._ordinals, self._starts, self._ends = (array("Q") for _ in range(3))
+        self.size = 0
+        self.last = self.whole = True
+        self.take_in(first)
+
+    def take_in(self, block: SizedBlock) -> bool:
+        """Make a block a part of this one, if it is of the same kind and ends its file."""
+        if not isinstance(block, RangeBlock) or not block.last:
+            return False
+        if (block.source.source, block.source.format) != self._kind:
+            return False
+        for column, value in (
+            (self._ordinals, block.file),
+            (self._starts, block.start),
+            (self._ends, block.end),
+        ):
+            column.append(value)
+        self.size += block.size
+        return True
+
+    @property
+    def file(self) -> int:
+        return self._ordinals[-1]
+
+    @property
+    def start(self) -> int:
+        return self._starts[-1]
+
+    @property
+    def end(self) -> int:
+        return self._ends[-1]
+
+    @property
+    def nbytes(self) -> int:
+        return 2 * self.size + 3 * 8 * len(self._ordinals)
+
+    def documents(self) -> Documents:
+        reader = FilesReader(self._files[self._ordinals[0]], self._limits)
+        for first in range(0, len(self._ordinals), _FILES_AT_ONCE):
+            some = slice(first, first + _FILES_AT_ONCE)
+            paths = [os.fsencode(self._files[ordinal].location) for ordinal in self._ordinals[some]]
+            try:
+                doubtful = reader.read(paths, self._ordinals[some], self._starts[some], self._ends[some])
+            except (OSError, EOFError, ValueError):
+                self._check(range(first, first + len(paths)))
+                raise
+            self._check(first + index for index in doubtful)
+        return reader.take()
+
+    def _check(self, places: Iterable[int]) -> None:
+        """Say what is wrong with the first of these files that has a fault: each is read alone for that."""
+        for at in places:
+            file = self._files[self._ordinals[at]]
+            RangeBlock(file, self._limits, self._starts[at], self._ends[at], last=True).documents()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +230,15 @@ class GroupBlock:
 
     @property
     def nbytes(self) -> int:
-        return self.size + sum(block.nbytes for block in self.blocks)
+        return self.size + sum(block.nbytes for block in self.blocks) + _OBJECT_BYTES * len(self.blocks)
 
     def documents(self) -> Documents:
-        return concat([block.documents() for block in self.blocks])
+        gathered: list[Documents] = []
+        for block in self.blocks:
+            gathered.append(block.documents())
+            if len(gathered) == _BATCHES_AT_ONCE:
+                gathered = [concat(gathered)]
+        return concat(gathered)
 
 
 def parse(file: CorpusFile, limits: Limits, data: bytes, start: int) -> Documents:
@@ -187,18 +274,39 @@ def parse_in_pieces(
         yield ReadyBlock(reader.take(), file.ordinal, start, end, ends_file(end), end - start)
 
 
-def gathered(blocks: Iterable[SizedBlock], limit: int) -> Iterator[SizedBlock]:
-    """The same blocks, small neighbours as one, up to `limit` bytes of input."""
+def gathered(blocks: Iterable[SizedBlock], limit: int, files: FileTable) -> Iterator[SizedBlock]:
+    """The same blocks, small neighbours as one, up to `limit` bytes of input; `files` are the corpus'."""
     waiting: list[SizedBlock] = []
     weight = 0
     for block in blocks:
         if waiting and weight + block.size > limit:
             yield _group(waiting)
             waiting, weight = [], 0
-        waiting.append(block)
+        _wait(waiting, block, files)
         weight += block.size
     if waiting:
         yield _group(waiting)
+
+
+def _wait(waiting: list[SizedBlock], block: SizedBlock, files: FileTable) -> None:
+    """Add a block to those that will be one, in as few objects as there may be."""
+    before = waiting[-1] if waiting else None
+    if isinstance(before, RangeBlock) and before.last and isinstance(block, RangeBlock) and block.last:
+        waiting[-1] = before = FilesBlock(files, before.limits, before)
+    if not (isinstance(before, FilesBlock) and before.take_in(block)):
+        waiting.append(block)
+    if len(waiting) % _BATCHES_AT_ONCE == 0:
+        _join_ready(waiting)
+
+
+def _join_ready(waiting: list[SizedBlock]) -> None:
+    """Documents that are parsed already, of many small files, as one batch."""
+    count = sum(1 for _ in takewhile(lambda block: isinstance(block, ReadyBlock), reversed(waiting)))
+    ready = [block for block in waiting[len(waiting) - count :] if isinstance(block, ReadyBlock)]
+    if ready:
+        del waiting[len(waiting) - count :]
+        size = sum(block.size for block in ready)
+        waiting.append(replace(ready[-1], ready=concat([block.ready for block in ready]), size=size))
 
 
 def _group(blocks: list[SizedBlock]) -> SizedBlock:

@@ -19,6 +19,8 @@ def text_buffers(text: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     if len(text) == 0 or offsets is None:
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
     starts = np.frombuffer(offsets, np.int64, len(text) + 1, text.offset * 8)
+    if not starts.flags.aligned:  # a file of others may put them anywhere; compiled loops count on it
+        starts = starts.copy()
     return starts, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from krill.budget import Need
 from krill.corpus.all_columns import ALL, all_columns
 from krill.corpus.blocks import SizedBlock, gathered
 from krill.corpus.discovery import discover
 from krill.corpus.documents import MAX_FILE_BYTES, MAX_FILES, Block, Part, Start, Unit, UnitEnd
-from krill.corpus.fingerprint import fingerprint
+from krill.corpus.file_table import FileTable, Fingerprints
+from krill.corpus.fingerprint import content_digest
 from krill.corpus.formats import CorpusFile, DatasetSource, Format
 from krill.corpus.opening import Openers
 from krill.corpus.readers import Limits
@@ -23,38 +26,84 @@ from krill.corpus.splits import parse_split
 from krill.corpus.streams import CHUNK_BYTES, DecodedStream
 from krill.errors import ConfigError, InputError
 
+# Of a page, with the heap's own unevenness, which grows with the size of what it is asked for.
+_EXPECTED_COPIES = 2
+# Of rows as long as documents are, what reading CSV holds besides blocks.
+_CSV_BUFFERS = 6 * 10**6
+
+
+def _unseen(_: int) -> None:
+    """Nobody watches."""
+
 
 class Corpus:
     """What `open_corpus` found. Units and blocks come in input order and depend on nothing but the input and
     the arguments of `open_corpus`."""
 
     def __init__(self, files: Sequence[CorpusFile], limits: Limits, openers: Openers) -> None:
-        self.files = tuple(files)
+        self.files = files if isinstance(files, FileTable) else FileTable(files)
         self._limits = limits
         self._openers = openers
 
     def only(self, wanted: Callable[[CorpusFile], bool]) -> Corpus:
         """A corpus of some of the files, numbered anew."""
-        kept = [file for file in self.files if wanted(file)]
-        return Corpus(
-            [replace(file, ordinal=at) for at, file in enumerate(kept)], self._limits, self._openers
-        )
+        return Corpus(FileTable(filter(wanted, self.files)), self._limits, self._openers)
+
+    @property
+    def verify(self) -> bool:
+        """Whether files that Krill wrote are held against their checksums."""
+        return self._openers.verify
 
     @property
     def input_bytes(self) -> int:
         """On disk, as far as known."""
-        return sum(file.bytes for file in self.files)
+        return self.files.input_bytes
 
     @property
     def sequential(self) -> bool:
         """Whether a file can only be read from its beginning: then units are known only once read."""
-        return any(file.sequential for file in self.files)
+        return self.files.sequential
 
     @property
     def held_bytes(self) -> int:
-        """The most that reading one file holds besides blocks: compressed Arrow batches larger than one, and
-        Parquet's pages and dictionaries."""
-        return max((self._openers.whole_bytes(file) for file in self.files), default=0)
+        """The most that reading one file holds besides blocks: compressed Arrow batches larger than one,
+        Parquet's pages and dictionaries, the window of a decoder."""
+        return self._most_held[0]
+
+    def held_need(self) -> Need | None:
+        """The same for the plan, with what can be done about it."""
+        held, file = self._most_held
+        if file is None or not held:
+            return None
+        if file.format in (Format.CSV, Format.TSV):
+            remedy = "set preprocess.max_document_bytes lower (a row of CSV may be twice as long)"
+            return Need("a row of CSV", held, expected=_CSV_BUFFERS, remedy=remedy)
+        if file.compression is None:
+            remedy = f"write `{file.path}` in smaller pages or batches"
+            copies = _EXPECTED_COPIES * held
+            return Need("a page or batch read whole", held, useful=copies, expected=copies, remedy=remedy)
+        remedy = f"compress `{file.path}` again, with a smaller window"
+        return Need("the window of a decoder", held, remedy=remedy)
+
+    @cached_property
+    def _most_held(self) -> tuple[int, CorpusFile | None]:
+        most: tuple[int, CorpusFile | None] = 0, None
+        for file in self.files:
+            held = self._openers.whole_bytes(file)
+            if held > most[0]:
+                most = held, file
+        return most
+
+    @property
+    def each_batch_bytes(self) -> int:
+        """What every batch in flight holds besides its rows: the dictionaries of an Arrow file."""
+        found = (self._openers.each_batch_bytes(file) for file in self.files if file.format is Format.ARROW)
+        return max(found, default=0)
+
+    @property
+    def columns(self) -> int:
+        """Columns that are carried along, at the most."""
+        return max((len(source.columns) for source in self.files.sources()), default=0)
 
     def carried(self) -> pa.Schema:
         """The columns that are carried along, of all sources together, in their order.
@@ -78,9 +127,16 @@ class Corpus:
                     raise _differ(name, first, known.type, file, kind)
         return pa.schema([field for field, _ in fields.values()])
 
-    def fingerprints(self) -> list[dict[str, Any]]:
-        """One per file, in order: what a run that resumes compares, see `changed`."""
-        return [fingerprint(file) for file in self.files]
+    def fingerprints(self, progress: Callable[[int], None] = _unseen) -> Fingerprints:
+        """One per file, in order: what a run that resumes compares, see `changed`.
+
+        `progress` is told the size of each file that was looked at.
+        """
+        found = Fingerprints(self.files)
+        for file in self.files:
+            found.append(content_digest(file))
+            progress(file.bytes)
+        return found
 
     def units(self) -> list[Unit]:
         """All units; only if the corpus is not sequential."""
@@ -90,10 +146,13 @@ class Corpus:
 
     def blocks(self, unit: Unit) -> Iterator[Block]:
         """A unit of ranged files in blocks; units in any order, from any thread."""
-        pieces = (
-            block for part in unit.parts for block in self._openers.ranged(self.files[part.file]).blocks(part)
-        )
-        return gathered(pieces, self._limits.block_bytes)
+        return gathered(self._ranged_blocks(unit), self._limits.block_bytes, self.files)
+
+    def _ranged_blocks(self, unit: Unit) -> Iterator[SizedBlock]:
+        for part in unit.parts:
+            file = self.files[part.file]
+            self._openers.check(file)
+            yield from self._openers.ranged(file).blocks(part)
 
     def starts(self) -> Iterator[Start]:
         """Where reading can begin, in order, so that several readers share the input: each start is read by
@@ -174,7 +233,7 @@ class Corpus:
             first = next(pieces, None)
             if first is None:
                 return
-            blocks = gathered(chain([first], pieces), self._limits.block_bytes)
+            blocks = gathered(chain([first], pieces), self._limits.block_bytes, self.files)
             yield Unit((Part(file.ordinal, start, None),)), blocks
             for _ in blocks:
                 pass
@@ -210,7 +269,9 @@ class _Cursor:
         size, whole = 0, True
         while self._index < len(self._files) and (size < self._unit_bytes or not whole):
             if self._blocks is None:
-                self._blocks = self._openers.sequential(self._files[self._index]).blocks(self._offset)
+                file = self._files[self._index]
+                self._openers.check(file)
+                self._blocks = self._openers.sequential(file).blocks(self._offset)
             block = next(self._blocks, None)
             if block is None:
                 self._next_file()
@@ -238,20 +299,22 @@ def open_corpus(
     default_separator: str,
     batch_rows: int | None,
     exclude: Sequence[Path] = (),
+    verify: bool = True,
 ) -> Corpus:
     """Find the files of all sources, in order, and resolve slices.
 
     `batch_rows` bounds the rows that columnar formats are asked for at once; it never changes what comes out.
     Folders to `exclude`, such as the output's own, are passed by when a folder is searched or a glob matched.
+    With `verify`, each local file that an output of Krill's lists is held against its checksum when the first
+    of its documents is read; that takes one more pass over it, as threads read it from many places.
     """
     limits = Limits(
         unit_bytes, max_document_bytes, drop_oversize, skip_malformed, default_separator, batch_rows
     )
-    openers = Openers(limits)
-    files: list[CorpusFile] = []
+    openers = Openers(limits, verify=verify)
+    files = FileTable()
     for dataset, source in enumerate(datasets):
-        for file in _source_files(source, dataset, openers, limits, exclude):
-            files.append(replace(file, ordinal=len(files)))
+        files.extend(_source_files(source, dataset, openers, limits, exclude))
     if len(files) > MAX_FILES:
         raise InputError(
             f"{len(files):,} files are too many: at most {MAX_FILES:,} can be read", hint="join small files"
@@ -261,11 +324,11 @@ def open_corpus(
 
 def _source_files(
     source: DatasetSource, dataset: int, openers: Openers, limits: Limits, exclude: Sequence[Path]
-) -> list[CorpusFile]:
+) -> Sequence[CorpusFile]:
     """The files of one source, checked as far as can be without reading them."""
     _check_columns(source)
     split = parse_split(source.split)
-    files = []
+    files = FileTable()
     for found in discover(source, split, exclude):
         if found.bytes > MAX_FILE_BYTES:
             raise InputError(f"`{found.path}` is larger than {MAX_FILE_BYTES:,} bytes", hint="split it")
@@ -279,16 +342,14 @@ def _source_files(
             source=source,
             dataset=dataset,
             remote=found.remote,
+            mark=found.mark,
         )
         files.append(_as_lines_if_so(file))
     if not any(file.bytes or file.remote for file in files):
         raise InputError(f"`{source.path}` is empty", hint="there is nothing in it to read: check the path")
     if source.columns == ALL:
-        named = replace(source, columns=())
-        named = replace(
-            source, columns=all_columns([replace(file, source=named) for file in files], openers, limits)
-        )
-        files = [replace(file, source=named) for file in files]
+        names = all_columns(files.with_source(replace(source, columns=())), openers, limits)
+        files = files.with_source(replace(source, columns=names))
     if files[0].source.columns:
         _check_carried(files, openers)
     return sliced(files, split, openers) if split.sliced else files

@@ -2,36 +2,53 @@
 
 Quoted fields may hold newlines, so there is no way to tell where a row begins without having read what
 precedes: the file is read from its beginning. The thread that asks for blocks only looks for the ends of
-rows; Arrow parses them. A row has to fit into memory: one much longer than a document may be is an error.
-Held in memory: a block's worth of decoded bytes and a chunk.
+rows; a native kernel takes the wanted fields out of them. A row has to fit into memory: one much longer than
+a document may be is an error. Held in memory: a block's worth of decoded bytes and a chunk.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from krill import _native
 from krill.corpus.blocks import SizedBlock
-from krill.corpus.csv_rows import CsvRows
 from krill.corpus.documents import Documents
 from krill.corpus.formats import CorpusFile, Format
-from krill.corpus.readers import Limits
-from krill.corpus.rows import to_documents, wanted_columns
+from krill.corpus.readers import Limits, string_columns
+from krill.corpus.rows import check_names, to_documents
 from krill.corpus.streamed_bytes import Window
-from krill.corpus.streams import DecodedStream, first_line, line_number, refuse_wide_encodings
+from krill.corpus.streams import DecodedStream, line_number, reads_source, refuse_wide_encodings
 from krill.errors import InputError
 
 if TYPE_CHECKING:
-    import pyarrow.csv as pacsv
     from numpy.typing import NDArray
 
 _HEADER_BYTES = 1 << 12
+# A row as it is decoded, the next one, its fields, and the pieces of its text: measured with rows of 7 MB.
+_ROW_COPIES = 4
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is wanted of each row: so many columns it has, and these are taken, the text first."""
+
+    delimiter: int
+    columns: int
+    wanted: list[int]
+
+    @classmethod
+    def of(cls, file: CorpusFile, names: list[str]) -> Layout:
+        """By the names in the file's first row; an error if one is missing."""
+        check_names(file, names)
+        wanted = [names.index(name) for name in (file.source.text_column, *file.source.columns)]
+        return cls(ord(_delimiter(file)), len(names), wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +57,7 @@ class CsvBlock:
 
     source: CorpusFile
     limits: Limits
-    header: bytes
+    layout: Layout
     data: bytes
     start: int
     rows: NDArray[np.int64]
@@ -62,37 +79,34 @@ class CsvBlock:
 
     @property
     def nbytes(self) -> int:
-        return 3 * len(self.data)
+        return 2 * len(self.data)
 
+    @reads_source
     def documents(self) -> Documents:
-        malformed: list[int] = []  # by their place among the rows
-
-        def skip(row: pacsv.InvalidRow) -> str:
-            malformed.append(row.number - 2)  # numbers count the header, and from 1
-            return "skip"
-
-        try:
-            table = _parse(self.source, self.header + self.data, skip if self.limits.skip_malformed else None)
-        except pa.ArrowInvalid as error:
-            raise self._unreadable(error) from error
+        layout = self.layout
+        fields, malformed, found = _native.csv_fields(
+            self.data, self.rows, layout.delimiter, layout.columns, layout.wanted
+        )
+        if len(malformed) and not self.limits.skip_malformed:
+            raise self._unreadable(int(malformed[0]), found)
+        names = [self.source.source.text_column, *self.source.source.columns]
+        columns = list(string_columns(len(names), len(self.rows) - len(malformed), *fields))
+        batch = pa.RecordBatch.from_arrays(columns, names)
         offsets = (np.delete(self.rows, malformed) + self.start).astype(np.uint64)
-        batch = table.combine_chunks().to_batches()[0] if table.num_rows else _no_rows(table.schema)
         documents = to_documents(self.source, self.limits, batch, offsets)
-        if not malformed:
+        if not len(malformed):
             return documents
         records = documents.counts.get("records", 0) + len(malformed)
         return Documents(
             documents.batch, {**documents.counts, "records": records, "malformed": len(malformed)}
         )
 
-    def _unreadable(self, error: pa.ArrowInvalid) -> InputError:
-        reason, path = first_line(error), self.source.path
-        found = re.search(r"Row #(\d+): (.*)", reason)
-        if found is None:
-            return InputError(f"can't read `{path}`: {reason}")
-        line = line_number(self.source, self.start + int(self.rows[int(found[1]) - 2]))
-        hint = "mend the row, or set `on_error: skip` to leave such rows out and count them"
-        return InputError(f"`{path}` line {line}: {found[2]}", hint=hint)
+    def _unreadable(self, row: int, columns: int) -> InputError:
+        line = line_number(self.source, self.start + int(self.rows[row]))
+        return InputError(
+            f"`{self.source.path}` line {line}: expected {self.layout.columns} columns, got {columns}",
+            hint="mend the row, or set `on_error: skip` to leave such rows out and count them",
+        )
 
 
 class DelimitedText:
@@ -101,9 +115,8 @@ class DelimitedText:
     def __init__(self, file: CorpusFile, limits: Limits) -> None:
         self._file = file
         self._limits = limits
-        self._rows = CsvRows(_delimiter(file))
-        # A document at the limit may be all quotes, which are doubled; and there are other columns.
-        self._longest_row = 2 * max(limits.block_bytes, limits.max_document_bytes) + (1 << 16)
+        self._delimiter = ord(_delimiter(file))
+        self._longest_row = _longest_row(limits)
 
     def blocks(self, start: int) -> Iterator[SizedBlock]:
         """Blocks from the row at decoded offset `start` on; what precedes is decoded and thrown away."""
@@ -112,9 +125,15 @@ class DelimitedText:
             header = self._take_header(window)
             if header is None:
                 return
+            layout = Layout.of(self._file, header)
             window.skip_to(start)
             for offset, data, rows in self._stretches(window):
-                yield CsvBlock(self._file, self._limits, header, data, offset, rows, last=not window.fill(1))
+                yield CsvBlock(self._file, self._limits, layout, data, offset, rows, last=not window.fill(1))
+
+    def names(self) -> list[str] | None:
+        """What its first row calls the columns; None if the file is empty."""
+        with DecodedStream(self._file) as stream:
+            return self._take_header(Window(stream, 0))
 
     def row_starts(self) -> Iterator[NDArray[np.int64]]:
         """Where the rows begin, in pieces: a pass over the file."""
@@ -124,8 +143,8 @@ class DelimitedText:
                 for offset, _, rows in self._stretches(window):
                     yield rows + offset
 
-    def _take_header(self, window: Window) -> bytes | None:
-        """The row with the names, checked; None if the file is empty."""
+    def _take_header(self, window: Window) -> list[str] | None:
+        """The names in the first row; None if the file is empty."""
         window.fill(len(_BYTE_ORDER_MARK) + 1)
         refuse_wide_encodings(self._file, bytes(window.data[:4]))
         if window.data.startswith(_BYTE_ORDER_MARK):
@@ -134,10 +153,7 @@ class DelimitedText:
             rows, end = self._find(window, _HEADER_BYTES)
             _, data = window.take(int(rows[1]) if len(rows) > 1 else end)
             if len(rows):
-                header = data.strip(b"\r\n") + b"\n"
-                names = [(name, pa.large_string()) for name in _names(self._file, header)]
-                wanted_columns(self._file, pa.schema(names))
-                return header
+                return _header_names(self._file, data.strip(b"\r\n"))
         return None
 
     def _stretches(self, window: Window) -> Iterator[tuple[int, bytes, NDArray[np.int64]]]:
@@ -150,7 +166,9 @@ class DelimitedText:
         """As many whole rows as fit the limit, at least one: where they begin, and where the last ends."""
         while True:
             window.fill(limit + 1)
-            rows, end = self._rows.find(bytes(window.data[:limit]), final=len(window.data) <= limit)
+            with memoryview(window.data) as view:
+                final = len(window.data) <= limit
+                rows, end = _native.csv_rows(view[:limit], self._delimiter, final)
             if end > 0:
                 return rows, end
             if limit >= self._longest_row:
@@ -161,35 +179,35 @@ class DelimitedText:
             limit = min(2 * limit, self._longest_row)
 
 
-def _parse(file: CorpusFile, data: bytes, skip: object) -> pa.Table:
-    import pyarrow.csv as pacsv  # a few megabytes, for those who read CSV
-
-    columns = [file.source.text_column, *file.source.columns]
-    return pacsv.read_csv(
-        pa.py_buffer(data),
-        read_options=pacsv.ReadOptions(block_size=len(data) + 1, use_threads=False),
-        parse_options=pacsv.ParseOptions(
-            delimiter=_delimiter(file), newlines_in_values=True, invalid_row_handler=skip
-        ),
-        convert_options=pacsv.ConvertOptions(
-            include_columns=columns,
-            column_types=dict.fromkeys(columns, pa.large_string()),
-            check_utf8=False,  # cleaning repairs it, whatever the format
-        ),
-    )
+def longest_row_bytes(file: CorpusFile, limits: Limits) -> int:
+    """What the longest row of a file may hold besides a block."""
+    longest = _longest_row(limits)
+    if file.compression is None and not file.remote:
+        longest = min(longest, file.bytes)
+    return _ROW_COPIES * longest if longest > limits.block_bytes else 0
 
 
-def _names(file: CorpusFile, header: bytes) -> list[str]:
-    import pyarrow.csv as pacsv
+def _longest_row(limits: Limits) -> int:
+    # A document at the limit may be all quotes, which are doubled; and there are other columns.
+    return 2 * max(limits.block_bytes, limits.max_document_bytes) + (1 << 16)
 
-    options = pacsv.ParseOptions(delimiter=_delimiter(file), newlines_in_values=True)
-    names: list[str] = pacsv.read_csv(pa.py_buffer(header), parse_options=options).column_names
-    return names
+
+def _header_names(file: CorpusFile, header: bytes) -> list[str]:
+    """The names in a row, whose quotes mean what they mean in all others."""
+    delimiter, first = ord(_delimiter(file)), np.zeros(1, np.int64)
+    # Taken for a row of one column, it is malformed if it has more, and says how many.
+    columns = _native.csv_fields(header, first, delimiter, 1, [])[2] or 1
+    fields, _, _ = _native.csv_fields(header, first, delimiter, columns, list(range(columns)))
+    _, data, _, begins = fields
+    joined, ends = data.tobytes(), begins.tolist()
+    try:
+        return [joined[start:end].decode() for start, end in pairwise(ends)]
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"the names of the columns of `{file.path}` are not UTF-8",
+            hint=f"iconv -f LATIN1 -t UTF-8 '{file.path}' > converted, or from what it is encoded in",
+        ) from error
 
 
 def _delimiter(file: CorpusFile) -> str:
     return "\t" if file.format is Format.TSV else ","
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 from krill.corpus.formats import (
     COMPRESSIONS,
@@ -27,8 +28,9 @@ from krill.corpus.formats import (
     recognise,
     suffix_of,
 )
+from krill.corpus.remote import ask, file_system, mark_of
+from krill.corpus.remote_faults import shown_url
 from krill.corpus.splits import Split, canonical, splits_of
-from krill.corpus.streams import first_line
 from krill.errors import InputError, MissingExtra
 
 _HUB_ID = re.compile(r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?::(?P<config>[\w.-]+))?")
@@ -47,9 +49,11 @@ class Found:
     compression: Compression | None
     bytes: int
     remote: bool = False
+    mark: str = ""
+    """What tells this version of a remote file from others."""
 
 
-def discover(source: DatasetSource, split: Split, exclude: Sequence[Path] = ()) -> list[Found]:
+def discover(source: DatasetSource, split: Split, exclude: Sequence[Path] = ()) -> Iterable[Found]:
     """The files of a source's split, in the order in which they are read.
 
     What lies in a folder of `exclude`, or in a run's work folder, is read only if the path names it itself.
@@ -94,7 +98,7 @@ def is_hub_id(path: str) -> bool:
     if _HUB_ID.fullmatch(path) is None:
         return False
     known = suffix_of(path) in FORMATS or suffix_of(path) in COMPRESSIONS
-    return not known and not Path(path.partition("/")[0]).is_dir()
+    return not known and not Path(path.partition("/")[0]).exists()
 
 
 def hub_name(path: str) -> tuple[str, str | None]:
@@ -118,7 +122,8 @@ def _status(path: str, location: str) -> os.stat_result:
     except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:
-        raise InputError(f"can't look at `{path}`: {error.strerror}") from error
+        hint = "check the path, or take it out of `datasets:`"
+        raise InputError(f"can't look at `{path}`: {error.strerror}", hint=hint) from error
 
 
 def _named(path: str, location: str) -> Found:
@@ -130,13 +135,14 @@ def _named(path: str, location: str) -> Found:
     try:
         status = _status(path, location)
     except FileNotFoundError as error:
-        raise InputError(f"no such file: `{path}`") from error
+        hint = "it is a link to nothing, or was just removed: remove the link, or name other files"
+        raise InputError(f"no such file: `{path}`", hint=hint) from error
     if not stat.S_ISREG(status.st_mode):
         raise InputError(f"`{path}` is not a regular file", hint="copy what it gives into a file")
     return Found(path, location, *(recognise(path) or as_plain_text(path)), status.st_size)
 
 
-def _glob(path: str, location: str, split: Split, passed: Passed) -> list[Found]:
+def _glob(path: str, location: str, split: Split, passed: Passed) -> Iterable[Found]:
     matches = sorted(glob.glob(location, recursive=True))  # noqa: PTH207  relative patterns stay relative
     files = [match for match in matches if not os.path.isdir(match)]  # noqa: PTH112  see `_status`
     if not files:
@@ -152,7 +158,7 @@ def _glob(path: str, location: str, split: Split, passed: Passed) -> list[Found]
         files = [file for file in files if file[base:] in chosen]
     else:
         _only_train(path, split, *by_split)
-    return [_named(file, file) for file in files]
+    return (_named(file, file) for file in files)
 
 
 def _own_output(path: str) -> InputError:
@@ -171,7 +177,7 @@ def _in_work(name: str) -> bool:
     return any(part.startswith(".") and part.endswith(".krill") for part in name.split("/")[:-1])
 
 
-def _folder(path: str, location: str, split: Split, passed: Passed) -> list[Found]:
+def _folder(path: str, location: str, split: Split, passed: Passed) -> Iterable[Found]:
     root = Path(location)
     if (root / "krill-run.json").is_file():
         return _krill_output(path, root, split)
@@ -190,7 +196,7 @@ def _folder(path: str, location: str, split: Split, passed: Passed) -> list[Foun
             hint=f"read other files as plain text by a glob, such as `{path.rstrip('/')}/**/*.py`",
         )
     names = _choose(path, splits_of(found), split)
-    return [_named(f"{path.rstrip('/')}/{name}", str(root / name)) for name in names]
+    return (_named(f"{path.rstrip('/')}/{name}", str(root / name)) for name in names)
 
 
 def _walk(path: str, root: Path, passed: Passed) -> list[str]:
@@ -259,36 +265,41 @@ def _read_json(path: str, file: Path) -> dict[str, Any]:
 
 
 def _remote(url: str, split: Split, exclude: Sequence[Path]) -> list[Found]:
-    import fsspec
-
     try:
-        filesystem, root = fsspec.core.url_to_fs(url)
-        if glob.has_magic(root):
-            names = _without_own(filesystem, filesystem.glob(root), exclude)
-        elif url.endswith("/") or (not url.startswith("http") and filesystem.isdir(root)):
-            found = _without_own(filesystem, filesystem.find(root), exclude)
-            names = [name for name in found if recognise(name) is not None]
-        else:
-            names = [root]
-        infos = {name: filesystem.info(name) for name in names}
+        filesystem, infos = ask(url, lambda: _remote_infos(url, exclude))
     except ImportError as error:
         for protocol, extra in (("http", "hub"), ("s3", "s3")):
             if url.startswith(protocol):
-                raise MissingExtra(f"reading `{url}`", extra) from error
-        raise InputError(f"can't read `{url}`: {error}", hint="pip install what it names") from error
-    except FileNotFoundError as error:
-        raise InputError(f"no such file: `{url}`") from error
-    except Exception as error:  # whatever the network or the protocol's file system can raise
-        raise InputError(f"can't read `{url}`: {first_line(error)}") from error
+                raise MissingExtra(f"reading `{shown_url(url)}`", extra) from error
+        raise InputError(
+            f"can't read `{shown_url(url)}`: {error}", hint="pip install what it names"
+        ) from error
     if not infos:
-        raise InputError(f"nothing to read at `{url}`: no file matches")
-    chosen = _choose(url, splits_of(infos) if len(infos) > 1 else {"train": list(infos)}, split)
+        raise InputError(f"nothing to read at `{shown_url(url)}`: no file matches")
+    chosen = _choose(shown_url(url), splits_of(infos) if len(infos) > 1 else {"train": list(infos)}, split)
     files = []
     for name in chosen:
-        shown = filesystem.unstrip_protocol(name)
-        known = recognise(name) or as_plain_text(name)
-        files.append(Found(shown, shown, *known, int(infos[name].get("size") or 0), remote=True))
+        location = filesystem.unstrip_protocol(name)
+        # What follows a question mark may be the name, or may hide it.
+        known = recognise(name) or recognise(urlsplit(name).path) or as_plain_text(name)
+        info = infos[name]
+        size = int(info.get("size") or 0)
+        files.append(Found(shown_url(location), location, *known, size, remote=True, mark=mark_of(info)))
     return files
+
+
+def _remote_infos(url: str, exclude: Sequence[Path]) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """The file system of a URL, and what is known of each file there."""
+    filesystem, root = file_system(url)
+    # On the web a question mark begins a query.
+    if glob.has_magic(root.replace("?", "") if url.startswith("http") else root):
+        names = _without_own(filesystem, filesystem.glob(root), exclude)
+    elif url.endswith("/") or (not url.startswith("http") and filesystem.isdir(root)):
+        found = _without_own(filesystem, filesystem.find(root), exclude)
+        names = [name for name in found if recognise(name) is not None]
+    else:
+        names = [root]
+    return filesystem, {name: filesystem.info(name) for name in names}
 
 
 def _without_own(filesystem: Any, names: Iterable[str], exclude: Sequence[Path]) -> list[str]:

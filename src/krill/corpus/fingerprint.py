@@ -8,13 +8,15 @@ never a file.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from krill.corpus.file_table import DIGEST_BYTES
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.hub import revision
+from krill.corpus.remote import ask, file_system
 from krill.corpus.streams import RangeReader, input_errors
 
 WHOLE_BYTES = 16 << 20
@@ -40,7 +42,12 @@ _REMOTE_MARKS = (
 
 def fingerprint(file: CorpusFile) -> dict[str, Any]:
     """A file's fingerprint, fit for JSON: `path` as configured, `bytes`, `fingerprint`."""
-    digest = blake2b(digest_size=16)
+    return {"path": file.path, "bytes": file.bytes, "fingerprint": content_digest(file).hex()}
+
+
+def content_digest(file: CorpusFile) -> bytes:
+    """What a file's fingerprint says of its content."""
+    digest = blake2b(digest_size=DIGEST_BYTES)
     if file.format is Format.HUB:
         digest.update(json.dumps([file.location, file.source.split, revision(file)]).encode())
     elif file.remote:
@@ -56,10 +63,10 @@ def fingerprint(file: CorpusFile) -> dict[str, Any]:
         with RangeReader(file) as reader:
             for start, end in _samples(file.bytes):
                 digest.update(reader.read(start, end))
-    return {"path": file.path, "bytes": file.bytes, "fingerprint": digest.hexdigest()}
+    return digest.digest()
 
 
-def changed(before: Sequence[dict[str, Any]], now: Sequence[dict[str, Any]]) -> list[str]:
+def changed(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
     """The files that came, went, moved in the order, or have other content; none if the input is the same."""
     names = []
     for old, new in zip(before, now, strict=False):
@@ -77,10 +84,10 @@ def _samples(size: int) -> list[tuple[int, int]]:
 
 
 def _remote_marks(file: CorpusFile) -> bytes:
-    import fsspec
+    def info_of() -> Any:
+        filesystem, path = file_system(file.location)
+        return filesystem.info(path)
 
-    with input_errors(file):
-        filesystem, path = fsspec.core.url_to_fs(file.location)
-        info = filesystem.info(path)
+    info = ask(file.location, info_of)
     marks = {name: str(info[name]) for name in _REMOTE_MARKS if info.get(name) is not None}
     return json.dumps([file.bytes, marks], sort_keys=True).encode()

@@ -112,6 +112,9 @@ class CorpusFile:
     stop: int | None = None
     """Where to stop, likewise; None = at the end."""
 
+    mark: str = ""
+    """What tells this version of a remote file from others, where its server says."""
+
     @property
     def sequential(self) -> bool:
         """Whether the file can only be read from its beginning."""

@@ -17,8 +17,8 @@ from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
 from krill.corpus.rows import row_blocks, wanted_columns
 from krill.corpus.splits import parse_split
-from krill.corpus.streams import first_line
 from krill.errors import InputError, MissingExtra
+from krill.faults import first_line
 
 _BATCH_ROWS = 256
 

@@ -1,7 +1,8 @@
 """Parquet: row groups, read without mapping and without reading ahead; only the wanted columns.
 
 Held in memory: the footers of the few files last used, what `ranged_rows` says, and of each column that is
-read its page and its dictionary, which Arrow decodes whole: `whole_bytes` tells how much that may be.
+read its page and its dictionary, which Arrow decodes whole: `whole_bytes` tells how much that will be, by the
+headers of the pages, and what a long row unfolds to.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from krill.corpus.arrays import row_bytes
+from krill.corpus.carried import as_carried, carried_schema
+from krill.corpus.checks import check_batch, check_table
 from krill.corpus.formats import CorpusFile
+from krill.corpus.parquet_footer import BYTE_ARRAY, Footer, read_footer
+from krill.corpus.parquet_pages import PageWalk, check_pages
 from krill.corpus.ranged_rows import Chunks
 from krill.corpus.readers import Limits
 from krill.corpus.rows import unfolded, wanted_columns
@@ -34,35 +40,43 @@ _MAX_STEP_ROWS = 1 << 14
 _SUSPECT_ROW_BYTES = 256
 _SUSPECT_STEP_ROWS = 1 << 10
 
-# Arrow's writer, and with it most others, looks at a page's size after so many rows only: a page of long
-# documents is as large as they are, whatever its intended size, and so is the dictionary.
-_ROWS_BETWEEN_LOOKS = 1 << 10
+# A row of unfolded strings as Arrow decodes it, in its block, and as it is written: measured with 100 MB.
+_UNFOLDED_COPIES = 3
+# Values of nested columns that are looked at for the longest row; of more, all are taken to be in one.
+_MOST_WEIGHED = 1 << 22
 
 
 class Footers:
     """The parsed footers of the files last used, shared by all threads: large files have large ones."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, pq.FileMetaData] = OrderedDict()
+        self._kept: OrderedDict[str, Footer] = OrderedDict()
         self._lock = threading.Lock()
 
-    def open(self, file: CorpusFile, **options: object) -> pq.ParquetFile:
-        """The file, with its footer read at most once while it is in use."""
-        import pyarrow.parquet as pq  # several megabytes, for those who read Parquet
-
+    def read(self, file: CorpusFile) -> Footer:
+        """The file's footer, read at most once while it is in use."""
         with self._lock:
             footer = self._kept.get(file.location)
-        with input_errors(file):
-            source = open_raw(file) if file.remote else file.location  # which it will close itself
-            opened = pq.ParquetFile(
-                source, metadata=footer, pre_buffer=False, buffer_size=_BUFFER_BYTES, **options
-            )
+        if footer is None:
+            with input_errors(file), open_raw(file) as source:
+                footer = read_footer(lambda start, end: source.read_at(end - start, start), source.size())
         with self._lock:
-            self._kept[file.location] = opened.metadata
+            self._kept[file.location] = footer
             self._kept.move_to_end(file.location)
             if len(self._kept) > _FOOTERS_KEPT:
                 self._kept.popitem(last=False)
-        return opened
+        return footer
+
+    def open(self, file: CorpusFile, **options: object) -> pq.ParquetFile:
+        """The file, to read its columns."""
+        import pyarrow.parquet as pq  # several megabytes, for those who read Parquet
+
+        footer = self.read(file).arrow
+        with input_errors(file):
+            source = open_raw(file) if file.remote else file.location  # which it will close itself
+            return pq.ParquetFile(
+                source, metadata=footer, pre_buffer=False, buffer_size=_BUFFER_BYTES, **options
+            )
 
 
 class ParquetReader:
@@ -72,34 +86,93 @@ class ParquetReader:
         self._file = file
         self._limits = limits
         self._footers = footers
-        with footers.open(file) as opened:
-            self.schema: pa.Schema = opened.schema_arrow
-            self._columns = wanted_columns(file, self.schema)
+        with footers.open(file) as opened, input_errors(file):
+            stored = opened.schema_arrow
+            self._columns = wanted_columns(file, stored)
+            self.schema = carried_schema(file, stored)
             self._foldable = {name for name in self._columns if _is_string(self.schema.field(name).type)}
-            self.chunks, held = _chunks(opened.metadata, self._columns)
-        row_means = self.chunks.bytes // np.maximum(1, np.diff(self.chunks.rows))
-        held += np.where(row_means > limits.block_bytes, 2 * row_means, 0)  # as decoded, and in its block
-        large = held[self.chunks.bytes > limits.block_bytes]
-        self.whole_bytes = int(large.max(initial=0))
-        """The most that is held of a row group too large for a block: pages, dictionaries, a long row."""
+        footer = footers.read(file)
+        self.chunks = _chunks(footer, self._columns)
+        self.whole_bytes = int(self._held(footer).max(initial=0))
+        """The most that is held of a row group besides a block: pages, dictionaries, a long row."""
+
+    def _held(self, footer: Footer) -> NDArray[np.int64]:
+        """What Arrow holds of each row group while it is read."""
+        walk = PageWalk(self._file, footer)
+        leaves = footer.leaves(self._columns)
+        held = np.zeros(len(footer.rows), np.int64)
+        for group in range(len(footer.rows)):
+            if self.chunks.bytes[group] > self._limits.block_bytes:
+                mean = int(self.chunks.bytes[group]) // max(1, int(footer.rows[group]))
+                held[group] = sum(walk.held_bytes(group, leaf) for leaf in leaves.tolist())
+                if mean > self._limits.block_bytes:
+                    held[group] += 2 * mean  # as decoded, and in its block
+            held[group] += _UNFOLDED_COPIES * self._longest_unfolded(footer, group, walk)
+        return held
+
+    def _longest_unfolded(self, footer: Footer, group: int, walk: PageWalk) -> int:
+        """What the longest row of lists and the like takes, where a dictionary may unfold to far more than is
+        stored: the rows are weighed with their strings folded."""
+        nested = {
+            leaf: size
+            for leaf in footer.leaves(self._columns).tolist()
+            if footer.columns[leaf] not in self._foldable
+            and (size := walk.unfolded_bytes(group, leaf)) > self._limits.block_bytes
+        }
+        if not nested:
+            return 0
+        if footer.values[group, list(nested)].sum() > _MOST_WEIGHED:
+            return sum(nested.values())
+        names = list({footer.columns[leaf] for leaf in nested})
+        paths = [footer.arrow.schema.column(leaf).path for leaf in nested]
+        longest = 0
+        self._check_pages(group, group + 1)
+        with self._footers.open(self._file, read_dictionary=paths) as opened, input_errors(self._file):
+            batches = opened.iter_batches(
+                _SUSPECT_STEP_ROWS, row_groups=[group], columns=names, use_threads=False
+            )
+            for batch in batches:
+                check_batch(batch)
+                longest = max(longest, int(row_bytes(batch).max(initial=0)))
+        return longest if longest > self._limits.block_bytes else 0
 
     def read(self, first: int, stop: int) -> pa.RecordBatch:
         with self._footers.open(self._file) as opened, input_errors(self._file):
+            self._check_pages(first, stop)
             table = opened.read_row_groups(range(first, stop), columns=self._columns, use_threads=False)
-        return table.combine_chunks().to_batches()[0]
+            check_table(table)
+            self._check_rows(first, stop, table.num_rows)
+            return as_carried(table.combine_chunks().to_batches()[0], self.schema)
 
     def steps(self, chunk: int) -> Iterator[pa.RecordBatch]:
         folded = self._folded(chunk) if self.chunks.stepwise[chunk] else None
         with self._footers.open(self._file, read_dictionary=folded) as opened:
+            self._check_pages(chunk, chunk + 1)
             batches = opened.iter_batches(
                 self._step_rows(chunk), row_groups=[chunk], columns=self._columns, use_threads=False
             )
+            rows = 0
             while True:
                 with input_errors(self._file):
                     batch = next(batches, None)
-                if batch is None:
-                    return
+                    if batch is None:
+                        self._check_rows(chunk, chunk + 1, rows)
+                        return
+                    check_batch(batch)
+                    batch = as_carried(batch, self.schema)
+                rows += batch.num_rows
                 yield from unfolded(self._file, batch, self.schema, self._limits.block_bytes)
+
+    def _check_pages(self, first: int, stop: int) -> None:
+        footer = self._footers.read(self._file)
+        with input_errors(self._file):
+            check_pages(self._file, footer, range(first, stop), footer.leaves(self._columns))
+
+    def _check_rows(self, first: int, stop: int, found: int) -> None:
+        """What was counted on is there, and no more."""
+        expected = int(self.chunks.rows[stop] - self.chunks.rows[first])
+        if found != expected:
+            raise EOFError(f"row groups {first} to {stop - 1} have {found:,} rows, not {expected:,}")
 
     def _step_rows(self, chunk: int) -> int:
         """A quarter of a block, by the rows' mean size: so rows four times the mean still fit one."""
@@ -110,50 +183,27 @@ class ParquetReader:
 
     def _folded(self, chunk: int) -> list[str]:
         """The columns that are better unfolded here, slice by slice, than by Arrow in a step as a whole."""
-        with self._footers.open(self._file) as opened:
-            group = opened.metadata.row_group(chunk)
-            return [
-                name
-                for name, leaf in _leaves(group, self._columns)
-                if name in self._foldable
-                and _is_suspect(leaf, group.num_rows)
-                and leaf.total_uncompressed_size <= self._limits.block_bytes
-            ]
+        footer = self._footers.read(self._file)
+        leaves = footer.leaves(self._columns)
+        suspect = _suspect(footer, leaves)[chunk]
+        fits = footer.uncompressed[chunk, leaves] <= self._limits.block_bytes
+        names = [footer.columns[leaf] for leaf in leaves[suspect & fits]]
+        return [name for name in names if name in self._foldable]
 
 
-def _chunks(footer: pq.FileMetaData, columns: list[str]) -> tuple[Chunks, NDArray[np.int64]]:
-    """The row groups, and what Arrow holds of each while it is read."""
-    rows, sizes, stepwise, held = [], [], [], []
-    for index in range(footer.num_row_groups):
-        group = footer.row_group(index)
-        leaves = [leaf for _, leaf in _leaves(group, columns)]
-        rows.append(group.num_rows)
-        sizes.append(sum(leaf.total_uncompressed_size for leaf in leaves))
-        stepwise.append(any(_is_suspect(leaf, group.num_rows) for leaf in leaves))
-        held.append(sum(_held_bytes(leaf, group.num_rows) for leaf in leaves))
-    return Chunks.of(rows, sizes, stepwise), np.array(held, np.int64)
+def _chunks(footer: Footer, columns: list[str]) -> Chunks:
+    """The row groups."""
+    leaves = footer.leaves(columns)
+    sizes = footer.uncompressed[:, leaves].sum(axis=1)
+    return Chunks.of(footer.rows, sizes, _suspect(footer, leaves).any(axis=1))
 
 
-def _leaves(group: pq.RowGroupMetaData, columns: list[str]) -> Iterator[tuple[str, pq.ColumnChunkMetaData]]:
-    """The stored columns that make up the wanted ones, with the name of that."""
-    for index in range(group.num_columns):
-        leaf = group.column(index)
-        path = leaf.path_in_schema
-        name = next((name for name in columns if path == name or path.startswith(name + ".")), None)
-        if name is not None:
-            yield name, leaf
-
-
-def _is_suspect(leaf: pq.ColumnChunkMetaData, rows: int) -> bool:
-    few_bytes = leaf.total_uncompressed_size < _SUSPECT_ROW_BYTES * rows
-    return bool(leaf.physical_type == "BYTE_ARRAY" and leaf.has_dictionary_page and few_bytes)
-
-
-def _held_bytes(leaf: pq.ColumnChunkMetaData, rows: int) -> int:
-    """A page as it is stored and decompressed; and as much again for the values of a dictionary."""
-    share = min(1.0, _ROWS_BETWEEN_LOOKS / max(1, rows))
-    copies = 2 if leaf.has_dictionary_page else 1
-    return int(share * (leaf.total_compressed_size + copies * leaf.total_uncompressed_size))
+def _suspect(footer: Footer, leaves: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """For each row group, which of the leaves may unfold to far more than it is stored in."""
+    few_bytes = footer.uncompressed[:, leaves] < _SUSPECT_ROW_BYTES * footer.rows[:, None]
+    folded = footer.dictionary_page_offsets[:, leaves] > 0
+    suspect: NDArray[np.bool_] = (footer.types[:, leaves] == BYTE_ARRAY) & folded & few_bytes
+    return suspect
 
 
 def _is_string(kind: pa.DataType) -> bool:

@@ -19,6 +19,7 @@ from krill.corpus.documents import Documents, Part
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
 from krill.corpus.rows import row_blocks, to_documents
+from krill.corpus.streams import reads_source
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -81,6 +82,7 @@ class ChunkBlock:
     def nbytes(self) -> int:
         return 2 * self.size
 
+    @reads_source
     def documents(self) -> Documents:
         rows = self.reader.read(self.first, self.stop)
         wanted = rows.slice(self.start - int(self.reader.chunks.rows[self.first]), self.end - self.start)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,8 @@ import pyarrow as pa
 from krill import _native
 from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import text_column
-from krill.corpus.documents import BLOCKS_PER_UNIT, Documents
+from krill.corpus.checks import valid_strings
+from krill.corpus.documents import BLOCKS_PER_UNIT, OFFSET_BITS, Documents
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.streams import (
     CHUNK_BYTES,
@@ -109,13 +111,9 @@ class DocumentReader:
 
     def take(self) -> Documents:
         """The documents gathered, without the open one."""
-        offsets, data, nulls, starts, carried, counts = self._reader.take()
-        self._see(counts)
-        starts += np.uint64(self._file.position(0))
-        columns = [_string_column(offsets, data, nulls), as_arrow(starts)]
-        columns += [_string_column(*buffers) for buffers in carried]
-        batch = pa.RecordBatch.from_arrays(columns, names=["text", "position", *self._names])
-        return Documents(batch, {name: count for name, count in counts.items() if count})
+        taken = _taken(self._reader, self._names, self._file.position(0))
+        self._see(taken.counts)
+        return taken
 
     @contextmanager
     def _reading(self, start: int, end: int) -> Iterator[bytes]:
@@ -123,18 +121,52 @@ class DocumentReader:
         if start == 0:
             with RangeReader(self._file) as head:
                 refuse_wide_encodings(self._file, head.read(0, min(end, _LONGEST_MARK)))
-        try:
-            with input_errors(self._file, at=start):
+        with input_errors(self._file, at=start):
+            try:
                 yield os.fsencode(self._file.location)
-        except _native.MalformedRecord as error:
-            raise malformed_record(self._file, error) from None
+            except _native.MalformedRecord as error:
+                raise malformed_record(self._file, error) from None
 
-    def _see(self, counts: dict[str, int]) -> None:
+    def _see(self, counts: Mapping[str, int]) -> None:
         """Refuse a file whose first records have no text where the config says."""
-        if self._unseen and counts["records"] > counts["malformed"]:
+        read = counts.get("records", 0) - counts.get("malformed", 0)
+        if self._unseen and read:
             self._unseen = False
-            if counts["not_text"] == counts["records"] - counts["malformed"]:
-                _refuse_without_text(self._file, key_seen=counts["key_seen"] > 0)
+            if counts.get("not_text", 0) == read:
+                _refuse_without_text(self._file, key_seen=counts.get("key_seen", 0) > 0)
+
+
+class FilesReader:
+    """Many small files of one source and format, read into one batch; `like` is any of them."""
+
+    def __init__(self, like: CorpusFile, limits: Limits) -> None:
+        self._names = like.source.columns
+        self._reader = _open_native(like, limits)
+
+    def read(
+        self, paths: list[bytes], ordinals: array[int], starts: array[int], ends: array[int]
+    ) -> Sequence[int]:
+        """Read a range of each; the places of those that may have no text, or none in UTF-8.
+
+        What it raises says nothing of which file is at fault.
+        """
+        bases = np.array(ordinals, np.uint64) << np.uint64(OFFSET_BITS)
+        columns = (np.frombuffer(column, np.uint64) for column in (starts, ends))
+        return self._reader.read_files(paths, bases, *columns)
+
+    def take(self) -> Documents:
+        """The documents of all of them."""
+        return _taken(self._reader, self._names)
+
+
+def _taken(reader: _native.JsonReader | _native.TextReader, names: Sequence[str], base: int = 0) -> Documents:
+    offsets, data, nulls, starts, carried, counts = reader.take()
+    if base:
+        starts += np.uint64(base)
+    columns = [_string_column(offsets, data, nulls), as_arrow(starts)]
+    columns += map(valid_strings, string_columns(len(names), len(nulls), *carried))
+    batch = pa.RecordBatch.from_arrays(columns, names=["text", "position", *names])
+    return Documents(batch, {name: count for name, count in counts.items() if count})
 
 
 def malformed_record(file: CorpusFile, error: _native.MalformedRecord) -> InputError:
@@ -164,6 +196,25 @@ def _string_column(offsets: Any, data: Any, nulls: Any) -> pa.Array:
     if not nulls.any():
         return text_column(offsets, data)
     return text_column(offsets, data, pa.py_buffer(np.packbits(nulls == 0, bitorder="little")))
+
+
+def string_columns(
+    count: int, rows: int, offsets: Any, data: Any, nulls: Any, begins: Any
+) -> Iterator[pa.Array]:
+    """Columns whose buffers lie end to end, as views of them."""
+    if count == 0:
+        return
+    flags = nulls.reshape(count, rows)
+    bits = np.packbits(flags == 0, axis=1, bitorder="little")
+    bitmaps, width = pa.py_buffer(bits), bits.shape[1]
+    all_offsets, all_data = pa.py_buffer(offsets), pa.py_buffer(data)
+    for at, has_nulls in enumerate(flags.any(axis=1).tolist()):
+        yield pa.LargeStringArray.from_buffers(
+            rows,
+            all_offsets.slice(at * (rows + 1) * 8, (rows + 1) * 8),
+            all_data.slice(int(begins[at]), int(begins[at + 1] - begins[at])),
+            bitmaps.slice(at * width, width) if has_nulls else None,
+        )
 
 
 def _refuse_without_text(file: CorpusFile, key_seen: bool) -> None:

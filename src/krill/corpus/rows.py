@@ -8,7 +8,7 @@ in memory: the batch at hand, and a block.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,11 +19,14 @@ from krill import _native
 from krill.corpus.arrays import as_arrow, row_bytes
 from krill.corpus.blocks import ReadyBlock, SizedBlock
 from krill.corpus.buffers import text_buffers, text_column
+from krill.corpus.carried import cast
+from krill.corpus.checks import valid_strings
 from krill.corpus.documents import Documents, concat
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
-from krill.corpus.streams import CHUNK_BYTES
+from krill.corpus.streams import CHUNK_BYTES, reads_source
 from krill.errors import InputError
+from krill.faults import first_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,21 +34,17 @@ if TYPE_CHECKING:
 # What a row weighs besides its columns.
 _POSITION_BYTES = 8
 
+# Names of columns in a message, at most: a table may have fifty thousand.
+_NAMES_SHOWN = 50
+
 # Rows weighed at once: their weights are to be small beside a block.
-_WEIGHED_ROWS = 1 << 14
+WEIGHED_ROWS = 1 << 14
 
 
 def wanted_columns(file: CorpusFile, schema: pa.Schema) -> list[str]:
     """The names to read, the text first; an error that says what there is, if one is missing or no text."""
+    check_names(file, schema.names)
     column = file.source.text_column
-    for name in (column, *file.source.columns):
-        if name not in schema.names:
-            there = ", ".join(f"`{known}`" for known in schema.names)
-            key = "text_column" if name == column else "columns"
-            raise InputError(
-                f"no column `{name}` in `{file.path}`; there are: {there}",
-                hint=f"set `{key}:` to one of them",
-            )
     kind = schema.field(column).type
     if not _holds_text(kind):
         raise InputError(
@@ -53,6 +52,20 @@ def wanted_columns(file: CorpusFile, schema: pa.Schema) -> list[str]:
             hint="set `text_column:` to the one that holds the text",
         )
     return [column, *(name for name in file.source.columns if name != column)]
+
+
+def check_names(file: CorpusFile, names: Sequence[str]) -> None:
+    """Refuse a file without a column that is wanted, saying which there are."""
+    known = set(names)
+    for name in (file.source.text_column, *file.source.columns):
+        if name not in known:
+            there = ", ".join(f"`{other}`" for other in names[:_NAMES_SHOWN])
+            more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
+            key = "text_column" if name == file.source.text_column else "columns"
+            raise InputError(
+                f"no column `{name}` in `{file.path}`; there are: {there}{more}",
+                hint=f"set `{key}:` to one of them",
+            )
 
 
 def _holds_text(kind: pa.DataType) -> bool:
@@ -91,8 +104,9 @@ class RowBlock:
 
     @property
     def nbytes(self) -> int:
-        return int(self.rows.nbytes)
+        return 2 * int(self.rows.nbytes)  # and as documents
 
+    @reads_source
     def documents(self) -> Documents:
         offsets = np.arange(self.start, self.end, dtype=np.uint64)
         return to_documents(self.source, self.limits, self.rows, offsets)
@@ -165,7 +179,7 @@ def large_text(text: pa.Array) -> pa.Array:
     """
     narrow = pa.types.is_string(text.type) or pa.types.is_binary(text.type)
     if not narrow or len(text) == 0 or (text.offset and text.null_count):
-        return text.cast(pa.large_string(), safe=False)
+        return cast(text, pa.large_string())
     valid, offsets, data = text.buffers()
     wide = np.frombuffer(offsets, np.int32, len(text) + 1, text.offset * 4).astype(np.int64)
     return text_column(wide, np.frombuffer(data or b"", np.uint8), valid)
@@ -196,8 +210,8 @@ def unfolded(
 
 def bounded_slices(rows: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     """The same rows in slices of at most `limit` bytes, or of one row."""
-    for start in range(0, rows.num_rows, _WEIGHED_ROWS):
-        weighed = rows.slice(start, _WEIGHED_ROWS)
+    for start in range(0, rows.num_rows, WEIGHED_ROWS):
+        weighed = rows.slice(start, WEIGHED_ROWS)
         ends = np.cumsum(row_bytes(weighed))
         first, passed = 0, 0
         while first < len(ends):
@@ -283,9 +297,19 @@ class _Cutter:
 def _document_batch(
     file: CorpusFile, rows: pa.RecordBatch, text: pa.Array, positions: NDArray[np.uint64]
 ) -> pa.RecordBatch:
-    carried = [rows.column(name) for name in file.source.columns]
+    carried = [_valid(file, name, rows.column(name)) for name in file.source.columns]
     names = ["text", "position", *file.source.columns]
     return pa.RecordBatch.from_arrays([text, as_arrow(positions), *carried], names=names)
+
+
+def _valid(file: CorpusFile, name: str, column: pa.Array) -> pa.Array:
+    try:
+        return valid_strings(column)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"the column `{name}` of `{file.path}` can't be carried: {first_line(error)}",
+            hint="mend the file, or take the column out of `columns:`",
+        ) from error
 
 
 def _nonzero(counts: dict[str, int]) -> dict[str, int]:

@@ -44,5 +44,8 @@ def sliced(files: Sequence[CorpusFile], split: Split, openers: Openers) -> list[
         passed += count
     if not wanted:
         source = files[0].source
-        raise InputError(f"the split `{source.split}` of `{source.path}` has no records")
+        raise InputError(
+            f"the split `{source.split}` of `{source.path}` has no records",
+            hint="give `split:` a start below its end and below the number of records",
+        )
     return wanted

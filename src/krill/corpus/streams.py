@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import lzma
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from functools import wraps
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
+from krill.corpus.decoders import ARROW_WINDOW_LOG, LongZstd, zstd_window
 from krill.corpus.documents import MAX_FILE_BYTES
 from krill.corpus.formats import COLUMNAR, Compression, CorpusFile
+from krill.corpus.remote import RemoteFile
 from krill.errors import InputError, KrillError
+from krill.faults import first_line, reading
+
+Item = TypeVar("Item")
 
 CHUNK_BYTES = 1 << 20
 
@@ -35,52 +41,81 @@ class _Readable(Protocol):
 
 @contextmanager
 def input_errors(file: CorpusFile, *, at: int | None = None) -> Iterator[None]:
-    """What the system or Arrow says about a file, said to the user. `at` is how far reading had got."""
+    """What the system or a library says about a file, said to the user. `at` is how far reading had got.
+
+    For code that reads the file and does nothing else.
+    """
     try:
-        yield
-    except FileNotFoundError as error:
-        raise InputError(f"no such file: `{file.path}`") from error
-    except PermissionError as error:
-        raise InputError(f"no permission to read `{file.path}`", hint=f"chmod +r '{file.path}'") from error
-    except IsADirectoryError as error:
-        raise InputError(f"`{file.path}` is a directory") from error
+        with reading(file.path, at=at):
+            try:
+                yield
+            except FileNotFoundError as error:
+                hint = "it was removed after the run began: put it back, or start anew with --overwrite"
+                raise InputError(f"no such file: `{file.path}`", hint=hint) from error
+            except PermissionError as error:
+                hint = f"chmod +r '{file.path}'"
+                raise InputError(f"no permission to read `{file.path}`", hint=hint) from error
+            except IsADirectoryError as error:
+                hint = "it was a file when the run began: put it back, or start anew with --overwrite"
+                raise InputError(f"`{file.path}` is a directory", hint=hint) from error
     except KrillError:
         raise
     except Exception as error:
-        # A remote file's protocol may raise anything; with a local one, the unexpected is a fault of ours.
-        if not (file.remote or isinstance(error, OSError | EOFError | lzma.LZMAError | pa.ArrowException)):
+        if not file.remote:  # a remote file's protocol may raise anything
             raise
         where = "" if at is None else f" after {at:,} bytes"
-        raise InputError(
-            f"can't read `{file.path}`{where}: {first_line(error)}",
-            hint="the file is damaged or incomplete: get it again, or take it out of `datasets:`",
-        ) from error
+        hint = "the file is damaged or incomplete: get it again, or take it out of `datasets:`"
+        raise InputError(f"can't read `{file.path}`{where}: {first_line(error)}", hint=hint) from error
 
 
-def first_line(error: BaseException) -> str:
-    """An error's message without the context that libraries add to it."""
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
+def read_in_order(file: CorpusFile, items: Iterator[Item]) -> Iterator[Item]:
+    """The same items, each made under `input_errors`; what is done with them is not."""
+    while True:
+        with input_errors(file):
+            item = next(items, None)
+        if item is None:
+            return
+        yield item
+
+
+class _OfFile(Protocol):
+    @property
+    def source(self) -> CorpusFile: ...
+
+
+Piece = TypeVar("Piece", bound=_OfFile)
+
+
+def reads_source(method: Callable[[Piece], Item]) -> Callable[[Piece], Item]:
+    """A method under `input_errors` of its object's file."""
+
+    @wraps(method)
+    def read(piece: Piece) -> Item:
+        with input_errors(piece.source):
+            return method(piece)
+
+    return read
 
 
 def open_raw(file: CorpusFile) -> pa.NativeFile:
     """The file's bytes as they are, local or remote."""
     if not file.remote:
         return pa.OSFile(file.location, "rb")
-    import fsspec
-
     # Not every web server gives ranges, and what is read in order needs none.
-    in_order = file.format not in COLUMNAR and file.location.startswith(("http://", "https://"))
-    options = {"block_size": 0} if in_order else {}
-    return pa.PythonFile(fsspec.open(file.location, "rb", **options).open(), mode="r")
+    in_order = file.format not in COLUMNAR
+    remote = RemoteFile(file.location, in_order=in_order, size=file.bytes, mark=file.mark)
+    return pa.PythonFile(remote, mode="r")
 
 
-def open_decoded(file: CorpusFile) -> pa.NativeFile:
+def open_decoded(file: CorpusFile) -> Any:
     """The file's bytes, decompressed."""
     raw = open_raw(file)
     if file.compression is None:
         return raw
     if file.compression is Compression.XZ:
         return pa.PythonFile(lzma.open(raw), mode="r")
+    if file.compression is Compression.ZSTD and (window := zstd_window(file)) > 1 << ARROW_WINDOW_LOG:
+        return LongZstd(file, raw, window)
     return pa.CompressedInputStream(raw, str(file.compression))
 
 

@@ -22,11 +22,15 @@ BATCH_BYTES: Final = 4_000_000
 """Of texts, as Python holds them: some thousand documents, so that what a batch costs is lost in them."""
 
 
-def in_batches(documents: Iterable[Document], most_bytes: int) -> Iterator[list[Document]]:
-    """The documents in lists of at least one, that end with the document which reaches `most_bytes`."""
+def in_batches(documents: Iterable[Document] | None, most_bytes: int) -> Iterator[list[Document]]:
+    """The documents in lists of at least one, that end with the document which reaches `most_bytes`.
+
+    A first step of a pipeline is given None. Whether there are some can't be asked of every iterable, such
+    as an array.
+    """
     gathered: list[Document] = []
     size = 0
-    for document in documents:
+    for document in () if documents is None else documents:
         gathered.append(document)
         size += sys.getsizeof(document.text)
         if size >= most_bytes:

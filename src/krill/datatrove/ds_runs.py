@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from krill.errors import InputError
 from krill.flow.atomic import atomic_writer
+from krill.flow.checksums import ListedFiles
 from krill.pack import TokenRuns
 from krill.shards.export.ds import END_DTYPE, INDEX_SUFFIX, TOKENS_SUFFIX
 
@@ -53,6 +54,13 @@ class DsFiles:
         if len(widths) > 1:
             raise InputError(f"`{folder}` has files of tokens of 2 and of 4 bytes", hint="pack them apart")
         return cls(paths, "uint32" if widths == {4} else "uint16", tuple(inputs))
+
+    def check(self) -> None:
+        """Refuse files that `krill export` wrote, and that are not what it wrote."""
+        listed = ListedFiles()
+        for path in self.paths:
+            listed.check(f"{path}{INDEX_SUFFIX}")
+            listed.check(str(path))
 
     def runs(self, folder: Path) -> TokenRuns:
         """The runs; the lengths of their documents are written to `folder`."""

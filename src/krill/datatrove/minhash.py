@@ -15,12 +15,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import numpy as np
 from datatrove.data import Document, DocumentsPipeline
-from datatrove.io import DataFolderLike, get_datafolder
-from datatrove.pipeline.base import PipelineStep
+from datatrove.io import DataFolderLike
 from datatrove.pipeline.dedup.minhash import MinhashConfig, MinhashDedupSignature
 from datatrove.utils.hashing import HashConfig
 from datatrove.utils.text import TextNormConfig
@@ -32,11 +31,14 @@ from krill.budget import parse_size
 from krill.corpus.buffers import text_buffers
 from krill.datatrove.batches import BATCH_BYTES, as_valid_batch, in_batches
 from krill.datatrove.simplification import lowered, simplification
-from krill.errors import ConfigError
+from krill.errors import ConfigError, StorageError
+
+_CHECKED_BYTES: Final = 1 << 20
 
 
-class MinhashSignatures(PipelineStep):
-    """In the place of `MinhashDedupSignature`; give all stages the same `config`."""
+class MinhashSignatures(MinhashDedupSignature):
+    """In the place of `MinhashDedupSignature`; give all stages the same `config`. With `skip_existing_sigs` a
+    task whose files are there and whole computes none, and only sorts them again."""
 
     type = "krill"
     name = "MinHash stage 1"
@@ -45,32 +47,38 @@ class MinhashSignatures(PipelineStep):
         self,
         output_folder: DataFolderLike,
         config: MinhashConfig | None = None,
+        skip_existing_sigs: bool = False,
         batch_bytes: int | str = BATCH_BYTES,
     ) -> None:
-        super().__init__()
-        self.output_folder = get_datafolder(output_folder)
-        self.config = config or MinhashConfig()
+        super().__init__(output_folder, config, skip_existing_sigs=skip_existing_sigs)
         self.batch_bytes = parse_size(batch_bytes, name="batch_bytes")
         _check(self.config)
 
     def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> None:
         """Write the signatures of this task's documents."""
         config = self.config
-        # The permutations are drawn by datatrove itself.
-        drawn = MinhashDedupSignature(self.output_folder, config).parameters
-        factors, addends = (np.ascontiguousarray(numbers.reshape(-1)) for numbers in drawn)
-        signer = _native.DatatroveSigner(*simplification(), factors, addends, config.n_grams)
         record = np.dtype([("hashes", "<u8", config.hashes_per_bucket), ("document", "<u4")])
+        paths = [f"bucket_{bucket:03d}/{rank:05d}.minhash.sig" for bucket in range(config.num_buckets)]
+        if self.check_can_skip_sig_writing(rank)[0]:
+            for path in paths:
+                with self.output_folder.open(path, mode="rb") as there:
+                    written = there.read()
+                self._write_sorted(written, record, path)
+            return
+        # The permutations are drawn by datatrove itself.
+        factors, addends = (np.ascontiguousarray(numbers.reshape(-1)) for numbers in self.parameters)
+        signer = _native.DatatroveSigner(*simplification(), factors, addends, config.n_grams)
         with ExitStack() as opened:
             waiting = [opened.enter_context(tempfile.TemporaryFile()) for _ in range(config.num_buckets)]
             first = 0
-            for batch in in_batches(data or (), self.batch_bytes):
+            for batch in in_batches(data, self.batch_bytes):
                 with self.track_time("batch"):
                     self._append(signer, batch, first, record, waiting)
                 first += len(batch)
                 self.stat_update(StatHints.total, value=len(batch), unit="batch")
-            for bucket, file in enumerate(waiting):
-                self._write_sorted(file, record, f"bucket_{bucket:03d}/{rank:05d}.minhash.sig")
+            for file, path in zip(waiting, paths, strict=True):
+                file.seek(0)
+                self._write_sorted(file.read(), record, path)
 
     def _append(
         self,
@@ -91,15 +99,27 @@ class MinhashSignatures(PipelineStep):
             records["hashes"] = hashes[:, bucket]
             file.write(records.data.cast("B"))
 
-    def _write_sorted(self, file: IO[bytes], record: np.dtype[Any], path: str) -> None:
-        file.seek(0)
-        records: NDArray[Any] = np.frombuffer(file.read(), record)
+    def _write_sorted(self, data: bytes, record: np.dtype[Any], path: str) -> None:
+        records: NDArray[Any] = np.frombuffer(data, record)
         keys = [
             records["document"],
             *(records["hashes"][:, at] for at in reversed(range(record["hashes"].shape[0]))),
         ]
+        ordered = records[np.lexsort(keys)].tobytes()
         with self.output_folder.open(path, mode="wb") as out:
-            out.write(records[np.lexsort(keys)].tobytes())
+            out.write(ordered)
+        # As datatrove does: what is damaged or unsorted would be told by the next stage only, or not at all.
+        at = 0
+        with self.output_folder.open(path, mode="rb") as there:
+            while piece := there.read(_CHECKED_BYTES):
+                if piece != ordered[at : at + len(piece)]:
+                    break
+                at += len(piece)
+        if at != len(ordered):
+            raise StorageError(
+                f"the signatures in `{path}` are not those that were written",
+                hint="look after the disk or the store, and run the task again",
+            )
 
 
 def _check(config: MinhashConfig) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import orjson
@@ -25,17 +25,22 @@ from krill.budget import Meter, Need, Plan, make_plan, resident_bytes, resolve_l
 from krill.config import load_config
 from krill.datatrove.ds_runs import DsFiles
 from krill.errors import ConfigError, InputError
+from krill.flow.decision import FINISHED, PUBLISHED
 from krill.flow.run_folder import RunFolder
 from krill.pack import FittedRows, PackedRows, TokenRuns, Windows, WrappedRows, fitting_of
 from krill.prepare.assemble import PackedSource, row_ranges
 from krill.prepare.needs import pack_cost
 from krill.shards import DatasetPart, Layout, Manifest, RowBatch, ShardInfo, ShardWriter, write_dataset_parts
+from krill.shards.dataset_files import output_kind
 from krill.shards.shard import token_shard_name
 from krill.tokenizer import open_encoder
 
+_COMMAND: Final = "pack"
+
 
 class PackDataset(PipelineStep):
-    """Runs as one task, after `Tokenize`. `tokenizer` is the one that made the tokens."""
+    """Runs as one task, after `Tokenize`. `tokenizer` is the one that made the tokens. With `verify`, files
+    of `krill export --to datatrove` are held against their checksums first; others have none."""
 
     type = "krill"
     name = "pack"
@@ -51,12 +56,14 @@ class PackDataset(PipelineStep):
         shard_size: int | str = "200MB",
         memory: int | str = "256MB",
         overwrite: bool = False,
+        verify: bool = True,
     ) -> None:
         super().__init__()
         self.input_folder = get_datafolder(input_folder)
         self.output_folder = str(output_folder)
         self.memory = memory
         self.overwrite = overwrite
+        self.verify = verify
         settings = {
             "prepared_path": self.output_folder,
             "sequence_len": sequence_len,
@@ -83,15 +90,21 @@ class PackDataset(PipelineStep):
         with (
             self.track_time(),
             RunFolder(
-                Path(self.output_folder), None, setting="output_folder", differences=_differences
+                Path(self.output_folder),
+                None,
+                setting="output_folder",
+                differences=_differences,
+                kind=output_kind(_COMMAND),
             ) as folder,
         ):
-            if folder.begin(identity, overwrite=self.overwrite) == "finished":
+            if folder.begin(identity, overwrite=self.overwrite) in (FINISHED, PUBLISHED):
                 return
             limit = resolve_limit(self.memory)
             with Meter(limit, resident_bytes()) as meter:
                 begun = time.monotonic()
                 plan = make_plan(limit, 0, self._needs(files.dtype))
+                if self.verify:
+                    files.check()
                 runs = files.runs(folder.stages)
                 part = self._write(self._rows(runs, files.dtype), files.dtype, folder.dataset)
                 facts = _facts(runs, part, meter, plan, time.monotonic() - begun)
@@ -112,7 +125,7 @@ class PackDataset(PipelineStep):
         }
         run: dict[str, Any] = {
             "krill": krill.__version__,
-            "command": "pack",
+            "command": _COMMAND,
             "config": {"preprocess": shaping},
             "inputs": list(files.inputs),
         }

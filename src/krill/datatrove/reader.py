@@ -26,7 +26,8 @@ from krill.text.clean import valid_text
 class KrillReader(PipelineStep):
     """`columns` are carried as metadata, by default all: those of tables with their types, those of JSON
     lines as text, what stands in a column `metadata` as it is; documents above `max_document_bytes` come in
-    pieces, or not at all with `oversize="drop"`."""
+    pieces, or not at all with `oversize="drop"`. With `verify`, files that Krill wrote are held against their
+    checksums, each once in a task."""
 
     type = "krill"
     name = "reader"
@@ -43,6 +44,7 @@ class KrillReader(PipelineStep):
         oversize: Literal["split", "drop"] = "split",
         on_error: Literal["fail", "skip"] = "fail",
         unit_bytes: int | str = "32MB",
+        verify: bool = True,
     ) -> None:
         super().__init__()
         self.source = DatasetSource(path=str(path), split=split, text_column=text_key, columns=tuple(columns))
@@ -52,10 +54,11 @@ class KrillReader(PipelineStep):
         self.oversize = oversize
         self.on_error = on_error
         self.unit_bytes = parse_size(unit_bytes, name="unit_bytes")
+        self.verify = verify
 
     def run(self, data: DocumentsPipeline = None, rank: int = 0, world_size: int = 1) -> DocumentsPipeline:
         """The documents of this task's files, after those that come in."""
-        if data:
+        if data is not None:
             yield from data
         corpus = self._corpus()
         own = corpus.only(lambda file: file.ordinal % world_size == rank)
@@ -78,6 +81,7 @@ class KrillReader(PipelineStep):
             skip_malformed=self.on_error == "skip",
             default_separator="",
             batch_rows=None,
+            verify=self.verify,
         )
 
     def _batches(self, corpus: Corpus) -> Iterator[Documents]:

@@ -1,8 +1,9 @@
 """What `Clean` and `Filters` have in common: batches of documents through steps of Krill's.
 
-In: `Document`s. Out: those that no step drops, with the text that the steps leave of them. What is dropped
-goes to the `exclusion_writer`, if there is one, with its reason in `metadata["filter_reason"]`, as from
-datatrove's own filters. Held in memory: a batch, its column of texts, and what the steps hold.
+In: `Document`s. Out: those that no step drops, with the text that the steps leave of them, and the columns
+that they add in `metadata`. What is dropped goes to the `exclusion_writer`, if there is one, with its reason
+in `metadata["filter_reason"]`, as from datatrove's own filters. Held in memory: a batch, its column of texts,
+and what the steps hold.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+import pyarrow as pa
 from datatrove.data import Document, DocumentsPipeline
-from datatrove.pipeline.base import PipelineStep
+from datatrove.pipeline.filters.base_filter import BaseFilter
 from datatrove.pipeline.writers.disk_base import DiskWriter
 from datatrove.utils.typeshelper import StatHints
 
@@ -22,10 +24,12 @@ from krill.corpus.arrays import as_numpy
 from krill.corpus.documents import Documents
 from krill.datatrove.batches import as_batch, as_valid_batch, in_batches
 from krill.text import Step
+from krill.text.quality import Judge
 
 
-class TextStep(PipelineStep):
-    """Holds settings alone: executors copy and pickle steps, and native objects can be neither."""
+class TextStep(BaseFilter):
+    """A filter of datatrove's, in batches of its own. What executors copy and pickle are the settings alone:
+    native objects can be neither."""
 
     type = "krill"
     changes_text = True
@@ -34,57 +38,98 @@ class TextStep(PipelineStep):
     """Whether the steps themselves remove what is not UTF-8, and count it."""
 
     def __init__(self, exclusion_writer: DiskWriter | None, batch_bytes: int | str) -> None:
-        super().__init__()
-        self.exclusion_writer = exclusion_writer
+        super().__init__(exclusion_writer)
         self.batch_bytes = parse_size(batch_bytes, name="batch_bytes")
+        self._made: Sequence[Step] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": None}
 
     @abstractmethod
     def steps(self) -> Sequence[Step]:
-        """The steps, made anew for each task."""
+        """The steps, made when the first document comes."""
+
+    def reason(self, reason: str) -> str | None:
+        """What a reason of the steps is called here; None is no reason."""
+        return reason
+
+    def filter(self, doc: Document) -> bool | tuple[bool, str]:
+        """Whether a document is kept, or False with the reason why not; slow, for one alone."""
+        return self.filter_batch([doc])[0]
+
+    def filter_batch(self, batch: list[Document]) -> list[bool | tuple[bool, str]]:
+        """The same of each document of a batch."""
+        dropped = self._apply(batch)
+        verdicts: list[bool | tuple[bool, str]] = [True] * len(batch)
+        for place, reason in dropped.items():
+            verdicts[place] = False if reason is None else (False, reason)
+        return verdicts
 
     def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> DocumentsPipeline:
         """The documents that survive, in their order."""
-        steps = self.steps()
         with self.exclusion_writer or nullcontext() as writer:
-            for batch in in_batches(data or (), self.batch_bytes):
+            for batch in in_batches(data, self.batch_bytes):
                 with self.track_time("batch"):
-                    reasons = self._apply(steps, batch)
-                yield from self._kept(batch, reasons, writer, rank)
+                    dropped = self._apply(batch)
+                yield from self._kept(batch, dropped, writer, rank)
 
-    def _apply(self, steps: Sequence[Step], documents: list[Document]) -> dict[int, str]:
+    def _apply(self, documents: list[Document]) -> dict[int, str | None]:
         """Why documents are dropped, by their places; the others get the texts that are left of them."""
+        if self._made is None:
+            self._made = self.steps()
         batch = as_batch(documents) if self.cleans else as_valid_batch(documents)
         result = Documents(batch, {}, ())
-        for step in steps:
+        for step in self._made:
             result = step.apply(result)
+        self._count_lines(self._made)
         if self.changes_text:
-            places = as_numpy(result.batch.column("position"), "uint64").tolist()
-            for place, text in zip(places, result.batch.column("text").to_pylist(), strict=True):
+            for place, text in zip(_places(result.batch), result.batch["text"].to_pylist(), strict=True):
                 documents[place].text = text
+        _annotate(documents, result.batch)
         assert result.rejected is not None
-        return {
-            place: reason
-            for rows in result.rejected
-            for place, reason in zip(
-                as_numpy(rows.column("position"), "uint64").tolist(),
-                rows.column("reason").to_pylist(),
-                strict=True,
-            )
-        }
+        dropped: dict[int, str | None] = {}
+        for rows in result.rejected:
+            _annotate(documents, rows)
+            reasons = map(self.reason, rows["reason"].to_pylist())
+            dropped.update(zip(_places(rows), reasons, strict=True))
+        return dropped
+
+    def _count_lines(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Judge):
+                for name, count in step.filters.take_line_counts().items():
+                    self.stat_update(name, value=count)
 
     def _kept(
-        self, documents: list[Document], reasons: dict[int, str], writer: Any, rank: int
+        self, documents: list[Document], dropped: dict[int, str | None], writer: Any, rank: int
     ) -> Iterator[Document]:
         """Counted as datatrove's filters count."""
         for place, document in enumerate(documents):
             self.stat_update(StatHints.total)
-            reason = reasons.get(place)
-            if reason is None:
+            if place not in dropped:
                 self.stat_update(StatHints.forwarded)
                 self.update_doc_stats(document)
                 yield document
                 continue
-            self.stat_update(StatHints.dropped, f"dropped_{reason}")
+            reason = dropped[place]
+            self.stat_update(StatHints.dropped, *(() if reason is None else (f"dropped_{reason}",)))
             if writer is not None:
-                document.metadata["filter_reason"] = reason
+                if reason is not None:
+                    document.metadata["filter_reason"] = reason
                 writer.write(document, rank)
+
+
+def _places(batch: pa.RecordBatch) -> list[int]:
+    places: list[int] = as_numpy(batch.column("position"), "uint64").tolist()
+    return places
+
+
+def _annotate(documents: Sequence[Document], batch: pa.RecordBatch) -> None:
+    """What steps have added to documents, such as their language, becomes metadata of theirs."""
+    added = [name for name in batch.schema.names if name not in ("text", "position", "reason")]
+    if not added:
+        return
+    places = _places(batch)
+    for name in added:
+        for place, value in zip(places, batch.column(name).to_pylist(), strict=True):
+            documents[place].metadata[name] = value

@@ -25,7 +25,8 @@ from krill.tokenizer.open import tokenizer_file
 
 
 class Tokenize(PipelineStep):
-    """`tokenizer` is a `tokenizer.json` or its folder; its EOS, where it has one, ends each document."""
+    """`tokenizer` is a `tokenizer.json` or its folder; its EOS, where it has one, ends each document. Files
+    are called after `save_filename`, if it is given, and the task."""
 
     type = "krill"
     name = "tokenize"
@@ -34,11 +35,13 @@ class Tokenize(PipelineStep):
         self,
         output_folder: DataFolderLike,
         tokenizer: str | Path,
+        save_filename: str | None = None,
         memory: int | str = "256MB",
         batch_bytes: int | str = BATCH_BYTES,
     ) -> None:
         super().__init__()
         self.output_folder = get_datafolder(output_folder)
+        self.save_filename = save_filename
         self.tokenizer = str(tokenizer_file(tokenizer))
         self.memory = parse_size(memory, name="memory")
         self.batch_bytes = parse_size(batch_bytes, name="batch_bytes")
@@ -47,13 +50,13 @@ class Tokenize(PipelineStep):
         """Write the tokens of this task's documents."""
         encoder = load(self.tokenizer, memory=self.memory, threads=1).encoder
         dtype = np.dtype("<u2" if encoder.vocab_size <= 2**16 else "<u4")
-        name = get_output_filename(None, rank, "unshuffled")
+        name = get_output_filename(self.save_filename, rank, "unshuffled")
         tokens = 0
         with (
             self.output_folder.open(name, mode="wb") as token_file,
             self.output_folder.open(name + INDEX_SUFFIX, mode="wb") as index_file,
         ):
-            for batch in in_batches(data or (), self.batch_bytes):
+            for batch in in_batches(data, self.batch_bytes):
                 with self.track_time("batch"):
                     ids, lengths = encoder.encode(as_valid_batch(batch).column("text"))
                     ends = tokens + np.cumsum(lengths, dtype=np.int64)

@@ -13,7 +13,8 @@ any machines, with the same keep bits: `split_hashes`, `answer_hashes`, `join_ha
 
 from krill.dedup.bloom import bloom_bytes, resolve_bloom
 from krill.dedup.exact import MIN_SHARE, resolve_exact, spill_bytes, table_bytes
-from krill.dedup.index import DedupIndex, Generation, Pending, hash_kind, minhash_kind
+from krill.dedup.index import DedupIndex, Generation, Pending
+from krill.dedup.index_folder import hash_kind, minhash_kind
 from krill.dedup.minhash import MinHash, bands_and_rows
 from krill.dedup.near import (
     CLUSTER_RECORD,

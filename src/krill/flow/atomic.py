@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import orjson
 
 from krill.errors import StorageError
 
 TEMPORARY_SUFFIX = ".krill-tmp"
+_SYSTEM_ROOTS = (Path("/dev"), Path("/proc"), Path("/sys"))
+_SHARED_MEMORY = Path("/dev/shm")
 
 # What the operating system said -> the fact, the remedy.
 _REMEDIES: dict[int, tuple[str, str]] = {
@@ -34,6 +37,7 @@ _REMEDIES: dict[int, tuple[str, str]] = {
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "choose another folder"),
     errno.ENAMETOOLONG: ("the name is too long", "choose a shorter path"),
 }
+_NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 @contextmanager
@@ -48,16 +52,41 @@ def storage_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise StorageError(f"cannot write `{os.fspath(path)}`: {fact}", hint=hint) from error
 
 
-class AtomicFile:
-    """A file in the making; `commit` gives it its name, `abort` leaves nothing behind."""
+def refuse_special(path: Path) -> None:
+    """Raise if a device, a pipe or a socket stands at `path`, or it is among the system's own files.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    A rename would put a file in its place: `/dev/null` would be gone, for everybody on the machine.
+    """
+    with storage_errors(path):
+        folder = path.parent.resolve()
+        try:
+            kind = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            kind = stat.S_IFREG
+    ours = stat.S_ISREG(kind) or stat.S_ISDIR(kind)  # a folder is refused by the rename
+    system = any(root in (folder, *folder.parents) for root in _SYSTEM_ROOTS)
+    if not ours or (system and _SHARED_MEMORY not in (folder, *folder.parents)):
+        raise StorageError(
+            f"cannot write `{path}`: a device, a pipe or another file of the system is there",
+            hint="choose another name",
+        )
+
+
+class AtomicFile:
+    """A file in the making; `commit` gives it its name, `abort` leaves nothing behind.
+
+    Without `replace`, a file that has come to have that name meanwhile stays, and `commit` is refused.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, replace: bool = True) -> None:
         self.path = Path(path)
+        self._replace = replace
         # The name is random, not derived from the target: a second writer of the same unit (a requeued job
         # whose first life has not ended) must not write into this one's file.
         unique = f".{self.path.name}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}"
         self._temporary = self.path.with_name(unique)
         self._position = 0
+        refuse_special(self.path)
         with storage_errors(self.path):
             self._file: BinaryIO = open(self._temporary, "xb")  # noqa: SIM115  closed by commit or abort
 
@@ -87,11 +116,30 @@ class AtomicFile:
                 self._file.flush()
                 os.fsync(self._file.fileno())
                 self._file.close()
-                self._temporary.replace(self.path)
+                self._give_name()
         except BaseException:
             self.abort()
             raise
         fsync_dir(self.path.parent)
+
+    def _give_name(self) -> None:
+        if not self._replace:
+            try:
+                # Unlike a rename, a link never takes the place of another file.
+                os.link(self._temporary, self.path)
+            except FileExistsError:
+                raise StorageError(
+                    f"`{self.path}` was made by somebody else meanwhile: it was not touched",
+                    hint="choose another name, or move that file elsewhere",
+                ) from None
+            except OSError as error:
+                # A file system without links: then a look before the rename is all there is.
+                if error.errno not in _NO_LINKS or self.path.exists():
+                    raise
+            else:
+                self._temporary.unlink()
+                return
+        self._temporary.replace(self.path)
 
     def abort(self) -> None:
         """Remove what was written so far. Never raises: it runs while another error is on its way."""
@@ -120,9 +168,15 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
 def encode_json(value: Any) -> bytes:
     """Indented JSON in the key order of `value`, with a final newline."""
-    return orjson.dumps(
-        value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
-    )
+    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
+    return orjson.dumps(value, listed, option)
+
+
+def listed(value: Any) -> list[Any]:
+    """For `orjson`: a sequence that makes its items when they are asked for, as a list."""
+    if isinstance(value, Sequence):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} has no place in JSON")
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

@@ -10,6 +10,8 @@ from krill.errors import ConfigError, StorageError
 START: Final = "start"
 CONTINUE: Final = "continue"
 FINISHED: Final = "finished"
+PUBLISHED: Final = "published"
+PUT_INTO_PLACE: Final = "an earlier run had done everything but put its output into place: it is there now"
 
 Differences = Callable[[Mapping[str, Any], Mapping[str, Any]], list[str]]
 """What differs between two runs, each in a few words."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -184,12 +184,14 @@ class ObjectStore:
     def remove(self, folder: str, *, first: str = "") -> None:
         """All objects below a folder; those whose names end in `first` before the others."""
         names = list(self.sizes(folder))
-        early = [name for name in names if name.endswith(first)]
-        late = [name for name in names if not name.endswith(first)]
-        for some in (early, late):
-            with store_errors(self.url_of(folder), "empty"):
-                if some:
-                    self._system.rm([self._key(name) for name in some])
+        self.remove_objects([name for name in names if name.endswith(first)])
+        self.remove_objects([name for name in names if not name.endswith(first)])
+
+    def remove_objects(self, names: Sequence[str]) -> None:
+        """Some objects, by their names."""
+        if names:
+            with store_errors(self.url, "remove objects of"):
+                self._system.rm([self._key(name) for name in names])
 
     def _key(self, name: str) -> str:
         return f"{self._root}/{name}"

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from krill import _native
+from krill.faults import system_errors
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -75,7 +76,8 @@ def ordered_map(
                 if not held and _pressed(throttle):
                     assert throttle is not None
                     throttle.relieve()
-                held.append((pool.submit(work, waiting), nbytes))
+                with system_errors():
+                    held.append((pool.submit(work, waiting), nbytes))
                 in_flight += nbytes
                 waiting = None
             if not held:

@@ -5,7 +5,8 @@ its identity, what the stages have committed; all of it is gone when the dataset
 can't rename, so shards are written where they belong: the dataset is there when its manifest is, which comes
 last. It can't lock either: whoever starts the same run twice does the work twice, and the bytes are the same.
 
-While a run goes away, its `run.json` says nothing any more: what is left of it belongs to nobody.
+While a run goes away, its `run.json` says nothing any more: what is left of it belongs to nobody. Objects
+that Krill did not write are never removed: with such, nothing is begun and nothing published.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from typing import Any, Final
 import orjson
 
 from krill.errors import ConfigError, KrillError
-from krill.flow.atomic import encode_json, storage_errors
+from krill.flow.atomic import encode_json, listed, storage_errors
 from krill.flow.decision import FINISHED, START, Differences, decide, not_ours
 from krill.flow.files import RECORD_SUFFIX, Files
 from krill.flow.mirror import Mirror
 from krill.flow.object_store import ObjectStore
-from krill.flow.run_folder import MANIFEST
+from krill.flow.outputs import MANIFEST, OutputKind, refuse_foreign
 from krill.flow.scratch import Scratch
 
 RUN: Final = "run.json"
@@ -63,6 +64,7 @@ class RemoteRun:
         *,
         setting: str,
         differences: Differences,
+        kind: OutputKind,
         shared: bool = False,
     ) -> None:
         self.output = output.rstrip("/")
@@ -71,6 +73,7 @@ class RemoteRun:
         self._shared = shared
         self._setting = setting
         self._differences = differences
+        self._kind = kind
         self._store = ObjectStore(parent)
         self._scratch_parent = scratch
         self._scratch: Scratch | None = None
@@ -140,9 +143,11 @@ class RemoteRun:
 
     def begin(self, run: Mapping[str, Any], *, overwrite: bool) -> str:
         """See `RunFolder.begin`; only that what `overwrite` replaces is removed now, and not in the end."""
-        before = self.begun()
+        before, finished = self.begun(), self.finished()
+        if finished is not None:
+            self._kind.check_replaceable(finished, self.output, self._setting)
         decision = decide(
-            self.finished(),
+            finished,
             before,
             run,
             overwrite=overwrite,
@@ -152,7 +157,9 @@ class RemoteRun:
             setting=self._setting,
         )
         if decision == START:
-            self._start(run, overwrite=overwrite)
+            if not self._shared:  # another may have started it in this moment, and what it makes is right
+                self._make_room()
+            self._store.write(f"{self._work}/{RUN}", orjson.dumps({**run, "overwrite": overwrite}, listed))
         elif decision == FINISHED and not self._shared and self._store.any(self._work):
             self._remove_work()  # what a run that was killed after its last shard could not
         assert self._scratch is not None
@@ -163,6 +170,7 @@ class RemoteRun:
     def publish(self, *, threads: int = 1) -> None:
         """Send what belongs to the dataset as a whole, its manifest last, and remove everything else."""
         manifest = self.dataset / MANIFEST
+        self._ours("the finished work is kept, without its manifest")
         small = [path for path in self.dataset.rglob(f"*{RECORD_SUFFIX}") if path != manifest]
         self.files.send([*sorted(small), manifest])
         self._gone = True
@@ -172,15 +180,41 @@ class RemoteRun:
         """Leave no trace of an unfinished run."""
         self._gone = True
         self._store.write(f"{self._work}/{RUN}", _NOBODY)
-        self._store.remove(self._name)
+        self._store.remove_objects(self._objects()[0])
         self._remove_work()
 
-    def _start(self, run: Mapping[str, Any], *, overwrite: bool) -> None:
-        if not self._shared:  # another may have started it in this moment, and what that one makes is right
-            self._store.write(f"{self._work}/{RUN}", _NOBODY)
-            self._store.remove(self._name, first=MANIFEST)
-            self._remove_work()
-        self._store.write(f"{self._work}/{RUN}", orjson.dumps({**run, "overwrite": overwrite}))
+    def _make_room(self) -> None:
+        """Remove what is there of a finished or unfinished run; anything else there is refused."""
+        ours = self._ours("nothing there was touched")
+        self._store.write(f"{self._work}/{RUN}", _NOBODY)
+        self._store.remove_objects([name for name in ours if name.endswith(f"/{MANIFEST}")])
+        self._store.remove_objects([name for name in ours if not name.endswith(f"/{MANIFEST}")])
+        self._remove_work()
+
+    def _ours(self, kept: str) -> list[str]:
+        """What Krill wrote in the output's place; a StorageError if there is anything else.
+
+        It goes by the names: runs that were not finished have left no list.
+        """
+        ours, foreign = self._objects()
+        refuse_foreign(
+            foreign,
+            self.output,
+            kept=kept,
+            hint=f"move that elsewhere and run the same command, or choose another `{self._setting}`",
+        )
+        return ours
+
+    def _objects(self) -> tuple[list[str], list[str]]:
+        """What is in the output's place: the names of our objects in the store, and those of others there."""
+        ours, foreign = [], []
+        for name in self._store.sizes(self._name):
+            inside = name.removeprefix(f"{self._name}/")
+            if self._kind.may_be_left(inside):
+                ours.append(name)
+            else:
+                foreign.append(inside)
+        return ours, foreign
 
     def _remove_work(self) -> None:
         self._store.write(f"{self._work}/{RUN}", _NOBODY)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from krill.budget.plan import Need, make_plan, resolve_limit
 from krill.budget.size import parse_size
 from krill.errors import ConfigError, InputError
+from krill.faults import system_errors
 from krill.loading.array_list import ArrayList
 from krill.loading.columns import ColumnMaker, Columns, LabelKind
 from krill.loading.joined import JoinedRows
@@ -41,6 +42,7 @@ _CACHE_SHARE = 8
 _MAPPED_SHARE = 2
 
 
+@system_errors()
 def load(
     path: str | Path,
     *,
@@ -53,7 +55,8 @@ def load(
 ) -> LoadedDataset:
     """Open a dataset: a folder of Krill's, one that Hugging Face `save_to_disk` wrote, Parquet, or a URL.
 
-    `verify` checks each shard against its checksum when the first of its rows is read. A missing or torn
+    `verify` reads each shard once to its end and holds it against its checksum, when the first of its rows is
+    asked for; workers of a `DataLoader` do so each for itself. A missing or torn
     shard is an error, or with `on_missing="skip"` its rows are left out, and `skipped_rows` counts them.
     What is fetched from a URL is kept in `cache_dir`, at most `cache_size` of it. A dataset of Krill's
     that takes no more than half of `memory` is mapped: rows at random come faster, and what was read of

@@ -10,7 +10,6 @@ takes them back when it needs to; of a larger one, no tokens are held.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ import numpy.typing as npt
 
 from krill import _native
 from krill.errors import InputError
+from krill.flow.checksums import DAMAGED_HINT, check_file
 from krill.shards.dataset_files import fingerprint
 from krill.shards.layout import Layout
 from krill.shards.manifest import DatasetPart, Manifest, SourceRows
@@ -33,9 +33,7 @@ from krill.shards.shard import ShardInfo
 
 OnMissing = Literal["fail", "skip"]
 
-_HINT = "the file was changed after it was written; copy it again, or write the folder with `--overwrite`"
-_SKIP_HINT = f'{_HINT}; `on_missing="skip"` leaves its rows out'
-_HASHED_AT_ONCE = 2**20
+_SKIP_HINT = f'{DAMAGED_HINT}; `on_missing="skip"` leaves its rows out'
 # The share of the cache that is memory of batches that ended, for the next ones: a batch of 32 rows of 2,048
 # takes an eighth of a megabyte.
 _POOL_SHARE = 4
@@ -147,13 +145,13 @@ class KrillRows:
 
     def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
         """Rows in the order asked for."""
-        if self._verify:
+        if self._verify and len(self._verified) < len(self._table.paths):
             self._verify_shards_of(rows)
         try:
             tokens, offsets, seq_lengths, seq_offsets = self._reader().gather(rows)
         except _native.UnreadableFile as error:
             shard, reason = error.args
-            raise InputError(f"`{self._table.paths[shard]}` {reason}", hint=_HINT) from None
+            raise InputError(f"`{self._table.paths[shard]}` {reason}", hint=DAMAGED_HINT) from None
         return RowBatch(tokens.view(self._table.layout.dtype), offsets, seq_lengths, seq_offsets)
 
     def close(self) -> None:
@@ -203,7 +201,7 @@ class KrillRows:
         with self._verifying:
             for shard in shards.tolist():
                 if shard not in self._verified:
-                    _check_shard(self._table.paths[shard], self._table.checksums[shard])
+                    check_file(self._table.paths[shard], self._table.checksums[shard])
                     self._verified.add(shard)
 
 
@@ -255,17 +253,3 @@ def _sources_of_present(part: DatasetPart, present: list[ShardInfo]) -> tuple[So
         sources.append(replace(source, first=first, rows=rows, tokens=tokens))
         first += rows
     return tuple(sources)
-
-
-def _check_shard(path: str, expected: str) -> None:
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb", buffering=0) as file:
-            while content := file.read(_HASHED_AT_ONCE):
-                digest.update(content)
-    except OSError as error:
-        raise InputError(f"`{path}` cannot be read: {error.strerror}", hint=_HINT) from error
-    if (found := digest.hexdigest()) != expected:
-        raise InputError(
-            f"`{path}` has the checksum {found[:16]}..., and the manifest says {expected[:16]}...", hint=_HINT
-        )

@@ -16,8 +16,9 @@ from krill.model.sizing import ModelShape, breakdown, count_parameters, find_sha
 
 _FEED_FORWARD_RATIO = 8 / 3
 _FLOAT = 4
-# Both moments as bytes, and a scale of 4 bytes for each 256 of them.
-_BYTES_8BIT = 2 * (1 + _FLOAT / 256)
+# Numbers of the 8-bit optimizer that share a scale; in an embedding, those of a row do.
+_BLOCK_8BIT = 256
+_LEAST_8BIT = 4096
 # Numbers of a layer that the backward pass needs, for each token: those as wide as the model, and as its
 # feed-forward part.
 _WIDE_STATES = 8
@@ -89,14 +90,20 @@ def outline(settings: TrainConfig, vocab_size: int, row_tokens: int) -> ModelOut
         row_tokens,
         weights=_FLOAT * total,
         gradients=_FLOAT * total,
-        optimizer=_optimizer_bytes(settings, parts),
+        optimizer=_optimizer_bytes(settings, parts, shape.width),
         activations=width * tokens * per_token,
         shuffle_buffer=buffered,
     )
 
 
-def _optimizer_bytes(settings: TrainConfig, parts: dict[str, int]) -> int:
+def _optimizer_bytes(settings: TrainConfig, parts: dict[str, int], width: int) -> int:
     if settings.optimizer == "adamw":
         return 2 * _FLOAT * sum(parts.values())
-    wide = parts["embedding"] + parts["norms"]  # these keep 32 bits
-    return round(2 * _FLOAT * wide + _BYTES_8BIT * (parts["attention"] + parts["feed_forward"]))
+    embedding = _bytes_8bit(parts["embedding"], width)
+    layers = _bytes_8bit(parts["attention"] + parts["feed_forward"], _BLOCK_8BIT)
+    return 2 * _FLOAT * parts["norms"] + embedding + layers
+
+
+def _bytes_8bit(count: int, block: int) -> int:
+    """Both moments as bytes, and a scale of 4 bytes for each block of them."""
+    return round(2 * count * (1 + _FLOAT / block)) if count >= _LEAST_8BIT else 2 * _FLOAT * count

@@ -78,7 +78,7 @@ class Transformer(eqx.Module):
         ids: jax.Array,
         segment_ids: jax.Array | None = None,
         position_ids: jax.Array | None = None,
-        compute: Compute = Compute(),  # noqa: B008 - frozen
+        compute: Compute = Compute(),
         fetch: Callable[[Layers], Layers] | None = None,
     ) -> jax.Array:
         """The normed output of the last layer, (B, T, width); its product with the embedding is the logits.

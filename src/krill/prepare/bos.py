@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from krill.errors import ConfigError
 from krill.tokenizer import Encoder
-from krill.tokenizer.tokenizer_json import declared_tokens
+from krill.tokenizer.declared import declared_tokens
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

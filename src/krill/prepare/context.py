@@ -109,6 +109,16 @@ class Context:
         """What a stage has committed."""
         return CommitLog(self.folder.stages / stage, self.folder.files)
 
+    def task_path(self, path: Path) -> str:
+        """A file as a task names it: from the stages' folder where it is in there, which workers may have
+        elsewhere; else absolute. What a config or a user wrote is relative to the working directory."""
+        stages, path = self.folder.stages.absolute(), path.absolute()
+        return str(path.relative_to(stages) if path.is_relative_to(stages) else path)
+
+    def path_of(self, name: str) -> Path:
+        """The file that a task names."""
+        return self.folder.stages / name
+
     def check_wanted(self) -> None:
         """For work that takes long: raises when nobody waits for its result any more."""
         if self._abandoned.is_set():

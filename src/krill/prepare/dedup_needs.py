@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from krill.budget import Need
+from krill.budget import Kind, Need
 from krill.config import DedupConfig, KrillConfig
 from krill.dedup import (
     MIN_SHARE,
@@ -23,6 +23,8 @@ from krill.dedup import (
     verify_share,
     verify_spill_bytes,
 )
+from krill.dedup.index_database import DUCKDB_HELD, DUCKDB_WORK, SQLITE_BYTES
+from krill.dedup.index_folder import DATABASES, storage_of
 from krill.dedup.minhash import BANDS, ROWS
 
 DEDUP_TABLE: Final = "dedup table"
@@ -30,6 +32,7 @@ DEDUP_TABLE: Final = "dedup table"
 ASSUMED_BYTES: Final = {"document": 1000, "paragraph": 200, "line": 50}
 _HASH_BYTES: Final = 16
 _BAND_BYTES: Final = 8
+_POSITION_BYTES: Final = 8
 
 
 def minhash_of(dedup: DedupConfig) -> MinHash | None:
@@ -69,13 +72,43 @@ def dedup_needs(config: KrillConfig, text_bytes: int | None) -> list[Need]:
     return [Need(DEDUP_TABLE, least, useful=useful, expected=useful, during="resolve")]
 
 
+def databases_of(config: KrillConfig) -> set[str]:
+    """The databases that a run opens: for its own index, and for those among `against`."""
+    settings = config.preprocess
+    found = {storage_of(path) for path in settings.dedup.against}
+    if settings.dedup_cache_dir is not None:
+        found.add(settings.dedup.index)
+    return {storage for storage in found if storage in DATABASES}
+
+
+def load_databases(config: KrillConfig) -> None:
+    """Import them before the plan takes stock; raises where one is not installed."""
+    if "duckdb" in databases_of(config):
+        from krill.dedup.duckdb_database import import_duckdb
+
+        import_duckdb()
+
+
+def index_needs(config: KrillConfig) -> list[Need]:
+    """What databases hold while an index is read or written, which happens between the stages."""
+    databases = databases_of(config)
+    if "duckdb" in databases:
+        remedy = "set preprocess.dedup.index to sqlite, in another dedup_cache_dir"
+        return [
+            Need("DuckDB", DUCKDB_HELD, Kind.WATCHED, remedy=remedy),
+            Need("the index in DuckDB", DUCKDB_WORK, Kind.WATCHED, during="index"),
+        ]
+    return [Need("the index in SQLite", SQLITE_BYTES, Kind.WATCHED, during="index")] if databases else []
+
+
 def dedup_disk(dedup: DedupConfig, documents: int, text_bytes: int) -> int:
     """Bytes that so many documents, or pieces, of so much text keep on disk until they are resolved."""
     minhash = minhash_of(dedup)
     if dedup.method == "none":
         return 0
+    positions = 0 if dedup.index == "files" else documents * _POSITION_BYTES
     if minhash is not None:
-        noted = documents * minhash.bands * _BAND_BYTES
+        noted = documents * minhash.bands * _BAND_BYTES + positions
         verified = 0 if dedup.verify is None else verify_spill_bytes(documents, text_bytes)
         return noted + near_spill_bytes(documents, minhash.bands, 0) + verified
-    return documents * _HASH_BYTES + (spill_bytes(documents) if dedup.method == "exact" else 0)
+    return documents * _HASH_BYTES + positions + (spill_bytes(documents) if dedup.method == "exact" else 0)

@@ -28,11 +28,14 @@ from krill.prepare.kept import KeptBlock, KeptUnits
 from krill.prepare.needs import encode_cost
 from krill.prepare.survivors import add_counts
 from krill.tokenizer import Encoder
+from krill.tokenizer.document_errors import naming_document
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    from krill.corpus import CorpusFile
 
 TRAIN: Final = "train"
 VALIDATION: Final = "validation"
@@ -164,7 +167,7 @@ def encode(
         return context.corpus.files[position >> OFFSET_BITS].dataset
 
     def work(item: tuple[Ration, KeptBlock]) -> Encoded:
-        return _encode_block(item[1], recipe, counting=item[0].full)
+        return _encode_block(item[1], recipe, context.corpus.files, counting=item[0].full)
 
     def begin(position: int) -> _UnitRun:
         dataset = dataset_of(position)
@@ -184,7 +187,9 @@ def encode(
     )
 
 
-def _encode_block(block: KeptBlock, recipe: Recipe, *, counting: bool) -> Encoded:
+def _encode_block(
+    block: KeptBlock, recipe: Recipe, files: Sequence[CorpusFile], *, counting: bool
+) -> Encoded:
     import numpy as np
 
     from krill import _native
@@ -194,7 +199,8 @@ def _encode_block(block: KeptBlock, recipe: Recipe, *, counting: bool) -> Encode
     read = int(text.nbytes)
     if counting:  # its source is full: nothing of it is wanted but its number
         return Encoded(len(text), read, counts, np.empty(0, np.uint8), np.empty(0, np.uint32))
-    ids, lengths = recipe.encode(text)
+    with naming_document(files, batch.column("position")):
+        ids, lengths = recipe.encode(text)
     fates = recipe.fates(text, lengths)
     runs = []
     for split in range(len(recipe.splits)):

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from krill.budget import Meter, Plan, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget import Meter, Plan, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.config import KrillConfig, load_config
 from krill.corpus import Corpus
-from krill.prepare.dedup_needs import minhash_of
+from krill.faults import system_errors
+from krill.prepare.dedup_needs import load_databases, minhash_of
 from krill.prepare.input import open_input
-from krill.prepare.needs import preprocess_needs
-from krill.prepare.prediction import Prediction, decoded_bytes, predict
+from krill.prepare.needs import preprocess_needs, sizes_of
+from krill.prepare.prediction import Prediction, predict
 from krill.prepare.sampling import look
 from krill.prepare.token_work import check_tokens, layout_of
 from krill.text import Step
@@ -46,6 +47,7 @@ class Estimate:
         }
 
 
+@system_errors()
 def estimate(config: Any, *, memory: str | int | None = None, threads: int | str | None = None) -> Estimate:
     """What `krill.preprocess` with this config would take."""
     return run_estimate(load_config(config, memory=memory, threads=threads), floor=resident_bytes())
@@ -57,17 +59,20 @@ def run_estimate(config: KrillConfig, *, floor: int = 0, workers: int = 1) -> Es
     config.require_for_preprocess()
     limit = resolve_limit(config.memory)
     threads = resolve_threads(config.threads)
+    load_databases(config)
     with bounded_process(threads, parquet=False), Meter(limit, floor) as meter:
-        make_plan(limit, meter.used, preprocess_needs(config, threads))
+        meter.plan(preprocess_needs(config, threads))
         steps = steps_of(config.preprocess)
-        corpus = open_input(config)
-        needs = preprocess_needs(config, threads, decoded_bytes(corpus), corpus.held_bytes)
-        plan = make_plan(limit, meter.used, needs)
+        # What is only looked at need not be read to its end.
+        corpus = open_input(config.model_copy(update={"verify": False}))
+        needs = preprocess_needs(config, threads, sizes_of(corpus))
+        plan = meter.plan(needs)
         encoder = None
         if config.preprocess.output != "text":
             encoder = open_encoder(config.tokenizer, plan, threads)
             check_tokens(config, encoder)
         predicted = _predicted(config, corpus, steps, threads, encoder, workers)
+        plan = plan.expecting(preprocess_needs(config, threads, predicted.sizes))
     vocab_size = None if encoder is None else encoder.vocab_size
     return Estimate(plan, threads, len(corpus.files), corpus.input_bytes, predicted, vocab_size, workers)
 

@@ -44,4 +44,5 @@ def _open(config: KrillConfig, sources: Sequence[DatasetSource]) -> Corpus:
         default_separator=(config.tokenizer.special_tokens or [""])[0],
         batch_rows=settings.batch_rows,
         exclude=[Path(settings.prepared_path)],
+        verify=config.verify,
     )

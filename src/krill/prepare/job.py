@@ -5,36 +5,43 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 import krill
-from krill.budget import Meter, Plan, make_plan, resident_bytes
+from krill.budget import Meter, Plan, resident_bytes
 from krill.budget.process import bounded_process
 from krill.config import KrillConfig, differing_keys, identity_dict, load_config, to_dict
 from krill.corpus import Corpus, changed
+from krill.dedup import Pending
+from krill.dedup.index_database import PendingRun
 from krill.engines import Engine, open_engine
 from krill.engines.worker_share import worker_part
-from krill.errors import ConfigError
+from krill.errors import BudgetError, ConfigError, KrillError
+from krill.faults import system_errors
+from krill.flow.atomic import listed
+from krill.flow.decision import CONTINUE, FINISHED, PUBLISHED, PUT_INTO_PLACE
 from krill.flow.files import LOCAL
 from krill.flow.object_store import is_object_url
 from krill.flow.progress import Progress, Silent
 from krill.flow.remote_run import RemoteRun
 from krill.flow.run_folder import RunFolder
 from krill.prepare.context import Context
+from krill.prepare.dedup_needs import load_databases
 from krill.prepare.disk import DiskCap, check_free_space, folder_bytes
 from krill.prepare.fleet import EngineFleet
 from krill.prepare.input import open_against, open_input
-from krill.prepare.needs import preprocess_needs
-from krill.prepare.prediction import Prediction, decoded_bytes
-from krill.prepare.seen_before import EarlierRuns, earlier_runs
+from krill.prepare.needs import preprocess_needs, sizes_of
+from krill.prepare.prediction import Prediction
+from krill.prepare.seen_before import earlier_runs
 from krill.prepare.share import PATIENCE, Share, ShareFleet
 from krill.prepare.stages import Stages, facts
 from krill.prepare.summary import Summary
 from krill.shards import Manifest
+from krill.shards.dataset_files import output_kind
 from krill.shards.fields import Fields
 from krill.shards.manifest import MANIFEST_NAME
 from krill.text import Step
@@ -42,7 +49,11 @@ from krill.text.build import fingerprints_of, steps_of
 from krill.text.user_step import Function
 from krill.tokenizer.open import tokenizer_fingerprint
 
+_COMMAND: Final = "preprocess"
+_KIND: Final = output_kind(_COMMAND)
 
+
+@system_errors()
 def preprocess(
     config: str | Path | Mapping[str, Any] | KrillConfig,
     *,
@@ -85,23 +96,27 @@ def run_preprocess(
     elsewhere = config.engine if config.engine.name != "local" else None
     limit, threads = worker_part(elsewhere, config.memory, config.threads)
     parquet = config.preprocess.output != "tokens" or config.preprocess.rejected
-    with bounded_process(threads, parquet=parquet), Meter(limit, floor) as meter:
-        # Refuses before any input, or a model, is read.
-        make_plan(limit, meter.used, preprocess_needs(config, threads, own_steps=steps))
+    load_databases(config)
+    with ExitStack() as stack:
+        stack.enter_context(bounded_process(threads, parquet=parquet))
+        refuse_early(config, limit, threads, floor, steps)
+        meter = stack.enter_context(Meter(limit, floor))
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)
         place = _place_of(config, shared=share is not None)
-        needs = preprocess_needs(config, threads, decoded_bytes(corpus), corpus.held_bytes, own_steps=steps)
-        plan = make_plan(limit, meter.used, needs)
+        needs = preprocess_needs(config, threads, sizes_of(corpus), own_steps=steps)
+        plan = meter.plan(needs)
         run = describe_run(config, corpus, against, made)
         earlier = earlier_runs(config, run["identity"])
         with place as folder:
             state = folder.begin(run, overwrite=overwrite)
-            if state == "finished":
+            if state == PUBLISHED:
+                progress.note(PUT_INTO_PLACE)
+            if state in (FINISHED, PUBLISHED):
                 if earlier is not None:
                     earlier.adopt()
-                return Summary(_output_of(config), state, _finished(folder))
-            if state == "continue":
+                return Summary(_output_of(config), FINISHED, _finished(folder))
+            if state == CONTINUE:
                 progress.note("continuing an earlier run of this config")
             disk = DiskCap(config.disk, folder_bytes(folder.stages))
             with (
@@ -117,11 +132,32 @@ def run_preprocess(
                 predicted = _run(stages)
             if share is not None:
                 return None
+            plan = plan.expecting(preprocess_needs(config, threads, predicted.sizes, own_steps=steps))
+            pending = stages.prepare_index()
             manifest = _manifest(
-                stages, run, plan, predicted, time.monotonic() - started, continued=state == "continue"
+                stages, run, plan, predicted, time.monotonic() - started, continued=state == CONTINUE
             )
-            _publish(stages, folder, manifest, earlier)
+            _publish(folder, manifest, pending, threads)
     return Summary(_output_of(config), "done", manifest)
+
+
+def refuse_early(
+    config: KrillConfig, limit: int, threads: int, floor: int = 0, steps: Sequence[Function] = ()
+) -> None:
+    """Refuse a budget that would be too small for any input, before a model or a document is read.
+
+    What it says would do has to do for this input, so the files are looked at for that.
+    """
+    meter = Meter(limit, floor)  # only to plan with: nothing is guarded yet, as the answer is known
+    try:
+        meter.plan(preprocess_needs(config, threads, own_steps=steps))
+    except BudgetError as refusal:
+        try:
+            sizes = sizes_of(open_input(config))
+        except KrillError:
+            raise refusal from None
+        meter.plan(preprocess_needs(config, threads, sizes, own_steps=steps, made=False))
+        raise
 
 
 def _output_of(config: KrillConfig) -> Path | str:
@@ -136,7 +172,9 @@ def _place_of(config: KrillConfig, *, shared: bool) -> RunFolder | RemoteRun:
     spill_dir = None if config.spill_dir is None else Path(config.spill_dir)
     setting = "preprocess.prepared_path"
     if not is_object_url(output):
-        return RunFolder(Path(output), spill_dir, setting=setting, differences=differences, shared=shared)
+        return RunFolder(
+            Path(output), spill_dir, setting=setting, differences=differences, kind=_KIND, shared=shared
+        )
     if config.engine.name == "datatrove":
         raise ConfigError(
             f"the workers of the engine `datatrove` take their orders from a folder that they share, and"
@@ -149,7 +187,7 @@ def _place_of(config: KrillConfig, *, shared: bool) -> RunFolder | RemoteRun:
             " without one",
             hint="leave it out, and name earlier datasets under `dedup.against`",
         )
-    return RemoteRun(output, spill_dir, setting=setting, differences=differences, shared=shared)
+    return RemoteRun(output, spill_dir, setting=setting, differences=differences, kind=_KIND, shared=shared)
 
 
 def _finished(folder: RunFolder | RemoteRun) -> Manifest:
@@ -197,12 +235,11 @@ def _run(stages: Stages) -> Prediction:
 
 
 def _publish(
-    stages: Stages, folder: RunFolder | RemoteRun, manifest: Manifest, earlier: EarlierRuns | None
+    folder: RunFolder | RemoteRun, manifest: Manifest, pending: Pending | PendingRun | None, threads: int
 ) -> None:
     """The manifest, then the folder in its place; only then may other runs see what this one kept."""
-    pending = earlier.prepare(*stages.noted()) if earlier is not None else None
     manifest.save(folder.dataset)
-    folder.publish(threads=stages.context.threads)
+    folder.publish(threads=threads)
     if pending is not None:
         pending.commit()
 
@@ -220,7 +257,7 @@ def _manifest(
     context = stages.context
     return Manifest(
         krill=run["krill"],
-        command="preprocess",
+        command=_COMMAND,
         identity=run["identity"],
         config=run["config"],
         inputs=run["inputs"],
@@ -258,7 +295,7 @@ def describe_run(
         "steps": fingerprints_of(steps),
         "tokenizer": tokenizer_fingerprint(config.tokenizer) if config.preprocess.output != "text" else None,
     }
-    canonical = orjson.dumps(run, option=orjson.OPT_SORT_KEYS)
+    canonical = orjson.dumps(run, listed, orjson.OPT_SORT_KEYS)
     return {**run, "identity": hashlib.sha256(canonical).hexdigest()}
 
 

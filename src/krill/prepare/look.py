@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from krill.budget import Need, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget import Meter, Need, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.config import load_config
 from krill.errors import KrillError
@@ -23,14 +23,16 @@ _ROW_BATCH = 10_000_000
 def look_into(folder: Path, *, samples: int, seed: int, memory: str | int = "auto") -> Inspection:
     """Facts and samples of an output; rows are shown as text if their tokenizer can still be opened."""
     manifest = Manifest.load(folder)
-    make_plan(resolve_limit(memory), resident_bytes(), [Need("samples", _cost(manifest))])
-    return inspect(folder, samples, seed, _decoder(manifest))
+    with Meter(resolve_limit(memory)) as meter:
+        meter.plan([Need("samples", _cost(manifest))])
+        return inspect(folder, samples, seed, _decoder(manifest))
 
 
 def look_at_duplicates(folder: Path, *, count: int, memory: str | int = "auto") -> list[Cluster]:
     """Some clusters of near-duplicates of an output."""
-    make_plan(resolve_limit(memory), resident_bytes(), [Need("a row group", _ROW_GROUP)])
-    return find_clusters(folder, count)
+    with Meter(resolve_limit(memory)) as meter:
+        meter.plan([Need("a row group", _ROW_GROUP)])
+        return find_clusters(folder, count)
 
 
 def check_all(folder: str | Path, *, memory: str | int = "auto", threads: int | str = "auto") -> Report:
@@ -39,8 +41,9 @@ def check_all(folder: str | Path, *, memory: str | int = "auto", threads: int | 
     count = resolve_threads(threads)
     cost = _cost(manifest)
     need = Need("shards being checked", cost, useful=cost * count)
-    with bounded_process(count, parquet=_cost(manifest) == _ROW_GROUP):
-        plan = make_plan(resolve_limit(memory), resident_bytes(), [need])
+    parquet = _cost(manifest) == _ROW_GROUP
+    with bounded_process(count, parquet=parquet), Meter(resolve_limit(memory)) as meter:
+        plan = meter.plan([need])
         return validate(folder, threads=max(1, plan.share(need.name) // cost))
 
 

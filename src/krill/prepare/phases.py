@@ -15,6 +15,7 @@ import orjson
 
 from krill.config import KrillConfig, load_config, to_dict
 from krill.errors import InputError
+from krill.faults import system_errors
 from krill.flow.object_store import is_object_url
 from krill.prepare.job import preprocess
 from krill.prepare.summary import Summary
@@ -22,6 +23,7 @@ from krill.prepare.summary import Summary
 Texts = Iterable[str | Mapping[str, Any]]
 
 
+@system_errors()
 def run_datatrove_pipeline(
     config: str | Path | Mapping[str, Any] | KrillConfig,
     *,
@@ -36,6 +38,7 @@ def run_datatrove_pipeline(
     return preprocess(settings, overwrite=overwrite)
 
 
+@system_errors()
 def tokenize_and_pack(
     data: Summary | str | Path | Texts,
     config: str | Path | Mapping[str, Any] | KrillConfig,

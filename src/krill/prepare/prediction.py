@@ -13,7 +13,7 @@ from typing import Any
 from krill.config import KrillConfig
 from krill.corpus import Corpus
 from krill.prepare.dedup_needs import compared, dedup_disk
-from krill.prepare.needs import scans, spills_text
+from krill.prepare.needs import InputSizes, scans, sizes_of, spills_text
 from krill.prepare.sampling import Sample
 
 # Bytes per second and thread, measured on the machine in docs/benchmarks.md: packing reads and writes token
@@ -27,7 +27,7 @@ _START_SECONDS = 0.8
 class Prediction:
     """About what a run reads, keeps, writes, and how long its stages take."""
 
-    text_bytes: int
+    sizes: InputSizes
     documents: int
     tokens: int
     spill_bytes: int
@@ -42,7 +42,7 @@ class Prediction:
     def to_json(self) -> dict[str, Any]:
         """For `--json` and the manifest."""
         return {
-            "text_bytes": self.text_bytes,
+            "text_bytes": self.sizes.text_bytes,
             "documents": self.documents,
             "tokens": self.tokens,
             "spill_bytes": self.spill_bytes,
@@ -50,11 +50,6 @@ class Prediction:
             "seconds": round(self.seconds, 1),
             "stages": {name: round(seconds, 2) for name, seconds in self.stages.items()},
         }
-
-
-def decoded_bytes(corpus: Corpus) -> int:
-    """About how much text the input holds."""
-    return sum(file.decoded_bytes for file in corpus.files)
 
 
 def predict(
@@ -67,7 +62,8 @@ def predict(
 ) -> Prediction:
     """Scale what was seen to the whole of the input; each of the workers has so many threads."""
     settings = config.preprocess
-    text = decoded_bytes(corpus)
+    sizes = sample.sizes(sizes_of(corpus))
+    text = sizes.text_bytes
     documents = int(text * sample.per_byte("documents"))
     tokens = int(text * sample.per_byte("tokens"))
     compressed = int(text * sample.per_byte("spilled_bytes"))
@@ -101,4 +97,4 @@ def predict(
     if settings.output != "text":
         stages["encode"] = seconds("encode", *again)
         stages["pack"] = token_bytes / _PACK_RATE / (threads * workers)
-    return Prediction(text, documents, tokens, spill, output, stages)
+    return Prediction(sizes, documents, tokens, spill, output, stages)

@@ -11,15 +11,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from krill.corpus import Block, Corpus
 from krill.dedup import MinHash
+from krill.prepare.needs import InputSizes
 from krill.prepare.scan import text_bytes
 from krill.prepare.survivors import hashes_of, spill, survivors
 from krill.text import Step
 from krill.tokenizer import Encoder
+from krill.tokenizer.document_errors import naming_document
 
 BLOCKS = 8
 """Blocks that are looked at: with default units a megabyte each."""
@@ -30,6 +32,8 @@ class Sample:
     """What was seen, in total. Seconds are those of one thread."""
 
     bytes: int = 0
+    block_bytes: int = 0
+    """`Block.nbytes` of the largest block."""
     records: int = 0
     documents: int = 0
     text_bytes: int = 0
@@ -44,6 +48,11 @@ class Sample:
         """One of the totals for each byte of decoded input."""
         return float(getattr(self, name)) / self.bytes if self.bytes else 0.0
 
+    def sizes(self, known: InputSizes) -> InputSizes:
+        """What is known of the input, with what was seen of it."""
+        tokens = self.tokens / self.text_bytes if self.text_bytes else known.tokens_per_byte
+        return replace(known, block_bytes=self.block_bytes or None, tokens_per_byte=tokens)
+
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
         """Add what the body takes to one of the totals."""
@@ -56,6 +65,7 @@ def look(corpus: Corpus, steps: Sequence[Step], minhash: MinHash | None, encoder
     """Read some blocks as a run would, and measure."""
     sample = Sample()
     for block in _blocks(corpus):
+        sample.block_bytes = max(sample.block_bytes, block.nbytes)
         with sample.timed("scan_seconds"):
             documents = survivors(block, steps)
             hashes_of(documents)
@@ -66,12 +76,14 @@ def look(corpus: Corpus, steps: Sequence[Step], minhash: MinHash | None, encoder
         with sample.timed("spill_seconds"):
             sample.spilled_bytes += spill(documents.batch).size
         if encoder is not None:
-            with sample.timed("encode_seconds"):
+            positions = documents.batch.column("position")
+            with sample.timed("encode_seconds"), naming_document(corpus.files, positions):
                 sample.tokens += len(encoder.encode(text)[0])
         sample.bytes += block.size
         sample.records += documents.counts.get("records", documents.batch.num_rows)
         sample.documents += documents.batch.num_rows
         sample.text_bytes += text_bytes(documents.batch)
+        del block, documents, text  # not to be held beside the next
     return sample
 
 
@@ -80,7 +92,8 @@ def _blocks(corpus: Corpus) -> Iterator[Block]:
     if corpus.sequential:
         for _, blocks in corpus.walk(lambda _: None):
             yield from islice(blocks, BLOCKS)
-            return
+            break
+        return
     units = corpus.units()
     wanted = min(len(units), BLOCKS)
     for at in range(wanted):

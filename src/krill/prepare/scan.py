@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from krill.corpus import Block, Corpus, Start, Unit, UnitEnd
+from krill.corpus.arrays import as_numpy
 from krill.corpus.buffers import text_buffers
 from krill.dedup import piece_hashes
 from krill.flow import CommitLog
@@ -34,6 +35,7 @@ Hashed = Literal["document", "paragraph", "line"]
 
 HASHES = "hashes"
 BANDS = "bands"
+POSITIONS = "positions"
 SPILL = "spill"
 REJECTED = "rejected"
 
@@ -48,6 +50,8 @@ class Wanted:
     spill: bool = False
     """Whether survivors are kept of all units; those of sequential files always are."""
     rejected: bool = False
+    positions: bool = False
+    """Whether it is noted where that stands which is hashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class Scanned:
     digest: str | None = None
     hashes: NDArray[np.uint64] | None = None
     bands: NDArray[np.uint64] | None = None
+    positions: NDArray[np.uint64] | None = None
     spilled: pa.Buffer | None = None
     rejected: Sequence[pa.Buffer] = ()
 
@@ -74,10 +79,9 @@ def scan(
     starts: Iterable[Start] | None = None,
 ) -> None:
     """Scan all units of `corpus`, or of these starts, that `log` doesn't have."""
-    sequential = {file.ordinal for file in corpus.files if file.sequential}
 
     def spilling(unit: Unit) -> bool:
-        return wanted.spill or unit.parts[0].file in sequential
+        return wanted.spill or corpus.files[unit.parts[0].file].sequential
 
     def work(item: tuple[bool, Block]) -> Scanned:
         return _scan_block(context, item[1], wanted, spilling=item[0])
@@ -126,6 +130,7 @@ def _scan_block(context: Context, block: Block, wanted: Wanted, *, spilling: boo
         None if hashes is None else digest(hashes),
         _hashes(text, wanted.hashes, hashes),
         wanted.minhash.bands_of(text) if wanted.minhash is not None else None,
+        _positions(batch, wanted.hashes) if wanted.positions else None,
         spill(batch) if spilling else None,
         [spill(valid_text(rejected)) for rejected in documents.rejected or ()],
     )
@@ -138,6 +143,17 @@ def _hashes(
     if hashed is None:
         return None
     return of_documents if hashed == "document" else piece_hashes(text, hashed)[0]
+
+
+def _positions(batch: pa.RecordBatch, hashed: Hashed | None) -> NDArray[np.uint64]:
+    """The position of each document, or for each of its lines or paragraphs once more."""
+    import numpy as np
+
+    column = batch.column("position")
+    positions = as_numpy(column, "uint64").copy()  # a view would hold the whole batch
+    if hashed is None or hashed == "document":
+        return positions
+    return np.repeat(positions, piece_hashes(batch.column("text"), hashed)[1])
 
 
 @dataclass(slots=True)
@@ -157,6 +173,7 @@ class UnitScan:
         names = {
             HASHES: wanted.hashes is not None,
             BANDS: wanted.minhash is not None,
+            POSITIONS: wanted.positions,
             SPILL: spilling,
             REJECTED: wanted.rejected,
         }
@@ -173,6 +190,8 @@ class UnitScan:
             block["hashes"] = len(piece.hashes)
         if piece.bands is not None:
             self.files.write(BANDS, piece.bands)
+        if piece.positions is not None:
+            self.files.write(POSITIONS, piece.positions)
         if piece.spilled is not None:
             block["spill"] = [self.files.write(SPILL, piece.spilled), piece.spilled.size, piece.text_bytes]
         if piece.rejected:

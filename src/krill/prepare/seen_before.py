@@ -16,15 +16,18 @@ from pathlib import Path
 import orjson
 
 from krill.config import KrillConfig
-from krill.corpus import DatasetSource
+from krill.corpus import Corpus, DatasetSource
 from krill.dedup import DedupIndex, Pending
-from krill.dedup.index import DESCRIPTION
+from krill.dedup.index_database import DatabaseIndex, Noted, PendingRun
+from krill.dedup.index_folder import DESCRIPTION, Storage, storage_of
 from krill.flow import CommitLog
 from krill.flow.atomic import write_json
 from krill.flow.commits import reading_artifact
 from krill.prepare.resolve import kind_of, noted_files
+from krill.prepare.scan import POSITIONS
 
 _PINNED = "pinned.json"
+_SEEN = "seen-before"
 
 
 def against_sources(config: KrillConfig) -> list[DatasetSource]:
@@ -32,36 +35,49 @@ def against_sources(config: KrillConfig) -> list[DatasetSource]:
     return [DatasetSource(path) for path in config.preprocess.dedup.against if not _is_index(path)]
 
 
-def against_files(config: KrillConfig, scanned: CommitLog) -> list[Path]:
+def against_files(config: KrillConfig, scanned: CommitLog, stages: Path) -> list[Path]:
     """What was noted of the documents of `against`, and the indexes among its entries."""
     dedup = config.preprocess.dedup
-    indexes = [DedupIndex(path) for path in dedup.against if _is_index(path)]
-    generations = [found for index in indexes for found in index.pin(kind_of(dedup), "")]
-    return [*(found.path for found in generations), *noted_files(dedup, scanned)]
+    files: list[Path] = []
+    for number, folder in enumerate(path for path in dedup.against if _is_index(path)):
+        index = _index(folder, storage_of(folder) or "files")
+        names = [found.name for found in index.pin(kind_of(dedup), "")]
+        files += _files_of(index, kind_of(dedup), names, stages / f"{_SEEN}-{number}")
+    return [*files, *noted_files(dedup, scanned)]
 
 
 class EarlierRuns:
     """The persistent index of this config, as it was when the run was begun."""
 
     def __init__(self, folder: str, config: KrillConfig, identity: str) -> None:
-        self._index = DedupIndex(folder)
+        self._index = _index(folder, config.preprocess.dedup.index)
         self._config = config
+        self._kind = kind_of(config.preprocess.dedup)
         self._identity = identity
 
     def pinned(self, stages: Path) -> list[Path]:
         """What they kept; decided once for all lives of a run."""
         path = stages / _PINNED
-        kind = kind_of(self._config.preprocess.dedup)
         if not path.exists():
-            write_json(path, [found.name for found in self._index.pin(kind, self._identity)])
+            write_json(path, [found.name for found in self._index.pin(self._kind, self._identity)])
         with reading_artifact(path):
             names = orjson.loads(path.read_bytes())
-        return [found.path for found in self._index.pinned(names)]
+        return _files_of(self._index, self._kind, names, stages / _SEEN)
 
-    def prepare(self, scanned: CommitLog, keep_files: Sequence[Path]) -> Pending:
+    def prepare(self, scanned: CommitLog, keep_files: Sequence[Path], corpus: Corpus) -> Pending | PendingRun:
         """What this run kept, written and not counting yet."""
         dedup = self._config.preprocess.dedup
-        return self._index.prepare(kind_of(dedup), self._identity, noted_files(dedup, scanned), keep_files)
+        files = noted_files(dedup, scanned)
+        if isinstance(self._index, DedupIndex):
+            return self._index.prepare(self._kind, self._identity, files, keep_files)
+        noted = Noted(
+            files,
+            keep_files,
+            [scanned.path(unit, POSITIONS) for unit in scanned.units()],
+            (file.path for file in corpus.files),
+            self._config.preprocess.prepared_path,
+        )
+        return self._index.prepare(self._kind, self._identity, noted)
 
     def adopt(self) -> None:
         """Let what this run has kept count, if it died between its end and that."""
@@ -78,3 +94,16 @@ def earlier_runs(config: KrillConfig, identity: str) -> EarlierRuns | None:
 
 def _is_index(path: str) -> bool:
     return (Path(path) / DESCRIPTION).is_file()
+
+
+def _index(folder: str, storage: Storage) -> DedupIndex | DatabaseIndex:
+    return DedupIndex(folder) if storage == "files" else DatabaseIndex(folder, storage)
+
+
+def _files_of(index: DedupIndex | DatabaseIndex, kind: str, names: Sequence[str], path: Path) -> list[Path]:
+    """What the runs `names` kept, as files of numbers; out of a database they are written to `path` once."""
+    if isinstance(index, DedupIndex):
+        return [found.path for found in index.pinned(names)]
+    if names and not path.exists():
+        index.write_pinned(kind, names, path)
+    return [path] if names else []

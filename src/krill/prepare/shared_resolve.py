@@ -61,7 +61,7 @@ Made = tuple[dict[str, Any], Sequence[Path]]
 def resolve_in_phases(context: Context, work: StageWork, do: Do, workers: int) -> None:
     """Have the phases done, one after the other, and commit what was found."""
     dedup = context.config.preprocess.dedup
-    prior = [_told(context, path) for path in work.prior]
+    prior = work.prior_names
     if dedup.method == "bloom" or dedup.verify is not None or dedup.implementation == "datatrove":
         do("resolve", [prior], work)
         return
@@ -181,7 +181,7 @@ class Phases:
 
     def _paths(self, group: int) -> list[Path]:
         """What was noted of a group's documents, to be read."""
-        paths = [self.context.folder.stages / path for path in self.groups[group]]
+        paths = [self.context.path_of(name) for name in self.groups[group]]
         self.context.folder.files.bring(paths)
         return paths
 
@@ -223,8 +223,8 @@ def _decided(context: Context, scanned: CommitLog, prior: Sequence[Path], worker
     of_prior, of_units = cut_groups(before, shuffle.group), cut_groups(counts, shuffle.group)
     sizes = [sum(before[index] for index in group) for group in of_prior]
     sizes += [sum(counts[index] for index in group) for group in of_units]
-    groups = [[_told(context, prior[index]) for index in group] for group in of_prior]
-    groups += [[_told(context, files[index]) for index in group] for group in of_units]
+    groups = [[context.task_path(prior[index]) for index in group] for group in of_prior]
+    groups += [[context.task_path(files[index]) for index in group] for group in of_units]
     return {
         "width": shuffle.width,
         "groups": groups,
@@ -233,10 +233,3 @@ def _decided(context: Context, scanned: CommitLog, prior: Sequence[Path], worker
         "counts": counts,
         "prior": sum(before),
     }
-
-
-def _told(context: Context, path: Path) -> str:
-    """A file as any worker finds it: from the stages' folder, where it is in there."""
-    stages = context.folder.stages.absolute()
-    path = path.absolute()
-    return str(path.relative_to(stages) if path.is_relative_to(stages) else path)

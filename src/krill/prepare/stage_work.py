@@ -156,6 +156,11 @@ class StageWork:
         return KeptUnits(corpus, steps, scanned, self.resolved, clusters=clusters), scanned
 
     @property
+    def prior_names(self) -> list[str]:
+        """The files of what was seen before, as the part of a task."""
+        return [self._context.task_path(path) for path in self.prior]
+
+    @property
     def resolved(self) -> CommitLog:
         """Where the keep bits of units are."""
         return self.log("resolve")
@@ -166,15 +171,17 @@ class StageWork:
             raise KrillError("there is no tokenizer for this stage")
         return self.tokens
 
-    def _wanted(self, *, spill: bool, rejected: bool) -> Wanted:
+    def _wanted(self, *, spill: bool, rejected: bool, positions: bool = False) -> Wanted:
         dedup = self._context.config.preprocess.dedup
         hashes = dedup.level if dedup.method in ("exact", "bloom") else None
-        return Wanted(hashes, minhash_of(dedup), spill, rejected)
+        return Wanted(hashes, minhash_of(dedup), spill, rejected, positions)
 
     def _scan(self, parts: Parts) -> None:
         config = self._context.config
         wanted = self._wanted(
-            spill=spills_text(config, self._context.corpus), rejected=config.preprocess.rejected
+            spill=spills_text(config, self._context.corpus),
+            rejected=config.preprocess.rejected,
+            positions=config.preprocess.dedup.index != "files",
         )
         self._scan_parts("scan", self._context.corpus, wanted, parts)
 
@@ -200,17 +207,14 @@ class StageWork:
 
     def _resolve_plan(self, parts: Sequence[Any]) -> None:
         workers, prior = parts[0]
-        decide(self._context, self.log("scan"), self._seen_before(prior), workers)
+        decide(self._context, self.log("scan"), [self._context.path_of(name) for name in prior], workers)
 
     def _resolve_phase(self, phase: str, parts: Sequence[Any]) -> None:
         Phases.read(self._context).do(phase, parts)
 
     def _resolve(self, parts: Sequence[Any]) -> None:
-        prior = self._seen_before(parts[0])
+        prior = [self._context.path_of(name) for name in parts[0]]
         resolve(self._context, self.log("scan"), self.log("resolve"), prior, self.scanned_units())
-
-    def _seen_before(self, paths: Sequence[Any]) -> list[Path]:
-        return [self._context.folder.stages / path for path in paths]
 
     def _trim(self, parts: Sequence[Any]) -> None:
         level = self._context.config.preprocess.dedup.level

@@ -15,6 +15,8 @@ from typing import Any
 
 from krill import _native
 from krill.corpus import Corpus
+from krill.dedup import Pending
+from krill.dedup.index_database import PendingRun
 from krill.errors import InputError
 from krill.flow import CommitLog
 from krill.prepare.bos import missing_bos
@@ -99,11 +101,15 @@ class Stages:
         if settings.rejected:
             self._write_rejected()
 
-    def noted(self) -> tuple[CommitLog, list[Path]]:
-        """The scan, and the keep bits of each of its units: what an index takes of a finished run."""
-        scanned = self.work.log("scan")
-        resolved = self.work.resolved
-        return scanned, [resolved.path(unit, KEEP) for unit, _ in scanned]
+    def prepare_index(self) -> Pending | PendingRun | None:
+        """What this run kept, written to the persistent index and not counting yet; None without one."""
+        if self.earlier is None:
+            return None
+        scanned, resolved = self.work.log("scan"), self.work.resolved
+        keep_files = [resolved.path(unit, KEEP) for unit in scanned.units()]
+        with self._stage("index", None) as stage:
+            stage["documents"] = self.kept
+            return self.earlier.prepare(scanned, keep_files, self.context.corpus)
 
     @property
     def work(self) -> StageWork:
@@ -135,7 +141,7 @@ class Stages:
         self.work.prior = self._seen_before()
         with self._stage("resolve", None) as stage:
             if self.fleet is None or 0 in self.work.log("resolve"):
-                self.work.do("resolve", [self.work.prior])
+                self.work.do("resolve", [self.work.prior_names])
             else:
                 self.fleet.resolve(self.work)
             self.duplicates = self.work.log("resolve").record(0)
@@ -160,7 +166,9 @@ class Stages:
                 for _, record in self.work.log("against"):
                     stage["bytes"] += record["bytes_read"]
                     stage["documents"] += record["documents"]
-        return files + against_files(self.context.config, self.work.log("against"))
+        return files + against_files(
+            self.context.config, self.work.log("against"), self.context.folder.stages
+        )
 
     def _trim(self) -> None:
         scanned = self.work.log("scan")

@@ -15,6 +15,7 @@ from krill import _native
 from krill.corpus import Documents
 from krill.corpus.blocks import RangeBlock
 from krill.corpus.buffers import text_buffers
+from krill.corpus.checks import check_batch
 from krill.flow.commits import damaged, reading_artifact
 from krill.text import Step
 from krill.text.clean import Clean
@@ -57,7 +58,9 @@ class SpilledBlock:
             data = file.read(self.size)
         try:
             with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-                return Documents(reader.read_next_batch(), {})
+                batch = reader.read_next_batch()
+            check_batch(batch)
+            return Documents(batch, {})
         except (pa.ArrowException, OSError, StopIteration) as error:
             raise damaged(self.path, f"is not as it was written: {error}") from error
 

@@ -20,7 +20,7 @@ from krill.flow import CommitLog
 from krill.prepare.context import Context
 from krill.prepare.encode import DROPS, dropped_codes
 from krill.prepare.kept import KeptUnits
-from krill.prepare.needs import block_nbytes, text_cost
+from krill.prepare.needs import largest_nbytes, text_cost
 from krill.prepare.survivors import add_counts
 from krill.shards import ShardInfo, TextShardWriter
 from krill.shards.shard import rejected_shard_name, text_shard_name
@@ -130,7 +130,7 @@ def _write_all(
         path = context.folder.dataset / name(shard.number)
         return shard, path, write(shard, path)
 
-    cost = text_cost(block_nbytes(context.config))
+    cost = text_cost(largest_nbytes(context.config))
     todo = [shard for shard in shards if shard.number not in log]
     share = context.plan.share(WRITING)
     for done, path, record in context.map(work, todo, in_flight=share, size=lambda _: cost):
@@ -155,9 +155,9 @@ def _with_all_columns(batch: pa.RecordBatch, carried: pa.Schema) -> pa.RecordBat
     fields = [pa.field("text", pa.large_string()), *carried]
     names = {field.name for field in fields}
     fields += [field for field in batch.schema if field.name not in names and field.name != "position"]
+    there = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns = [
-        batch.column(field.name) if field.name in batch.schema.names else pa.nulls(batch.num_rows, field.type)
-        for field in fields
+        there[field.name] if field.name in there else pa.nulls(batch.num_rows, field.type) for field in fields
     ]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from krill.budget import Meter, Need, Plan, make_plan, resolve_limit, resolve_threads
+from krill.budget import Meter, Need, Plan, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.config import KrillConfig
 from krill.corpus import Block, Corpus
@@ -30,11 +30,11 @@ from krill.flow import ordered_map
 from krill.flow.atomic import AtomicFile, storage_errors
 from krill.flow.progress import Progress
 from krill.prepare.input import open_input
-from krill.prepare.needs import encode_cost, preprocess_needs
-from krill.prepare.prediction import decoded_bytes
+from krill.prepare.needs import InputSizes, encode_cost, preprocess_needs, sizes_of
 from krill.shards import smallest_dtype
 from krill.text import Clean
 from krill.tokenizer import Encoder
+from krill.tokenizer.document_errors import naming_document
 from krill.tokenizer.open import fallback_notice, open_file, tokenizer_file
 
 # Room for the length of any array; a multiple of 64, as the format wants.
@@ -87,17 +87,17 @@ def encode_files(
     limit = resolve_limit(config.memory)
     threads = resolve_threads(config.threads)
     with bounded_process(threads, parquet=False), Meter(limit) as meter:
-        make_plan(limit, meter.used, _needs(config, threads))  # refuses before any input is read
+        meter.plan(_needs(config, threads))  # refuses before any input is read
         corpus = open_input(config)
-        needs = _needs(config, threads, decoded_bytes(corpus), corpus.held_bytes)
-        plan = make_plan(limit, meter.used, needs)
+        needs = _needs(config, threads, sizes_of(corpus))
+        plan = meter.plan(needs)
         notice = fallback_notice(config.tokenizer)
         if notice is not None:
             progress.note(notice)
         encoder = open_file(tokenizer_file(config.tokenizer.path or ""), plan, threads)
         dtype = smallest_dtype(encoder.vocab_size)
         progress.begin("encode", None if corpus.sequential else corpus.input_bytes)
-        with _sink(output, dtype, encoder) as sink, meter.stage("encode"):
+        with _sink(output, dtype, encoder, replace=overwrite) as sink, meter.stage("encode"):
             counts = _encode(corpus, encoder, sink, plan, threads, meter, progress)
         progress.end("encode")
     return EncodeSummary(
@@ -113,11 +113,11 @@ def encode_files(
     )
 
 
-def _needs(config: KrillConfig, threads: int, text_bytes: int | None = None, held: int = 0) -> list[Need]:
+def _needs(config: KrillConfig, threads: int, sizes: InputSizes | None = None) -> list[Need]:
     """What preprocessing needs while it encodes; what helps is an option of the command here."""
     return [
         replace(need, remedy=need.remedy.replace("preprocess.max_document_bytes", "--max-document-bytes"))
-        for need in preprocess_needs(config, threads, text_bytes, held)
+        for need in preprocess_needs(config, threads, sizes)
         if need.during in ("always", "start", "encode")
     ]
 
@@ -138,7 +138,8 @@ def _encode(
         read = block.size
         documents = step.apply(block.documents())
         text = documents.batch.column("text")
-        ids, lengths = encoder.encode(text)
+        with naming_document(corpus.files, documents.batch.column("position")):
+            ids, lengths = encoder.encode(text)
         offsets, _ = text_buffers(text)
         found = {"documents": len(lengths), "tokens": len(ids), "bytes": int(offsets[-1] - offsets[0])}
         return sink.prepared(ids), lengths, {**documents.counts, **found}, read
@@ -162,8 +163,8 @@ def _encode(
 class _TokenFile(AtomicFile):
     """A file of ids in the making; a `.npy` file begins with a header, which is known only in the end."""
 
-    def __init__(self, path: Path, dtype: str) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, dtype: str, *, replace: bool) -> None:
+        super().__init__(path, replace=replace)
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._tokens = 0
         self._has_header = path.suffix == ".npy"
@@ -205,14 +206,14 @@ class _Lines:
 
 
 @contextmanager
-def _sink(path: Path | None, dtype: str, encoder: Encoder) -> Iterator[_TokenFile | _Lines]:
+def _sink(path: Path | None, dtype: str, encoder: Encoder, *, replace: bool) -> Iterator[_TokenFile | _Lines]:
     """Where ids go; a file appears under its name when the body ends, and not at all if it raises."""
     if path is None:
         yield _Lines(0 if encoder.eos_id is None else 1)
         return
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    file = _TokenFile(path, dtype)
+    file = _TokenFile(path, dtype, replace=replace)
     try:
         yield file
     except BaseException:

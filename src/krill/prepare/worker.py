@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from krill.budget import Meter, Plan, make_plan
+from krill.budget import Meter, Plan
 from krill.budget.meter import peak_bytes
 from krill.budget.process import bounded_process
 from krill.config import KrillConfig, load_config
@@ -32,8 +32,7 @@ from krill.prepare.context import Context, Places
 from krill.prepare.disk import DiskCap
 from krill.prepare.fleet import ORDERS, READY, TOKENIZER
 from krill.prepare.input import open_against, open_input
-from krill.prepare.needs import preprocess_needs
-from krill.prepare.prediction import decoded_bytes
+from krill.prepare.needs import preprocess_needs, sizes_of
 from krill.prepare.stage_work import StageWork
 from krill.text import Step
 from krill.text.build import steps_of
@@ -115,8 +114,8 @@ class Worker:
             meter = stack.enter_context(Meter(resources.memory, resources.floor))
             steps = steps_of(settings)
             corpus, against = open_input(config), open_against(config)
-            needs = preprocess_needs(config, resources.threads, decoded_bytes(corpus), corpus.held_bytes)
-            plan = make_plan(resources.memory, meter.used, needs)
+            needs = preprocess_needs(config, resources.threads, sizes_of(corpus))
+            plan = meter.plan(needs)
             key = (work, identity, resources)
             inputs, compared = run["inputs"], run["against"]
             held = stack.pop_all()

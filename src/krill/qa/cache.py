@@ -13,23 +13,26 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 import krill
-from krill.budget import Meter, make_plan, resident_bytes, resolve_limit
+from krill.budget import Meter, resident_bytes, resolve_limit
 from krill.budget.process import bounded_process
 from krill.corpus.fingerprint import changed
 from krill.engines.worker_share import engine_named, worker_part
 from krill.flow.atomic import write_json
+from krill.flow.decision import FINISHED, PUBLISHED, PUT_INTO_PLACE
+from krill.flow.outputs import MANIFEST, OutputKind
 from krill.flow.progress import Progress, Silent
-from krill.flow.run_folder import MANIFEST, RunFolder
-from krill.qa.encoding import open_tokenizer
+from krill.flow.run_folder import RunFolder
+from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
 from krill.qa.features import Shape
-from krill.qa.sources import open_source
+from krill.qa.sources import DEFAULT_SPLIT, open_source
+from krill.qa.tables import SCHEMAS, table_name
 from krill.qa.units import Job, UnitMaker, reading_needs, unit_needs
 
 if TYPE_CHECKING:
@@ -37,6 +40,15 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 COMMAND: Final = "qa prepare"
+
+
+def _written_files(manifest: Mapping[str, Any]) -> list[str]:
+    units = manifest.get("units")
+    count = len(units) if isinstance(units, list) else 0
+    return [table_name(number, table) for number in range(count) for table in SCHEMAS]
+
+
+_KIND: Final = OutputKind(COMMAND, _written_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +69,7 @@ def prepare(
     tokenizer: Any,
     *,
     output: str | Path,
-    split: str = "train",
+    split: str | None = None,
     shape: Shape = Shape(),  # noqa: B008  a frozen value, never changed
     max_examples: int | None = None,
     memory: str | int = "auto",
@@ -77,7 +89,17 @@ def prepare(
     floor = resident_bytes()
     place = engine_named(engine)
     limit, workers = worker_part(place, memory, threads)
-    job = Job(open_source(source, split), split, open_tokenizer(tokenizer, workers), shape, max_examples)
+    job = open_job(
+        source,
+        split,
+        tokenizer,
+        shape,
+        max_examples,
+        memory=limit,
+        threads=workers,
+        engine=place,
+        floor=floor,
+    )
     return run_job(
         job,
         output=Path(output),
@@ -88,6 +110,27 @@ def prepare(
         progress=progress or Silent(),
         floor=floor,
     )
+
+
+def open_job(
+    source: str | Path,
+    split: str | None,
+    tokenizer: Any,
+    shape: Shape,
+    max_examples: int | None,
+    *,
+    memory: str | int,
+    threads: int,
+    engine: EngineConfig | None = None,
+    floor: int = 0,
+) -> Job:
+    """The job, if the budget can hold it, which is told before the tokenizer is read."""
+    opening = opening_needs(tokenizer)
+    opened = open_source(source, split)
+    making = reading_needs(opened) if engine else unit_needs(opened, looks_native(tokenizer), threads)
+    meter = Meter(resolve_limit(memory), floor)  # only to plan with: nothing is guarded yet
+    meter.plan([*opening, *(replace(need, during="features") for need in making)])
+    return Job(opened, split or DEFAULT_SPLIT, open_tokenizer(tokenizer, threads), shape, max_examples)
 
 
 def run_job(
@@ -106,12 +149,15 @@ def run_job(
     started = time.monotonic()
     limit = resolve_limit(memory)
     with bounded_process(threads, parquet=False), Meter(limit, floor) as meter:
-        plan = make_plan(limit, meter.used, reading_needs(job) if engine else unit_needs(job, threads))
+        needs = unit_needs(job.source, job.tokenizer.native, threads)
+        plan = meter.plan(reading_needs(job.source) if engine else needs)
         run = describe(job)
-        with RunFolder(output, None, setting="--output", differences=_differences) as folder:
+        with RunFolder(output, None, setting="--output", differences=_differences, kind=_KIND) as folder:
             state = folder.begin(run, overwrite=overwrite)
-            if state == "finished":
-                return Prepared(folder.output, state, folder.finished() or {})
+            if state == PUBLISHED:
+                progress.note(PUT_INTO_PLACE)
+            if state in (FINISHED, PUBLISHED):
+                return Prepared(folder.output, FINISHED, folder.finished() or {})
             if state == "continue":
                 progress.note("continuing an earlier run of this preparation")
             with meter.stage("features"):
@@ -130,9 +176,10 @@ def run_job(
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """What a cache says of itself."""
-    # One line for all units: indented like the rest, every number would take a line of its own.
-    lines = orjson.Fragment(orjson.dumps(manifest["units"]))
-    write_json(folder / MANIFEST, {**manifest, "units": lines})
+    # One line for all units, and one for each file: indented like the rest, every value would take its own.
+    units = orjson.Fragment(orjson.dumps(manifest["units"]))
+    files = [orjson.Fragment(orjson.dumps(file)) for file in manifest.get("files", [])]
+    write_json(folder / MANIFEST, {**manifest, "units": units, "files": files})
 
 
 def describe(job: Job) -> dict[str, Any]:
@@ -154,7 +201,11 @@ def describe(job: Job) -> dict[str, Any]:
         "identity": hashlib.sha256(canonical).hexdigest(),
         "config": config,
         "inputs": inputs,
-        "tokenizer": {"fingerprint": job.tokenizer.fingerprint, "native": job.tokenizer.native},
+        "tokenizer": {
+            "fingerprint": job.tokenizer.fingerprint,
+            "native": job.tokenizer.native,
+            "space_ids": list(job.tokenizer.space_ids),
+        },
         "layout": job.tokenizer.layout.to_json(),
     }
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from krill.errors import ConfigError, InputError
 from krill.flow.atomic import atomic_writer, storage_errors
-from krill.flow.run_folder import MANIFEST
+from krill.flow.outputs import MANIFEST
 from krill.qa.cache import Prepared
 from krill.qa.dataset import QaDataset
-from krill.qa.seed_names import GIB, cache_prefix, prepare_cache
+from krill.qa.seed_names import GIB, budget_in_gib, cache_prefix, prepare_cache
 
 _ARRAYS: Final = ("input_ids", "attention_mask", "token_type_ids", "offset_mapping")
 
@@ -78,8 +78,10 @@ class ChunkedCacheManager:
         if path.is_file():
             try:
                 with pa.OSFile(str(path)) as file:
-                    rows = pa.ipc.open_file(file).get_batch(0).to_pylist()
-            except (OSError, pa.ArrowInvalid) as error:
+                    batch = pa.ipc.open_file(file).get_batch(0)
+                    batch.validate(full=True)
+                    rows = batch.to_pylist()
+            except (OSError, IndexError, UnicodeDecodeError, pa.ArrowException) as error:
                 raise InputError(
                     f"`{path}` can't be read: {error}", hint="remove it, and save it again"
                 ) from None
@@ -150,17 +152,18 @@ class StreamingSquadProcessor:
     def _prepare(
         self, dataset_name: str, split: str, max_examples: int | None, max_n_segs: int | None, folder: str
     ) -> Prepared:
-        return prepare_cache(
-            dataset_name,
-            split,
-            folder,
-            tokenizer=self.tokenizer,
-            max_seq_length=self.max_seq_length,
-            doc_stride=self.doc_stride,
-            max_examples=max_examples,
-            max_n_segs=max_n_segs,
-            memory=int(self.max_memory_gb * GIB),
-        )
+        with budget_in_gib():
+            return prepare_cache(
+                dataset_name,
+                split,
+                folder,
+                tokenizer=self.tokenizer,
+                max_seq_length=self.max_seq_length,
+                doc_stride=self.doc_stride,
+                max_examples=max_examples,
+                max_n_segs=max_n_segs,
+                memory=int(self.max_memory_gb * GIB),
+            )
 
     def _chunks(self, dataset: QaDataset) -> Iterator[list[dict[str, Any]]]:
         for first in range(0, len(dataset), self.streaming_chunk_size):

@@ -8,7 +8,7 @@ somebody asks for a document by its id (16 bytes each).
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, SupportsIndex
 
@@ -24,7 +24,7 @@ from krill.qa.answers import NOWHERE
 from krill.qa.assembly import FeatureRows
 from krill.qa.inexact import InexactSpan, inexact_spans
 from krill.qa.stored import StoredFeatures
-from krill.qa.tables import Unit
+from krill.qa.tables import Unit, value
 
 # What one unit's tables take, and the most that still helps: shuffling keeps to so many of them.
 _LEAST_MAPPED: Final = 12_000_000
@@ -46,13 +46,14 @@ METADATA: Final = (
 class QaDataset:
     """`len(dataset)` features; `dataset[i]` is one, `dataset.document(n)` are those of a document.
 
-    Safe to use from several threads and after a fork; can be pickled.
+    With `verify`, each unit of the cache is held against its checksums when it is first read. Safe to use
+    from several threads and after a fork; can be pickled.
     """
 
-    def __init__(self, folder: str | Path, *, memory: str | int = "auto") -> None:
+    def __init__(self, folder: str | Path, *, memory: str | int = "auto", verify: bool = True) -> None:
         mapped = Need("mapped", _LEAST_MAPPED, useful=_USEFUL_MAPPED)
         plan = make_plan(resolve_limit(memory), 0, [mapped])
-        self.stored = StoredFeatures(Path(folder), plan.share("mapped"))
+        self.stored = StoredFeatures(Path(folder), plan.share("mapped"), verify=verify)
         self._numbers: tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
@@ -117,18 +118,18 @@ class QaDataset:
         """All valid answers of a document, for evaluation: `text` and `answer_start`."""
         unit, row = self.stored.unit_of_document(document)
         return {
-            "text": unit.examples.answers[row].as_py(),
-            "answer_start": unit.examples.answer_starts[row].as_py(),
+            "text": value(unit.examples.answers, row),
+            "answer_start": value(unit.examples.answer_starts, row),
         }
 
     def document_id(self, document: int) -> str:
         """The id of a document."""
         unit, row = self.stored.unit_of_document(document)
-        return str(unit.examples.ids[row].as_py())
+        return str(value(unit.examples.ids, row))
 
     def get_all_documents(self) -> list[str]:
         """The ids of all documents, in order: a list of that length."""
-        return [str(number) for ids in self._ids() for number in ids.to_pylist()]
+        return [str(value(ids, row)) for ids in self._ids() for row in range(len(ids))]
 
     def get_document_segments(self, example_id: str | int) -> list[int]:
         """The numbers of the features of the document with this id."""
@@ -154,7 +155,13 @@ class QaDataset:
     def inexact(self) -> Iterator[InexactSpan]:
         """All features whose tokens are not the answer; the manifest counts them as `spans_not_exact`."""
         for number in range(len(self.stored.first_example) - 1):
-            yield from inexact_spans(self.stored.unit(number))
+            yield from inexact_spans(self.stored.unit(number), self._space_ids())
+
+    def _space_ids(self) -> Sequence[int]:
+        """As the cache says; one that was made before it did has none."""
+        described = self.manifest.get("tokenizer")
+        found = described.get("space_ids", []) if isinstance(described, Mapping) else []
+        return [number for number in found if type(number) is int] if isinstance(found, list) else []
 
     def _ids(self) -> Iterator[pa.Array]:
         for number in range(len(self.stored.first_example) - 1):
@@ -165,11 +172,11 @@ def document_metadata(unit: Unit, example: int) -> dict[str, Any]:
     """What is known of all features of an example in a unit."""
     examples = unit.examples
     return {
-        "example_id": examples.ids[example].as_py(),
+        "example_id": value(examples.ids, example),
         "total_segments": int(examples.features[example]),
-        "context": unit.paragraphs.contexts[int(examples.paragraph[example])].as_py(),
-        "question": examples.questions[example].as_py(),
-        "chosen_answer_text": examples.answer_text[example].as_py(),
+        "context": value(unit.paragraphs.contexts, int(examples.paragraph[example])),
+        "question": value(examples.questions, example),
+        "chosen_answer_text": value(examples.answer_text, example),
         "chosen_answer_char_span": (int(examples.answer_begin[example]), int(examples.answer_end[example])),
     }
 

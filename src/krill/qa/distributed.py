@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from krill.budget import Meter, Plan, make_plan
+from krill.budget import Meter, Plan
 from krill.config.engine import EngineConfig
 from krill.engines import Resources, Task, open_engine
 from krill.engines.worker_share import one_thread_of
@@ -37,7 +37,7 @@ def make_on(
     assert engine is not None  # `local` needs no tasks
     try:
         # The engine's own libraries are there now.
-        plan = make_plan(meter.limit, meter.used, reading_needs(job))
+        plan = meter.plan(reading_needs(job.source))
         sent = _Sent(job, folder, plan.share(IDS), progress)
         progress.begin("features", job.source.bytes)
         tasks = peak = 0

@@ -9,7 +9,7 @@ library.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -18,19 +18,27 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from krill import _native
+from krill.budget import Kind, Need
+from krill.config.messages import shown
 from krill.corpus.buffers import text_column_of
 from krill.errors import ConfigError, InputError
 from krill.qa.columns import starts_of
 from krill.qa.layout import Declared, Layout, find_layout
 from krill.qa.memory_tokens import memory_token_ids
 from krill.qa.wordwise import Found, Words, encode_wordwise, find_words
-from krill.tokenizer.huggingface import GROUP_BYTES, open_library
+from krill.tokenizer.declared import declared_tokens
+from krill.tokenizer.document_errors import DocumentError
+from krill.tokenizer.huggingface import GROUP_BYTES, LibraryCalls, open_library
 from krill.tokenizer.native import LEAST_CACHE, NativeEncoder
 from krill.tokenizer.open import tokenizer_file
-from krill.tokenizer.tokenizer_json import NotNative, declared_tokens, read_spec
+from krill.tokenizer.outline import Outline, outline_of, outline_of_content
+from krill.tokenizer.tokenizer_json import NotNative, read_spec, why_not_native
 
 Ids = npt.NDArray[np.uint32]
 _NAMELESS: Final = Path("tokenizer.json")
+_SPACE_MARK: Final = "\u2581"
+_MOST_MARKS: Final = 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,8 @@ class QaTokenizer:
     fingerprint: str
     native: bool
     content: bytes = field(repr=False)
+    space_ids: tuple[int, ...] = ()
+    """Tokens of nothing but the mark of a space; see `inexact.py`."""
 
 
 def open_tokenizer(tokenizer: Any, threads: int = 1) -> QaTokenizer:
@@ -77,7 +87,37 @@ def open_tokenizer(tokenizer: Any, threads: int = 1) -> QaTokenizer:
     library, declared = _library_of(tokenizer)
     content = library.to_str().encode()
     layout = find_layout(library, declared, *memory_token_ids(library))
-    return _made_of(content, layout, threads, library)
+    made = _made_of(content, layout, threads, library)
+    del library
+    _native.trim()  # what reading took
+    return made
+
+
+def opening_needs(tokenizer: Any) -> list[Need]:
+    """What opening a tokenizer takes, told by its outline."""
+    import tokenizers  # noqa: F401  its own pages are to be there when the plan takes stock
+
+    outline = _outline_of(tokenizer)
+    library, parsed = outline.library(), outline.native()
+    native = why_not_native(outline) is None
+    # It is written out once, for those who are to make the same, and parsed for what it does to words.
+    always = library.always + outline.size + (parsed.always if native else 0)
+    reading = max(library.reading, library.always + 2 * outline.size + parsed.reading)
+    return [
+        Need("tokenizer", always, Kind.WATCHED),
+        Need("reading the tokenizer", max(0, reading - always), Kind.WATCHED, during="start"),
+    ]
+
+
+def looks_native(tokenizer: Any) -> bool:
+    """Whether the native core will encode with a tokenizer, as far as its outline tells."""
+    return why_not_native(_outline_of(tokenizer)) is None
+
+
+def _outline_of(tokenizer: Any) -> Outline:
+    if isinstance(tokenizer, str | Path):
+        return outline_of(_file_of(tokenizer))
+    return outline_of_content(_backend_of(tokenizer).to_str().encode())
 
 
 def tokenizer_from(content: bytes, layout: Layout, threads: int = 1) -> QaTokenizer:
@@ -94,11 +134,19 @@ def _made_of(content: bytes, layout: Layout, threads: int, library: Any) -> QaTo
     shaping = fingerprint_of(content, layout)
     spec = read_spec(_NAMELESS, content)
     if isinstance(spec, NotNative):
-        texts = _LibraryTexts(library or open_library(_NAMELESS, content), find_words(content))
-        return QaTokenizer(texts, layout, shaping, False, content)
+        library = library or open_library(_NAMELESS, content)
+        calls = LibraryCalls(outline_of_content(content))
+        texts = _LibraryTexts(library, find_words(content), calls)
+        return QaTokenizer(texts, layout, shaping, False, content, _space_ids(library))
     bare = replace(spec, post=replace(spec.post, prefix=(), suffix=()))
     encoder = NativeEncoder(_NAMELESS, shaping, bare, LEAST_CACHE * threads, threads)
     return QaTokenizer(_NativeTexts(encoder), layout, shaping, True, content)
+
+
+def _space_ids(library: Any) -> tuple[int, ...]:
+    """Of SentencePiece's mark, as often as tokens repeat it."""
+    ids = (library.token_to_id(_SPACE_MARK * length) for length in range(1, _MOST_MARKS))
+    return tuple(number for number in ids if number is not None)
 
 
 class _NativeTexts:
@@ -116,9 +164,10 @@ class _NativeTexts:
 class _LibraryTexts:
     """Through the library, word by word if `words` says how to cut."""
 
-    def __init__(self, library: Any, words: Words | None) -> None:
+    def __init__(self, library: Any, words: Words | None, calls: LibraryCalls) -> None:
         self._batch: Callable[..., list[Any]] = library.encode_batch
         self._words = words
+        self._calls = calls
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         return self.encode_spans(texts)
@@ -135,12 +184,23 @@ class _LibraryTexts:
         lengths: list[int] = []
         for group in _groups(texts):
             tuples: list[tuple[int, int]] = []
-            for encoding in self._batch(group, add_special_tokens=False):
+            for encoding in self._encoded(group):
                 ids += encoding.ids
                 tuples += encoding.offsets
                 lengths.append(len(encoding))
             spans.append(np.array(tuples, np.int32).reshape(-1, 2))
         return Found(np.array(ids, np.uint32), _joined(spans, np.empty((0, 2), np.int32)), starts_of(lengths))
+
+    def _encoded(self, group: Sequence[str]) -> list[Any]:
+        try:
+            return self._calls.run(lambda: self._batch(group, add_special_tokens=False), 0)
+        except DocumentError as error:
+            for text in group:  # which of them was it
+                try:
+                    self._calls.run(lambda text=text: self._batch([text], add_special_tokens=False), 0)  # type: ignore[misc]
+                except DocumentError as own:
+                    raise own.at(f"the text that begins `{shown(text)}`") from None
+            raise error
 
 
 def _joined_spans(found: Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]]) -> EncodedSpans:
@@ -172,15 +232,10 @@ def _library_of(tokenizer: Any) -> tuple[Any, Declared]:
         file = _file_of(tokenizer)
         library = open_library(file)
         return library, _declared_by_files(file, library)
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if not hasattr(backend, "encode_batch_fast"):
-        raise ConfigError(
-            f"`{type(tokenizer).__name__}` is not a fast tokenizer, which offsets need",
-            hint="give one of `transformers` with a fast backend, one of `tokenizers`, or a path",
-        )
+    backend = _backend_of(tokenizer)
     library = open_library(_NAMELESS, backend.to_str().encode())
     if backend is tokenizer:
-        return library, _declared_by_library(backend, library)
+        return library, _declared_by_library(backend.padding or {}, library)
     pad = tokenizer.pad_token_id
     return library, Declared(
         tokenizer.padding_side == "left",
@@ -189,6 +244,17 @@ def _library_of(tokenizer: Any) -> tuple[Any, Declared]:
         tokenizer.cls_token_id,
         tokenizer.bos_token_id,
     )
+
+
+def _backend_of(tokenizer: Any) -> Any:
+    """The library's tokenizer in one of `transformers`, or itself."""
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "encode_batch_fast"):
+        raise ConfigError(
+            f"`{type(tokenizer).__name__}` is not a fast tokenizer, which offsets need",
+            hint="give one of `transformers` with a fast backend, one of `tokenizers`, or a path",
+        )
+    return backend
 
 
 def _file_of(path: str | Path) -> Path:
@@ -203,15 +269,14 @@ def _file_of(path: str | Path) -> Path:
         ) from None
 
 
-def _declared_by_library(tokenizer: Any, library: Any) -> Declared:
+def _declared_by_library(padding: Mapping[str, Any], library: Any) -> Declared:
     """What a `tokenizer.json` tells: its padding, and tokens by their usual names."""
-    padding = tokenizer.padding or {}
     named = {
         key: next((number for name in names if (number := library.token_to_id(name)) is not None), None)
         for key, names in _USUAL.items()
     }
     return Declared(
-        padding["direction"] == "left" if "direction" in padding else None,
+        str(padding["direction"]).lower() == "left" if "direction" in padding else None,
         padding.get("pad_id", named["pad_token"]),
         padding.get("pad_type_id"),
         named["cls_token"],
@@ -229,9 +294,8 @@ _USUAL: Final = {
 def _declared_by_files(file: Path, library: Any) -> Declared:
     """The same with what `tokenizer_config.json` and its like say, which goes first."""
     try:
-        from tokenizers import Tokenizer
-
-        known = _declared_by_library(Tokenizer.from_str(file.read_text("utf-8")), library)
+        padding = (outline_of(file).sections or {}).get("padding")
+        known = _declared_by_library(padding if isinstance(padding, dict) else {}, library)
         path = file.parent / "tokenizer_config.json"
         config = orjson.loads(path.read_bytes()) if path.is_file() else {}
     except (OSError, ValueError) as error:

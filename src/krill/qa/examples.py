@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from krill.errors import InputError
-from krill.qa.squad_json import Readable, read_paragraphs
+from krill.qa.squad_json import Readable, RecordTooLong, read_paragraphs, rest_of_line
 
 # A paragraph with more questions is taken in parts, each with the context: what a part holds stays small.
 MOST_QUESTIONS: Final = 1000
@@ -27,6 +27,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # Where an answer begins is stored in 32 bits.
 _MOST_START: Final = 2**31
+# What an answer takes besides its characters, in characters.
+_ANSWER_CHARACTERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,17 @@ class Paragraph:
         """Its characters: what units are cut by."""
         return len(self.context) + sum(len(question.text) for question in self.questions)
 
+    @property
+    def answer_size(self) -> int:
+        """What its answers count: their characters, and as much as a short one for each."""
+        return sum(
+            _ANSWER_CHARACTERS + len(text) for question in self.questions for text, _ in question.answers
+        )
 
-def squad_paragraphs(file: Readable, name: str) -> Iterator[Paragraph]:
-    """The paragraphs of a SQuAD file."""
-    for number, raw in enumerate(read_paragraphs(file, name), 1):
+
+def squad_paragraphs(file: Readable, name: str, longest: int | None = None) -> Iterator[Paragraph]:
+    """The paragraphs of a SQuAD file; RecordTooLong for one above `longest` characters."""
+    for number, raw in enumerate(read_paragraphs(file, name, longest), 1):
         where = f"`{name}`, paragraph {number:,}"
         context, entries = raw.get("context"), raw.get("qas", [])
         if not isinstance(context, str) or not isinstance(entries, list):
@@ -65,9 +74,9 @@ def squad_paragraphs(file: Readable, name: str) -> Iterator[Paragraph]:
             yield Paragraph(_whole(context), [_question(entry, where) for entry in some])
 
 
-def line_paragraphs(file: Readable, name: str) -> Iterator[Paragraph]:
-    """The paragraphs of JSON lines."""
-    return grouped(_json_lines(file, name), name)
+def line_paragraphs(file: Readable, name: str, longest: int | None = None) -> Iterator[Paragraph]:
+    """The paragraphs of JSON lines; RecordTooLong for a line above `longest` bytes."""
+    return grouped(_json_lines(file, name, longest), name)
 
 
 def grouped(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Paragraph]:
@@ -111,17 +120,30 @@ def first_questions(paragraphs: Iterable[Paragraph], most: int | None) -> Iterat
         yield paragraph
 
 
-def _json_lines(file: Readable, name: str) -> Iterator[dict[str, Any]]:
-    rest = b""
-    number = 0
-    ended = False
-    while not ended:
-        data = file.read(READ_BYTES)
-        ended = not data
-        if number == 0 and not rest:
+def _line_batches(file: Readable, name: str, longest: int | None) -> Iterator[list[bytes]]:
+    """Whole lines, some at a time."""
+    begun: list[bytes] = []  # the line that has not ended, in pieces, as it may be long
+    size = number = 0
+    while data := file.read(READ_BYTES):
+        if number == 0 and size == 0:
             data = data.removeprefix(_BYTE_ORDER_MARK)
-        lines = (rest + data).split(b"\n")
-        rest = b"" if ended else lines.pop()
+        first, *lines = data.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        if longest is not None and size > longest:
+            there = 0 if lines else rest_of_line(file)
+            raise RecordTooLong(f"`{name}`, line {number + 1:,}", size + there)
+        if lines:
+            rest = lines.pop()
+            yield [b"".join(begun), *lines]
+            number += 1 + len(lines)
+            begun, size = [rest], len(rest)
+    yield [b"".join(begun)]
+
+
+def _json_lines(file: Readable, name: str, longest: int | None) -> Iterator[dict[str, Any]]:
+    number = 0
+    for lines in _line_batches(file, name, longest):
         for line in lines:
             number += 1
             if not line.strip():

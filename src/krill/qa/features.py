@@ -114,7 +114,7 @@ def make_unit(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer, shape: Sh
         ),
         _feature_table(windows, spans, kept),
     )
-    inexact = [span.example_id for span in inexact_spans(unit)]
+    inexact = [span.example_id for span in inexact_spans(unit, tokenizer.space_ids)]
     counts.update(_counted(paragraphs, windows, inexact))
     return Made(unit, dict(counts), inexact[:MOST_LISTED])
 

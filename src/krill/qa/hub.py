@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from krill.errors import InputError
+from krill.flow.checksums import check_file
 from krill.flow.hub_access import RepositoryKind
 from krill.flow.hub_download import fetch_folder, hub_files
 from krill.flow.hub_upload import push_files
-from krill.flow.run_folder import MANIFEST
+from krill.flow.outputs import MANIFEST, stated_checksums
 from krill.qa.cache import write_manifest
 from krill.qa.stored import read_manifest
 from krill.qa.tables import SCHEMAS, check_unit
+from krill.shards.shard import is_plain_name
 
 _KIND: Final[RepositoryKind] = "dataset"
 _TABLES: Final = tuple(f"{table}-*.arrow" for table in SCHEMAS)
@@ -33,7 +35,7 @@ class HubCaches:
 
     def upload(self, folder: Path, *, private: bool) -> str:
         """Copy a cache there; returns the repository's address."""
-        manifest = read_manifest(folder)
+        manifest = _checked_manifest(folder)
         # Where the questions lay on this machine stays at home; their fingerprints tell what they were.
         inputs = [{**entry, "path": Path(entry["path"]).name} for entry in manifest["inputs"]]
         with tempfile.TemporaryDirectory(prefix="krill-hub-") as temporary:
@@ -82,5 +84,14 @@ class HubCaches:
 
 def _check_cache(folder: Path) -> None:
     """Refuse what is not whole: others have made it, and its numbers are believed from here on."""
-    for number in range(len(read_manifest(folder)["units"])):
+    for number in range(len(_checked_manifest(folder)["units"])):
         check_unit(folder, number)
+
+
+def _checked_manifest(folder: Path) -> dict[str, Any]:
+    """Of a cache whose files are those that were written."""
+    manifest = read_manifest(folder)
+    for name, expected in stated_checksums(manifest).items():
+        if is_plain_name(name):
+            check_file(folder / name, expected)
+    return manifest

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from krill.errors import ConfigError
+from krill.shards.fields import Fields
 
 Kind = Literal["fixed", "question", "context"]
+_MOST_ID: Final = 2**31 - 1
 # What the tokenizer is asked with: the first that it has tokens for.
 _PROBES: Final = ("a", "the", "0", "1", "word", ".")
 
@@ -76,15 +78,42 @@ class Layout:
         }
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Layout:
-        """From a manifest."""
+    def from_json(cls, value: Mapping[str, Any]) -> Layout:
+        return cls.from_fields(Fields(value, source="layout"))
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> Layout:
+        """From a manifest, checked."""
+        pieces = tuple(_piece(fields, number) for number in range(len(fields.values("pieces"))))
+        kinds = [piece.kind for piece in pieces if piece.kind != "fixed"]
+        if sorted(kinds) != ["context", "question"]:
+            fields.refuse("pieces", "has not one question and one context")
+        place = None if fields.is_null("cls") else fields.counts("cls")
+        if place is not None and (
+            len(place) != 2 or place[0] >= len(pieces) or place[1] >= len(pieces[place[0]].ids)
+        ):
+            fields.refuse("cls", "is no place in a piece")
         return cls(
-            tuple(Piece(kind, type_id, tuple(ids)) for kind, type_id, ids in stored["pieces"]),
-            stored["pad_left"],
-            stored["pad_id"],
-            stored["pad_type"],
-            None if stored["cls"] is None else (stored["cls"][0], stored["cls"][1]),
+            pieces,
+            fields.flag("pad_left"),
+            fields.count("pad_id", most=_MOST_ID),
+            fields.count("pad_type", most=_MOST_ID),
+            None if place is None else (place[0], place[1]),
         )
+
+
+def _piece(fields: Fields, number: int) -> Piece:
+    where = f"pieces[{number}]"
+    value = fields.values("pieces")[number]
+    if not isinstance(value, list) or len(value) != 3 or value[0] not in get_args(Kind):
+        fields.refuse(where, "is no piece of a feature")
+    kind, type_id, ids = value
+    numbers = [type_id, *ids] if isinstance(ids, list) else [None]
+    if any(type(each) is not int or not 0 <= each <= _MOST_ID for each in numbers):
+        fields.refuse(where, "has an id that is none")
+    if ids and kind != "fixed":
+        fields.refuse(where, "has ids, and is not fixed")
+    return Piece(kind, type_id, tuple(ids))
 
 
 def find_layout(

@@ -10,25 +10,27 @@ which streams and loads lazily.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from krill.budget import resident_bytes
-from krill.errors import ConfigError
+from krill.errors import BudgetError, ConfigError
+from krill.faults import system_errors
 from krill.flow.progress import Silent
 from krill.qa.batches import BatchShape, Framework, QaLoader
-from krill.qa.cache import Prepared, describe, run_job
+from krill.qa.cache import Prepared, describe, open_job, run_job
 from krill.qa.dataset import QaDataset
-from krill.qa.encoding import open_tokenizer
 from krill.qa.features import Shape
 from krill.qa.hub import HubCaches
 from krill.qa.selection import Strategy
-from krill.qa.sources import open_source
-from krill.qa.units import Job
 
 GIB: Final = 2**30
+# These calls have one thread.
+_FEWER_THREADS: Final = "; or take fewer --threads"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -52,7 +54,7 @@ def prepare_cache(
             "no tokenizer is given", hint="give one of `transformers` or `tokenizers`, or a path"
         )
     shape = Shape(max_seq_length, doc_stride, max_n_segs)
-    job = Job(open_source(dataset_name, split), split, open_tokenizer(tokenizer), shape, max_examples)
+    job = open_job(dataset_name, split, tokenizer, shape, max_examples, memory=memory, threads=1, floor=floor)
     folder = Path(cache_dir) / f"{cache_prefix(dataset_name, split)}{describe(job)['identity'][:16]}"
     if hub is not None and not folder.exists():
         hub.fetch(folder)
@@ -61,11 +63,26 @@ def prepare_cache(
     )
 
 
+@contextmanager
+def budget_in_gib() -> Iterator[None]:
+    """Refusals name the budget as these calls do: `max_memory_gb`, in GiB."""
+    try:
+        yield
+    except BudgetError as error:
+
+        def in_gib(found: re.Match[str]) -> str:
+            return f"max_memory_gb={math.ceil(int(found[1]) * 10**6 / GIB * 1000) / 1000}"
+
+        hint = re.sub(r"--memory (\d+)MB", in_gib, (error.hint or "").removesuffix(_FEWER_THREADS))
+        raise BudgetError(error.message, hint=hint.replace("--memory", "max_memory_gb")) from None
+
+
 def cache_prefix(dataset_name: str | Path, split: str) -> str:
     """How the folders of all caches of a dataset and split begin."""
     return f"{_UNSAFE.sub('-', Path(dataset_name).name)}-{_UNSAFE.sub('-', split)}-"
 
 
+@system_errors()
 def process_and_cache_dataset(
     dataset_name: str,
     split: str,
@@ -83,19 +100,21 @@ def process_and_cache_dataset(
 
     `dataset_name` is a hub id, a SQuAD file, JSON lines, or a folder; `max_memory_gb` is the budget, in GiB.
     """
-    return prepare_cache(
-        dataset_name,
-        split,
-        cache_dir,
-        tokenizer=tokenizer,
-        max_seq_length=max_seq_length,
-        doc_stride=doc_stride,
-        max_examples=max_examples,
-        max_n_segs=max_n_segs,
-        memory=int(max_memory_gb * GIB),
-    ).features
+    with budget_in_gib():
+        return prepare_cache(
+            dataset_name,
+            split,
+            cache_dir,
+            tokenizer=tokenizer,
+            max_seq_length=max_seq_length,
+            doc_stride=doc_stride,
+            max_examples=max_examples,
+            max_n_segs=max_n_segs,
+            memory=int(max_memory_gb * GIB),
+        ).features
 
 
+@system_errors()
 def create_dataset_from_cache(
     dataset_name: str,
     split: str,

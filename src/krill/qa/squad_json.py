@@ -35,9 +35,29 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def read_paragraphs(file: Readable, name: str) -> Iterator[dict[str, Any]]:
+class RecordTooLong(Exception):
+    """A line or a paragraph that may not be held: where it is, and how long it is at most."""
+
+    def __init__(self, place: str, size: int) -> None:
+        super().__init__(place)
+        self.place = place
+        self.size = size
+
+
+def rest_of_line(file: Readable) -> int:
+    """How many bytes there are up to the end of a line."""
+    size = 0
+    while data := file.read(READ_BYTES):
+        end = data.find(b"\n")
+        if end >= 0:
+            return size + end
+        size += len(data)
+    return size
+
+
+def read_paragraphs(file: Readable, name: str, longest: int | None = None) -> Iterator[dict[str, Any]]:
     """Every paragraph of the file, in order; `name` is for messages."""
-    walk = _Walk(file, name)
+    walk = _Walk(file, name, longest)
     found = False
     for key in walk.members():
         if key != "data":
@@ -62,8 +82,9 @@ def read_paragraphs(file: Readable, name: str) -> Iterator[dict[str, Any]]:
 class _Walk:
     """A place in the text, and what was read around it."""
 
-    def __init__(self, file: Readable, name: str) -> None:
+    def __init__(self, file: Readable, name: str, longest: int | None) -> None:
         self._file = file
+        self._longest = longest
         self._name = name
         self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()
         self._text = ""
@@ -121,7 +142,8 @@ class _Walk:
                     self._at = end
                     return value
             self._read(wanted)
-            wanted *= 2  # so that a long value is not tried again and again
+            # So that a long value is not tried again and again.
+            wanted = min(2 * wanted, self._longest or 2 * wanted)
 
     def end(self) -> None:
         """Nothing but space may follow."""
@@ -160,6 +182,11 @@ class _Walk:
         """More of the file behind what is not used yet."""
         if len(self._text) - self._at > LONGEST_VALUE:
             raise self._wrong(f"a value of more than {LONGEST_VALUE:,} characters")
+        held = len(self._text) - self._at
+        if self._longest is not None and held > self._longest:
+            # Where it ends is not known before it is read: it has no more than the rest of the file.
+            rest = sum(iter(lambda: len(self._file.read(READ_BYTES)), 0))
+            raise RecordTooLong(f"`{self._name}`, the value at character {self._place:,}", held + rest)
         data = self._file.read(size)
         self._ended = not data
         try:

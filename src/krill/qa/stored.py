@@ -21,14 +21,18 @@ import numpy.typing as npt
 import orjson
 
 from krill.errors import InputError
-from krill.flow.run_folder import MANIFEST
+from krill.flow.outputs import MANIFEST, stated_checksums
 from krill.qa.assembly import Assembler, FeatureRows
 from krill.qa.cache import COMMAND, FORMAT
 from krill.qa.layout import Layout
 from krill.qa.tables import SCHEMAS, Unit, read_unit, unit_path
+from krill.shards.fields import Fields
 
 Numbers = npt.NDArray[np.int64]
 _HINT: Final = "prepare it again with `krill qa prepare --overwrite`"
+# A unit is some megabytes of input; its tables count in 32 bits.
+_MOST_IN_UNIT: Final = 2**40
+_MOST_WIDTH: Final = 2**20
 # With less room than this, neighbouring batches would map the same files again and again.
 LEAST_UNITS: Final = 2
 # What a unit takes that is mapped without its pages, 14.2 kB as measured, and the part of the room for them.
@@ -37,13 +41,16 @@ IDLE_SHARE: Final = 8
 
 
 class StoredFeatures:
-    """A cache in `folder`; at most about `mapped_bytes` of it are held at once. Any thread may read."""
+    """A cache in `folder`; at most about `mapped_bytes` of it are held at once. Any thread may read.
 
-    def __init__(self, folder: Path, mapped_bytes: int) -> None:
+    With `verify`, each unit is held against its checksums when it is first read."""
+
+    def __init__(self, folder: Path, mapped_bytes: int, *, verify: bool = True) -> None:
         self.folder = folder
         self.manifest = read_manifest(folder)
-        self.layout = Layout.from_json(self.manifest["layout"])
-        self.width = int(self.manifest["config"]["max_seq_length"])
+        fields = _fields(folder, self.manifest)
+        self.layout = Layout.from_fields(fields.inner("layout"))
+        self.width = fields.inner("config").count("max_seq_length", least=1, most=_MOST_WIDTH)
         self.assembler = Assembler(self.layout, self.width)
         units = np.array(self.manifest["units"], np.int64).reshape(-1, 4)
         self.first_example = _firsts(units[:, 1])
@@ -54,14 +61,17 @@ class StoredFeatures:
         self._most_in_use = max(LEAST_UNITS, in_use // max(1, int(units[:, 3].max(initial=1))))
         self._in_use: OrderedDict[int, Unit] = OrderedDict()
         self._idle: OrderedDict[int, Unit] = OrderedDict()
+        self._verify = verify
+        self._checksums = stated_checksums(self.manifest) if verify else {}
+        self._verified: set[int] = set()
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """A worker that is given the cache opens the files itself."""
-        return {"folder": self.folder, "mapped_bytes": self._mapped_bytes}
+        return {"folder": self.folder, "mapped_bytes": self._mapped_bytes, "verify": self._verify}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        StoredFeatures.__init__(self, state["folder"], state["mapped_bytes"])
+        StoredFeatures.__init__(self, state["folder"], state["mapped_bytes"], verify=state["verify"])
 
     @property
     def features(self) -> int:
@@ -78,7 +88,7 @@ class StoredFeatures:
             if unit is not None:
                 self._in_use.move_to_end(number)
                 return unit
-            unit = self._idle.pop(number, None) or read_unit(self.folder, number)
+            unit = self._idle.pop(number, None) or self._read(number)
             self._in_use[number] = unit
             if len(self._in_use) > self._most_in_use:
                 oldest, left = self._in_use.popitem(last=False)
@@ -87,6 +97,15 @@ class StoredFeatures:
                 if len(self._idle) > self._most_idle:
                     self._idle.popitem(last=False)
             return unit
+
+    def _read(self, number: int) -> Unit:
+        unit = read_unit(self.folder, number)
+        if self._verify and number not in self._verified:
+            unit.check(self.folder, number, self._checksums)
+            self._verified.add(number)
+        if list(unit.rows) != self.manifest["units"][number][:3]:
+            raise InputError(f"unit {number} of `{self.folder}` is not what its manifest says", hint=_HINT)
+        return unit
 
     def unit_of_feature(self, feature: int) -> tuple[Unit, int]:
         """A feature's unit and its row in it."""
@@ -133,23 +152,41 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
         manifest = orjson.loads(path.read_bytes())
-        if manifest["command"] != COMMAND or manifest["format"] != FORMAT:
-            raise InputError(f"`{folder}` is no cache of features that this version reads", hint=_HINT)
-        units = len(manifest["units"])
     except (FileNotFoundError, NotADirectoryError):
         fact = f"has no `{MANIFEST}`, so it is no finished cache of features"
         raise InputError(
             f"`{folder}` {fact if folder.is_dir() else 'is no folder'}",
             hint=f"make it with `krill qa prepare SOURCE --tokenizer PATH --output {folder}`",
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"`{path}` can't be read: {error}", hint=_HINT) from None
+    fields = _fields(folder, manifest)
+    if not fields.has("command") or fields.text("command") != COMMAND or fields.count("format") != FORMAT:
+        raise InputError(f"`{folder}` is no cache of features that this version reads", hint=_HINT)
+    fields.text("identity")
+    fields.inner("tokenizer").text("fingerprint")
+    units = _check_units(fields)
     missing = next(
         (path for number in range(units) for path in _paths(folder, number) if not path.is_file()), None
     )
     if missing is not None:
         raise InputError(f"the cache `{folder}` lacks `{missing.name}`", hint=_HINT)
     return dict(manifest)
+
+
+def _fields(folder: Path, manifest: object) -> Fields:
+    return Fields(manifest, source=str(folder / MANIFEST), hint=_HINT)
+
+
+def _check_units(fields: Fields) -> int:
+    """How many units there are; each is its paragraphs, examples, features and bytes."""
+    units = fields.values("units")
+    for number, unit in enumerate(units):
+        if not isinstance(unit, list) or len(unit) != 4:
+            fields.refuse(f"units[{number}]", "is not four numbers")
+        if any(type(each) is not int or not 0 <= each <= _MOST_IN_UNIT for each in unit):
+            fields.refuse(f"units[{number}]", f"has a number that is not between 0 and {_MOST_IN_UNIT}")
+    return len(units)
 
 
 def _paths(folder: Path, number: int) -> list[Path]:

@@ -10,8 +10,9 @@ features. A feature is six numbers, and its row of ids is put together when it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +22,11 @@ import pyarrow as pa
 
 from krill import _native
 from krill.corpus.arrays import as_arrow, as_numpy
+from krill.corpus.checks import check_batch
 from krill.errors import InputError
-from krill.flow.atomic import atomic_writer
+from krill.flow.checksums import refuse_checksum
+from krill.qa.answers import NOWHERE
+from krill.shards.hashing import HashingFile
 
 FEATURE_COLUMNS: Final = ("example", "segment", "begin", "length", "first", "last")
 _IDS: Final = pa.large_list(pa.uint32())
@@ -123,26 +127,38 @@ class Unit:
         for file in self.files:
             file.drop_pages()
 
-    def write(self, folder: Path, number: int) -> int:
-        """Save the three tables; returns their bytes."""
+    def write(self, folder: Path, number: int) -> list[dict[str, Any]]:
+        """Save the three tables; returns the name, bytes and checksum of each."""
         columns = {
             "paragraphs": _paragraph_columns(self.paragraphs),
             "examples": _example_columns(self.examples),
             "features": [as_arrow(getattr(self.features, name)) for name in FEATURE_COLUMNS],
         }
-        return sum(_write(unit_path(folder, number, table), table, columns[table]) for table in SCHEMAS)
+        return [_write(unit_path(folder, number, table), table, columns[table]) for table in SCHEMAS]
+
+    def check(self, folder: Path, number: int, checksums: Mapping[str, str]) -> None:
+        """Hold the mapped files against these checksums: InputError if one is not what was written."""
+        for table, file in zip(SCHEMAS, self.files, strict=True):
+            expected = checksums.get(table_name(number, table))
+            if expected is not None and (found := sha256(file.content().data).hexdigest()) != expected:
+                refuse_checksum(str(unit_path(folder, number, table)), found, expected)
+
+
+def table_name(number: int, table: str) -> str:
+    """The file of a table of a unit."""
+    return f"{table}-{number:05d}.arrow"
 
 
 def unit_path(folder: Path, number: int, table: str) -> Path:
     """Where a table of a unit is."""
-    return folder / f"{table}-{number:05d}.arrow"
+    return folder / table_name(number, table)
 
 
 def read_unit(folder: Path, number: int) -> Unit:
     """A unit's columns over mapped files; InputError if one of them is damaged."""
     read = [_read(unit_path(folder, number, table), table) for table in SCHEMAS]
     paragraphs, examples, features = (batch for batch, _ in read)
-    return Unit(
+    unit = Unit(
         Paragraphs(
             paragraphs.column("context"),
             _lists(paragraphs.column("tokens"), "uint32"),
@@ -163,6 +179,46 @@ def read_unit(folder: Path, number: int) -> Unit:
         Features(*(as_numpy(features.column(name), "int32") for name in FEATURE_COLUMNS)),
         tuple(file for _, file in read),
     )
+    fault = _contradiction(unit)
+    if fault is not None:
+        raise _damaged(unit_path(folder, number, "features"), fault)
+    return unit
+
+
+def _contradiction(unit: Unit) -> str | None:
+    """What in the numbers by which one table speaks of another can't be."""
+    paragraphs, examples, features = unit.rows
+    numbers = unit.features.example
+    if features and not (numbers[0] >= 0 and numbers[-1] < examples and (numbers[1:] >= numbers[:-1]).all()):
+        return "its features are not of examples that are there, in their order"
+    within = (unit.examples.paragraph >= 0) & (unit.examples.paragraph < paragraphs)
+    if not within.all():
+        return "an example is about a paragraph that is not there"
+    if (np.bincount(numbers, minlength=examples) != unit.examples.features).any():
+        return "an example has another number of features than it says"
+    starts = unit.paragraphs.tokens.starts
+    if (unit.paragraphs.spans.starts != 2 * starts).any():
+        return "a paragraph has tokens without their place in the text"
+    tokens = np.diff(starts)[unit.examples.paragraph[numbers]]
+    begin, length = unit.features.begin.astype(np.int64), unit.features.length
+    if ((begin < 0) | (length < 0) | (begin + length > tokens)).any():
+        return "a feature is of tokens that its paragraph does not have"
+    if any(
+        ((place < NOWHERE) | (place >= length)).any() for place in (unit.features.first, unit.features.last)
+    ):
+        return "an answer lies outside of its feature"
+    return None
+
+
+def value(column: pa.Array, row: int) -> Any:
+    """What stands in a row of a table that was read."""
+    try:
+        return column[row].as_py()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"a text of the cache is not UTF-8: {error}",
+            hint="the cache is damaged: remove its folder and prepare it again",
+        ) from None
 
 
 def check_unit(folder: Path, number: int) -> None:
@@ -205,12 +261,17 @@ def _lists(column: pa.Array, dtype: str) -> Lists:
     return Lists(as_numpy(column.values, dtype), starts)
 
 
-def _write(path: Path, table: str, columns: Sequence[pa.Array]) -> int:
+def _write(path: Path, table: str, columns: Sequence[pa.Array]) -> dict[str, Any]:
     schema = SCHEMAS[table]
-    with atomic_writer(path) as file:
+    file = HashingFile(path)
+    try:
         with pa.ipc.new_stream(file, schema) as writer:
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-        return file.tell()
+    except BaseException:
+        file.abort()
+        raise
+    written = file.commit(len(columns[0]))
+    return {"file": written.file, "bytes": written.bytes, "sha256": written.sha256}
 
 
 def _read(path: Path, table: str) -> tuple[pa.RecordBatch, _native.MappedFile]:
@@ -220,8 +281,10 @@ def _read(path: Path, table: str) -> tuple[pa.RecordBatch, _native.MappedFile]:
         content = pa.BufferReader(pa.py_buffer(file.content()))
         if content.read(len(head)) != head:
             raise _damaged(path, "it does not begin as this table does")
-        return pa.ipc.read_record_batch(pa.ipc.read_message(content), SCHEMAS[table]), file
-    except (OSError, EOFError, pa.ArrowInvalid) as error:
+        batch = pa.ipc.read_record_batch(pa.ipc.read_message(content), SCHEMAS[table])
+        check_batch(batch)
+        return batch, file
+    except (OSError, EOFError, pa.ArrowException) as error:
         raise _damaged(path, str(error)) from None
 
 

@@ -29,6 +29,7 @@ from krill.qa.examples import Paragraph, first_questions
 from krill.qa.features import MOST_LISTED, Shape, make_unit
 from krill.qa.seen_ids import SeenIds
 from krill.qa.sources import Source
+from krill.qa.squad_json import RecordTooLong
 
 UNITS: Final = "units"
 IDS: Final = "question ids"
@@ -42,6 +43,11 @@ UNIT_CHARACTERS: Final = 500_000
 HELD_BY_NATIVE: Final = 48
 HELD_BY_LIBRARY: Final = 80
 WAITING_PER_CHARACTER: Final = 6
+# Characters of answers after which a unit ends, too: many times what a unit of SQuAD has.
+UNIT_ANSWERS: Final = 4_000_000
+# What a record takes for each of its bytes until its unit is written, where it is mostly answers: 35 were
+# measured on a line of answers of one letter, 11 on a paragraph of SQuAD's JSON with a million answers.
+HELD_PER_RECORD_BYTE: Final = 36
 # What the first unit takes however small it is: 0.9 MB were measured on three questions.
 FIRST_UNIT: Final = 2_000_000
 # Of a SQuAD file's bytes: the rest is JSON, ids and answers.
@@ -75,9 +81,9 @@ def held_per_character(tokenizer: QaTokenizer) -> int:
     return HELD_BY_NATIVE if tokenizer.native else HELD_BY_LIBRARY
 
 
-def unit_needs(job: Job, threads: int) -> list[Need]:
-    """What the plan must set aside to make the units of a job."""
-    size, held = job.source.bytes, held_per_character(job.tokenizer)
+def unit_needs(source: Source, native: bool, threads: int) -> list[Need]:
+    """What the plan must set aside to make the units of a source."""
+    size, held = source.bytes, HELD_BY_NATIVE if native else HELD_BY_LIBRARY
     text = 2**40 if size is None else int(size * TEXT_SHARE)
     unit = min(text, UNIT_CHARACTERS)
     at_once = min(threads, -(-text // UNIT_CHARACTERS))
@@ -92,7 +98,7 @@ def unit_needs(job: Job, threads: int) -> list[Need]:
             expected=expected + (waiting if text > UNIT_CHARACTERS * threads else 0),
             remedy="take fewer --threads",
         ),
-        _ids_need(job),
+        _ids_need(source),
     ]
 
 
@@ -103,14 +109,14 @@ def making_need(tokenizer: QaTokenizer) -> Need:
     )
 
 
-def reading_needs(job: Job) -> list[Need]:
+def reading_needs(source: Source) -> list[Need]:
     """What it takes to read units that others make."""
     waiting = 2 * WAITING_PER_CHARACTER * UNIT_CHARACTERS
-    return [Need(UNITS, waiting, Kind.WATCHED), _ids_need(job)]
+    return [Need(UNITS, waiting, Kind.WATCHED), _ids_need(source)]
 
 
-def _ids_need(job: Job) -> Need:
-    questions = (job.source.bytes or 0) // BYTES_PER_QUESTION
+def _ids_need(source: Source) -> Need:
+    questions = (source.bytes or 0) // BYTES_PER_QUESTION
     return Need(IDS, SeenIds.bytes_for(0), useful=2**40, expected=SeenIds.bytes_for(questions))
 
 
@@ -141,7 +147,7 @@ class UnitMaker:
         room = self._plan.share(UNITS)
         made = ordered_map(
             self._make,
-            unit_inputs(self._job, ids=self._plan.share(IDS), room=room),
+            unit_inputs(self._job, ids=self._plan.share(IDS), room=room, limit=self._plan.limit),
             threads=self._threads,
             bytes_in_flight=room,
             size=lambda item: item.characters * held,
@@ -177,17 +183,24 @@ def make_record(
 ) -> dict[str, Any]:
     """Make a unit, write its tables into `folder`, and say what it is; `counts` are what reading it found."""
     made = make_unit(paragraphs, tokenizer, shape)
-    size = made.unit.write(folder, number)
-    return {"unit": [*made.unit.rows, size], "counts": {**made.counts, **counts}, "inexact": made.inexact}
+    files = made.unit.write(folder, number)
+    return {
+        "unit": [*made.unit.rows, sum(file["bytes"] for file in files)],
+        "files": files,
+        "counts": {**made.counts, **counts},
+        "inexact": made.inexact,
+    }
 
 
 def totals_of(job: Job, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What the manifest says of all units, whose records come in order."""
     counts: Counter[str] = Counter()
     units: list[list[int]] = []
+    files: list[dict[str, Any]] = []
     inexact: list[str] = []
     for record in records:
         units.append(record["unit"])
+        files += record["files"]
         counts.update(record["counts"])
         inexact += record["inexact"][: MOST_LISTED - len(inexact)]
     paragraphs, examples, features, size = (sum(unit[column] for unit in units) for column in range(4))
@@ -201,6 +214,7 @@ def totals_of(job: Job, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "counts": dict(sorted(counts.items())),
         "inexact": inexact,
         "units": units,
+        "files": files,
     }
 
 
@@ -223,38 +237,65 @@ class UnitInput:
     counts: dict[str, int]
 
 
-def unit_inputs(job: Job, *, ids: int, room: int | None = None) -> Iterator[UnitInput]:
+def unit_inputs(
+    job: Job, *, ids: int, room: int | None = None, limit: int | None = None
+) -> Iterator[UnitInput]:
     """Paragraphs in stretches of `UNIT_CHARACTERS`, without questions whose id came before.
 
-    `ids` is the share of these; what does not fit into `room` is refused, if it is made here.
+    `ids` is the share of these; what does not fit into `room` is refused, if it is made here, with the budget
+    instead of `limit` that would do.
     """
     seen = SeenIds(ids)
-    number = size = read = 0
+    number = size = answers = read = 0
     some: list[Paragraph] = []
-    for paragraph in first_questions(job.source.paragraphs(), job.max_examples):
+    for paragraph in first_questions(_paragraphs(job, room, limit), job.max_examples):
         if room is not None:
-            check_fits(paragraph, room, job.tokenizer)
+            check_fits(paragraph, room, job.tokenizer, limit)
         some.append(paragraph)
         size += paragraph.size
-        if size >= UNIT_CHARACTERS:
+        answers += paragraph.answer_size
+        if size >= UNIT_CHARACTERS or answers >= UNIT_ANSWERS:
             kept, counts = _without_duplicates(some, seen)
-            yield UnitInput(number, kept, size, job.source.position - read, counts)
-            number, size, read, some = number + 1, 0, job.source.position, []
+            yield UnitInput(number, kept, max(size, answers), job.source.position - read, counts)
+            number, size, answers, read, some = number + 1, 0, 0, job.source.position, []
     if some:
         kept, counts = _without_duplicates(some, seen)
-        yield UnitInput(number, kept, size, job.source.position - read, counts)
+        yield UnitInput(number, kept, max(size, answers), job.source.position - read, counts)
 
 
-def check_fits(paragraph: Paragraph, share: int, tokenizer: QaTokenizer) -> None:
+def _paragraphs(job: Job, room: int | None, limit: int | None) -> Iterator[Paragraph]:
+    """Of the source, as far as each of its records can be held."""
+    longest = None if room is None else room // HELD_PER_RECORD_BYTE
+    try:
+        yield from job.source.paragraphs(longest)
+    except RecordTooLong as error:
+        assert room is not None
+        needed = error.size * HELD_PER_RECORD_BYTE
+        raise BudgetError(
+            f"{error.place} has up to {error.size:,} bytes, which take {needed // 10**6:,} MB, and the budget"
+            f" leaves {room // 10**6:,} MB for it",
+            hint=f"{_would_do(needed, room, limit)}, or take out some of its answers",
+        ) from None
+
+
+def check_fits(paragraph: Paragraph, share: int, tokenizer: QaTokenizer, limit: int | None = None) -> None:
     """A context is never cut before it is tokenised, so a very long one may need more than was planned."""
     needed = (paragraph.size + UNIT_CHARACTERS) * held_per_character(tokenizer)
     if paragraph.size > UNIT_CHARACTERS and needed > share:
-        missing = -(-(needed - share) // 10**6)
         raise BudgetError(
             f"a context of {len(paragraph.context):,} characters takes {needed // 10**6:,} MB, and the budget"
             f" leaves {share // 10**6:,} MB for it",
-            hint=f"give at least {missing} MB more --memory, or cut the context",
+            hint=f"{_would_do(needed, share, limit)}, or cut the context",
         )
+
+
+def _would_do(needed: int, share: int, limit: int | None) -> str:
+    """The budget with which a share is large enough, or how much more it must be."""
+    # Of what a larger budget leaves, the ids of questions have one half.
+    missing = 2 * (needed - share)
+    if limit is None:
+        return f"give at least {-(-missing // 10**6)} MB more --memory"
+    return f"--memory {-(-(limit + missing) // 10**6)}MB would do"
 
 
 def _without_duplicates(

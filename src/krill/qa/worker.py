@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from krill import _native
-from krill.budget import Meter, make_plan
+from krill.budget import Meter
 from krill.budget.meter import peak_bytes
 from krill.budget.process import bounded_process
 from krill.engines import Resources
@@ -32,7 +32,7 @@ def run_task(payload: Mapping[str, Any], resources: Resources) -> dict[str, Any]
     with bounded_process(resources.threads, parquet=False), Meter(resources.memory, resources.floor) as meter:
         _native.trim()  # what the task before has freed, so that the plan has it
         tokenizer = _tokenizer(payload)
-        plan = make_plan(resources.memory, meter.used, [making_need(tokenizer)])
+        plan = meter.plan([making_need(tokenizer)])
         paragraphs = read_paragraphs(Path(payload["paragraphs"]))
         for paragraph in paragraphs:
             check_fits(paragraph, plan.share(UNITS), tokenizer)

@@ -7,16 +7,39 @@ Comes in: the layout and the finished shards. Goes out: `state.json` and `datase
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from krill.flow.atomic import encode_json, write_bytes
+from krill.flow.outputs import OutputKind, stated_checksums
 from krill.shards.layout import Layout
 from krill.shards.manifest import DatasetPart
 from krill.shards.shard import ShardInfo
+
+_OF_A_SPLIT: Final = ("state.json", "dataset_info.json")
+_OF_SPLITS: Final = "dataset_dict.json"
+# What a run that is not finished may have left in an output that is made in place.
+_NAMES: Final = re.compile(
+    r"(?:(?:train|validation)/)?(?:(?:data|text|rejected)-\d+\.(?:arrow|parquet)|state\.json|dataset_info\.json)"
+    r"|dataset_dict\.json"
+)
+
+
+def output_kind(command: str) -> OutputKind:
+    """The outputs of a command that writes datasets."""
+    return OutputKind(command, _written_files, _NAMES)
+
+
+def _written_files(manifest: Mapping[str, Any]) -> set[str]:
+    shards = set(stated_checksums(manifest))
+    parts = [part for name in ("dataset", "validation") if isinstance(part := manifest.get(name), dict)]
+    splits = [part["split"] for part in parts if isinstance(part.get("split"), str)]
+    folders = [f"{split}/" for split in splits] or [""]
+    return {*shards, _OF_SPLITS, *(f"{folder}{name}" for folder in folders for name in _OF_A_SPLIT)}
 
 
 def write_dataset_parts(root: Path, parts: Sequence[DatasetPart]) -> None:
@@ -33,7 +56,7 @@ def all_dataset_files(parts: Sequence[DatasetPart]) -> dict[str, bytes]:
             files[name if part.split is None else f"{part.split}/{name}"] = content
     splits = [part.split for part in parts if part.split is not None]
     if splits:
-        files["dataset_dict.json"] = encode_json({"splits": splits})
+        files[_OF_SPLITS] = encode_json({"splits": splits})
     return files
 
 

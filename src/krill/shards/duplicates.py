@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from krill.corpus.arrays import as_numpy
 from krill.errors import InputError
 from krill.shards.manifest import Manifest, TextPart
+from krill.shards.shard_file import ShardFile
+from krill.shards.text_shard import TextShard
 
 _SHOWN_CHARS = 600
 _SHOWN_DOCUMENTS = 4
@@ -79,26 +81,29 @@ def _complete(clusters: dict[int, Cluster], count: int) -> bool:
 
 def _groups(folder: Path, part: TextPart) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint32], Any]]:
     """Clusters, sizes and texts of each row group; a size of 0 where a document is in no cluster."""
-    import pyarrow.parquet as pq
+    import pyarrow as pa
 
     for shard in part.shards:
-        with pq.ParquetFile(folder / shard.file, memory_map=False) as file:
-            if "cluster" not in file.schema_arrow.names:
+        file = ShardFile(folder, shard)
+        with TextShard(file) as opened:
+            if "cluster" not in opened.names:
                 continue
-            for group in range(file.num_row_groups):
-                rows = file.read_row_group(group, ["text", "cluster", "cluster_size"], use_threads=False)
-                batch = rows.combine_chunks().to_batches()[0] if rows.num_rows else None
-                if batch is not None:
+            for group in range(len(opened.group_rows)):
+                rows = opened.read(group, ["text", "cluster", "cluster_size"])
+                if rows.schema.types != [pa.large_string(), pa.uint64(), pa.uint32()]:
+                    file.fail(f"has other columns than clusters: `{', '.join(map(str, rows.schema.types))}`")
+                for batch in rows.combine_chunks().to_batches():
                     numbers = as_numpy(batch.column("cluster").fill_null(0), "uint64")
                     sizes = as_numpy(batch.column("cluster_size").fill_null(0), "uint32")
                     yield numbers, sizes, batch.column("text")
 
 
 def _has_clusters(folder: Path, manifest: Manifest) -> bool:
-    import pyarrow.parquet as pq
-
     assert manifest.text is not None
-    return any("cluster" in pq.read_schema(folder / shard.file).names for shard in manifest.text.shards[:1])
+    for shard in manifest.text.shards[:1]:
+        with TextShard(ShardFile(folder, shard)) as opened:
+            return "cluster" in opened.names
+    return False
 
 
 def _beginning(texts: Any, row: int) -> str:

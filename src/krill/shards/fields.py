@@ -13,13 +13,15 @@ from typing import Any, NoReturn
 from krill.errors import InputError
 
 LARGEST_COUNT = 2**63 - 1
+_HINT = "the file was damaged or edited; write the folder again with `krill preprocess --overwrite`"
 
 
 class Fields:
     """One JSON object; each read checks a type, and what was never read stays available as `rest()`."""
 
-    def __init__(self, value: object, *, source: str, where: str = "") -> None:
+    def __init__(self, value: object, *, source: str, where: str = "", hint: str = _HINT) -> None:
         self.source = source
+        self._hint = hint
         self.where = where
         if not isinstance(value, dict):
             self._fail("", "an object", value)
@@ -28,10 +30,7 @@ class Fields:
 
     def refuse(self, name: str, problem: str) -> NoReturn:
         """Raise for a value whose type is right but whose meaning is not."""
-        raise InputError(
-            f"`{self.source}`: `{self._path(name)}` {problem}",
-            hint="the file was damaged or edited; write the folder again with `krill preprocess --overwrite`",
-        )
+        raise InputError(f"`{self.source}`: `{self._path(name)}` {problem}", hint=self._hint)
 
     def text(self, name: str) -> str:
         value = self._get(name)
@@ -90,11 +89,11 @@ class Fields:
         return mapping
 
     def inner(self, name: str) -> Fields:
-        return Fields(self._get(name), source=self.source, where=self._path(name))
+        return Fields(self._get(name), source=self.source, where=self._path(name), hint=self._hint)
 
     def inners(self, name: str) -> list[Fields]:
         return [
-            Fields(value, source=self.source, where=self._path(f"{name}[{index}]"))
+            Fields(value, source=self.source, where=self._path(f"{name}[{index}]"), hint=self._hint)
             for index, value in enumerate(self.values(name))
         ]
 

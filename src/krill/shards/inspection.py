@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from krill.errors import InputError
 from krill.shards.manifest import DatasetPart, Manifest, SourceRows, TextPart
 from krill.shards.reader import Dataset
-from krill.shards.shard_file import ShardFile, reading
+from krill.shards.shard_file import ShardFile
+from krill.shards.text_shard import TextShard
 
 _MOST_BATCHES = 256
 _SAMPLE_CHARS = 2000
@@ -225,17 +225,12 @@ def _text_facts(folder: Path, part: TextPart, samples: int, chance: random.Rando
 
 def _document(file: ShardFile, row: int) -> str:
     """One document, by reading the row group that holds it."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with reading(file.path), pq.ParquetFile(file.path, pre_buffer=False) as parquet:
-            group = 0
-            while row >= parquet.metadata.row_group(group).num_rows:
-                row -= parquet.metadata.row_group(group).num_rows
-                group += 1
-            table = parquet.read_row_group(group, columns=["text"], use_threads=False)
-            return table.column("text")[row].as_py() or ""
-    except (pa.ArrowException, KeyError, IndexError, UnicodeDecodeError) as error:
-        hint = "`krill validate` says what is wrong"
-        raise InputError(f"`{file.path}` cannot be decoded: {error}", hint=hint) from error
+    with TextShard(file) as opened:
+        starts = [0, *accumulate(opened.group_rows)]
+        group = bisect_right(starts, row) - 1
+        if group == len(opened.group_rows):
+            file.fail(f"has {starts[-1]} rows, and the manifest says {file.shard.rows}")
+        text = opened.read(group, ["text"]).column("text")[row - starts[group]].as_py() or ""
+    if not isinstance(text, str):
+        file.fail(f"has no column `text` of strings, but of `{type(text).__name__}`")
+    return text

@@ -202,7 +202,7 @@ class Manifest:
             "command": self.command,
             "identity": self.identity,
             "config": dict(self.config),
-            "inputs": list(self.inputs),
+            "inputs": self.inputs,
             "budget": dict(self.budget),
             "seconds": self.seconds,
             "stages": list(self.stages),

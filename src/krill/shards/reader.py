@@ -26,6 +26,7 @@ from krill.shards.manifest import DatasetPart, Manifest
 from krill.shards.recently_used import RecentlyUsed
 from krill.shards.row_batch import RowBatch
 from krill.shards.shard_file import ShardFile
+from krill.shards.verified import VerifiedBatches
 
 _MOST_OPEN_FILES = 64
 
@@ -71,6 +72,20 @@ class Dataset:
             batch, first = divmod(row - self._starts[shard], self.layout.rows_per_batch)
             yield self._read_batch(shard, batch, first)
             row = min(self._starts[shard] + (batch + 1) * self.layout.rows_per_batch, self._starts[shard + 1])
+
+    def verified_batches(self) -> Iterator[RowBatch]:
+        """All rows, a record batch at a time; an InputError after the last one of a shard whose checksum is
+        not what the manifest says."""
+        for shard in self.shards:
+            file = VerifiedBatches(self.part.folder(self.path), shard)
+            for batch in range(len(shard.batches)):
+                file.hold(batch)
+                index = read_batch_index(file, self.layout, batch)
+                count = int(index.token_offsets[-1] - index.token_offsets[0])
+                at = index.tokens_at + int(index.token_offsets[0]) * self.layout.dtype.itemsize
+                tokens = file.tokens(self.layout.dtype, at, count)
+                yield _row_batch(tokens, index, 0)
+            file.finish()
 
     def batch_index(self, shard: int, batch: int) -> BatchIndex:
         """The `seq_lengths` of one record batch, without its tokens."""
@@ -143,15 +158,7 @@ class Dataset:
     def _read_batch(self, shard: int, batch: int, first: int) -> RowBatch:
         """A record batch from its row `first` on. Its index is used once, so it is not remembered."""
         index = read_batch_index(self._file(shard), self.layout, batch)
-        tokens = self._read_tokens(shard, index, first, index.rows)
-        offsets = index.token_offsets[first:] - index.token_offsets[first]
-        seq_offsets = index.offsets[first:]
-        return RowBatch(
-            tokens,
-            offsets,
-            index.seq_lengths[seq_offsets[0] : seq_offsets[-1]],
-            seq_offsets - seq_offsets[0],
-        )
+        return _row_batch(self._read_tokens(shard, index, first, index.rows), index, first)
 
     def _read_tokens(
         self, shard: int, index: BatchIndex, first: int, end: int, target: npt.NDArray[Any] | None = None
@@ -161,6 +168,18 @@ class Dataset:
         tokens = np.empty(stop - start, dtype=self.layout.dtype) if target is None else target
         self._file(shard).read_into(tokens, index.tokens_at + start * self.layout.dtype.itemsize)
         return tokens
+
+
+def _row_batch(tokens: npt.NDArray[Any], index: BatchIndex, first: int) -> RowBatch:
+    """The rows of a record batch from its row `first` on."""
+    offsets = index.token_offsets[first:] - index.token_offsets[first]
+    seq_offsets = index.offsets[first:]
+    return RowBatch(
+        tokens,
+        offsets,
+        index.seq_lengths[seq_offsets[0] : seq_offsets[-1]],
+        seq_offsets - seq_offsets[0],
+    )
 
 
 def part_of(path: str | Path, manifest: Manifest, split: str) -> DatasetPart:

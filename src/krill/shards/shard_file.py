@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from krill.errors import InputError
+from krill.flow.checksums import DAMAGED_HINT
 from krill.shards.message import END_OF_STREAM
 from krill.shards.shard import ShardInfo
-
-_HINT = "the file was changed after it was written; copy it again, or write the folder with `--overwrite`"
 
 
 @contextmanager
@@ -26,7 +25,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputError(f"`{path}` is missing, but the manifest names it", hint=_HINT) from None
+        raise InputError(f"`{path}` is missing, but the manifest names it", hint=DAMAGED_HINT) from None
     except OSError as error:
         raise InputError(f"cannot read `{path}`: {error.strerror or error}") from error
 
@@ -46,7 +45,7 @@ class ShardFile:
             self.fail(f"is {state}: it has {size} bytes, and the manifest says {shard.bytes}")
 
     def fail(self, problem: str) -> NoReturn:
-        raise InputError(f"`{self.path}` {problem}", hint=_HINT)
+        raise InputError(f"`{self.path}` {problem}", hint=DAMAGED_HINT)
 
     def read_into(self, target: Any, offset: int) -> None:
         """Fill `target`, a writable buffer, from `offset`."""

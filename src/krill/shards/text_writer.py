@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ROW_GROUP_BYTES = 8_000_000
 PAGE_BYTES = 2**20
+# Columns of gathered batches, all counted: each takes a kilobyte besides its rows.
+_MOST_COLUMNS = 20_000
 
 
 class TextShardWriter:
@@ -63,6 +65,8 @@ class TextShardWriter:
             end = min(batch.num_rows, last + 1)
             self._gathered.append(batch.slice(row, end - row))
             self._gathered_bytes += int(ends[end - 1]) - before
+            if len(self._gathered) * batch.num_columns > _MOST_COLUMNS:
+                self._gathered = [pa.concat_batches(self._gathered)]
             if self._gathered_bytes >= ROW_GROUP_BYTES:
                 self._write_row_group()
             row = end

@@ -20,6 +20,7 @@ import pyarrow as pa
 from krill.corpus.arrays import as_numpy
 from krill.errors import InputError
 from krill.flow import ordered_map
+from krill.flow.checksums import DAMAGED_HINT, refuse_checksum
 from krill.shards.batch_index import rows_in_batch
 from krill.shards.dataset_files import all_dataset_files
 from krill.shards.layout import Layout
@@ -214,7 +215,7 @@ class _TextShard:
         try:
             with pq.ParquetFile(self._file.path, pre_buffer=False) as parquet:
                 self._check_rows(parquet)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             self._file.fail(f"cannot be decoded: {_first_line(error)}")
 
     def _check_rows(self, parquet: Any) -> None:
@@ -250,7 +251,7 @@ def _first_invalid(texts: Any) -> int:
 
 def _check_hash(file: ShardFile, found: str) -> None:
     if found != file.shard.sha256:
-        file.fail(f"has the checksum {found[:16]}..., and the manifest says {file.shard.sha256[:16]}...")
+        refuse_checksum(str(file.path), found, file.shard.sha256, hint=DAMAGED_HINT)
 
 
 def _first_line(error: BaseException) -> str:

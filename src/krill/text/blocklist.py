@@ -1,8 +1,11 @@
 """Block lists: documents in which a pattern is found are dropped.
 
 In: cleaned documents. Out: those in which none of the patterns (RE2's syntax) is found. Held in memory: the
-patterns, and while a batch is searched what RE2 takes, 8 MB at most (`BLOCKLIST_THREAD_BYTES`). The reference
-is Python's `re`, which agrees on what both understand.
+patterns (`blocklist_bytes`), and while a batch is searched what RE2 takes, 8 MB at most
+(`BLOCKLIST_THREAD_BYTES`). The reference is Python's `re`, which agrees on what both understand.
+
+A pattern without a character that means something to RE2 is a word like any other. Those are searched for
+natively, all at once, however many there are; RE2 searches for the rest.
 
 Counted: `blocklisted` is rows dropped.
 """
@@ -10,22 +13,23 @@ Counted: `blocklisted` is rows dropped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from krill import _native
 from krill.config import filters
 from krill.config.messages import shown
 from krill.corpus.arrays import as_numpy
-from krill.corpus.buffers import text_column
+from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import Documents
-from krill.errors import ConfigError, InputError
+from krill.errors import ConfigError
 from krill.text.drop import drop
+from krill.text.pattern_list import Pattern, PatternSizes, is_literal, patterns_of, sizes_of
 
 REASONS: Final[Mapping[str, str]] = {"blocklisted": "a pattern of a block list was found"}
 
@@ -33,6 +37,14 @@ BLOCKLIST_BYTES: Final = 10_000_000
 """Arrow's compute functions and RE2, loaded by the first search; 9.1 MB were measured."""
 BLOCKLIST_THREAD_BYTES: Final = 8 * 2**20
 """RE2's own limit for one search. A thousand words took a tenth of it."""
+READING_BYTES: Final = 2_000_000
+"""What reading a list leaves behind, however short: 1.6 MB were measured beside 300,000 patterns."""
+LITERAL_BYTES: Final = 12
+"""What a literal pattern takes besides its bytes: its place, and its part of a bitmap."""
+EXPRESSION_BYTES: Final = 90
+"""The same for a pattern of RE2: its parentheses, and its part of a string in Python."""
+# Literal patterns go to the native set in pieces of so many characters.
+_ADDED_AT_ONCE: Final = 1 << 16
 
 # A search for many patterns takes as long as one for one, until RE2's memory is full and it falls back to a
 # way that is fifty times slower. Measured on 400 patterns with 1 to 16 KB of them in each search: words lose
@@ -46,69 +58,94 @@ _QUOTATION: Final = r"\Q"  # may go on to the end of what it stands in
 _PROBES: Final = (b"", b"\x01")
 
 
-class _Pattern(NamedTuple):
-    text: str
-    place: str
-
-
 @dataclass(frozen=True, slots=True)
 class BlockList:
     """Drops documents in which a pattern of `section` is found. Reads and tries them when it is made."""
 
     section: filters.BlockList
     searches: tuple[str, ...] = field(init=False, repr=False)
+    _literals: _native.LiteralSet = field(init=False, repr=False, compare=False)
+    _digest: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        patterns = list(_patterns(self.section))
-        if not patterns:
+        sizes = sizes_of(self.section)
+        if not sizes.literals and not sizes.expressions:
             raise ConfigError(
                 "the filter `blocklist` has no pattern",
                 hint="list some under filters: blocklist: patterns, or name a file of them, one a line",
             )
-        for pattern in patterns:
-            _try(pattern, ignore_case=self.section.ignore_case)
-        searches = _combined([pattern.text for pattern in patterns], self.section.ignore_case)
-        object.__setattr__(self, "searches", tuple(searches))
+        made = _Making(self.section, sizes)
+        searches = tuple(_combined(made.expressions(), self.section.ignore_case))
+        object.__setattr__(self, "searches", searches)
+        object.__setattr__(self, "_literals", made.literals())
+        object.__setattr__(self, "_digest", made.digest.hexdigest())
 
     def apply(self, documents: Documents) -> Documents:
         """The documents that survive."""
         text = documents.batch.column("text")
-        found = np.zeros(len(text), np.uint8)
+        found = self._literals.search(*text_buffers(text))
         for search in self.searches:
             found |= as_numpy(_search(text, search, self.section.ignore_case).cast(pa.uint8()), "uint8")
         return drop(documents, found, tuple(REASONS))
 
     def fingerprint(self) -> str:
         """Changes when a pattern does, in the config or in the file."""
-        return blake2b("\n".join(self.searches).encode(), digest_size=16).hexdigest()
+        return self._digest
 
 
-def _patterns(section: filters.BlockList) -> Iterator[_Pattern]:
-    """All patterns, and where each is written."""
-    for text in section.patterns:
-        yield _Pattern(text, "filters: blocklist: patterns")
-    if section.file is None:
-        return
-    for number, line in enumerate(_lines(Path(section.file)), 1):
-        if line.strip() and not line.startswith("#"):
-            yield _Pattern(line, f"{section.file}, line {number}")
+def blocklist_bytes(section: filters.BlockList) -> int:
+    """What the patterns of a section take, known before they are read for good."""
+    sizes = sizes_of(section)
+    literal = sizes.literal_bytes + LITERAL_BYTES * sizes.literals
+    library = BLOCKLIST_BYTES if sizes.expressions else 0
+    return (
+        READING_BYTES + library + literal + 2 * sizes.expression_bytes + EXPRESSION_BYTES * sizes.expressions
+    )
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text("utf-8-sig").split("\n")
-    except OSError as fault:
-        raise InputError(
-            f"the block list `{path}` can't be read: {fault.strerror}",
-            hint="filters: blocklist: file names a text file with one pattern a line",
-        ) from fault
-    except UnicodeDecodeError as fault:
-        raise InputError(
-            f"the block list `{path}` is not UTF-8 at byte {fault.start}", hint="save it as UTF-8"
-        ) from fault
+def searching_bytes(section: filters.BlockList, max_document_bytes: int) -> int:
+    """What a thread takes besides while it searches: RE2's memory, a document in small letters."""
+    sizes = sizes_of(section)
+    folded = max_document_bytes if sizes.literals and section.ignore_case else 0
+    return max(folded, BLOCKLIST_THREAD_BYTES if sizes.expressions else 0)
 
 
-def _try(pattern: _Pattern, *, ignore_case: bool) -> None:
+class _Making:
+    """One pass over the patterns, from which both kinds of searches are made."""
+
+    def __init__(self, section: filters.BlockList, sizes: PatternSizes) -> None:
+        self._section = section
+        self._set = _native.LiteralSet(sizes.literals, sizes.literal_bytes, section.ignore_case)
+        self._waiting: list[str] = []
+        self._characters = 0
+        self.digest = blake2b(digest_size=16)
+
+    def expressions(self) -> Iterator[str]:
+        """Those that RE2 searches for, each tried; the others are put aside."""
+        for pattern in patterns_of(self._section):
+            self.digest.update(pattern.text.encode("utf-8", "surrogatepass") + b"\n")
+            if is_literal(pattern.text, self._section.ignore_case):
+                self._put_aside(pattern.text)
+            else:
+                _try(pattern, ignore_case=self._section.ignore_case)
+                yield pattern.text
+
+    def literals(self) -> _native.LiteralSet:
+        """The others, after the last expression."""
+        self._set.add("\0".join(self._waiting).encode())
+        self._set.finish()
+        _native.trim()  # what reading took
+        return self._set
+
+    def _put_aside(self, text: str) -> None:
+        self._waiting.append(text)
+        self._characters += len(text)
+        if self._characters > _ADDED_AT_ONCE:
+            self._set.add("\0".join(self._waiting).encode())
+            self._waiting, self._characters = [], 0
+
+
+def _try(pattern: Pattern, *, ignore_case: bool) -> None:
     try:
         found = _search(_probes(), pattern.text, ignore_case)
     except pa.ArrowInvalid as fault:
@@ -136,7 +173,7 @@ def _search(text: pa.Array, pattern: str, ignore_case: bool) -> Any:
     return pc.match_substring_regex(text, pattern, ignore_case=ignore_case)
 
 
-def _combined(patterns: Sequence[str], ignore_case: bool) -> Iterator[str]:
+def _combined(patterns: Iterable[str], ignore_case: bool) -> Iterator[str]:
     """As few searches as keep their speed, each for one pattern or for several alternatives."""
     kinds: dict[int, list[str]] = {_MOST_CHARACTERS: [], _MOST_CHARACTERS_REPEATED: []}
     for pattern in patterns:

@@ -16,7 +16,7 @@ from krill.config.preprocess import PreprocessConfig
 from krill.config.section import Section
 from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.text import blocklist, language, quality
-from krill.text.blocklist import BLOCKLIST_BYTES, BLOCKLIST_THREAD_BYTES, BlockList
+from krill.text.blocklist import BlockList, blocklist_bytes, searching_bytes
 from krill.text.clean import Clean
 from krill.text.datatrove_filter import DatatroveFilter, datatrove_need, judged_by_datatrove
 from krill.text.language import LanguageFilter
@@ -32,6 +32,8 @@ LOADING: Final = "load"
 """The stage before all others, in which models are read."""
 
 LANGUAGE_MODEL: Final = "the language model"
+PATTERNS: Final = "patterns of block lists"
+HELD_ALWAYS: Final = (LANGUAGE_MODEL, PATTERNS)
 """What is held in every stage, not only while documents pass the steps."""
 
 _CHANGE_TEXT: Final = (filters.C4, filters.RepeatedLines, filters.RepeatedParagraphs, filters.UserStep)
@@ -49,11 +51,12 @@ def steps_of(settings: PreprocessConfig, extra: Sequence[Function] = ()) -> list
     return steps
 
 
-def filter_steps(settings: PreprocessConfig) -> list[Step]:
-    """The filters alone, in their order; what changes text is followed by the limit of length."""
+def filter_steps(settings: PreprocessConfig, *, label: bool = False) -> list[Step]:
+    """The filters alone, in their order; what changes text is followed by the limit of length. With `label`,
+    every document has the language that was found, whether it is dropped or not."""
     steps: list[Step] = []
     for run in _runs(settings.filters):
-        steps.append(_step(run, statistics=settings.statistics))
+        steps.append(_step(run, statistics=settings.statistics, label=label))
         if any(isinstance(section, _CHANGE_TEXT) for section in run):
             steps += _still_long_enough(settings)
     return steps
@@ -91,9 +94,12 @@ def step_needs(
         needs.append(Need(LANGUAGE_MODEL, held + threads * LANGUAGE_THREAD_BYTES))
         if not made:
             needs.append(Need("reading the language model", LANGUAGE_LOADING_BYTES, during=LOADING))
-    if filters.BlockList in kinds:
-        held = 0 if made else BLOCKLIST_BYTES
-        needs.append(Need("block lists", held + threads * BLOCKLIST_THREAD_BYTES, expected=held))
+    blocklists = [section for section in settings.filters if isinstance(section, filters.BlockList)]
+    if blocklists:
+        each = sum(searching_bytes(section, settings.max_document_bytes) for section in blocklists)
+        needs.append(Need("block lists", threads * each, expected=0))
+        if not made:
+            needs.append(Need(PATTERNS, sum(map(blocklist_bytes, blocklists))))
     if any(map(judged_by_datatrove, settings.filters)):
         needs.append(datatrove_need(settings.max_document_bytes))
     if filters.UserStep in kinds or extra:
@@ -119,12 +125,12 @@ def _judged_here(section: Section) -> bool:
     return isinstance(section, quality.JUDGED) and not judged_by_datatrove(section)
 
 
-def _step(run: Sequence[Section], *, statistics: bool) -> Step:
+def _step(run: Sequence[Section], *, statistics: bool, label: bool) -> Step:
     match run[0]:
         case filters.JudgedSection(implementation="datatrove") as section:
             return DatatroveFilter(section)
         case filters.Language() as section:
-            return LanguageFilter(section, statistics)
+            return LanguageFilter(section, statistics, label)
         case filters.BlockList() as section:
             return BlockList(section)
         case filters.UserStep() as section:

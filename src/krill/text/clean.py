@@ -17,8 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from krill import _native
-from krill.corpus.arrays import as_mask, null_flags, pick
+from krill.corpus.arrays import null_flags, pick
 from krill.corpus.buffers import text_buffers, text_column
+from krill.corpus.checks import without_invalid
 from krill.corpus.documents import Documents
 from krill.text.drop import rejected_rows
 
@@ -58,11 +59,7 @@ class Clean:
 def valid_text(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same rows, with what is not UTF-8 taken out of their texts."""
     at = batch.schema.get_field_index("text")
-    text = batch.column(at)
-    nulls = null_flags(text)
-    offsets, data, *_ = _native.clean(*text_buffers(text), None, False, 0)
-    valid = None if nulls is None else as_mask(nulls == 0).buffers()[1]
-    return batch.set_column(at, "text", text_column(offsets, data, valid))
+    return batch.set_column(at, "text", without_invalid(batch.column(at)))
 
 
 def _rejected(

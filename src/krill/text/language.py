@@ -5,7 +5,7 @@ the model (`language_model.py`), and of a batch two numbers a document. The refe
 whose answers are the same: `tests/parity/test_parity_language.py`.
 
 Counted: `language` is rows dropped for being in another language, `language_unsure` those in an allowed one
-whose score is too low. Measured: `language`, `language_score`.
+whose score is too low. Measured: `language`, `language_score`; with `label`, of dropped rows as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError
-from krill.text.drop import drop, with_statistics
+from krill.text.drop import drop, with_columns, with_statistics
 from krill.text.language_model import LanguageModel, load
 
 REASONS: Final[Mapping[str, str]] = {
@@ -40,10 +40,12 @@ class LanguageFilter:
 
     section: Language
     statistics: bool
+    label: bool = False
+    """Whether both columns are a part of every document, in place of any that have their names."""
     model: LanguageModel = field(default_factory=load, repr=False)
 
     def __post_init__(self) -> None:
-        unknown = [code for code in self.section.allow if code not in self.model.languages]
+        unknown = [code for code in self.section.allow or () if code not in self.model.languages]
         if unknown:
             raise ConfigError(
                 f"the language model does not know {listed(unknown)}{_meant(unknown, self.model.languages)}",
@@ -54,12 +56,23 @@ class LanguageFilter:
         """The documents that survive."""
         offsets, data = text_buffers(documents.batch.column("text"))
         languages, scores = self.model.native.classify(offsets, data)
-        if self.statistics:
-            names = _names(self.model.languages, languages)
-            documents = _measured(documents, {"language": names, "language_score": as_arrow(scores)})
-        is_allowed = np.isin(self.model.languages, self.section.allow)[languages]
-        codes = np.where(is_allowed, np.where(scores > self.section.min_score, 0, 2), 1).astype(np.uint8)
+        if self.statistics or self.label:
+            documents = self._labelled(documents, languages, scores)
+        if self.section.label_only:
+            return documents
+        codes = np.where(scores > self.section.min_score, 0, 2).astype(np.uint8)
+        if self.section.allow is not None:
+            codes[~np.isin(self.model.languages, self.section.allow)[languages]] = 1
         return drop(documents, codes, tuple(REASONS))
+
+    def _labelled(
+        self, documents: Documents, languages: NDArray[np.uint8], scores: NDArray[np.float32]
+    ) -> Documents:
+        columns = {"language": _names(self.model.languages, languages), "language_score": as_arrow(scores)}
+        if not self.label:
+            return _measured(documents, columns)
+        batch = with_columns(documents.batch, list(columns.items()))
+        return Documents(batch, documents.counts, documents.rejected)
 
 
 def _measured(documents: Documents, columns: Mapping[str, pa.Array]) -> Documents:

@@ -6,6 +6,7 @@ and what was measured up to there. Held in memory: the words of one document, an
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -68,20 +69,20 @@ def _gopher_quality(text: str, limits: GopherQuality) -> Rules:
     yield "gopher_short_doc", len(real_words), len(real_words) < (limits.min_doc_words or 0)
     yield "gopher_long_doc", len(real_words), 0 < (limits.max_doc_words or 0) < len(real_words)
     mean = sum(map(len, real_words)) / len(real_words) if real_words else float("nan")
-    yield "gopher_below_avg_threshold", mean, mean < limits.min_avg_word_length
-    yield "gopher_above_avg_threshold", mean, mean > limits.max_avg_word_length
+    yield "gopher_below_avg_threshold", mean, mean < (limits.min_avg_word_length or 0)
+    yield "gopher_above_avg_threshold", mean, mean > (limits.max_avg_word_length or math.inf)
     hashes = text.count("#") / len(words)
-    yield "gopher_too_many_hashes", hashes, 0 < limits.max_symbol_word_ratio < hashes
+    yield "gopher_too_many_hashes", hashes, 0 < (limits.max_symbol_word_ratio or 0) < hashes
     ellipses = (text.count("...") + text.count("…")) / len(words)
-    yield "gopher_too_many_ellipsis", ellipses, 0 < limits.max_symbol_word_ratio < ellipses
+    yield "gopher_too_many_ellipsis", ellipses, 0 < (limits.max_symbol_word_ratio or 0) < ellipses
     bullets = sum(line.lstrip().startswith(("•", "-")) for line in lines) / len(lines)
-    yield "gopher_too_many_bullets", bullets, 0 < limits.max_bullet_lines_ratio < bullets
+    yield "gopher_too_many_bullets", bullets, 0 < (limits.max_bullet_lines_ratio or 0) < bullets
     ends = sum(line.rstrip().endswith(("...", "…")) for line in lines) / len(lines)
-    yield "gopher_too_many_end_ellipsis", ends, 0 < limits.max_ellipsis_lines_ratio < ends
+    yield "gopher_too_many_end_ellipsis", ends, 0 < (limits.max_ellipsis_lines_ratio or 0) < ends
     lettered = sum(any(map(str.isalpha, word)) for word in words) / len(words)
-    yield "gopher_below_alpha_threshold", lettered, lettered < limits.max_non_alpha_words_ratio
+    yield "gopher_below_alpha_threshold", lettered, lettered < (limits.max_non_alpha_words_ratio or 0)
     stop_words = len(set(limits.stop_words) & set(words))
-    yield "gopher_enough_stop_words", stop_words, stop_words < limits.min_stop_words
+    yield "gopher_enough_stop_words", stop_words, stop_words < (limits.min_stop_words or 0)
 
 
 def _gopher_repetition(text: str, limits: GopherRepetition) -> Rules:
@@ -90,15 +91,15 @@ def _gopher_repetition(text: str, limits: GopherRepetition) -> Rules:
     paragraphs = re.split(r"\n{2,}", text.strip())
     pieces, characters = _repeats(paragraphs)
     share = pieces / len(paragraphs)
-    yield "gopher_dup_para_frac", share, 0 < limits.dup_para_frac < share
+    yield "gopher_dup_para_frac", share, 0 < (limits.dup_para_frac or 0) < share
     share = characters / len(text)
-    yield "gopher_dup_para_char_frac", share, 0 < limits.dup_para_char_frac < share
+    yield "gopher_dup_para_char_frac", share, 0 < (limits.dup_para_char_frac or 0) < share
     lines = re.split("\n+", text)
     pieces, characters = _repeats(lines)
     share = pieces / len(lines)
-    yield "gopher_dup_line_frac", share, 0 < limits.dup_line_frac < share
+    yield "gopher_dup_line_frac", share, 0 < (limits.dup_line_frac or 0) < share
     share = characters / len(text)
-    yield "gopher_dup_line_char_frac", share, 0 < limits.dup_line_char_frac < share
+    yield "gopher_dup_line_char_frac", share, 0 < (limits.dup_line_char_frac or 0) < share
     words = reference_words(text)
     for n, limit in limits.top_n_grams:
         share = _top(words, n) / len(text)
@@ -112,7 +113,8 @@ def _fineweb(text: str, limits: FineWeb) -> Rules:
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
         yield "fineweb_empty", 0, True
-    punctuated = sum(line[-1] in TERMINAL for line in lines) / len(lines)
+    stops = tuple(TERMINAL) if limits.stop_chars is None else limits.stop_chars
+    punctuated = sum(line.endswith(stops) for line in lines) / len(lines)
     spared = punctuated == 0 and limits.line_punct_exclude_zero
     yield "fineweb_line_punct_ratio", punctuated, punctuated < limits.line_punct_thr and not spared
     short = sum(len(line) <= limits.short_line_length for line in lines) / len(lines)
@@ -161,7 +163,7 @@ def _c4(text: str, rules: C4) -> Verdict:
         low = without.lower()
         punctuated = without.endswith((".", "?", "!", '"', "'")) and not without.endswith("...")
         if (
-            any(len(word) > rules.max_word_length for word in words)
+            (rules.max_word_length != -1 and any(len(word) > rules.max_word_length for word in words))
             or (rules.filter_no_terminal_punct and not punctuated)
             or len(words) < rules.min_words_per_line
         ):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from krill.tokenizer.bpe import BPE, MemoryEfficientBPE
     from krill.tokenizer.tokenizer import Tokenizer, load
     from krill.tokenizer.training import train
+    from krill.tokenizer.words import word_counts
 
 __all__ = [
     "BPE",
@@ -29,6 +30,7 @@ __all__ = [
     "load",
     "open_encoder",
     "train",
+    "word_counts",
 ]
 
 _HOMES = {
@@ -37,6 +39,7 @@ _HOMES = {
     "Tokenizer": "krill.tokenizer.tokenizer",
     "load": "krill.tokenizer.tokenizer",
     "train": "krill.tokenizer.training",
+    "word_counts": "krill.tokenizer.words",
 }
 
 

@@ -156,6 +156,7 @@ class Distributed:
             "kind": "count",
             "work": str(self.work),
             "options": asdict(self.options),
+            "verify": self.corpus.verify,
             "boundaries": [token.decode() for token in boundaries_of(self.options, self.corpus.files)],
         }
         for number, portion in enumerate(cut_portions(self.corpus, counting.UNIT_BYTES)):

@@ -27,6 +27,9 @@ from krill.tokenizer.trained import Trained
 TOKENIZER_FILE: Final = "tokenizer.json"
 CONFIG_FILE: Final = "tokenizer_config.json"
 RANK_FILE: Final = "tokenizer.tiktoken"
+VOCABULARY_FILE: Final = "vocab.json"
+MERGES_FILE: Final = "merges.txt"
+WRITTEN_FILES: Final = (TOKENIZER_FILE, VOCABULARY_FILE, MERGES_FILE, CONFIG_FILE, RANK_FILE)
 EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
 # Where the options of the training stand in `tokenizer_config.json`; transformers carries unknown keys along.
 OPTIONS_KEY: Final = "krill_training"
@@ -44,8 +47,8 @@ def save(trained: Trained, folder: Path, *, tiktoken: bool = False, chat: bool =
     """Writes the tokenizer's files into `folder`, which is made if need be; returns their paths."""
     content = {
         TOKENIZER_FILE: encode_json(tokenizer_json(trained)),
-        "vocab.json": orjson.dumps(_vocabulary(trained)),
-        "merges.txt": _merges_text(trained).encode("utf-8"),
+        VOCABULARY_FILE: orjson.dumps(_vocabulary(trained)),
+        MERGES_FILE: _merges_text(trained).encode("utf-8"),
         CONFIG_FILE: encode_json(_config(trained, chat)),
     }
     if tiktoken:

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-# Reading a tokenizer.json held 17 MB above the base for a file of 2.3 MB, 67 for one of 9.8 MB, and 114 for
-# one of 10.2 MB without indentation: 7 to 11 bytes for each byte.
-READ_PER_BYTE: Final = 11
-# What is made of it: 2.2 and 9.9 MB for the first two.
-HELD_PER_BYTE: Final = 1
-HELD_ALWAYS: Final = 300_000
 # A word of 4 MB: 53.6 MB above the base while it was merged, 5 of them its ids.
 MERGED_PER_BYTE: Final = 13
 # Of each thread. On 240 MB of sources and Markdown with 32,000 tokens, 1 MB found 97.7 % of the words, 4 MB

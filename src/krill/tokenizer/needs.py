@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from krill.budget import Need
+from krill.budget import Meter, Need
 from krill.corpus import Corpus
+from krill.errors import BudgetError
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.reading import MAX_DOCUMENT_BYTES, MB
 
@@ -27,15 +29,25 @@ COUNTER_MINIMUM: Final = 4 * MB
 # What Python holds of a token, beside the native trainer or while files are written.
 BYTES_PER_TOKEN: Final = 700
 MERGER_MINIMUM: Final = 12 * MB
-# Held above the base when merging begins: 2.0 to 2.4 MB.
-LEFT_BYTES: Final = 3 * MB
-# Encoding the sample with the finished tokenizer.
+# The native trainer's own for each token (native/bpe/merge_trainer.cpp), and what it needs besides: with
+# less, pairs are counted in thousands of passes.
+MERGER_BYTES_PER_TOKEN: Final = 260
+MERGER_BESIDE_TOKENS: Final = 6 * MB
+# Held above the base when merging begins: up to 6.4 MB.
+LEFT_BYTES: Final = 7 * MB
+# Encoding the sample with the finished tokenizer, at the most.
 ENCODING: Final = 24 * MB
+# What merging really holds: for each symbol of the different words while pairs are first counted, or less of
+# that with the tokens at the end. Measured from 0.5 to 10 million symbols, with 1,000 and 32,000 tokens.
+MERGED: Final = (15 * MB, 8.5, 7.5)
+MANY_SYMBOLS: Final = 4_000_000
+LEARNED: Final = (16 * MB, 6.0, 560)
+SAVED: Final = (19 * MB, 950)
 
 
-def counting_needs(corpus: Corpus, threads: int) -> list[Need]:
-    """To count the words of a corpus."""
-    block = 2 * MAX_DOCUMENT_BYTES + corpus.held_bytes
+def counting_needs(corpus: Corpus | None, threads: int) -> list[Need]:
+    """To count the words of a corpus, or the least for any."""
+    block = 2 * MAX_DOCUMENT_BYTES + (0 if corpus is None else corpus.held_bytes)
     blocks = BLOCK_COST * (threads + 1)
     counted = COUNTER_MINIMUM + _words(corpus) * COUNTED_BYTES_PER_WORD
     return [
@@ -49,20 +61,56 @@ def gathering_needs() -> list[Need]:
     return [Need(WORDS, COUNTER_MINIMUM, useful=2**40, during="gather")]
 
 
-def learning_needs(corpus: Corpus, options: TrainOptions) -> list[Need]:
+def learning_needs(corpus: Corpus | None, options: TrainOptions) -> list[Need]:
     """To learn from what was counted, and to save it; the counter is gone then."""
     vocabulary = options.vocab_size * BYTES_PER_TOKEN
     smaller = "set a smaller --vocab-size"
-    merged = MERGER_MINIMUM + _words(corpus) * MERGED_BYTES_PER_WORD
+    least = max(MERGER_MINIMUM, options.vocab_size * MERGER_BYTES_PER_TOKEN + MERGER_BESIDE_TOKENS)
+    merged = least + _words(corpus) * MERGED_BYTES_PER_WORD
     return [
         Need(VOCABULARY, vocabulary, expected=vocabulary, during="merge", remedy=smaller),
         Need(LEFT, LEFT_BYTES, during="merge"),
-        Need(MERGING, MERGER_MINIMUM, useful=2**40, expected=merged, during="merge"),
+        Need(MERGING, least, useful=2**40, expected=merged, during="merge", remedy=smaller),
         Need(SAVING, 2 * vocabulary + ENCODING, during="save", remedy=smaller),
     ]
 
 
-def _words(corpus: Corpus) -> int:
+def counted_needs(words: int, symbols: int, options: TrainOptions) -> list[Need]:
+    """What so many different words, and symbols in them, will make of the shares: for the prediction, when
+    they are counted and before they are merged."""
+    first, few, many = MERGED
+    merging = first + few * min(symbols, MANY_SYMBOLS) + many * max(0, symbols - MANY_SYMBOLS)
+    last, each, token = LEARNED
+    learning = last + each * symbols + token * options.vocab_size
+    fixed, saved = SAVED
+    return [
+        Need(WORDS, 0, expected=COUNTER_MINIMUM + words * COUNTED_BYTES_PER_WORD, during="count"),
+        Need(VOCABULARY, 0, expected=0, during="merge"),
+        Need(MERGING, 0, expected=int(max(merging, learning)), during="merge"),
+        Need(SAVING, 0, expected=fixed + saved * options.vocab_size, during="save"),
+    ]
+
+
+def training_needs(corpus: Corpus | None, options: TrainOptions, threads: int | None) -> list[Need]:
+    """Of a process that counts on so many threads and learns; without threads, an engine's workers count."""
+    learning = learning_needs(corpus, options)
+    return learning if threads is None else counting_needs(corpus, threads) + learning
+
+
+def refuse_early(
+    meter: Meter, options: TrainOptions, threads: int | None, opened: Callable[[], Corpus]
+) -> None:
+    """Refuse a budget that is too small for any corpus; what would do is told for the one `opened`."""
+    try:
+        meter.plan(training_needs(None, options, threads))
+    except BudgetError:
+        meter.plan(training_needs(opened(), options, threads))
+        raise
+
+
+def _words(corpus: Corpus | None) -> int:
     """How many different ones there will be."""
+    if corpus is None:
+        return 0
     text = max(1, sum(file.bytes * (4 if file.compression else 1) for file in corpus.files))
     return int(min(text / 4, WORDS_FACTOR * text**WORDS_EXPONENT))

@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Final
 from krill.budget import Kind, Need, Plan
 from krill.errors import ConfigError, InputError, MissingExtra
 from krill.tokenizer.byte import ByteEncoder
+from krill.tokenizer.declared import DECLARATIONS, file_fingerprint, read_tokenizer_file
 from krill.tokenizer.encoder import Encoder
-from krill.tokenizer.tokenizer_json import (
-    DECLARATIONS,
-    NativeSpec,
-    NotNative,
-    fingerprint,
-    read_spec,
-    read_tokenizer_file,
-)
+from krill.tokenizer.outline import Held, Outline, outline_of
+from krill.tokenizer.tokenizer_json import NativeSpec, NotNative, read_spec, why_not_native
 
 if TYPE_CHECKING:
     from krill.config import TokenizerConfig
@@ -40,11 +35,11 @@ def encoder_needs(config: TokenizerConfig, max_document_bytes: int, threads: int
 
 
 def file_needs(file: Path, max_document_bytes: int, threads: int) -> list[Need]:
-    """The same for a tokenizer file."""
-    size = file.stat().st_size
-    if isinstance(_spec(file), NotNative):
-        return _library_needs(size, max_document_bytes)
-    return _native_needs(size, max_document_bytes, threads)
+    """The same for a tokenizer file, of which no more than an outline is read."""
+    outline = outline_of(file)
+    if _why_not_native(file) is None:
+        return _native_needs(outline.native(), max_document_bytes, threads)
+    return _library_needs(outline, max_document_bytes, threads)
 
 
 def open_encoder(config: TokenizerConfig, plan: Plan | None = None, threads: int = 1) -> Encoder:
@@ -61,30 +56,32 @@ def open_file(file: Path, plan: Plan | None, threads: int) -> NativeEncoder | Hu
     if isinstance(spec, NotNative):
         from krill.tokenizer.huggingface import HuggingFaceEncoder
 
-        return HuggingFaceEncoder(file, 0 if plan is None else plan.share(BY_HUGGING_FACE), spec.reason)
+        limit = 0 if plan is None else plan.limit
+        return HuggingFaceEncoder(file, share_of(plan, BY_HUGGING_FACE), spec.reason, limit)
     from krill import _native
     from krill.tokenizer.native import LEAST_CACHE, NativeEncoder
 
-    cache = LEAST_CACHE * threads if plan is None else plan.share(WORD_CACHE)
-    encoder = NativeEncoder(file, fingerprint(file, read_tokenizer_file(file)), spec, cache, threads)
+    cache = share_of(plan, WORD_CACHE) or LEAST_CACHE * threads
+    encoder = NativeEncoder(file, file_fingerprint(file), spec, cache, threads)
     _native.trim()  # what reading the file took
     return encoder
 
 
 def fallback_notice(config: TokenizerConfig) -> str | None:
     """A line for people where the native encoder can't be used: what happens instead, and why."""
-    spec = None if config.builtin is not None else _spec(_file(config))
-    if not isinstance(spec, NotNative):
+    if config.builtin is not None:
         return None
-    return f"the tokenizer is run by Hugging Face's library, many times slower, because {spec.reason}"
+    reason = _why_not_native(_file(config))
+    if reason is None:
+        return None
+    return f"the tokenizer is run by Hugging Face's library, many times slower, because {reason}"
 
 
 def tokenizer_fingerprint(config: TokenizerConfig) -> str:
     """What the tokenizer is, by content: a part of a run's identity."""
     if config.builtin is not None:
         return str(ByteEncoder().describe()["fingerprint"])
-    file = _file(config)
-    return fingerprint(file, read_tokenizer_file(file))
+    return file_fingerprint(_file(config))
 
 
 def tokenizer_files(config: TokenizerConfig) -> list[Path]:
@@ -106,12 +103,29 @@ def tokenizer_file(path: str | Path) -> Path:
     return file
 
 
-def _native_needs(size: int, max_document_bytes: int, threads: int) -> list[Need]:
+def _why_not_native(file: Path) -> str | None:
+    """Why the library has to run a tokenizer, from its outline where that is enough."""
+    outline = outline_of(file)
+    reason = why_not_native(outline)
+    if reason is None and outline.may_lack_bytes:
+        spec = _spec(file)
+        return spec.reason if isinstance(spec, NotNative) else None
+    return reason
+
+
+def share_of(plan: Plan | None, name: str) -> int:
+    """A share of the plan; 0 without one, or where a file turned out to be another kind than its outline."""
+    if plan is None or name not in (share.name for share in plan.shares):
+        return 0
+    return plan.share(name)
+
+
+def _native_needs(held: Held, max_document_bytes: int, threads: int) -> list[Need]:
     from krill.tokenizer import native
 
     return [
-        Need("tokenizer", size * native.HELD_PER_BYTE + native.HELD_ALWAYS),
-        Need("reading the tokenizer", size * native.READ_PER_BYTE, Kind.WATCHED, during="start"),
+        Need("tokenizer", held.always),
+        Need("reading the tokenizer", held.reading - held.always, Kind.WATCHED, during="start"),
         Need(
             WORD_CACHE,
             native.LEAST_CACHE * threads,
@@ -128,16 +142,19 @@ def _native_needs(size: int, max_document_bytes: int, threads: int) -> list[Need
     ]
 
 
-def _library_needs(size: int, max_document_bytes: int) -> list[Need]:
-    from krill.tokenizer.huggingface import GROUP_BYTES, HELD_PER_BYTE, LOADED_PER_BYTE
+def _library_needs(outline: Outline, max_document_bytes: int, threads: int) -> list[Need]:
+    from krill.tokenizer.huggingface import GROUP_BYTES, EncodingCost
 
+    held, cost = outline.library(), EncodingCost.of(outline)
     return [
-        Need("tokenizer", size * LOADED_PER_BYTE, Kind.WATCHED),
+        Need("tokenizer", held.always, Kind.WATCHED),
+        Need("reading the tokenizer", held.reading - held.always, Kind.WATCHED, during="start"),
         Need(
             BY_HUGGING_FACE,
-            max_document_bytes * HELD_PER_BYTE,
+            cost.typical(max_document_bytes),
             Kind.WATCHED,
-            expected=GROUP_BYTES * HELD_PER_BYTE * 2,
+            useful=cost.most(max_document_bytes) * threads,
+            expected=cost.typical(GROUP_BYTES) * 2,
             during="encode",
             remedy="set preprocess.max_document_bytes lower (it is the longest text encoded at once)",
         ),
@@ -157,14 +174,15 @@ def _specs(file: Path, state: object) -> NativeSpec | NotNative:
 
 
 def _file(config: TokenizerConfig) -> Path:
-    if config.hub_id is not None:
+    path = config.local_path
+    if path is None and config.hub_id is not None:
         return _from_hub(config.hub_id)
-    if config.path is None:
+    if path is None:
         raise ConfigError(
             "the config names no tokenizer",
             hint="set `tokenizer.path` to a tokenizer.json or its folder, or `tokenizer.builtin: bytes`",
         )
-    return tokenizer_file(config.path)
+    return tokenizer_file(path)
 
 
 def _from_hub(hub_id: str) -> Path:
@@ -180,7 +198,8 @@ def _from_hub(hub_id: str) -> Path:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(
             f"can't get `tokenizer.json` of `{hub_id}` from the hub: {reason}",
-            hint="check the id and the connection, or set `tokenizer.path` to a local copy",
+            hint="check the id and the connection, or set `tokenizer.path` to a local copy:"
+            " `krill train-tokenizer CONFIG` trains one there",
         ) from None
     for name in DECLARATIONS:
         try:

@@ -20,7 +20,9 @@ MB: Final = 10**6
 MAX_DOCUMENT_BYTES: Final = 4 * MB
 
 
-def open_sources(sources: Sequence[DatasetSource], options: TrainOptions, output: Path | None) -> Corpus:
+def open_sources(
+    sources: Sequence[DatasetSource], options: TrainOptions, output: Path | None, *, verify: bool = True
+) -> Corpus:
     """All files of the sources, but for those that the training itself has written."""
     return open_corpus(
         sources,
@@ -31,10 +33,11 @@ def open_sources(sources: Sequence[DatasetSource], options: TrainOptions, output
         default_separator=_separator(options),
         batch_rows=None,
         exclude=[] if output is None else [output],
+        verify=verify,
     )
 
 
-def corpus_of(files: Sequence[CorpusFile], options: TrainOptions) -> Corpus:
+def corpus_of(files: Sequence[CorpusFile], options: TrainOptions, *, verify: bool = True) -> Corpus:
     """The same of some of the files, numbered as they stand here, where somebody else has found them."""
     limits = Limits(
         counting.UNIT_BYTES,
@@ -44,7 +47,7 @@ def corpus_of(files: Sequence[CorpusFile], options: TrainOptions) -> Corpus:
         default_separator=_separator(options),
         batch_rows=None,
     )
-    return Corpus(files, limits, Openers(limits))
+    return Corpus(files, limits, Openers(limits, verify=verify))
 
 
 def _separator(options: TrainOptions) -> str:

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.budget import make_plan, resolve_limit, resolve_threads
+from krill.config.messages import shown
 from krill.errors import InputError
+from krill.faults import system_errors
 from krill.flow import ordered_map
 from krill.tokenizer.huggingface import HuggingFaceEncoder
 from krill.tokenizer.native import NativeEncoder
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 PIECE_BYTES: Final = 1_000_000
 
 
+@system_errors()
 def load(path: str | Path, memory: str | int = "auto", threads: int | str = "auto") -> Tokenizer:
     """The tokenizer at `path`, on `threads` threads; `memory` is how much the process may grow by it.
 
@@ -77,13 +80,18 @@ class Tokenizer:
         """The ids of one text."""
         import numpy as np
 
+        if not isinstance(text, str):
+            raise _not_text(text, "encode() takes one text, not", "encode_batch() takes a list of texts")
         ids, _ = self.encoder.encode(_column([text]), eos=False)
         return ids.astype(np.uint32, copy=False)
 
-    def encode_batch(self, texts: Sequence[str]) -> list[NDArray[np.uint32]]:
+    def encode_batch(self, texts: Iterable[str]) -> list[NDArray[np.uint32]]:
         """The ids of each text, on all threads."""
         import numpy as np
 
+        if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+            raise _not_text(texts, "encode_batch() takes a list of texts, not", "encode() takes one text")
+        texts = texts if isinstance(texts, Sequence) else list(texts)
         offsets, ids = self.encode_arrow(_column(texts))
         ids = ids.astype(np.uint32, copy=False)
         return [
@@ -128,15 +136,15 @@ class Tokenizer:
         """The ids of one text and where each stands in it: begin and end in characters, shape (n, 2)."""
         import numpy as np
 
+        if not isinstance(text, str):
+            raise _not_text(text, "encode_offsets() takes one text, not", "call it for each of several")
         _checked(text, 0)
         ids, offsets = self.encoder.encode_offsets(text)
         return ids.astype(np.uint32, copy=False), offsets
 
-    def decode(self, ids: Sequence[int] | NDArray[Any], skip_special_tokens: bool = False) -> str:
-        """The text of some ids; bytes that are no text show as U+FFFD."""
-        import numpy as np
-
-        numbers = np.asarray(ids, np.int64 if len(ids) == 0 else None).reshape(-1)
+    def decode(self, ids: Iterable[int] | NDArray[Any], skip_special_tokens: bool = False) -> str:
+        """The text of some ids, of any iterable; bytes that are no text show as U+FFFD."""
+        numbers = _numbers(ids)
         wrong = numbers[(numbers < 0) | (numbers >= self.vocab_size)]
         if len(wrong):
             raise InputError(
@@ -153,16 +161,50 @@ class Tokenizer:
 def _column(texts: Sequence[str]) -> pa.Array:
     from krill.corpus.buffers import text_column_of
 
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise _not_text(text, f"text {place:,} of the list is", "take it out, or make it a str")
     try:
         return text_column_of(texts)
     except UnicodeEncodeError:
         for place, text in enumerate(texts):
             _checked(text, place)
         raise
-    except (AttributeError, TypeError):
+
+
+def _not_text(value: object, where: str, remedy: str) -> InputError:
+    """For what is given instead of a text."""
+    kind = "None" if value is None else f"`{type(value).__name__}`"
+    if isinstance(value, bytes | bytearray):
+        remedy = 'decode it first: value.decode("utf-8")'
+    return InputError(f"{where} {kind}", hint=remedy)
+
+
+def _numbers(ids: Iterable[int] | NDArray[Any]) -> NDArray[Any]:
+    """Ids as an array of whole numbers."""
+    import numpy as np
+
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise InputError(
-            "what is to be encoded is not a list of strings", hint="give a list of str"
+            f"decode() takes ids, not {'None' if ids is None else f'`{type(ids).__name__}`'}",
+            hint="give a list, an array or an iterator of whole numbers",
+        )
+    try:
+        numbers = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids)).reshape(-1)
+    except ValueError:
+        raise InputError(
+            "decode() takes the ids of one text, not lists of different lengths",
+            hint="call it for each of them",
         ) from None
+    if len(numbers) == 0:
+        return np.empty(0, np.int64)
+    if numbers.dtype.kind not in "iu":
+        wrong = next((one for one in numbers.tolist() if type(one) is not int), numbers.tolist()[0])
+        raise InputError(
+            f"the id `{shown(wrong)}` is not a whole number that an id can be",
+            hint="give the ids of one text, as whole numbers",
+        )
+    return numbers
 
 
 def _checked(text: str, place: int) -> None:

@@ -10,9 +10,8 @@ vocabulary and not from the file. Files that the library refuses are refused her
 
 from __future__ import annotations
 
-import hashlib
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,19 +19,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from krill.errors import InputError
 from krill.tokenizer.alphabet import to_bytes
+from krill.tokenizer.declared import HINT, find_eos
 from krill.tokenizer.patterns import recognise
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-HINT: Final = "point `tokenizer.path` at a tokenizer.json, or a folder that holds one"
+    from krill.tokenizer.outline import Outline
+
 # What the native tables can number: native/bpe/vocabulary_merges.hpp.
 MAX_IDS: Final = 2**20
 MAX_MERGES: Final = 2**20
 PRESENT, WORD, SPECIAL = 1, 2, 4
-DECLARATIONS: Final = ("tokenizer_config.json", "special_tokens_map.json")
-_EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,48 +86,6 @@ class _Unknown(Exception):
     """Carries the reason of a `NotNative`."""
 
 
-def read_tokenizer_file(file: Path) -> bytes:
-    """The file's bytes, or an error that says what to do."""
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InputError(f"can't read the tokenizer `{file}`: {error.strerror}", hint=HINT) from None
-
-
-def fingerprint(file: Path, content: bytes) -> str:
-    """Of everything that shapes the ids: the tokenizer's content, and EOS and BOS as declared beside it."""
-    declared = [token for key in ("eos_token", "bos_token") for token in declared_tokens(file.parent, key)]
-    return hashlib.sha256(content + repr(declared).encode()).hexdigest()
-
-
-def find_eos(
-    file: Path, token_to_id: Callable[[str], int | None], special: Collection[str]
-) -> tuple[str | None, int | None]:
-    """The declared `eos_token`, else the first well-known name among the special tokens, else none."""
-    for declared in declared_tokens(file.parent, "eos_token"):
-        if declared is not None and token_to_id(declared) is not None:
-            return declared, token_to_id(declared)
-    token = next((name for name in _EOS_NAMES if name in special), None)
-    return token, None if token is None else token_to_id(token)
-
-
-def declared_tokens(folder: Path, key: str) -> list[str | None]:
-    """What the files beside a tokenizer declare as its `eos_token` or `bos_token`."""
-    return [_declared(folder / name, key) for name in DECLARATIONS]
-
-
-def _declared(file: Path, key: str) -> str | None:
-    import orjson
-
-    try:
-        value = orjson.loads(file.read_bytes()).get(key)
-    except (OSError, ValueError, AttributeError):
-        return None
-    if isinstance(value, dict):
-        value = value.get("content")
-    return value if isinstance(value, str) else None
-
-
 def read_spec(file: Path, content: bytes) -> NativeSpec | NotNative:
     """What the native encoder needs of this tokenizer, or why it can't run it."""
     import orjson
@@ -145,13 +102,34 @@ def read_spec(file: Path, content: bytes) -> NativeSpec | NotNative:
         return NotNative(str(unknown))
 
 
-def _spec(file: Path, parsed: Mapping[str, Any]) -> NativeSpec:
+def why_not_native(outline: Outline) -> str | None:
+    """What of an outline the native encoder can't do; a reason may also be hidden among the tokens."""
+    parsed = outline.sections
+    if parsed is None:
+        return "its sections are too large"
+    try:
+        _check_sections(parsed)
+        _check_model(parsed.get("model"))
+    except _Unknown as unknown:
+        return str(unknown)
+    if outline.merges.values > MAX_MERGES:
+        return f"it has {outline.merges.values:,} merges"
+    if outline.vocabulary.values + outline.added.values > MAX_IDS:
+        return f"it has {outline.vocabulary.values + outline.added.values:,} tokens"
+    return None
+
+
+def _check_sections(parsed: Mapping[str, Any]) -> tuple[str, PostProcessing]:
+    """The pattern, and what is put around texts."""
     if parsed.get("version", "1.0") != "1.0":
         raise _Unknown(f"its version is {parsed['version']}")
     if parsed.get("normalizer") is not None:
         raise _Unknown(f"it has a normalizer ({_type_of(parsed['normalizer'])})")
-    pattern = _pattern(parsed.get("pre_tokenizer"))
-    post = _post_processing(parsed.get("post_processor"))
+    return _pattern(parsed.get("pre_tokenizer")), _post_processing(parsed.get("post_processor"))
+
+
+def _spec(file: Path, parsed: Mapping[str, Any]) -> NativeSpec:
+    pattern, post = _check_sections(parsed)
     vocab, merges, ignore_merges = _model(file, parsed.get("model"))
     ids, added = _added_tokens(parsed.get("added_tokens"), vocab)
     special = {token.content for token in added.values() if token.special}
@@ -242,8 +220,8 @@ def _template(step: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]
     return tuple(around[0]), tuple(around[1])
 
 
-def _model(file: Path, model: Any) -> tuple[dict[str, int], list[Any], bool]:
-    """Vocabulary, merges and `ignore_merges` of a model that can be run natively."""
+def _check_model(model: Any) -> tuple[Any, Any]:
+    """Vocabulary and merges of a model of a kind that can be run natively."""
     kind = _type_of(model)
     if not isinstance(model, dict) or kind not in ("BPE", "nothing"):
         raise _Unknown(f"its model is {kind}")
@@ -255,6 +233,12 @@ def _model(file: Path, model: Any) -> tuple[dict[str, int], list[Any], bool]:
     for affix in ("continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(affix):
             raise _Unknown(f"its model has a {affix}")
+    return vocab, merges
+
+
+def _model(file: Path, model: Any) -> tuple[dict[str, int], list[Any], bool]:
+    """Vocabulary, merges and `ignore_merges` of a model that can be run natively."""
+    vocab, merges = _check_model(model)
     if len(merges) > MAX_MERGES:
         raise _Unknown(f"it has {len(merges):,} merges")
     if not set(map(type, vocab.values())) <= {int} or min(vocab.values(), default=0) < 0:

@@ -12,25 +12,39 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 import krill
-from krill.budget import Meter, Plan, make_plan, resident_bytes
+from krill.budget import Meter, Plan, resident_bytes
 from krill.budget.process import bounded_process
+from krill.config.messages import shown
 from krill.corpus import Corpus, DatasetSource, changed
 from krill.engines.worker_share import engine_named, worker_part
 from krill.errors import ConfigError, InputError, KrillError
-from krill.flow.atomic import write_json
+from krill.faults import system_errors
+from krill.flow.atomic import listed, write_json
+from krill.flow.decision import CONTINUE, FINISHED, PUBLISHED, PUT_INTO_PLACE
+from krill.flow.outputs import MANIFEST, OutputKind
 from krill.flow.progress import Progress, Silent
-from krill.flow.run_folder import MANIFEST, RunFolder
+from krill.flow.run_folder import RunFolder
 from krill.tokenizer import count as counting
 from krill.tokenizer.alphabet import initial_ids
-from krill.tokenizer.files import check_rank_file, save
+from krill.tokenizer.files import WRITTEN_FILES, check_rank_file, save
 from krill.tokenizer.merge import merge
-from krill.tokenizer.needs import MERGING, SAVING, TEXT, WORDS, counting_needs, learning_needs
+from krill.tokenizer.needs import (
+    MERGING,
+    SAVING,
+    TEXT,
+    WORDS,
+    counted_needs,
+    learning_needs,
+    refuse_early,
+    training_needs,
+)
 from krill.tokenizer.options import Boundaries, TieBreak, TrainOptions
 from krill.tokenizer.patterns import check_pattern
 from krill.tokenizer.presets import check_chat
@@ -40,6 +54,8 @@ from krill.tokenizer.trained import Trained
 
 if TYPE_CHECKING:
     from krill.config.engine import EngineConfig
+
+_KIND: Final = OutputKind("tokenizer train", lambda _: WRITTEN_FILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +72,7 @@ class TrainSummary:
         return {"status": self.status, "output": str(self.output) if self.output else None, **self.facts}
 
 
+@system_errors()
 def train(
     inputs: str | Path | Sequence[str | Path | DatasetSource],
     *,
@@ -73,6 +90,7 @@ def train(
     engine: str | Mapping[str, Any] = "local",
     output: str | Path | None = None,
     overwrite: bool = False,
+    verify: bool = True,
     text_column: str = "text",
     tiktoken: bool = False,
     chat: bool = False,
@@ -81,7 +99,8 @@ def train(
     """Train a byte-level BPE tokenizer on `inputs`: paths, globs, folders, or sources of a config.
 
     `memory` is how much this process may grow while it works; it never changes the result. Calling it again
-    on a run that was killed continues it; on a finished one it returns the same and does nothing.
+    on a run that was killed continues it; on a finished one it returns the same and does nothing. With
+    `verify`, text that Krill wrote is held against its checksums, each file once.
 
     With an `engine`, named as in a config ("ray", or {"name": "ray", "address": "auto"}), its workers count
     the words, and `memory` and `threads` are what each of them has.
@@ -110,6 +129,7 @@ def train(
         engine=engine_named(engine),
         output=None if output is None else Path(output),
         overwrite=overwrite,
+        verify=verify,
         tiktoken=tiktoken,
         chat=chat,
         progress=progress or Silent(),
@@ -128,28 +148,39 @@ def run_training(
     progress: Progress,
     tiktoken: bool = False,
     chat: bool = False,
+    verify: bool = True,
     engine: EngineConfig | None = None,
     floor: int = 0,
+    setting: str = "--output",
     checkpoint_seconds: float = counting.CHECKPOINT_SECONDS,
 ) -> TrainSummary:
-    """The same for the command line, where `floor` is 0: the budget is the whole process."""
+    """The same for the command line, where `floor` is 0: the budget is the whole process. `setting` is what
+    names the output there."""
     _check(options, tiktoken, chat)
+    if output is not None:
+        _check_name(output)
     engine = None if engine is None or engine.name == "local" else engine
     if engine is not None:
         _check_shared(engine, output)
     started = time.monotonic()
     limit, workers = worker_part(engine, memory, threads)
-    with bounded_process(workers, parquet=False), Meter(limit, floor) as meter, ExitStack() as stack:
-        corpus = open_sources(sources, options, output)
-        needs = learning_needs(corpus, options)
-        plan = make_plan(limit, meter.used, needs if engine else counting_needs(corpus, workers) + needs)
+    with bounded_process(workers, parquet=False), ExitStack() as stack:
+        meter = Meter(limit, floor)
+        counting_threads = None if engine else workers
+        opened = partial(open_sources, sources, options, output, verify=verify)
+        refuse_early(meter, options, counting_threads, opened)
+        stack.enter_context(meter)
+        corpus = opened()
+        plan = meter.plan(training_needs(corpus, options, counting_threads))
         run = _describe(corpus, options, tiktoken=tiktoken, chat=chat)
-        folder = None if output is None else stack.enter_context(_folder(output))
+        folder = None if output is None else stack.enter_context(_folder(output, setting))
         if folder is not None:
             state = folder.begin(run, overwrite=overwrite)
-            if state == "finished":
+            if state == PUBLISHED:
+                progress.note(PUT_INTO_PLACE)
+            if state in (FINISHED, PUBLISHED):
                 return _finished(folder)
-            if state == "continue":
+            if state == CONTINUE:
                 progress.note("continuing an earlier run of this training")
             work = folder.stages / "count"
         else:
@@ -201,6 +232,8 @@ class _Training:
                 self.inventory, self.options, self.plan.share(MERGING), self.progress
             )
             stage["merges"] = len(trained.merges)
+        counted = counted_needs(self.inventory.words, self.statistics["symbols"], self.options)
+        self.plan = self.plan.expecting(counted)
         return trained
 
     def facts(self, trained: Trained, seconds: float) -> dict[str, Any]:
@@ -208,7 +241,7 @@ class _Training:
         assert self.inventory is not None
         longest = sorted(trained.tokens[trained.special :], key=len, reverse=True)[:8]
         return {
-            "command": "tokenizer train",
+            "command": _KIND.command,
             "vocab_size": len(trained.tokens),
             "merges": len(trained.merges),
             "input_bytes": self.corpus.input_bytes,
@@ -250,7 +283,7 @@ class _Training:
             progress=self.progress,
         )
         # The engine's own libraries are there now.
-        self.plan = make_plan(self.meter.limit, self.meter.used, learning_needs(self.corpus, self.options))
+        self.plan = self.meter.plan(learning_needs(self.corpus, self.options))
         return inventory
 
     def _counting(self) -> counting.Counting:
@@ -284,7 +317,7 @@ class _Training:
 
     def _check_unchanged(self) -> None:
         """Words of two versions of a file must not end in one vocabulary."""
-        names = changed(list(self.described["inputs"]), self.corpus.fingerprints())
+        names = changed(self.described["inputs"], self.corpus.fingerprints())
         grown = [
             file.path
             for file in self.corpus.files
@@ -321,6 +354,16 @@ def _check(options: TrainOptions, tiktoken: bool, chat: bool) -> None:
         check_chat(options.special_tokens)
 
 
+def _check_name(output: Path) -> None:
+    """Refuse a name that neither a manifest nor a message can hold."""
+    try:
+        str(output).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"the output `{shown(str(output))}` is not UTF-8", hint="give the folder another name"
+        ) from None
+
+
 def _check_shared(engine: EngineConfig, output: Path | None) -> None:
     if output is None:
         raise ConfigError(
@@ -337,12 +380,12 @@ def _describe(corpus: Corpus, options: TrainOptions, **files: bool) -> dict[str,
         "inputs": corpus.fingerprints(),
     }
     run["config"]["special_tokens"] = list(options.special_tokens)
-    canonical = orjson.dumps(run, option=orjson.OPT_SORT_KEYS)
+    canonical = orjson.dumps(run, listed, orjson.OPT_SORT_KEYS)
     return {**run, "identity": hashlib.sha256(canonical).hexdigest()}
 
 
-def _folder(output: Path) -> RunFolder:
-    return RunFolder(output, None, setting="--output", differences=_differences)
+def _folder(output: Path, setting: str) -> RunFolder:
+    return RunFolder(output, None, setting=setting, differences=_differences, kind=_KIND)
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

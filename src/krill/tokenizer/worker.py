@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from krill import _native
-from krill.budget import Meter, make_plan
+from krill.budget import Meter
 from krill.budget.meter import peak_bytes
 from krill.budget.process import bounded_process
 from krill.corpus import CorpusFile
@@ -46,8 +46,8 @@ def _count(payload: Mapping[str, Any], resources: Resources, meter: Meter) -> di
     )
     portion = Portion.from_json(payload["portion"])
     _check_same(portion.files, payload["fingerprints"])
-    corpus = corpus_of(portion.files, options)
-    plan = make_plan(resources.memory, meter.used, counting_needs(corpus, resources.threads))
+    corpus = corpus_of(portion.files, options, verify=payload["verify"])
+    plan = meter.plan(counting_needs(corpus, resources.threads))
     in_flight = plan.share(TEXT)
     boundaries = tuple(token.encode() for token in payload["boundaries"])
     cuts = cuts_of(options, boundaries, in_flight // (resources.threads + 1))
@@ -73,7 +73,7 @@ def _count(payload: Mapping[str, Any], resources: Resources, meter: Meter) -> di
 
 def _gather(payload: Mapping[str, Any], resources: Resources, meter: Meter) -> dict[str, Any]:
     """Merge what all counting tasks have found of some shards: these words are in no other part."""
-    plan = make_plan(resources.memory, meter.used, gathering_needs())
+    plan = meter.plan(gathering_needs())
     output, counts = Path(payload["output"]), CommitLog(Path(payload["counts"]))
     with scratch_beside(output) as spill, appearing(output) as made:
         gathered = Gathered(spill, range(*payload["shards"]))

@@ -24,7 +24,7 @@ from typing import Any
 
 import jax
 
-from krill.errors import InputError, StorageError
+from krill.errors import ConfigError, InputError, StorageError
 from krill.flow.atomic import fsync_dir, storage_errors, write_bytes
 from krill.model.sizing import ModelShape
 
@@ -32,6 +32,8 @@ HEADER = "checkpoint.json"
 ARRAYS = "arrays"
 _READ_BYTES = 2**20
 _FORMAT = 1
+# What the name of a tensor in 8 bits ends with.
+_CODES = ".codes"
 
 
 class Damaged(Exception):
@@ -83,11 +85,29 @@ def read_header(folder: Path) -> Header:
         stored = body.pop("sha256")
         if stored != _digest(body) or body.pop("format") != _FORMAT:
             raise Damaged(f"`{HEADER}` was changed after it was written")
-        return Header(**{**body, "shape": ModelShape(**body["shape"])})
+        header = Header(**{**body, "shape": ModelShape(**body["shape"])})
+        _check_types(header)
+        return header
     except OSError as error:
         raise Damaged(f"`{HEADER}` can't be read: {error.strerror or error}") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError) as error:
         raise Damaged(f"`{HEADER}` is not what was written") from error
+
+
+def _check_types(header: Header) -> None:
+    """TypeError for what `write_checkpoint` would not have written, however right its checksum is."""
+    numbers = isinstance(header.metric, int | float | None) and isinstance(header.step, int)
+    mappings = (header.extra, header.arrays, header.files)
+    if not numbers or not all(isinstance(each, dict) for each in mappings):
+        raise TypeError("a field of another type")
+    for name, (size, digest) in header.files.items():
+        if not isinstance(size, int) or not isinstance(digest, str):
+            raise TypeError("a file without its size and checksum")
+        if Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
+            raise ValueError("a file outside of the checkpoint")
+    for kind, shape in header.arrays.values():
+        if not isinstance(kind, str) or not isinstance(shape, list):
+            raise TypeError("an array without its type and size")
 
 
 def verify(folder: Path, header: Header) -> None:
@@ -201,6 +221,13 @@ def _described(arrays: Mapping[str, Any]) -> dict[str, list[Any]]:
 def _require_same(folder: Path, stored: Mapping[str, list[Any]], like: Mapping[str, Any]) -> None:
     for name, (dtype, shape) in _described(like).items():
         if stored.get(name) != [dtype, shape]:
+            whole = name.removesuffix(_CODES)
+            if whole != name and whole in stored:
+                raise InputError(
+                    f"the checkpoint `{folder}` has `{whole}` in 32 bits: it is of a version of Krill whose"
+                    " optimizer `adamw8bit` left embeddings so",
+                    hint="finish it with that version, or begin anew with --overwrite or in another folder",
+                )
             there = "is not there" if name not in stored else "is {} of {}".format(*stored[name])
             raise InputError(
                 f"the checkpoint `{folder}` is of another model or optimizer: `{name}` {there},"

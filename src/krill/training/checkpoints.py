@@ -112,7 +112,8 @@ class CheckpointStore:
 
     def steps(self) -> list[int]:
         """The steps with a checkpoint, first to last."""
-        return sorted(int(path.parent.name) for path in self._folder.glob(f"[0-9]*/{HEADER}"))
+        names = (path.parent.name for path in self._folder.glob(f"[0-9]*/{HEADER}"))
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def latest(self) -> int | None:
         """The newest, as far as can be seen without reading it through."""

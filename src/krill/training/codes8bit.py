@@ -1,6 +1,6 @@
-"""Floats as one byte each, with one scale for every 256 of them.
+"""Floats as one byte each, with one scale for every block of them: 256, or a row of an embedding.
 
-In: blocks (N, 256) of float32 and random bits. Out: codes (N, 256) uint8 and scales (N,) float32, and back.
+In: blocks (N, W) of float32 and random bits. Out: codes (N, W) uint8 and scales (N,) float32, and back.
 Held in memory: what goes in and out.
 
 A code is a small float of its own: the value's share of its block's largest, moved up by the least exponent
@@ -12,6 +12,7 @@ that moves by less than a code's distance still moves (always rounding to the ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,9 +69,16 @@ DEVIATION = Code(exponent_bits=3, mantissa_bits=5)
 _SIGN = np.uint8(128)
 
 
-def encode_mean(values: jax.Array, chance: jax.Array) -> Coded:
-    """Values of either sign; `chance` is 32 random bits for each."""
-    scales = jnp.abs(values).max(axis=-1)
+def _own(largest: jax.Array) -> jax.Array:
+    return largest
+
+
+def encode_mean(
+    values: jax.Array, chance: jax.Array, whole: Callable[[jax.Array], jax.Array] = _own
+) -> Coded:
+    """Values of either sign; `chance` is 32 random bits for each. `whole` gives the largest value of each
+    block from that of the part of it which is here."""
+    scales = whole(jnp.abs(values).max(axis=-1))
     codes = _magnitude(jnp.abs(values), scales, chance, MEAN)
     return Coded(codes | jnp.where(values < 0, _SIGN, np.uint8(0)), scales)
 
@@ -81,9 +89,11 @@ def decode_mean(coded: Coded) -> jax.Array:
     return jnp.where(coded.codes >= _SIGN, -size, size)
 
 
-def encode_deviation(values: jax.Array, chance: jax.Array) -> Coded:
+def encode_deviation(
+    values: jax.Array, chance: jax.Array, whole: Callable[[jax.Array], jax.Array] = _own
+) -> Coded:
     """Values of at least 0. What is not 0 never becomes 0: an update is divided by it."""
-    scales = values.max(axis=-1)
+    scales = whole(values.max(axis=-1))
     codes = _magnitude(values, scales, chance, DEVIATION)
     return Coded(jnp.maximum(codes, (values > 0).astype(jnp.uint8)), scales)
 
@@ -107,12 +117,16 @@ def _value(codes: jax.Array, scales: jax.Array, code: Code) -> jax.Array:
     return share * (scales / code.stretch)[:, None]
 
 
-def random_bits(blocks: jax.Array, step: jax.Array, tensor: int) -> jax.Array:
+def random_bits(
+    blocks: jax.Array, step: jax.Array, tensor: int, columns: jax.Array | None = None, width: int = BLOCK
+) -> jax.Array:
     """32 bits for each value of the blocks with these numbers: a hash of where it is and of the step.
 
-    The same for the same step wherever the work is done and in however many pieces.
+    The same for the same step wherever the work is done and in however many pieces. `columns` are those of
+    a block's `width` values that are here, by default all.
     """
-    at = blocks.astype(jnp.uint32)[:, None] * BLOCK + jnp.arange(BLOCK, dtype=jnp.uint32)
+    columns = jnp.arange(width) if columns is None else columns
+    at = blocks.astype(jnp.uint32)[:, None] * np.uint32(width) + columns.astype(jnp.uint32)
     salt = step.astype(jnp.uint32) * np.uint32(0x85EBCA6B) + np.uint32(tensor * 0x9E3779B1 % 2**32)
     bits = at * np.uint32(0x9E3779B1) ^ salt
     # A full mix of 32 bits: two rounds of shift and multiply.

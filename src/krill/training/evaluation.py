@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from krill.budget import Meter, make_plan, resolve_limit, resolve_threads
+from krill.budget import Meter, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.errors import Interrupted
 from krill.flow.progress import Progress, Silent
 from krill.model.installed import require_train_extra
 from krill.training.inference_needs import inference_needs, running_need
-from krill.training.xla_threads import bound_xla_threads
+from krill.training.xla import bound_xla
 
 if TYPE_CHECKING:
     from krill.training.evaluate import Evaluation
@@ -59,20 +59,24 @@ def run_evaluate(
     text_column: str = "text",
     memory: str | int = "auto",
     threads: int | str = "auto",
+    verify: bool = True,
     progress: Progress | None = None,
     floor: int = 0,
 ) -> Report:
-    """Score a model on a prepared dataset or on text; `floor` is what the process held before."""
+    """Score a model on a prepared dataset or on text; `floor` is what the process held before. With `verify`,
+    what Krill wrote is held against its checksums."""
     require_train_extra("evaluating")
     limit, count = resolve_limit(memory), resolve_threads(threads)
     with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
-        bound_xla_threads(count)
+        bound_xla(count, limit)
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.training.saved_model import open_model
         from krill.training.scored import open_scored
 
         saved = open_model(model, checkpoint=checkpoint)
-        scored = open_scored(str(data), saved, split=split, text_column=text_column, threads=count)
+        scored = open_scored(
+            str(data), saved, split=split, text_column=text_column, threads=count, verify=verify
+        )
         try:
             return _evaluate(saved, scored, meter, progress or Silent(), str(data))
         except KeyboardInterrupt:
@@ -90,11 +94,11 @@ def _evaluate(saved: SavedModel, scored: Scored, meter: Meter, progress: Progres
     base = meter.used
     rows = max(1, BATCH_TOKENS // scored.length)
     needs = [*inference_needs(saved.shape), *scored.needs(rows)]
-    make_plan(meter.limit, base, needs)  # refused before anything is compiled
+    meter.plan(needs, base)  # refused before anything is compiled
     evaluator = make_evaluator(
         saved.shape, rows=rows, length=scored.length, loss_chunk=loss_chunk(saved.shape.vocab_size)
     )
-    plan = make_plan(meter.limit, base, [*needs, running_need(evaluator.held_bytes)])
+    plan = meter.plan([*needs, running_need(evaluator.held_bytes)], base)
     model, table, sums, text = saved.model, scored.text_bytes(plan), Sums(), 0.0
     progress.begin("score", None)
     for batch in scored.batches(rows, plan):

@@ -5,12 +5,14 @@ memory: nothing.
 
 Unlike a dataset, a model is of use before it is finished: checkpoints and metrics lie in the output folder
 itself from the beginning, beside the file that says which run they are of. The manifest is written last.
+Files that no training made are never removed and never replaced.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,8 +23,8 @@ from typing import Any, Final, Literal, Self
 import orjson
 
 from krill.errors import ConfigError, StorageError
-from krill.flow.atomic import storage_errors, sweep_temporaries, write_json
-from krill.flow.run_folder import MANIFEST
+from krill.flow.atomic import TEMPORARY_SUFFIX, storage_errors, sweep_temporaries, write_json
+from krill.flow.outputs import MANIFEST, refuse_foreign
 
 COMMAND: Final = "train"
 SETTING: Final = "train.output_dir"
@@ -31,18 +33,23 @@ CHECKPOINTS: Final = "checkpoints"
 METRICS: Final = "metrics.jsonl"
 # What a command may have made for the run before it begins, and what a later one uses again.
 BESIDE: Final = ("tokenizer", "dataset", "config.yaml")
-# What a run makes: all that starting anew removes.
+# The model itself, which comes last.
+_MODEL: Final = ("config.json", "model.safetensors")
+# What a run makes: all that starting anew removes, of folders what is named in a certain way.
 _OURS: Final = (
     MANIFEST,
-    CHECKPOINTS,
     METRICS,
-    "tensorboard",
-    "config.json",
-    "model.safetensors",
+    *_MODEL,
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
 )
+_OUR_FOLDERS: Final = {
+    CHECKPOINTS: re.compile(r"\d+|\..*"),
+    "tensorboard": re.compile(r"events\.out\.tfevents\..*"),
+}
+# Whether the model's own files are this run's: set before the first of them is written.
+_SAVING: Final = "saving"
 
 State = Literal["finished", "continue", "start"]
 Differences = Callable[[Mapping[str, Any], Mapping[str, Any]], list[str]]
@@ -100,7 +107,7 @@ class TrainFolder:
 
     def decide(self, run: Mapping[str, Any], *, overwrite: bool, anew: bool) -> State:
         """What this command does. What was made differently is refused unless `overwrite`; `anew` leaves an
-        unfinished run but not a finished one."""
+        unfinished run but not a finished one. Both are refused while there are files of others."""
         finished, begun = self.manifest(), _read_json(self.output / BEGUN)
         if finished is None and begun is None:
             check_ours(self.output, self._setting)
@@ -111,11 +118,15 @@ class TrainFolder:
                 hint=f"choose another `{self._setting}`",
             )
         if overwrite:
+            self._refuse_foreign()
             return "start"
         if finished is not None:
             self._check_same(finished, run, f"the model `{self.output}`")
             return "finished"
-        if begun is None or anew or not any(self.checkpoints.glob("[0-9]*")):
+        if anew:
+            self._refuse_foreign()
+            return "start"
+        if begun is None or not any(self.checkpoints.glob("[0-9]*")):
             return "start"
         self._check_same(begun, run, f"an unfinished training in `{self.output}`")
         return "continue"
@@ -123,12 +134,24 @@ class TrainFolder:
     def start(self, run: Mapping[str, Any]) -> None:
         """Remove what an earlier run left, and say which one begins."""
         with storage_errors(self.output):
-            for path in (self.output / name for name in _OURS):
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink(missing_ok=True)
+            for name in _OURS:
+                (self.output / name).unlink(missing_ok=True)
+            for name, ours in _OUR_FOLDERS.items():
+                _remove_matching(self.output / name, ours)
         write_json(self.output / BEGUN, run)
+
+    def begin_saving(self) -> None:
+        """Before the model's files are written: those that are there already are not this run's, unless it
+        was killed while it wrote them."""
+        begun = _read_json(self.output / BEGUN) or {}
+        if begun.get(_SAVING):
+            return
+        taken = [name for name in _MODEL if os.path.lexists(self.output / name)]
+        kept = "nothing there was touched, and the last checkpoint is kept"
+        refuse_foreign(
+            taken, str(self.output), kept=kept, hint="move that elsewhere and run the same command"
+        )
+        write_json(self.output / BEGUN, {**begun, _SAVING: True})
 
     def sweep(self) -> None:
         """Remove what a killed run was writing."""
@@ -139,6 +162,26 @@ class TrainFolder:
         write_json(self.output / MANIFEST, manifest)
         with storage_errors(self.output):
             (self.output / BEGUN).unlink(missing_ok=True)
+
+    def _refuse_foreign(self) -> None:
+        """Before everything of an earlier run is removed: what else is there would be lost or mixed up."""
+        with storage_errors(self.output):
+            foreign = [
+                path.name
+                for path in self.output.iterdir()
+                if path.name not in (*_OURS, *_OUR_FOLDERS, *BESIDE, BEGUN)
+                and not path.name.endswith((TEMPORARY_SUFFIX, ".krill"))
+            ]
+            for name, ours in _OUR_FOLDERS.items():
+                folder = self.output / name
+                inside = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+                foreign += [f"{name}/{other}" for other in inside if not ours.fullmatch(other)]
+        refuse_foreign(
+            foreign,
+            str(self.output),
+            kept="nothing in it was touched",
+            hint=f"move that elsewhere and run the same command, or choose another `{self._setting}`",
+        )
 
     def _check_same(self, before: Mapping[str, Any], now: Mapping[str, Any], what: str) -> None:
         if before.get("identity") == now["identity"]:
@@ -163,6 +206,20 @@ def check_ours(output: Path, setting: str = SETTING) -> None:
             " touched",
             hint=f"choose another `{setting}`, or move what is there away",
         )
+
+
+def _remove_matching(folder: Path, names: re.Pattern[str]) -> None:
+    """What is named so, and the folder if it is empty then."""
+    if folder.is_dir() and not folder.is_symlink():
+        for path in folder.iterdir():
+            if not names.fullmatch(path.name):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

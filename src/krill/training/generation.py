@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from krill.budget import Meter, Plan, make_plan, resolve_limit, resolve_threads
+from krill.budget import Meter, Plan, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.errors import InputError, Interrupted
 from krill.model.installed import require_train_extra
 from krill.tokenizer.open import file_needs
 from krill.training.inference_needs import inference_needs, running_need
 from krill.training.text_stream import TextStream
-from krill.training.xla_threads import bound_xla_threads
+from krill.training.xla import bound_xla
 
 if TYPE_CHECKING:
     from krill.tokenizer.tokenizer import Tokenizer
@@ -110,7 +110,7 @@ def run_generate(
     require_train_extra("generating")
     limit, count = resolve_limit(memory), resolve_threads(threads)
     with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
-        bound_xla_threads(count)
+        bound_xla(count, limit)
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.training.saved_model import open_model
 
@@ -130,7 +130,7 @@ def _generate(request: Request, saved: SavedModel, meter: Meter, listen: Listene
     base, sampling = meter.used, request.sampling
     file = saved.require_tokenizer()
     needs = [*inference_needs(saved.shape), *file_needs(file, len(request.prompt.encode()) + 1, 1)]
-    plan = make_plan(meter.limit, base, needs)
+    plan = meter.plan(needs, base)
     tokenizer = saved.open_tokenizer(plan)
     prompt = _prompt_ids(tokenizer, request.prompt)
     sizes = find_sizes(
@@ -138,7 +138,7 @@ def _generate(request: Request, saved: SavedModel, meter: Meter, listen: Listene
     )
     programs = compile_programs(saved.shape, sizes, sampling)
     running = running_need(programs.held_bytes, remedy="ask for fewer --samples or --max-tokens")
-    plan = make_plan(meter.limit, base, [*needs, running])
+    plan = meter.plan([*needs, running], base)
     notes = _notes(len(prompt), request.max_tokens, sizes, saved.context)
     writers = [_Writer(number, tokenizer, listen) for number in range(request.samples)]
     steps = generate_tokens(saved.model, programs, prompt, seed=request.seed, max_tokens=request.max_tokens)

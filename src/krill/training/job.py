@@ -20,12 +20,13 @@ from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.config import KrillConfig, differing_keys, load_config, to_dict
 from krill.errors import ConfigError
+from krill.faults import system_errors
 from krill.flow.progress import Progress, Silent
 from krill.model.installed import require_train_extra
 from krill.training.data import TrainData, open_data
 from krill.training.folder import COMMAND, TrainFolder
 from krill.training.loggers import check_loggers
-from krill.training.xla_threads import bound_xla_threads
+from krill.training.xla import bound_xla
 
 # Keys of `train:` that change neither the weights nor how they come about.
 _SHAPES_NOTHING: Final = {
@@ -54,6 +55,7 @@ class TrainSummary:
         return {"status": self.status, "output": str(self.output), **self.facts}
 
 
+@system_errors()
 def train(
     config: str | Path | Mapping[str, Any] | KrillConfig,
     *,
@@ -94,7 +96,7 @@ def run_train(config: KrillConfig, *, overwrite: bool, progress: Progress, floor
                 f"`train.resume` is `true`, and there is no checkpoint in `{output}`",
                 hint="set it to `auto`, or `train.output_dir` to where the checkpoint is",
             )
-        bound_xla_threads(threads)
+        bound_xla(threads, limit)
         # Not at the top: it imports JAX, for which everything before it needs not wait.
         from krill.training.session import Session
 

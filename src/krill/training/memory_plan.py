@@ -20,7 +20,7 @@ import jax
 import optax
 
 from krill import _native
-from krill.budget import format_size
+from krill.budget import RESERVE, format_size
 from krill.errors import BudgetError, ConfigError
 from krill.model.sizing import ModelShape, count_parameters
 from krill.model.transformer import Compute
@@ -93,13 +93,13 @@ class Planned:
 def step_share(limit: int, resident: int, compiler: Compiler) -> int:
     """What a budget of `limit` leaves for the step in a process that holds `resident` before compiling."""
     compiling, settled = compiler.step
-    if limit < resident + compiling:
+    if limit < resident + compiling + RESERVE:
         raise BudgetError(
             f"the budget is too small: compiling a step takes {format_size(compiling)} beside the"
             f" program's {format_size(resident)}, given {format_size(limit)}",
-            hint=f"--memory {-(-(resident + compiling) // 10**6)}MB is the least for any model",
+            hint=f"--memory {-(-(resident + compiling + RESERVE) // 10**6)}MB is the least for any model",
         )
-    return limit - resident - settled
+    return limit - RESERVE - resident - settled
 
 
 def predicted_peak(resident: int, plan: MemoryPlan) -> int:

@@ -123,8 +123,13 @@ def along(axis: int | None) -> PartitionSpec:
 def _spec(axis: int, array: Any, leaf: Any) -> PartitionSpec:
     if axis == 0:
         return along(None)
-    # Codes are (layers, blocks, 256) and their scales (layers, blocks): both are cut along the blocks.
-    return along(1 if isinstance(leaf, Coded) else array.ndim + axis)
+    if not isinstance(leaf, Coded):
+        return along(array.ndim + axis)
+    # Codes are (layers, blocks, width) and their scales (layers, blocks): both are cut along the blocks, or
+    # where rows of an embedding are cut each device has a part of every block and all scales.
+    if axis == -1:
+        return along(2 if array.ndim == 3 else None)
+    return along(1)
 
 
 @dataclass(frozen=True, slots=True)

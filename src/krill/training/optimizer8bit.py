@@ -5,16 +5,16 @@ of the running square, and two scales for every 256. Held in memory: that, and a
 tensor is worked on tile by tile, in place, so nothing else of its size comes into being. Blocks of 256 lie
 inside a layer, so that devices which hold parts of every layer hold whole blocks of them.
 
-Tensors under 4,096 elements and embeddings keep 32-bit numbers: the first cost nothing, and an embedding's
-rows have gradients so different in size (a rare token has none for most steps) that one scale a block is
-too coarse. The square is kept as its root, which has half the range, and never in even steps, which diverge.
+An embedding's rows have gradients of very different sizes (a rare token has next to none for most steps), so
+there a block is a row: no token's numbers are rounded by the size of another's. That is 2.10 bytes a
+parameter in rows of 80. Tensors under 4,096 elements keep 32-bit numbers, which cost nothing. The square is
+kept as its root, which has half the range, and never in even steps, which diverge.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -30,7 +30,7 @@ from krill.training.codes8bit import (
     encode_mean,
     random_bits,
 )
-from krill.training.mesh import Part
+from krill.training.mesh import AXIS, Part
 
 LEAST_ELEMENTS = 4096
 # 262,144 numbers: a few arrays of 1 MB, which stay in the cache.
@@ -55,9 +55,11 @@ class _Rates(NamedTuple):
     square_correction: jax.Array
 
 
-def stays_32bit(path: tuple[Any, ...], leaf: Any) -> bool:
-    """Whether a weight's state is kept in full."""
-    return leaf.size < LEAST_ELEMENTS or "embedding" in jax.tree_util.keystr(path)
+def block_size(path: tuple[Any, ...], leaf: Any) -> int | None:
+    """How many numbers of a weight's state share a scale; None where all are kept in full."""
+    if leaf.size < LEAST_ELEMENTS:
+        return None
+    return int(leaf.shape[-1]) if "embedding" in jax.tree_util.keystr(path) else BLOCK
 
 
 def scale_by_adam8bit(
@@ -67,10 +69,11 @@ def scale_by_adam8bit(
 
     def init(weights: Any) -> Adam8bitState:
         def empty(path: tuple[Any, ...], leaf: Any) -> Any:
-            if stays_32bit(path, leaf):
+            block = block_size(path, leaf)
+            if block is None:
                 return jnp.zeros(leaf.shape, jnp.float32)
-            size = _layers(leaf), _layer_blocks(leaf)
-            return Coded(jnp.zeros((*size, BLOCK), jnp.uint8), jnp.zeros(size, jnp.float32))
+            size = _layers(leaf), -int(-math.prod(leaf.shape[-2:]) // block)
+            return Coded(jnp.zeros((*size, block), jnp.uint8), jnp.zeros(size, jnp.float32))
 
         # Two trees of their own: buffers that are donated can't be the same ones.
         mean, deviation = (jax.tree_util.tree_map_with_path(empty, weights) for _ in range(2))
@@ -89,10 +92,9 @@ def scale_by_adam8bit(
         done: list[tuple[Any, Any, Any]] = []
         for number, (gradient, mean, deviation) in enumerate(zip(leaves, means, deviations, strict=True)):
             if isinstance(mean, Coded):
-                place = functools.partial(
-                    _global_blocks, mean.scales.shape[1], part if cuts[number] else None
+                step = functools.partial(
+                    _coded_tile, rates, steps, number, _Where.of(mean, part, cuts[number])
                 )
-                step = functools.partial(_coded_tile, rates, steps, number, place)
                 done.append(_in_tiles(step, gradient, mean, deviation, tile_blocks))
             else:
                 done.append(_adam(rates, gradient, mean, deviation))
@@ -117,48 +119,74 @@ def _layers(leaf: Any) -> int:
     return int(math.prod(leaf.shape[:-2]))
 
 
-def _layer_blocks(leaf: Any) -> int:
-    return -int(-math.prod(leaf.shape[-2:]) // BLOCK)
+class _Where(NamedTuple):
+    """Which part of a tensor a device has: some blocks of each layer, or some columns of each block."""
 
+    layer_blocks: int
+    width: int
+    part: Part | None
+    by_columns: bool
 
-def _global_blocks(layer_blocks: int, part: Part | None, own: jax.Array) -> jax.Array:
-    """The numbers that blocks have in the whole tensor, of which a device has a part of every layer."""
-    if part is None:
-        return own
-    layer, block = own // layer_blocks, own % layer_blocks
-    return (layer * part.parts + part.number) * layer_blocks + block
+    @classmethod
+    def of(cls, coded: Coded, part: Part | None, axis: int) -> _Where:
+        """`axis` is the one along which the weight is cut, 0 where it is whole."""
+        _, layer_blocks, width = coded.codes.shape
+        return cls(layer_blocks, width, part if axis else None, axis == -1)
+
+    def bits(self, own: jax.Array, steps: jax.Array, tensor: int) -> jax.Array:
+        """Random bits for the device's own blocks, those that they would have in the whole tensor."""
+        if self.part is None:
+            return random_bits(own, steps, tensor, width=self.width)
+        if self.by_columns:
+            columns = self.part.number * self.width + jnp.arange(self.width)
+            return random_bits(own, steps, tensor, columns, self.part.parts * self.width)
+        layer, block = own // self.layer_blocks, own % self.layer_blocks
+        there = (layer * self.part.parts + self.part.number) * self.layer_blocks + block
+        return random_bits(there, steps, tensor, width=self.width)
+
+    def largest(self, own: jax.Array) -> jax.Array:
+        """The largest value of each whole block, from those of the device's part."""
+        if self.part is None or not self.by_columns:
+            return own
+        found: jax.Array = jax.lax.pmax(own, AXIS)  # type: ignore[no-untyped-call]
+        return found
 
 
 def _coded_tile(
     rates: _Rates,
     steps: jax.Array,
     tensor: int,
-    place: Callable[[jax.Array], jax.Array],
+    where: _Where,
     first: jax.Array,
     parts: tuple[jax.Array, Coded, Coded],
 ) -> tuple[jax.Array, Coded, Coded]:
     """The same over some blocks, from block `first` of the tensor on."""
     gradient, mean, deviation = parts
     updated = _adam(rates, gradient, decode_mean(mean), decode_deviation(deviation))
-    chance = random_bits(place(first + jnp.arange(gradient.shape[0])), steps, tensor)
+    chance = where.bits(first + jnp.arange(gradient.shape[0]), steps, tensor)
     # Both roundings take bits of the same hash, from its two ends.
-    return updated[0], encode_mean(updated[1], chance >> 12), encode_deviation(updated[2], chance)
+    return (
+        updated[0],
+        encode_mean(updated[1], chance >> 12, where.largest),
+        encode_deviation(updated[2], chance, where.largest),
+    )
 
 
 def _in_tiles(
     step: Any, gradient: jax.Array, mean: Coded, deviation: Coded, tile: int
 ) -> tuple[jax.Array, Coded, Coded]:
     """Whole tiles in a loop that writes into what it reads, then what is left of them."""
-    layers, layer_blocks = mean.scales.shape
+    layers, layer_blocks, width = mean.codes.shape
+    tile = max(1, tile * BLOCK // width)
     blocks = layers * layer_blocks
     flat = gradient.reshape(layers, -1)
     size = flat.shape[1]
-    flat = jnp.pad(flat, ((0, 0), (0, -size % BLOCK))) if size % BLOCK else flat
+    flat = jnp.pad(flat, ((0, 0), (0, -size % width))) if size % width else flat
 
     def rows(coded: Coded) -> Coded:
-        return Coded(coded.codes.reshape(blocks, BLOCK), coded.scales.reshape(blocks))
+        return Coded(coded.codes.reshape(blocks, width), coded.scales.reshape(blocks))
 
-    parts = flat.reshape(blocks, BLOCK), rows(mean), rows(deviation)
+    parts = flat.reshape(blocks, width), rows(mean), rows(deviation)
 
     def at(first: jax.Array, rows: int, parts: Any) -> Any:
         taken = jax.tree.map(lambda part: jax.lax.dynamic_slice_in_dim(part, first, rows), parts)
@@ -176,6 +204,6 @@ def _in_tiles(
     update, mean, deviation = parts
 
     def shaped(coded: Coded) -> Coded:
-        return Coded(coded.codes.reshape(layers, -1, BLOCK), coded.scales.reshape(layers, -1))
+        return Coded(coded.codes.reshape(layers, -1, width), coded.scales.reshape(layers, -1))
 
     return update.reshape(layers, -1)[:, :size].reshape(gradient.shape), shaped(mean), shaped(deviation)

@@ -1,7 +1,7 @@
 """The optimizers by name: clipping, Adam with 32-bit or 8-bit state, decay of matrices, the schedule.
 
 In: a schedule and a few numbers. Out: an optax transformation. Held in memory: its state, 8 bytes a weight
-for `adamw`, 2.03 for `adamw8bit` outside embeddings and small tensors. The budget never chooses between them.
+for `adamw`, 2.03 to 2.13 for `adamw8bit` outside small tensors. The budget never chooses between them.
 """
 
 from __future__ import annotations

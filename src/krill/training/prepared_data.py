@@ -39,7 +39,9 @@ class PreparedData:
         self._seed = config.seed
         self.rows = settings.step_rows
         manifest = _manifest(self._path)
-        dataset = load(self._path, memory=READING_BYTES)
+        # Each shard is read to its end before the first of its rows is trained on; others' have no checksums.
+        self._verify = config.verify and manifest is not None
+        dataset = load(self._path, memory=READING_BYTES, verify=self._verify)
         self.length = _checked_length(settings.seq_len, dataset.source.width, self._path)
         self._batch_bytes = self.rows * self.length * (_COLUMN_BYTES + dataset.source.dtype.itemsize)
         self.held_bytes = dataset.source.held_bytes + _BATCHES * self._batch_bytes
@@ -74,7 +76,7 @@ class PreparedData:
         if "validation" not in self._splits:
             return []
         limit = READING_BYTES + _BATCHES * rows * self.length * (_COLUMN_BYTES + 4)
-        with load(self._path, memory=limit, split="validation") as dataset:
+        with load(self._path, memory=limit, split="validation", verify=self._verify) as dataset:
             wanted = min(len(dataset), len(dataset) if most is None else most)
             if wanted == 0:
                 return []

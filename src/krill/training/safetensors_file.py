@@ -32,6 +32,8 @@ _TYPES: Final[dict[str, np.dtype[Any]]] = {
 # As the format's own library has it: no honest header is larger.
 _MOST_HEADER: Final = 100_000_000
 _ALIGNMENT: Final = 8
+_MOST_DIMENSIONS: Final = 32  # older versions of NumPy have no more
+_MOST_NUMBERS: Final = 2**59
 
 
 def write_tensors(
@@ -59,12 +61,13 @@ class TensorFile(Mapping[str, Array]):
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        hint = "give a folder with a model.safetensors"
         try:
+            if path.exists() and not path.is_file():  # a pipe would be waited for
+                raise InputError(f"`{path}` is not a file", hint=hint)
             self._file: BufferedReader = open(path, "rb")  # noqa: SIM115  closed by `__exit__`
         except OSError as error:
-            raise InputError(
-                f"can't read `{path}`: {error.strerror}", hint="give a folder with a model.safetensors"
-            ) from error
+            raise InputError(f"can't read `{path}`: {error.strerror}", hint=hint) from error
         try:
             self._begin, self._entries = self._read_header()
         except BaseException:
@@ -102,7 +105,17 @@ class TensorFile(Mapping[str, Array]):
             entries = {name: self._entry(name, entry, size - 8 - length) for name, entry in header.items()}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._damaged("its header is not as the format says") from error
+        self._refuse_overlaps(entries)
         return 8 + length, entries
+
+    def _refuse_overlaps(self, entries: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]]) -> None:
+        """The numbers of two tensors are never the same bytes: else a small file would be a large model."""
+        last = 0
+        for name, (dtype, shape, begin) in sorted(entries.items(), key=lambda entry: entry[1][2]):
+            size = dtype.itemsize * math.prod(shape)
+            if size and begin < last:
+                raise self._damaged(f"`{name}` overlaps another tensor")
+            last = max(last, begin + size)
 
     def _entry(
         self, name: str, entry: Mapping[str, Any], room: int
@@ -115,6 +128,9 @@ class TensorFile(Mapping[str, Array]):
         dtype, shape = _TYPES[entry["dtype"]], tuple(entry["shape"])
         begin, end = entry["data_offsets"]
         if any(type(number) is not int or number < 0 for number in (*shape, begin, end)):
+            raise self._damaged(f"`{name}` has an impossible size")
+        # NumPy counts what an array could hold by its dimensions alone, also of one that holds nothing.
+        if len(shape) > _MOST_DIMENSIONS or math.prod(filter(None, shape)) > _MOST_NUMBERS:
             raise self._damaged(f"`{name}` has an impossible size")
         if end - begin != dtype.itemsize * math.prod(shape) or end > room:
             raise self._damaged(f"`{name}` does not lie inside the file")

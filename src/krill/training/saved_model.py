@@ -24,8 +24,8 @@ from krill.flow.hub_upload import push_files
 from krill.model.llama import from_llama, llama_config, llama_tensors, shape_from_llama
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer, init_transformer
+from krill.tokenizer.declared import DECLARATIONS
 from krill.tokenizer.open import open_file, tokenizer_file
-from krill.tokenizer.tokenizer_json import DECLARATIONS
 from krill.training.byte_tokenizer import byte_tokenizer_json
 from krill.training.checkpoints import CheckpointStore
 from krill.training.folder import CHECKPOINTS
@@ -223,7 +223,14 @@ def _open_checkpoint(folder: Path, which: str | int, tokenizer: Path | None) -> 
             f"there is no whole checkpoint `{which}` in `{folder}`",
             hint=f"give one of {_told(steps)}" if steps else "leave --checkpoint out for the exported model",
         )
-    return SavedModel(folder, shape, int(extra["plan"]["length"]), step, tokenizer)
+    plan = extra.get("plan")
+    context = plan.get("length") if isinstance(plan, dict) else None
+    if not isinstance(context, int) or context < 2:
+        raise InputError(
+            f"the checkpoint `{which}` in `{folder}` does not say how long its texts were",
+            hint="give another checkpoint, or leave --checkpoint out for the exported model",
+        )
+    return SavedModel(folder, shape, context, step, tokenizer)
 
 
 def _told(steps: list[int]) -> str:

@@ -28,8 +28,8 @@ from krill.loading.stream.plan import BLOCKS, UNIT_BYTES, Sizes, stream_needs
 from krill.loading.stream.sequences import BEGINNING
 from krill.loading.stream.tokens import TextTokens
 from krill.shards.manifest import MANIFEST_NAME, Manifest
+from krill.tokenizer.declared import DECLARATIONS, file_fingerprint, read_tokenizer_file
 from krill.tokenizer.open import open_file
-from krill.tokenizer.tokenizer_json import DECLARATIONS, fingerprint, read_tokenizer_file
 from krill.training.byte_tokenizer import byte_tokenizer_json
 from krill.training.data import Batch, check_ids, filled_up
 from krill.training.inference_needs import RUNNING
@@ -71,20 +71,27 @@ class Scored(Protocol):
         """The bytes that each token stands for; None if nobody knows the tokenizer."""
 
 
-def open_scored(path: str, saved: SavedModel, *, split: str | None, text_column: str, threads: int) -> Scored:
-    """A folder that `krill preprocess` made of tokens, or any text that the corpus reads."""
+def open_scored(
+    path: str, saved: SavedModel, *, split: str | None, text_column: str, threads: int, verify: bool = True
+) -> Scored:
+    """A folder that `krill preprocess` made of tokens, or any text that the corpus reads; with `verify`, what
+    Krill wrote is held against its checksums."""
     folder = Path(path)
     if (folder / MANIFEST_NAME).is_file():
         manifest = Manifest.load(folder)
         if manifest.tokenizer is not None and manifest.parts:
-            return PreparedRows(folder, manifest, saved, split)
-    return TextRows(path, saved, split=split or "train", text_column=text_column, threads=threads)
+            return PreparedRows(folder, manifest, saved, split, verify=verify)
+    return TextRows(
+        path, saved, split=split or "train", text_column=text_column, threads=threads, verify=verify
+    )
 
 
 class PreparedRows:
     """Rows on disk: the validation split where there is one, unless another is named."""
 
-    def __init__(self, folder: Path, manifest: Manifest, saved: SavedModel, split: str | None) -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, saved: SavedModel, split: str | None, *, verify: bool
+    ) -> None:
         described = manifest.tokenizer or {}
         check_vocabulary(saved.shape.vocab_size, int(described["vocab_size"]), f"the dataset `{folder}`")
         if saved.tokenizer_file is not None and not _same_tokenizer(described, saved.tokenizer_file):
@@ -95,6 +102,7 @@ class PreparedRows:
         splits = {part.split for part in manifest.parts}
         self._folder = folder
         self._saved = saved
+        self._verify = verify
         self.split = split or ("validation" if "validation" in splits else "train")
         with load(folder, memory=_READING_BYTES, split=self.split) as dataset:
             self.length = dataset.source.width
@@ -112,7 +120,7 @@ class PreparedRows:
         return [Need("data", self._held + batches, during=RUNNING)]
 
     def batches(self, rows: int, plan: Plan) -> Iterator[Batch]:
-        with load(self._folder, memory=plan.share("data"), split=self.split) as dataset:
+        with load(self._folder, memory=plan.share("data"), split=self.split, verify=self._verify) as dataset:
             loader = dataset.loader(batch_size=rows, rank=0, world=1, prefetch=0, drop_last=False, **_COLUMNS)
             for batch in loader:
                 check_ids(batch, self._saved.shape.vocab_size, str(self._folder))
@@ -130,7 +138,16 @@ class PreparedRows:
 class TextRows:
     """Text, tokenised by the model's own tokenizer."""
 
-    def __init__(self, path: str, saved: SavedModel, *, split: str, text_column: str, threads: int) -> None:
+    def __init__(
+        self,
+        path: str,
+        saved: SavedModel,
+        *,
+        split: str,
+        text_column: str,
+        threads: int,
+        verify: bool,
+    ) -> None:
         self._saved = saved
         self._threads = threads
         self._file = saved.require_tokenizer()
@@ -144,6 +161,7 @@ class TextRows:
             skip_malformed=False,
             default_separator="<|endoftext|>",
             batch_rows=None,
+            verify=verify,
         )
 
     def needs(self, rows: int) -> list[Need]:
@@ -220,4 +238,4 @@ def _same_tokenizer(described: Mapping[str, Any], file: Path) -> bool:
         return content == byte_tokenizer_json()[TOKENIZER]
     undeclared = [None] * (2 * len(DECLARATIONS))
     bare = hashlib.sha256(content + repr(undeclared).encode()).hexdigest()
-    return described.get("fingerprint") in (fingerprint(file, content), bare)
+    return described.get("fingerprint") in (file_fingerprint(file), bare)

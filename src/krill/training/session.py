@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from krill import _native
-from krill.budget import Meter, Need, Plan, format_size, make_plan
+from krill.budget import Meter, Need, Plan, format_size
 from krill.config import KrillConfig
 from krill.errors import BudgetError
 from krill.flow.progress import Progress
@@ -84,7 +84,7 @@ class Session:
         validation = open_validation(
             self._data, settings.evaluate_rows, recipe, planned.plan, self._placement
         )
-        self._plan = make_plan(self._meter.limit, self._base, self._needs(recipe, planned.plan, validation))
+        self._plan = self._meter.plan(self._needs(recipe, planned.plan, validation), self._base)
         self._progress.note(self._told_plan(recipe, planned.plan))
         if recipe.precision is Precision.BFLOAT16 and jax.default_backend() == "cpu":
             self._progress.note("bf16 on a CPU is computed in 32 bits: it saves no memory here; fp16 does")
@@ -237,6 +237,7 @@ class Session:
     def _finish(self, recipe: Recipe, model: Transformer, place: Place, plan: MemoryPlan) -> dict[str, Any]:
         """Export the model; returns all that is known of the run now."""
         data = self._data
+        self._folder.begin_saving()
         with self._meter.stage("export"):
             save_model(self._folder.output, model, context=data.length, tokenizer=data.vocabulary.source)
         tokens = place.step * data.rows * data.length

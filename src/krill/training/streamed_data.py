@@ -110,6 +110,7 @@ class StreamedData:
             max_document_bytes=config.preprocess.max_document_bytes,
             on_error=config.preprocess.on_error,
             memory=self._limit,
+            verify=config.verify,
         )
 
 

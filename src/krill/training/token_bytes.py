@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krill.tokenizer.byte import EOS, ByteEncoder
-from krill.tokenizer.tokenizer_json import NotNative, read_spec, read_tokenizer_file
+from krill.tokenizer.declared import read_tokenizer_file
+from krill.tokenizer.tokenizer_json import NotNative, read_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from krill.errors import InputError
 from krill.tokenizer.byte import ByteEncoder
+from krill.tokenizer.declared import file_fingerprint
 from krill.tokenizer.open import open_encoder
-from krill.tokenizer.tokenizer_json import fingerprint, read_tokenizer_file
 from krill.training.token_bytes import TokenBytes, byte_tokenizer_bytes, mean_token_bytes, token_bytes
 
 if TYPE_CHECKING:
@@ -68,6 +68,6 @@ def _vocabulary(described: Mapping[str, Any]) -> Vocabulary:
     if described.get("name") == ByteEncoder.name:
         return Vocabulary(size, mark, eos, "bytes", byte_tokenizer_bytes())
     file = Path(str(described.get("name")))
-    if not file.is_file() or fingerprint(file, read_tokenizer_file(file)) != mark:
+    if not file.is_file() or file_fingerprint(file) != mark:
         return Vocabulary(size, mark, eos, None, None)
     return Vocabulary(size, mark, eos, file, token_bytes(file))

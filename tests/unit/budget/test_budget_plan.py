@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from krill.budget import Kind, Need, make_plan, resolve_limit
+from krill.budget import RESERVE, Kind, Need, make_plan, resolve_limit
 from krill.errors import BudgetError, ConfigError
 
 MB = 10**6
@@ -20,9 +20,9 @@ def test_parts_of_different_stages_each_have_the_spare_bytes():
         Need("scan", 10 * MB, useful=100 * MB, during="scan"),
         Need("encode", 10 * MB, useful=100 * MB, during="encode"),
     ]
-    plan = make_plan(150 * MB, 80 * MB, needs)
-    assert plan.share("scan") == plan.share("encode") == 70 * MB
-    assert plan.worst_peak == 150 * MB
+    plan = make_plan(150 * MB, 80 * MB, needs, reserve=RESERVE)
+    assert plan.share("scan") == plan.share("encode") == 70 * MB - RESERVE
+    assert plan.worst_peak == 150 * MB - RESERVE
 
 
 def test_the_prediction_is_what_this_input_will_touch_not_what_is_allowed():
@@ -37,11 +37,11 @@ def test_too_small_a_budget_is_refused_with_needed_given_and_remedy():
         Need("tokenizer", 20 * MB, Kind.WATCHED),
     ]
     with pytest.raises(BudgetError) as caught:
-        make_plan(100 * MB, 80 * MB, needs)
+        make_plan(100 * MB, 80 * MB, needs, reserve=RESERVE)
     assert caught.value.exit_code == 4
-    assert "needs 130 MB, given 100 MB" in caught.value.message
-    assert caught.value.hint == "--memory 131MB would do; or set unit_bytes lower"
-    assert make_plan(130 * MB, 80 * MB, needs).worst_peak == 130 * MB
+    assert "needs 134 MB, given 100 MB" in caught.value.message
+    assert caught.value.hint == "--memory 135MB would do; or set unit_bytes lower"
+    assert make_plan(134 * MB, 80 * MB, needs, reserve=RESERVE).worst_peak == 130 * MB
 
 
 @given(
@@ -58,7 +58,7 @@ def test_a_plan_never_promises_more_than_the_limit(limit, base, needs):
         for number, (minimum, useful, during) in enumerate(needs)
     ]
     try:
-        plan = make_plan(limit, base, made)
+        plan = make_plan(RESERVE + limit, base, made, reserve=RESERVE)
     except BudgetError:
         return
     assert plan.predicted_peak <= plan.worst_peak <= limit
@@ -83,5 +83,5 @@ def test_the_plan_goes_into_the_manifest():
         "limit": 200 * MB,
         "base": 80 * MB,
         "predicted_peak": 90 * MB,
-        "shares": [{"name": "a", "bytes": 10 * MB, "kind": "watched", "during": "scan"}],
+        "shares": [{"name": "a", "bytes": 10 * MB, "expected": 10 * MB, "kind": "watched", "during": "scan"}],
     }

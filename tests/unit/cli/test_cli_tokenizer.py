@@ -152,6 +152,19 @@ def test_a_hub_id_is_pushed_to_only_when_asked(asked: dict[str, Any], tmp_path: 
     assert (asked["output"], asked["push"]) == (Path("artifacts/tokenizer"), None)
     call(f"train-tokenizer {config} --push")
     assert asked["push"] == "org/name"
+    call(f"train-tokenizer {config} --push --set tokenizer.path=./here")
+    assert (asked["output"], asked["push"]) == (Path("here"), "org/name")
+
+
+def test_a_hub_id_that_is_a_folder_is_trained_into_and_not_pushed_to(
+    asked: dict[str, Any], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("hub_tokenizer_id: ./tok\ndatasets: [{path: a.jsonl}]\n")
+    call(f"train-tokenizer {config}")
+    assert (asked["output"], asked["push"]) == (Path("tok"), None)
+    with pytest.raises(ConfigError, match=r"the config has the folder `\./tok` in its place"):
+        call(f"train-tokenizer {config} --push")
 
 
 @pytest.mark.parametrize(
@@ -180,6 +193,7 @@ def test_run_trains_a_tokenizer_only_where_it_is_its_own_work(tmp_path: Path) ->
     assert steps(tokenizer=missing, preprocess={"output": "text"}) == ["preprocess"]
     assert steps(tokenizer={"builtin": "bytes"}) == ["preprocess"]
     assert steps(tokenizer={"hub_id": "org/name"}) == ["preprocess"]
+    assert steps(tokenizer={"hub_id": str(tmp_path / "missing")}) == ["train-tokenizer", "preprocess"]
     given = tmp_path / "given"
     given.mkdir()
     (given / "tokenizer.json").write_text("{}")

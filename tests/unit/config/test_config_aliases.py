@@ -136,6 +136,28 @@ def test_a_distributed_datatrove_block_means_its_engine() -> None:
 
 
 @pytest.mark.parametrize(
+    ("overrides", "where"),
+    [((), "on datatrove's executors (`engine: datatrove`)"), (("engine=local",), "without datatrove")],
+)
+def test_the_notice_says_where_the_steps_of_a_distributed_block_run(
+    overrides: tuple[str, ...], where: str
+) -> None:
+    notices = load(datatrove(distributed=True), *overrides).notices
+    assert notices == [f"`datatrove`: Krill runs these steps itself, {where}"]
+
+
+def test_the_config_object_says_whether_the_block_is_enabled() -> None:
+    block = {"deduplication": "minhash", "quality_filters": [{"min_length": 100}], "distributed": False}
+    config = load(datatrove(**block))
+    assert config.datatrove.enabled is True
+    assert config.datatrove.pipeline_config == block
+    assert KrillConfig(**datatrove(**block)).datatrove == config.datatrove
+    assert load_config(config).datatrove == config.datatrove
+    for tree in ({}, {"datatrove": None}, {"datatrove": {"enabled": False, "pipeline_config": block}}):
+        assert load(tree).datatrove.enabled is False
+
+
+@pytest.mark.parametrize(
     "block",
     [{"enabled": False, "whatever": 1}, {"pipeline_config": {"distributed": True}}, {"other": 1}, None],
 )

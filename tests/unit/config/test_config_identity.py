@@ -28,6 +28,7 @@ def load(*overrides: str) -> KrillConfig:
         "threads=2",
         "spill_dir=spill",
         "disk=1GB",
+        "verify=false",
         "preprocess.prepared_path=elsewhere",
         "preprocess.batch_rows=10",
         "tokenizer.vocab_size=8000",
@@ -79,7 +80,15 @@ def test_a_dataset_more_and_keys_of_another_version_are_named() -> None:
 
 def test_the_identity_holds_every_key_that_is_not_left_out_on_purpose() -> None:
     identity, whole = identity_dict(load()), to_dict(load())
-    assert set(whole) - set(identity) == {"memory", "threads", "spill_dir", "disk", "train", "engine"}
+    assert set(whole) - set(identity) == {
+        "memory",
+        "threads",
+        "spill_dir",
+        "disk",
+        "train",
+        "engine",
+        "verify",
+    }
     assert set(whole["preprocess"]) - set(identity["preprocess"]) == {
         "prepared_path",
         "batch_rows",

@@ -65,7 +65,7 @@ def fault_of(tree: dict[str, Any], *overrides: str) -> ConfigError:
             {5: 1},
             "5",
             "known keys here are `datasets`, `disk`, `engine`, `memory`, `preprocess`, `seed`, `spill_dir`, "
-            "`threads`, `tokenizer`, `train`",
+            "`threads`, `tokenizer`, `train`, `verify`",
         ),
     ],
 )

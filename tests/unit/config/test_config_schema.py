@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from krill.budget.size import parse_size
-from krill.config import DatasetConfig, KrillConfig, TokenizerConfig, load_config, to_dict
+from krill.config import DatasetConfig, KrillConfig, load_config
 from krill.config.fields import written_size
 from krill.errors import ConfigError
 from krill.tokenizer.options import TrainOptions
-
-DESIGN = Path(__file__).parents[4] / "shared" / "DESIGN.md"
 
 
 def load(tree: dict[str, Any]) -> KrillConfig:
@@ -39,18 +35,7 @@ def nest(key: str, value: object) -> dict[str, Any]:
     return value
 
 
-@pytest.mark.skipif(not DESIGN.exists(), reason="the design is not beside the project")
-def test_the_designs_own_config_loads_and_shows_the_defaults() -> None:
-    block = re.search(r"## The config\n.*?```yaml\n(.*?)```", DESIGN.read_text(encoding="utf-8"), re.DOTALL)
-    assert block is not None
-    shown = load(yaml.safe_load(block[1]))
-    assert shown.datasets == (DatasetConfig(path="data/*.jsonl.zst"),)
-    assert shown.tokenizer == TokenizerConfig(path="artifacts/tokenizer")
-    defaults = to_dict(KrillConfig())
-    assert {**to_dict(shown), "datasets": [], "tokenizer": defaults["tokenizer"]} == defaults
-
-
-def test_defaults_that_the_design_does_not_show() -> None:
+def test_defaults() -> None:
     config = KrillConfig()
     assert (config.spill_dir, config.disk, config.datasets) == (None, None, ())
     assert (config.preprocess.unit_bytes, config.preprocess.batch_rows) == (32_000_000, None)
@@ -169,7 +154,7 @@ def test_values_are_taken_as_people_write_them(key: str, value: object, expected
         ("tokenizer.path", "a\0b", "must be a path, and a path can't contain a NUL character"),
         ("train.learning_rate", 0, "must be a number above 0"),
         ("train.learning_rate", 10**400, "must be a number above 0"),
-        ("memory", 10**30, "must be below `9223372036854775807`"),
+        ("memory", 10**30, "must be a size such as `512MB`, `2GiB` or a number of bytes, or `auto`"),
         ("train.learning_rate", float("nan"), "must be a number above 0"),
         ("train.mixed_precision", True, "must be `false`, `bf16` or `fp16`"),
         ("train.optimizer", "muon", "must be `adamw` or `adamw8bit`"),
@@ -202,10 +187,33 @@ def test_training_has_the_same_defaults_in_the_config_and_in_python() -> None:
     assert {name: getattr(config, name) for name in TrainOptions.__slots__} == asdict(TrainOptions())
 
 
-def test_at_most_one_tokenizer_is_given() -> None:
-    assert fault_of({"tokenizer": {"path": "a"}, "hub_tokenizer_id": "b"}) == (
-        "`tokenizer`: only one of `path`, `hub_id` and `builtin` can be given, not `path` and `hub_id`"
+@pytest.mark.parametrize("key", ["path", "hub_id"])
+def test_a_tokenizer_that_is_built_in_is_nowhere_else(key: str) -> None:
+    assert fault_of({"tokenizer": {key: "a", "builtin": "bytes"}}) == (
+        f"`tokenizer`: `builtin` is `bytes`, and that needs no `{key}`: drop one of them"
     )
+
+
+def test_a_tokenizer_may_have_a_place_here_and_a_name_on_the_hub() -> None:
+    found = load({"tokenizer": {"path": "a"}, "hub_tokenizer_id": "org/b"}).tokenizer
+    assert (found.path, found.hub_id, found.local_path) == ("a", "org/b", "a")
+
+
+@pytest.mark.parametrize("name", ["./tok", "../tok", "/tmp/tok", "a/b/c", "tok/", ".hidden"])
+def test_a_name_that_the_hub_can_t_have_is_a_path(name: str) -> None:
+    assert load({"hub_tokenizer_id": name}).tokenizer.local_path == name
+
+
+def test_what_is_here_under_the_hub_s_name_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load({"hub_tokenizer_id": "org/name"}).tokenizer
+    assert settings.local_path is None
+    (tmp_path / "org" / "name").mkdir(parents=True)
+    assert settings.local_path == "org/name"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load({"hub_tokenizer_id": "~/org"}).tokenizer.local_path == str(tmp_path / "org")
 
 
 @pytest.mark.parametrize("columns", [["body"], ["text"], ["url", "position"]])

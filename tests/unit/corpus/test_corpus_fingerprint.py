@@ -14,7 +14,7 @@ from krill.corpus.fingerprint import WHOLE_BYTES
 
 def _fingerprints(folder: Path) -> list[dict[str, object]]:
     found = corpus_of(folder).fingerprints()
-    return json.loads(json.dumps(found))
+    return json.loads(json.dumps(list(found)))
 
 
 def test_fingerprints_depend_on_small_files_content_alone(tmp_path: Path) -> None:

@@ -194,11 +194,11 @@ def test_pages_of_long_documents_are_held_whole_and_told_of(tmp_path: Path) -> N
     limits = {"unit_bytes": 32 * 100_000}
     page = sum(map(len, long))
     assert corpus_of(tmp_path / "short.parquet", **limits).held_bytes == 0
-    assert corpus_of(tmp_path / "a.parquet", **limits).held_bytes == pytest.approx(2 * page, rel=0.01)
-    assert corpus_of(tmp_path / "b.parquet", **limits).held_bytes == pytest.approx(3 * page, rel=0.01)
-    assert corpus_of(tmp_path / "*.parquet", **limits).held_bytes == pytest.approx(3 * page, rel=0.01)
+    assert corpus_of(tmp_path / "a.parquet", **limits).held_bytes == pytest.approx(page, rel=0.01)
+    assert corpus_of(tmp_path / "b.parquet", **limits).held_bytes == pytest.approx(2 * page, rel=0.01)
+    assert corpus_of(tmp_path / "*.parquet", **limits).held_bytes == pytest.approx(2 * page, rel=0.01)
     both = DatasetSource(str(tmp_path / "a.parquet"), columns=("other",))
-    assert corpus_of(both, **limits).held_bytes == pytest.approx(4 * page, rel=0.01)
+    assert corpus_of(both, **limits).held_bytes == pytest.approx(2 * page, rel=0.01)
     pq.write_table(
         pa.table({"text": [text[:200] for text in long] * 400}),
         tmp_path / "many.parquet",
@@ -206,7 +206,7 @@ def test_pages_of_long_documents_are_held_whole_and_told_of(tmp_path: Path) -> N
         use_dictionary=False,
     )
     held = corpus_of(tmp_path / "many.parquet", **limits).held_bytes
-    assert held == pytest.approx(2 * 1024 * 204, rel=0.05)  # of 20,000 documents, those of a page
+    assert held == pytest.approx(2**20, rel=0.2)  # of 20,000 documents, those of a page
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "jsonl", "json", "txt"])

@@ -30,7 +30,7 @@ class Collected:
     """A writer of datatrove's, as far as a filter uses it."""
 
     def __init__(self) -> None:
-        self.written: list[tuple[str, str, int]] = []
+        self.written: list[tuple[str, str | None, int]] = []
         self.closed = False
 
     def __enter__(self) -> Collected:
@@ -40,4 +40,4 @@ class Collected:
         self.closed = True
 
     def write(self, document: Document, rank: int) -> None:
-        self.written.append((document.id, document.metadata["filter_reason"], rank))
+        self.written.append((document.id, document.metadata.get("filter_reason"), rank))

@@ -55,7 +55,8 @@ def test_a_pool_of_processes_gives_what_the_steps_give_here(tmp_path: Path) -> N
     assert files_of(tmp_path / "signatures") == files_of(tmp_path / "here")
     dropped = [json.loads(line) for path in (tmp_path / "dropped").iterdir() for line in path.open()]
     assert 0 < len(dropped) == 60 - kept
-    assert all(entry["metadata"]["filter_reason"].startswith("fineweb_") for entry in dropped)
+    reasons = {entry["metadata"]["filter_reason"] for entry in dropped}
+    assert reasons <= {"line_punct_ratio", "short_line_ratio", "char_dup_ratio", "list_ratio"}
     stats = json.loads((tmp_path / "logs" / "stats.json").read_text())
     counted = {entry["name"]: entry["stats"] for entry in stats}["krill: filters"]
     assert (counted["total"], counted["dropped"]) == (60, len(dropped))

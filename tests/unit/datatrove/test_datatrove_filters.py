@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -12,6 +16,7 @@ from hypothesis import strategies as st
 pytest.importorskip("datatrove")
 
 from datatrove.data import Document
+from datatrove.pipeline.filters.base_filter import BaseFilter
 from datatrove_samples import Collected, documents_of, some_documents, totals
 
 from krill.config import load_config
@@ -84,13 +89,66 @@ def test_metadata_and_ids_pass_a_filter_unchanged() -> None:
     assert (kept.id, kept.metadata) == ("x/7", {"url": "u"})
 
 
-def test_language_is_a_filter_like_others() -> None:
-    texts = [
-        "The weather was fine and we walked to the sea. " * 5,
-        "Das Wetter war schön, wir gingen ans Meer. " * 5,
-    ]
-    kept = Filters({"language": {"allow": ["de"]}}).run(iter(documents_of(texts)))
+ENGLISH = ("The weather was fine and we walked to the sea. " * 5).strip()
+GERMAN = ("Das Wetter war schön, wir gingen ans Meer. " * 5).strip()
+
+
+def test_the_language_and_its_score_are_metadata_of_every_document() -> None:
+    writer = Collected()
+    documents = documents_of([ENGLISH, GERMAN])
+    documents[0].metadata["language"] = "?"
+    step = Filters({"language": {"allow": ["de"]}}, "fineweb", exclusion_writer=writer)  # type: ignore[arg-type]
+    kept = list(step.run(iter(documents)))
     assert [document.id for document in kept] == ["1"]
+    assert [document.metadata["language"] for document in documents] == ["en", "de"]
+    scores = [document.metadata["language_score"] for document in documents]
+    assert all(type(score) is float and 0.65 < score <= 1 for score in scores)
+    # datatrove's filter has no reason for another language, and counts none.
+    assert writer.written == [("0", None, 0)]
+    assert {name: count for name, count in totals(step).items() if name.startswith("dropped")} == {
+        "dropped": 1
+    }
+
+
+def test_languages_are_told_as_datatroves_filter_tells_them() -> None:
+    def kept(**options: Any) -> list[str]:
+        documents = documents_of([ENGLISH, GERMAN, "12 34"])
+        return [document.id for document in Filters({"language": options}).run(iter(documents))]
+
+    assert kept(languages="de", language_threshold=0.5) == ["1"]
+    assert kept(languages=["de", "en"]) == ["0", "1"]
+    assert kept(languages=None) == ["0", "1"]
+    assert kept(languages=["de"], label_only=True) == ["0", "1", "2"]
+    with pytest.raises(ConfigError, match="must name at least one language"):
+        kept(languages=[])
+
+
+def test_a_filter_is_one_of_datatroves_and_can_be_copied_after_it_was_used() -> None:
+    step = Filters("fineweb", {"language": {"allow": ["en"]}})
+    assert isinstance(step, BaseFilter)
+    german, boilerplate = documents_of([GERMAN, "menu\nhome\nabout"])
+    assert step.filter(german) is False
+    assert step.filter(boilerplate) == (False, "line_punct_ratio")
+    assert step.filter(documents_of([ENGLISH])[0]) is True
+    for copied in (copy.deepcopy(step), pickle.loads(pickle.dumps(step))):
+        assert copied.filter_batch(documents_of([ENGLISH, GERMAN])) == [True, False]
+
+
+def test_columns_of_a_step_of_ones_own_are_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_steps.py").write_text(
+        "import pyarrow as pa\n"
+        "import pyarrow.compute as pc\n"
+        "def letters(batch):\n"
+        "    return batch.append_column('letters', pc.utf8_length(batch['text']).cast(pa.int32()))\n"
+        "def two(batch):\n"
+        "    return pc.equal(batch['letters'], 2)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    documents = documents_of(["ab", "abc"])
+    step = Filters("own_steps:letters", "own_steps:two")
+    assert [document.id for document in step.run(iter(documents))] == ["0"]
+    assert [document.metadata for document in documents] == [{"letters": 2}, {"letters": 3}]
+    assert totals(step)["dropped_step:two"] == 1
 
 
 def test_an_unknown_filter_is_refused_when_the_step_is_made() -> None:
@@ -119,3 +177,16 @@ def test_batches_hold_all_documents_in_order_and_end_at_their_bound(texts: list[
 def test_a_batch_has_the_texts_of_its_documents_as_bytes(texts: list[str]) -> None:
     column = as_batch(documents_of(texts)).column("text").cast(pa.large_binary()).to_pylist()
     assert column == [text.encode("utf-8", "surrogatepass") for text in texts]
+
+
+def test_documents_may_come_as_an_array_of_numpys() -> None:
+    documents = some_documents(40, step=7)
+    array = np.empty(len(documents), dtype=object)
+    array[:] = documents
+    assert [len(batch) for batch in in_batches(array, 10**9)] == [40]
+    assert list(in_batches(None, 10**9)) == []
+    for step in (Clean, lambda: Filters(*FILTERS)):
+        by_array = [document.id for document in step().run(array)]
+        assert by_array == [document.id for document in step().run(iter(some_documents(40, step=7)))]
+        assert by_array
+        assert list(step().run(None)) == []

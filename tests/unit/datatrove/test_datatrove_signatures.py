@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 pytest.importorskip("datatrove")
 xxhash = pytest.importorskip("xxhash")
 
+from datatrove.data import Document  # noqa: E402
 from datatrove.pipeline.dedup import MinhashDedupSignature  # noqa: E402
+from datatrove.pipeline.dedup.exact_dedup import ExactDedupConfig  # noqa: E402
 from datatrove.pipeline.dedup.minhash import MinhashConfig  # noqa: E402
 from datatrove.utils.hashing import HashConfig  # noqa: E402
 from datatrove.utils.text import TextNormConfig, simplify_text  # noqa: E402
@@ -25,7 +27,7 @@ from krill import _native  # noqa: E402
 from krill.corpus.buffers import text_buffers  # noqa: E402
 from krill.datatrove import ExactSignatures, MinhashSignatures  # noqa: E402
 from krill.datatrove.simplification import lowered, simplification  # noqa: E402
-from krill.errors import ConfigError  # noqa: E402
+from krill.errors import ConfigError, InputError, StorageError  # noqa: E402
 from krill.text.words import split_words  # noqa: E402
 from properties import tried  # noqa: E402
 
@@ -176,3 +178,61 @@ def test_a_greek_word_ends_with_its_own_sigma() -> None:
     assert lowered("ΟΔΟΣ") == "οδος"
     assert lowered("Stays As It Is") == "Stays As It Is"
     assert unicodedata.name(lowered("ΑΣ")[-1]) == "GREEK SMALL LETTER FINAL SIGMA"
+
+
+def test_a_content_or_priority_that_can_not_be_used_is_named(tmp_path: Path) -> None:
+    def number(document: Document) -> str:
+        return 7  # type: ignore[return-value]
+
+    documents = documents_of(["one", "two"])
+    for priority in (0, 65_536):
+        config = ExactDedupConfig(
+            content_getter=lambda document: document.text,
+            document_priority=lambda document, priority=priority: priority,
+        )
+        with pytest.raises(InputError, match=f"the priority of document `0` is `{priority}`"):
+            ExactSignatures(str(tmp_path), config).run(iter(documents))
+    with pytest.raises(InputError, match="content_getter returned a `int` for document `0`"):
+        ExactSignatures(str(tmp_path), ExactDedupConfig(content_getter=number)).run(iter(documents))
+    with pytest.raises(ConfigError, match="`config` of `ExactSignatures` is `4`"):
+        ExactSignatures(str(tmp_path), 4)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="`finder_workers` is `0`"):
+        ExactSignatures(str(tmp_path), finder_workers=0)
+
+
+def test_existing_signatures_are_kept_if_asked_and_sorted_again(tmp_path: Path) -> None:
+    texts = [
+        "one two three four five six",
+        "the same words stand here twice",
+        "these are six other words here",
+    ]
+    MinhashSignatures(str(tmp_path)).run(iter(documents_of(texts)))
+    files = sorted(tmp_path.rglob("*.minhash.sig"))
+    before = {path: path.read_bytes() for path in files}
+    for path in files:  # as a run leaves them that was stopped before it sorted
+        path.write_bytes(before[path][68:] + before[path][:68])
+    never = (pytest.fail("a document was read") for _ in range(1))
+    MinhashSignatures(str(tmp_path), skip_existing_sigs=True).run(never)
+    assert {path: path.read_bytes() for path in files} == before
+    files[3].write_bytes(before[files[3]][:-1])
+    MinhashSignatures(str(tmp_path), skip_existing_sigs=True).run(iter(documents_of(texts)))
+    assert {path: path.read_bytes() for path in files} == before
+
+
+def test_signatures_that_a_store_damages_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = MinhashSignatures(str(tmp_path))
+    really_open = step.output_folder.open
+
+    def flipping(path: str, mode: str = "rb", **options: object) -> object:
+        if mode == "rb":
+            file = tmp_path / path
+            file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+        return really_open(path, mode=mode, **options)
+
+    monkeypatch.setattr(step.output_folder, "open", flipping)
+    with pytest.raises(
+        StorageError, match=r"the signatures in `bucket_000/00000\.minhash\.sig` are not those"
+    ):
+        step.run(iter(documents_of(["one two three four five six"])))

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from krill.config import differing_keys
+from krill.flow.outputs import OutputKind
 from krill.flow.run_folder import RunFolder
 
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
 KILLED = 9
+KIND = OutputKind("test", lambda manifest: ("shard-0", "shard-1"))
 
 
 def differing(before: Mapping, now: Mapping) -> list[str]:
@@ -25,7 +27,7 @@ def differing(before: Mapping, now: Mapping) -> list[str]:
 
 
 def opened(output: Path, spill_dir: Path | None) -> RunFolder:
-    return RunFolder(output, spill_dir, setting="output", differences=differing)
+    return RunFolder(output, spill_dir, setting="output", differences=differing, kind=KIND)
 
 
 def describe(content: str) -> dict:
@@ -35,7 +37,7 @@ def describe(content: str) -> dict:
 def run(output: Path, content: str, *, overwrite: bool = False, spill_dir: Path | None = None) -> str:
     with opened(output, spill_dir) as folder:
         state = folder.begin(describe(content), overwrite=overwrite)
-        if state == "finished":
+        if state in ("finished", "published"):
             return state
         log = folder.stages / "scan"
         log.mkdir(exist_ok=True)
@@ -43,7 +45,7 @@ def run(output: Path, content: str, *, overwrite: bool = False, spill_dir: Path 
             if not (log / f"{unit}.json").exists():
                 (folder.dataset / f"shard-{unit}").write_text(content)
                 (log / f"{unit}.json").write_text("{}")
-        manifest = {**describe(content), "tokenizer_fingerprint": None}
+        manifest = {**describe(content), "command": "test", "tokenizer_fingerprint": None}
         (folder.dataset / "krill-run.json").write_text(json.dumps(manifest))
         folder.publish()
     return state

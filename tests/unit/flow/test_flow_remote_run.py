@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,18 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from krill.errors import ConfigError
+from krill.errors import ConfigError, StorageError
 from krill.flow import CommitLog
+from krill.flow.outputs import OutputKind
 from krill.flow.remote_run import RUN, RemoteRun, RemoteSide
 from krill.flow.scratch import Scratch
 
 OUTPUT = "memory://bucket/out/set"
 WORK = "/bucket/out/.set.krill"
+NAMES = re.compile(r"data-\d+\.arrow|state\.json")
+KIND = OutputKind(
+    "test", lambda manifest: [*(f"data-{unit}.arrow" for unit in range(3)), "state.json"], NAMES
+)
 
 
 @pytest.fixture
@@ -55,7 +61,7 @@ def identified(identity: str) -> dict[str, Any]:
 
 
 def manifest(identity: str) -> bytes:
-    return json.dumps({"identity": identity, "krill": "1"}).encode()
+    return json.dumps({"identity": identity, "krill": "1", "command": "test"}).encode()
 
 
 def work(folder: Path, identity: str, *, overwrite: bool = False, units: int = 2) -> str:
@@ -64,7 +70,7 @@ def work(folder: Path, identity: str, *, overwrite: bool = False, units: int = 2
     def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         return [f"`name` was {before['config']['name']}"]
 
-    with RemoteRun(OUTPUT, folder, setting="output", differences=differences) as run:
+    with RemoteRun(OUTPUT, folder, setting="output", differences=differences, kind=KIND) as run:
         state = run.begin(identified(identity), overwrite=overwrite)
         if state == "finished":
             return state
@@ -173,7 +179,7 @@ def test_an_unfinished_run_that_was_made_differently_is_not_mixed_with(
 def test_a_run_that_fails_before_its_first_commit_leaves_nothing(tmp_path: Path, store: Any) -> None:
     with (
         pytest.raises(ZeroDivisionError),
-        RemoteRun(OUTPUT, tmp_path, setting="output", differences=lambda a, b: []) as run,
+        RemoteRun(OUTPUT, tmp_path, setting="output", differences=lambda a, b: [], kind=KIND) as run,
     ):
         run.begin(identified("a"), overwrite=False)
         run.note("worker.json", {})
@@ -183,7 +189,7 @@ def test_a_run_that_fails_before_its_first_commit_leaves_nothing(tmp_path: Path,
 
 
 def test_a_worker_reads_what_was_left_for_it(tmp_path: Path, store: Any) -> None:
-    with RemoteRun(OUTPUT, tmp_path, setting="output", differences=lambda a, b: []) as run:
+    with RemoteRun(OUTPUT, tmp_path, setting="output", differences=lambda a, b: [], kind=KIND) as run:
         run.begin(identified("a"), overwrite=False)
         run.note("worker.json", {"settings": 1})
         CommitLog(run.stages / "scan", run.files).commit(3, {"documents": 5})
@@ -195,3 +201,49 @@ def test_a_worker_reads_what_was_left_for_it(tmp_path: Path, store: Any) -> None
         places = side.places("a", scratch)
         assert CommitLog(places.stages / "scan", places.files).record(3) == {"documents": 5}
         scratch.close()
+
+
+NOTES = "/bucket/out/set/NOTES.md"
+
+
+def test_an_output_with_objects_of_others_is_not_overwritten(tmp_path: Path, store: Any) -> None:
+    work(tmp_path, "a")
+    store.pipe(NOTES, b"mine")
+    with pytest.raises(
+        StorageError, match=r"holds `NOTES\.md`, which Krill did not write: nothing there"
+    ) as no:
+        work(tmp_path, "b", overwrite=True)
+    assert no.value.hint is not None and "move that elsewhere" in no.value.hint
+    assert there(store) == {**expected("a"), NOTES: b"mine"}
+    store.rm(NOTES)
+    assert work(tmp_path, "b", overwrite=True) == "start"
+    assert there(store) == expected("b")
+
+
+def test_an_object_that_comes_while_a_run_works_holds_up_its_publication(
+    tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = RemoteRun.publish
+
+    def late(run: RemoteRun, **options: Any) -> None:
+        store.pipe(NOTES, b"mine")
+        publish(run, **options)
+
+    monkeypatch.setattr(RemoteRun, "publish", late)
+    with pytest.raises(StorageError, match="which Krill did not write: the finished work is kept"):
+        work(tmp_path, "a")
+    monkeypatch.undo()
+    assert store.cat(NOTES) == b"mine"
+    assert "/bucket/out/set/krill-run.json" not in there(store)
+    store.rm(NOTES)
+    assert work(tmp_path, "a") == "continue"
+    assert there(store) == expected("a")
+
+
+def test_a_run_that_leaves_no_trace_leaves_the_objects_of_others(tmp_path: Path, store: Any) -> None:
+    with RemoteRun(OUTPUT, tmp_path, setting="output", differences=lambda a, b: [], kind=KIND) as run:
+        run.begin(identified("a"), overwrite=False)
+        store.pipe(NOTES, b"mine")
+        store.pipe("/bucket/out/set/data-0.arrow", b"ours")
+        run.discard()
+    assert there(store) == {NOTES: b"mine"}

@@ -12,10 +12,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from runs_to_kill import KILLED, describe, opened, run
+from runs_to_kill import KILLED, describe, differing, opened, run
 
 import warm
 from krill.errors import ConfigError, StorageError
+from krill.flow.outputs import OutputKind
+from krill.flow.run_folder import RunFolder
 
 RUN = Path(__file__).with_name("runs_to_kill.py").read_text()
 
@@ -138,7 +140,7 @@ def test_a_publication_that_fails_puts_the_old_output_back(tmp_path, monkeypatch
         run(output, "new", overwrite=True)
     assert content_of(output) == "old"
     monkeypatch.undo()
-    assert run(output, "new") == "continue"
+    assert run(output, "new") == "published"
     assert content_of(output) == "new"
 
 
@@ -158,3 +160,64 @@ def test_a_mount_point_is_refused_before_any_work():
     with pytest.raises(StorageError, match="is a mount point") as caught:
         opened(Path("/"), None)
     assert "/output" in (caught.value.hint or "")
+
+
+def test_a_file_that_comes_in_the_very_last_moment_is_not_removed_with_the_old_output(tmp_path, monkeypatch):
+    output = tmp_path / "out"
+    run(output, "old")
+    rename = Path.rename
+
+    def late(self, target):
+        if self.name == "dataset":  # the old output has been looked through, and is out of the way
+            (self.parent / "old" / "NOTES.md").write_text("mine")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    with pytest.raises(StorageError, match="files that came into the one before it in the last moment"):
+        run(output, "new", overwrite=True)
+    monkeypatch.undo()
+    assert content_of(output) == "new"
+    kept = tmp_path / ".out.krill" / "replaced"
+    assert [path.name for path in kept.iterdir()] == ["NOTES.md"]
+    assert run(output, "new") == "finished"
+    assert (kept / "NOTES.md").read_text() == "mine"
+
+
+def test_a_folder_that_comes_between_the_two_renames_stays_and_the_old_output_comes_back_later(
+    tmp_path, monkeypatch
+):
+    output = tmp_path / "out"
+    run(output, "old")
+    rename = Path.rename
+
+    def late(self, target):
+        if self.name == "dataset":
+            output.mkdir()
+            (output / "precious.txt").write_text("mine")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    with pytest.raises(StorageError, match="was made by somebody else while this run worked"):
+        run(output, "new", overwrite=True)
+    monkeypatch.undo()
+    assert (output / "precious.txt").read_text() == "mine"
+    with pytest.raises(StorageError, match="is not a Krill output"):
+        run(output, "new")
+    assert content_of(tmp_path / ".out.krill" / "old") == "old"
+    output.rename(tmp_path / "mine")
+    assert run(output, "new") == "published"
+    assert content_of(output) == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "out"]
+
+
+def test_a_manifest_that_names_files_elsewhere_removes_nothing_there(tmp_path):
+    output, outside = tmp_path / "out", tmp_path / "outside.txt"
+    outside.write_text("mine")
+    kind = OutputKind("test", lambda manifest: ("shard-0", "shard-1", "../outside.txt", str(outside)))
+    run(output, "old")
+    with RunFolder(output, None, setting="output", differences=differing, kind=kind) as folder:
+        folder.begin(describe("new"), overwrite=True)
+        (folder.dataset / "krill-run.json").write_text('{"identity": "new", "command": "test"}')
+        folder.publish()
+    assert outside.read_text() == "mine"
+    assert [path.name for path in output.iterdir()] == ["krill-run.json"]

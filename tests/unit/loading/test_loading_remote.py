@@ -85,6 +85,11 @@ class Web:
         self.thread.join()
 
 
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("krill.corpus.remote.FIRST_WAIT", 0.01)
+
+
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[Web]:
     pytest.importorskip("aiohttp")
@@ -284,7 +289,7 @@ def test_urls_that_lead_nowhere_are_errors(tmp_path: Path, memory: Any) -> None:
 
 
 def test_a_web_server_needs_the_extra_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(url: str) -> None:
+    def missing(url: str, **_: Any) -> None:
         raise ImportError("HTTPFileSystem requires aiohttp")
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", missing)

@@ -229,7 +229,7 @@ def test_a_loader_that_is_dropped_halfway_leaves_no_threads_to_the_garbage_colle
     """It may run anywhere, also where a thread is started: waiting for threads there would never end."""
 
     def reading() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if thread.name.startswith("krill")]
+        return [thread for thread in threading.enumerate() if thread.name.startswith("krill_")]
 
     source = write_lines(tmp_path / "a.jsonl", texts())
     gc.collect()
@@ -242,7 +242,7 @@ def test_a_loader_that_is_dropped_halfway_leaves_no_threads_to_the_garbage_colle
     cycle.append(cycle)
     del cycle, dropped
     gc.collect()
-    assert len(reading()) == len(before) + 1  # not waited for
+    assert len(reading()) <= len(before) + 1  # not waited for; it may have ended by itself meanwhile
     assert taken(loader_of(str(source))) == expected(texts())
     assert reading() == before
 

@@ -40,7 +40,7 @@ def test_neither_threads_nor_memory_nor_the_tokenizer_s_form_change_a_byte(tmp_p
 
 def test_the_same_questions_as_squad_lines_folder_and_saved_dataset_make_the_same_features(tmp_path) -> None:
     datasets = pytest.importorskip("datasets")
-    source = story_file(tmp_path / "train.json")
+    source = story_file(tmp_path / "story.json")
     rows = [
         {
             "id": asked["id"],
@@ -84,7 +84,7 @@ def test_a_finished_cache_is_left_alone_and_a_different_one_refused_with_what_di
 
 
 def test_everything_that_shapes_a_feature_is_in_the_identity(tmp_path) -> None:
-    source = story_file(tmp_path / "train.json")
+    source = story_file(tmp_path / "story.json")
     copied = tmp_path / "moved.json"
     copied.write_bytes(source.read_bytes())
 

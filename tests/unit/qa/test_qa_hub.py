@@ -142,12 +142,12 @@ def test_a_hub_that_can_t_be_reached_is_an_error_and_not_an_empty_repository(
 @pytest.mark.parametrize(
     ("file", "damage", "said"),
     [
-        ("features-00000.arrow", lambda content: content[:200], "features-00000.arrow` can't be read"),
+        ("features-00000.arrow", lambda content: content[:200], "features-00000.arrow` has the checksum"),
         # The last offset of the contexts' text points far behind it.
         (
             "paragraphs-00000.arrow",
             lambda content: content.replace(b"\0\0\0\0\0\0\0\0", b"\xff\xff\0\0\0\0\0\0"),
-            "paragraphs-00000.arrow` can't be read",
+            "paragraphs-00000.arrow` has the checksum",
         ),
         ("krill-run.json", lambda content: b"{", "krill-run.json` can't be read"),
         ("examples-00000.arrow", None, "lacks `examples-00000.arrow`"),

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from krill.config import filters
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError, InputError
-from krill.text.blocklist import BlockList
+from krill.text.blocklist import READING_BYTES, BlockList, blocklist_bytes
+from properties import tried
 
 
 def documents_of(texts: list[str]) -> Documents:
@@ -148,3 +149,39 @@ def test_its_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
 
 def test_an_empty_batch_stays_empty() -> None:
     assert kept(BlockList(filters.BlockList(patterns=("a",))), []) == []
+
+
+LETTERS = st.text("aAbBkKsS \u212a\u017féÉ.!", min_size=1, max_size=5)
+
+
+@tried(200)
+@given(st.lists(LETTERS, min_size=1, max_size=30), st.lists(LETTERS, max_size=20), st.booleans())
+def test_literal_patterns_are_found_where_re2_finds_them(
+    patterns: list[str], texts: list[str], ignore_case: bool
+) -> None:
+    native = BlockList(filters.BlockList(patterns=tuple(patterns), ignore_case=ignore_case))
+    grouped = tuple(f"(?:{pattern})" for pattern in patterns)
+    by_re2 = BlockList(filters.BlockList(patterns=grouped, ignore_case=ignore_case))
+    assert len(by_re2.searches) > 0
+    assert kept(native, texts) == kept(by_re2, texts)
+
+
+def test_a_million_words_are_one_search_in_little_more_than_their_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "block.txt"
+    file.write_text("".join(f"bad{number:x} phrase\r\n" for number in range(100_000)))
+    section = filters.BlockList(file=str(file))
+    step = BlockList(section)
+    assert step.searches == ()
+    characters = sum(len(f"bad{number:x} phrase") for number in range(100_000))
+    assert blocklist_bytes(section) == READING_BYTES + characters + 12 * 100_000
+    assert kept(step, ["a BAD1869f Phrase", "bad186a0 phrase", "bad1869f  phrase"]) == [
+        "bad186a0 phrase",
+        "bad1869f  phrase",
+    ]
+
+
+def test_a_line_that_never_ends_is_named_before_it_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "block.txt"
+    file.write_text("word\n" + "x" * 3_000_000)
+    with pytest.raises(ConfigError, match=r"has more than 1,000,000 characters \(.*, line 2\)"):
+        BlockList(filters.BlockList(file=str(file)))

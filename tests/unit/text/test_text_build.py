@@ -20,7 +20,7 @@ from krill.config.preprocess import PreprocessConfig
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError
 from krill.text import Step
-from krill.text.blocklist import BLOCKLIST_BYTES
+from krill.text.blocklist import blocklist_bytes
 from krill.text.build import REASONS, fingerprints_of, step_needs, steps_of
 from krill.text.language_model import LANGUAGE_BYTES
 from krill.text.long_enough import LongEnough
@@ -151,6 +151,7 @@ def test_the_plan_is_told_what_is_held_and_what_is_only_watched() -> None:
         "the language model",
         "reading the language model",
         "block lists",
+        "patterns of block lists",
         "steps of your own",
     ]
     assert one["steps of your own"].kind is Kind.WATCHED
@@ -160,12 +161,13 @@ def test_the_plan_is_told_what_is_held_and_what_is_only_watched() -> None:
 
 
 def test_steps_that_are_made_hold_their_models_already() -> None:
-    settings = PreprocessConfig(filters=[{"language": {}}, {"blocklist": {"patterns": ["x"]}}])
+    settings = PreprocessConfig(filters=[{"language": {}}, {"blocklist": {"patterns": ["x+"]}}])
     before = {need.name: need.minimum for need in step_needs(settings, 2)}
     after_making = {need.name: need.minimum for need in step_needs(settings, 2, made=True)}
     assert "reading the language model" not in after_making
     assert before["the language model"] - after_making["the language model"] == LANGUAGE_BYTES
-    assert before["block lists"] - after_making["block lists"] == BLOCKLIST_BYTES
+    assert before["patterns of block lists"] == blocklist_bytes(settings.filters[1])
+    assert "patterns of block lists" not in after_making
 
 
 _APPLYING = """

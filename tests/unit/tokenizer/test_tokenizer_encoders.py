@@ -136,13 +136,15 @@ def test_the_plan_sets_aside_what_the_library_takes_and_says_why_it_is_used(toke
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     config = TokenizerConfig(path=str(tmp_path))
-    loaded, encoding = encoder_needs(config, 10**6)
+    loaded, reading, encoding = encoder_needs(config, 10**6)
     assert loaded.minimum > (tmp_path / "tokenizer.json").stat().st_size
-    assert (encoding.name, encoding.minimum) == ("encoding by Hugging Face", 140 * 10**6)
+    assert reading.during == "start"
+    assert (encoding.name, encoding.minimum) == ("encoding by Hugging Face", 180 * 10**6)
+    assert encoding.useful == 320 * 10**6
     assert "max_document_bytes" in encoding.remedy
     notice = fallback_notice(config)
     assert notice is not None and notice.endswith("because it has a normalizer (NFC)")
-    described = open_encoder(config, make_plan(10**9, 0, [loaded, encoding])).describe()
+    described = open_encoder(config, make_plan(10**9, 0, [loaded, reading, encoding])).describe()
     assert (described["encoder"], described["why"]) == ("huggingface", "it has a normalizer (NFC)")
 
 

@@ -178,7 +178,7 @@ def counted(place, options, in_portions):
         output = place / f"counted-{number}"
         read = Portion.from_json(orjson.loads(orjson.dumps(portion.to_json())))
         prints = [corpus.fingerprints()[ordinal]["fingerprint"] for ordinal in portion.ordinals]
-        payload = {"kind": "count", "options": options_json(options), "boundaries": [END]}
+        payload = {"kind": "count", "options": options_json(options), "boundaries": [END], "verify": True}
         payload |= {"portion": read.to_json(), "fingerprints": prints, "output": str(output)}
         worker.run_task(payload, resources)
         for word, count in segment_words(output):

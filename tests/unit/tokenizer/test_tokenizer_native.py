@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from itertools import islice, pairwise
 
@@ -258,8 +259,40 @@ def test_text_that_is_no_unicode_is_refused_by_its_place(folder) -> None:
         ours.encode_batch(["fine", "no\ud800"])
     with pytest.raises(InputError, match="text 0 has a lone surrogate"):
         ours.encode_offsets("\udfff")
-    with pytest.raises(InputError, match="not a list of strings"):
-        ours.encode_batch(["a", 3])
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda ours: ours.encode(None), "encode() takes one text, not None"),
+        (lambda ours: ours.encode(b""), "encode() takes one text, not `bytes`"),
+        (lambda ours: ours.encode(["a"]), "encode() takes one text, not `list`"),
+        (lambda ours: ours.encode_batch("abc"), "encode_batch() takes a list of texts, not `str`"),
+        (lambda ours: ours.encode_batch(None), "encode_batch() takes a list of texts, not None"),
+        (lambda ours: ours.encode_batch(["a", 3]), "text 1 of the list is `int`"),
+        (lambda ours: ours.encode_batch(["a", None]), "text 1 of the list is None"),
+        (lambda ours: ours.encode_offsets(None), "encode_offsets() takes one text, not None"),
+        (lambda ours: ours.decode(5), "decode() takes ids, not `int`"),
+        (lambda ours: ours.decode(None), "decode() takes ids, not None"),
+        (lambda ours: ours.decode("12"), "decode() takes ids, not `str`"),
+        (lambda ours: ours.decode([1.5]), "the id `1.5` is not a whole number"),
+        (lambda ours: ours.decode([True]), "the id `true` is not a whole number"),
+        (lambda ours: ours.decode([None]), "the id `null` is not a whole number"),
+        (lambda ours: ours.decode([10**30]), "is not a whole number that an id can be"),
+        (lambda ours: ours.decode([[1], [2, 3]]), "decode() takes the ids of one text"),
+    ],
+)
+def test_what_is_neither_text_nor_ids_is_refused_with_a_message_that_fits_the_call(
+    folder, call, said
+) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        call(krill.tokenizer.load(folder))
+
+
+def test_any_iterable_of_texts_or_ids_is_taken(folder) -> None:
+    ours = krill.tokenizer.load(folder)
+    (ids,) = ours.encode_batch(text for text in ["some text"])
+    assert ours.decode(iter(ids.tolist())) == ours.decode(ids) == "some text"
 
 
 @pytest.mark.parametrize("wrong", [1500, -1, 2**40])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +20,7 @@ from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer
 from krill.training.checkpoint_files import HEADER, Damaged, named_arrays, read_header, verify
 from krill.training.checkpoints import CheckpointStore
+from krill.training.codes8bit import Coded
 from krill.training.optimizers import make_optimizer
 from krill.training.precision import LossScale
 from krill.training.step import TrainState
@@ -84,6 +86,22 @@ def test_a_state_comes_back_bit_by_bit_with_what_was_stored_beside_it(store, not
     assert store.read_extra() == EXTRA
     assert store.read_shape() == SHAPE
     assert notes == []
+
+
+def test_a_checkpoint_with_an_embedding_in_32_bits_is_refused_by_name(store):
+    """As `adamw8bit` wrote it before embeddings were in 8 bits, too; this one is so for being small."""
+    state = a_state(3)
+    store.save(3, state, EXTRA)
+    adam = state.optimizer[1]
+    coded = Coded(jnp.zeros((1, 40, 32), jnp.uint8), jnp.zeros((1, 40)))
+    mean, deviation = (
+        eqx.tree_at(lambda tree: tree.embedding, moment, coded) for moment in (adam.mean, adam.deviation)
+    )
+    now = state.optimizer[0], adam._replace(mean=mean, deviation=deviation), *state.optimizer[2:]
+    expected = r"has `optimizer\.1\.mean\.embedding` in 32 bits: .*`adamw8bit`"
+    with pytest.raises(InputError, match=expected) as error:
+        store.restore(shapes_of(state._replace(optimizer=now)))
+    assert "finish it with that version" in str(error.value.hint)
 
 
 def test_nothing_that_could_run_code_is_written(store, tmp_path):

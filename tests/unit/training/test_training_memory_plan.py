@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from krill.budget import RESERVE
 from krill.errors import BudgetError, ConfigError
 from krill.model.sizing import ModelShape, preset_shape
 from krill.model.transformer import Compute
@@ -174,11 +175,11 @@ def test_a_microbatch_that_does_not_divide_the_batch_is_refused():
         plan_for(10**9, microbatch=3)
 
 
-def test_the_share_of_a_step_is_what_makes_its_peak_the_budget():
+def test_the_share_of_a_step_is_what_makes_its_peak_the_budget_but_for_what_is_left_free():
     limit, resident = 700 * 10**6, 180 * 10**6
     for used in (FAST, lean()):
         plan = MemoryPlan(4, 64, 4, 64, False, step_share(limit, resident, used), lean=used is not FAST)
-        assert predicted_peak(resident, plan) == limit
+        assert predicted_peak(resident, plan) == limit - RESERVE
         assert predicted_peak(resident, replace(plan, step_bytes=10**6)) == resident + used.step.compiling
     with pytest.raises(BudgetError, match="compiling a step takes 135 MB beside the program's 180 MB"):
         step_share(300 * 10**6, resident, lean())

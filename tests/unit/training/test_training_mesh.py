@@ -22,7 +22,9 @@ from krill.errors import ConfigError
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Compute
 from krill.training.memory_plan import compile_plan, plan_step
-from krill.training.mesh import make_devices
+from krill.training.codes8bit import Coded
+from krill.training.mesh import AXIS, Part, _spec, along, make_devices
+from krill.training.optimizer8bit import scale_by_adam8bit
 from krill.training.optimizers import make_optimizer
 from krill.training.precision import Precision
 from krill.training.step import StepOptions, first_state, state_shapes
@@ -68,6 +70,34 @@ def outcome(kind, options):
     return found | {"metrics": metrics, "codes_after": codes.reshape(-1).tolist()}
 
 
+def embedding_codes(vocabulary, parts):
+    # Three updates of an embedding, whole or cut over devices as fsdp does: by rows, or else by columns.
+    adam = scale_by_adam8bit()
+    numbers = np.random.default_rng(1).normal(size=(3, vocabulary, 64)).astype(np.float32)
+    state = adam.init({"embedding": numbers[0]})
+    placement = make_devices("fsdp", ROWS) if parts > 1 else None
+    axis = 0 if placement is None else placement._axis((jax.tree_util.DictKey("embedding"),), numbers[0])
+
+    def take(gradients, state):
+        part = None if axis == 0 else Part(jax.lax.axis_index(AXIS), parts, {"embedding": axis})
+        for gradient in gradients:
+            updates, state = adam.update({"embedding": gradient}, state, part=part)
+        return updates["embedding"], state
+
+    if axis:
+        moment = {"embedding": Coded(*(_spec(axis, leaf, Coded(0, 0)) for leaf in state.mean["embedding"]))}
+        specs = type(state)(along(None), moment, moment)
+        sides = {"in_specs": (along(3 + axis), specs), "out_specs": (along(2 + axis), specs)}
+        take = jax.shard_map(take, mesh=placement.mesh, check_vma=False, **sides)
+    return axis, [np.asarray(leaf, float) for leaf in jax.tree.leaves(jax.jit(take)(numbers, state))]
+
+
+def equal_embeddings(vocabulary):
+    _, one = embedding_codes(vocabulary, 1)
+    axis, four = embedding_codes(vocabulary, 4)
+    return axis, [float((abs(a - b) > 1e-5 * abs(a)).mean()) for a, b in zip(one, four, strict=True)]
+
+
 def refusal(act):
     try:
         act()
@@ -79,6 +109,7 @@ found = {
     "none": outcome("none", StepOptions(8, 64)),
     "data": outcome("data", StepOptions(8, 64)),
     "fsdp": outcome("fsdp", StepOptions(4, 16, Compute(remat=True))),
+    "embedding": [equal_embeddings(vocabulary) for vocabulary in (100, 101)],
     "odd batch": refusal(lambda: make_devices("data", 6)),
     "odd microbatch": refusal(
         lambda: plan_step(
@@ -116,6 +147,13 @@ def test_8_bit_codes_are_rounded_on_four_devices_as_on_one(found, kind):
     pairs = list(zip(found["none"]["codes_after"], found[kind]["codes_after"], strict=True))
     # A last bit of a sum may tip a rounding, rarely; another chance for each value would tip most of them.
     assert sum(one != four for one, four in pairs) < 0.01 * len(pairs)
+
+
+def test_an_embedding_in_8_bits_is_the_same_cut_by_rows_or_by_columns(found):
+    (by_rows, rows_differ), (by_columns, columns_differ) = found["embedding"]
+    assert (by_rows, by_columns) == (-2, -1)
+    # A last bit of a division may tip a rounding, rarely.
+    assert max(rows_differ + columns_differ) < 0.01
 
 
 def test_under_fsdp_a_device_holds_its_quarter_of_the_state_and_of_the_codes(found):

@@ -13,6 +13,7 @@ import optax
 import pytest
 
 from krill.errors import ConfigError
+from krill.model.sizing import find_shape
 from krill.training.codes8bit import (
     BLOCK,
     DEVIATION,
@@ -26,6 +27,8 @@ from krill.training.codes8bit import (
 )
 from krill.training.optimizer8bit import scale_by_adam8bit
 from krill.training.optimizers import make_optimizer
+from krill.training.precision import Precision
+from krill.training.step import state_shapes
 
 pytestmark = pytest.mark.jax
 
@@ -98,16 +101,50 @@ def test_a_value_becomes_one_of_its_two_neighbours_and_on_average_itself(kind, c
     assert abs(error.mean()) < 0.01
 
 
-def test_the_state_takes_two_bytes_a_weight_outside_embeddings_and_small_tensors():
+def test_the_state_takes_two_bytes_a_weight_outside_small_tensors():
     weights = {
         "embedding": jnp.zeros((64, 128)),
         "matrix": jnp.zeros((100, 333)),
         "small": jnp.zeros((40, 100)),
+        "small_embedding": jnp.zeros((60, 64)),
     }
     state = scale_by_adam8bit().init(weights)
-    assert state.mean["embedding"].dtype == state.deviation["small"].dtype == jnp.float32
-    held = sum(leaf.nbytes for part in (state.mean, state.deviation) for leaf in part["matrix"])
-    assert held / weights["matrix"].size < 2.1
+    assert state.mean["small"].dtype == state.deviation["small_embedding"].dtype == jnp.float32
+    for name in ("embedding", "matrix"):
+        held = sum(leaf.nbytes for part in (state.mean, state.deviation) for leaf in part[name])
+        assert held / weights[name].size < 2.1
+    assert state.mean["embedding"].scales.shape == (1, 64)
+
+
+def test_the_seeds_own_model_takes_a_quarter_of_the_state():
+    shape = find_shape(1_000_000, 10_000)
+    plain, coded = (
+        sum(
+            leaf.size * leaf.dtype.itemsize
+            for leaf in jax.tree.leaves(
+                state_shapes(shape, make_optimizer(name, lambda step: 0.1), Precision.FLOAT32).optimizer
+            )
+        )
+        for name in ("adamw", "adamw8bit")
+    )
+    assert plain > 7_900_000
+    assert coded < 0.265 * plain
+
+
+def test_a_rare_tokens_numbers_are_not_rounded_by_the_size_of_a_frequent_ones():
+    rng = np.random.default_rng(4)
+    values = rng.uniform(0.5, 2, (128, 48)) * rng.choice([-1, 1], (128, 48))
+    gradient = {"embedding": jnp.asarray(values * 10.0 ** -rng.integers(0, 5, (128, 1)), jnp.float32)}
+    adam = scale_by_adam8bit()
+    update = jax.jit(adam.update)
+    first, state = update(gradient, adam.init(gradient))
+    np.testing.assert_allclose(np.abs(first["embedding"]), 1, rtol=1e-3)
+    mean = np.asarray(decode_mean(Coded(*(part[0] for part in state.mean["embedding"]))))
+    largest = np.abs(0.1 * np.asarray(gradient["embedding"])).max(axis=1, keepdims=True)
+    # A code's distance is a sixteenth of the value, or near zero a hundredth of the row's largest one.
+    np.testing.assert_array_less(np.abs(mean - 0.1 * np.asarray(gradient["embedding"])) / largest, 0.07)
+    second, _ = update(gradient, state)
+    assert np.median(np.abs(np.abs(second["embedding"]) - 1)) < 0.05
 
 
 def test_tiles_of_any_size_give_the_same_to_float_tolerance():
@@ -151,7 +188,7 @@ def test_a_small_network_learns_as_well_as_with_32_bits():
     def train(name):
         optimizer = make_optimizer(name, lambda step: 3e-3, weight_decay=0.01)
         keys = jax.random.split(jax.random.key(0), 3)
-        sizes = {"embedding": (128, 16), "first": (128, 96), "second": (96, 128)}
+        sizes = {"embedding": (128, 40), "first": (320, 96), "second": (96, 128)}
         weights = {
             name: 0.1 * jax.random.normal(key, size)
             for key, (name, size) in zip(keys, sizes.items(), strict=True)

@@ -151,8 +151,10 @@ def saved_files(folder: str, content: bytes) -> tuple[list[str], str]:
 def split_folder(folder: str, content: bytes, split: str) -> str:
     """The name of a split's folder inside of a saved `DatasetDict`, from its `dataset_dict.json`."""
     splits = _decoded(content, f"{folder}/dataset_dict.json").get("splits")
-    if not isinstance(splits, list) or split not in splits or not is_plain_name(split):
-        there = ", ".join(f"`{name}`" for name in splits or ())
+    if not isinstance(splits, list):
+        raise InputError(f"`{folder}/dataset_dict.json` lists no splits", hint="copy the file again")
+    if split not in splits or not is_plain_name(split):
+        there = ", ".join(f"`{name}`" for name in splits)
         raise InputError(f"no split `{split}` in `{folder}`; there are: {there or 'none'}")
     return split
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from krill.corpus.arrays import as_numpy
+from krill.corpus.checks import check_batch
 from krill.errors import InputError
 from krill.flow.atomic import AtomicFile
 from krill.loading.foreign.chunked_rows import ChunkIndex
@@ -37,6 +38,7 @@ def write_group(
     seq_counts: list[Counts] = []
     seq_lengths: list[npt.NDArray[Any]] = []
     for batch in batches:
+        check_batch(batch)
         ids = batch.column(IDS)
         if ids.null_count or ids.values.null_count:
             raise InputError(f"`{IDS}` in `{name}` has nulls", hint="remove the rows that have none")
@@ -56,7 +58,7 @@ def write_group(
             f"`{name}` is damaged: a row group has {found} rows, and the footer says {rows}",
             hint="copy the file again",
         )
-    offsets = ends_of(np.concatenate(lengths))
+    offsets = ends_of(np.concatenate(lengths) if lengths else np.zeros(0, np.int64))
     file.write(bytes(-file.tell() % 8))
     file.write(offsets)
     pieces_count = -1
@@ -77,12 +79,14 @@ def read_group_index(file: NumbersFile, dtype: np.dtype[Any]) -> ChunkIndex:
     offsets_at = -(-tokens * dtype.itemsize // 8) * 8
     seq_at = offsets_at + 8 * (rows + 1)
     expected = seq_at if pieces < 0 else seq_at + 8 * (rows + 1) + 4 * pieces
-    if rows < 0 or tokens < 0 or size != expected + _TRAILER_BYTES:
+    if min(rows, tokens) < 0 or size != expected + _TRAILER_BYTES:
         raise _damaged(file)
     offsets = file.read(np.int64, offsets_at, rows + 1)
+    _check_ascending(file, offsets, tokens)
     if pieces < 0:
         return ChunkIndex(0, offsets)
     seq_offsets = file.read(np.int64, seq_at, rows + 1)
+    _check_ascending(file, seq_offsets, pieces)
     return ChunkIndex(0, offsets, seq_offsets, file.read(np.int32, seq_at + 8 * (rows + 1), pieces))
 
 
@@ -96,6 +100,11 @@ def _lists(column: pa.Array, dtype: np.dtype[Any]) -> tuple[Counts, npt.NDArray[
     large = pa.types.is_large_list(column.type)
     offsets = as_numpy(column.offsets, np.dtype(np.int64 if large else np.int32)).astype(np.int64)
     return np.diff(offsets), values[int(offsets[0]) : int(offsets[-1])]
+
+
+def _check_ascending(file: NumbersFile, offsets: npt.NDArray[np.int64], most: int) -> None:
+    if offsets[0] < 0 or (offsets[1:] < offsets[:-1]).any() or offsets[-1] > most:
+        raise _damaged(file)
 
 
 def _damaged(file: NumbersFile) -> InputError:

@@ -15,18 +15,19 @@ from contextlib import contextmanager
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from krill.corpus.parquet_footer import Footer, read_footer
 from krill.errors import InputError
 from krill.flow.atomic import AtomicFile
 from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
 from krill.loading.foreign.decoded_group import read_group_index, write_group
 from krill.loading.foreign.id_columns import IDS, SEQ_LENGTHS, IdColumns
-from krill.loading.foreign.row_files import NumbersFile, RowFiles, reading
+from krill.loading.foreign.row_files import NumbersFile, RowFiles, read_exactly, reading
 from krill.loading.foreign.shard_cache import ShardCache
 from krill.shards.row_batch import RowBatch
 
@@ -110,12 +111,12 @@ class _RowGroups:
         columns: IdColumns | None = None
         found: list[tuple[int, ...]] = []
         for number, file in enumerate(files.names):
-            with _opened(files, number) as opened:
+            with _opened(files, number) as (opened, footer):
                 these = IdColumns.of(opened.schema_arrow, file)
                 if columns is not None and these != columns:
                     raise InputError(f"`{file}` has columns of other types than `{files.names[0]}`")
                 columns = these
-                found += _groups(opened.metadata, number, file)
+                found += _groups(footer, number, file)
         if columns is None or not found:
             raise InputError(f"`{name}` has no rows")
         self.columns = columns
@@ -158,7 +159,7 @@ class _RowGroups:
         number, columns = int(group["file"]), self.columns
         row_bytes = max(1, int(group["tokens"]) * columns.dtype.itemsize // int(group["rows"]))
         wanted = [IDS] if columns.seq_dtype is None else [IDS, SEQ_LENGTHS]
-        with _opened(self._files, number) as opened:
+        with _opened(self._files, number) as (opened, _):
             batches = opened.iter_batches(
                 max(1, _STEP_BYTES // row_bytes),
                 row_groups=[int(group["group"])],
@@ -174,23 +175,51 @@ def _place(mark: str) -> str:
 
 
 @contextmanager
-def _opened(files: RowFiles, number: int) -> Iterator[pq.ParquetFile]:
+def _opened(files: RowFiles, number: int) -> Iterator[tuple[pq.ParquetFile, Footer]]:
     """A file; what is wrong with it, or with reading it, is an InputError that names it."""
     import pyarrow.parquet as pq  # several megabytes, for those who read Parquet
 
-    with files.look_into(number) as source, reading(files.names[number]):
+    name = files.names[number]
+    with files.look_into(number) as source, reading(name):
+        size = files.size(number)
+        footer = read_footer(lambda start, end: read_exactly(source, name, start, end), size)
         # As a file of Python's, which Arrow reads in pieces instead of whole column chunks.
-        yield pq.ParquetFile(pa.PythonFile(source, "r"), pre_buffer=False, buffer_size=_BUFFER_BYTES)
+        inside = pa.PythonFile(_WithinFile(source, size), "r")
+        opened = pq.ParquetFile(inside, metadata=footer.arrow, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+        yield opened, footer
 
 
-def _groups(footer: pq.FileMetaData, number: int, name: str) -> Iterator[tuple[int, ...]]:
+class _WithinFile:
+    """A file that is asked for no more than it has: for a damaged page Arrow asks for gigabytes, and room for
+    them would be made before it is known that there are none."""
+
+    def __init__(self, source: BinaryIO, size: int) -> None:
+        self._source = source
+        self._size = size
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._source.tell())
+        return self._source.read(left if size < 0 else min(size, left))
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        return self._source.seek(position, whence)
+
+    def tell(self) -> int:
+        return self._source.tell()
+
+    @property
+    def closed(self) -> bool:
+        return self._source.closed
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def _groups(footer: Footer, number: int, name: str) -> Iterator[tuple[int, ...]]:
     """The row groups that have rows, as `_GROUP` has them."""
-    for index in range(footer.num_row_groups):
-        group = footer.row_group(index)
-        if group.num_rows == 0:
-            continue
-        leaves = [group.column(each) for each in range(group.num_columns)]
-        ids = next((leaf for leaf in leaves if leaf.path_in_schema.split(".")[0] == IDS), None)
-        if ids is None:
-            raise InputError(f"`{name}` is damaged: a row group has no `{IDS}`", hint="copy the file again")
-        yield number, index, group.num_rows, ids.num_values, ids.total_compressed_size
+    leaves = footer.leaves([IDS])
+    if len(leaves) == 0:
+        raise InputError(f"`{name}` is damaged: its row groups have no `{IDS}`", hint="copy the file again")
+    for index in np.flatnonzero(footer.rows).tolist():
+        ids = index, leaves[0]
+        yield number, index, int(footer.rows[index]), int(footer.values[ids]), int(footer.compressed[ids])

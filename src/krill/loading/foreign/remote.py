@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+from krill.corpus.remote import RemoteFile, ask, file_system
 from krill.errors import InputError
 from krill.flow.atomic import AtomicFile
 from krill.loading.foreign.row_files import reading
@@ -26,11 +27,14 @@ _LOOK_BYTES = 1 << 16
 def read_small(url: str) -> bytes | None:
     """All of a small file; None if there is none."""
     filesystem, path = _filesystem(url)
-    with reading(url):
+
+    def content() -> bytes | None:
         try:
             return bytes(filesystem.cat_file(path))
         except FileNotFoundError:
             return None
+
+    return ask(url, content)
 
 
 def names_files(url: str) -> bool:
@@ -43,9 +47,8 @@ def list_files(url: str, suffixes: tuple[str, ...]) -> list[str]:
     if names_files(url) and not _is_glob(url):
         return [url]
     filesystem, path = _filesystem(url)
-    with reading(url):
-        found = filesystem.glob(path) if _is_glob(url) else filesystem.find(path)
-        names = sorted(name for name in found if name.lower().endswith(suffixes))
+    found = ask(url, lambda: filesystem.glob(path) if _is_glob(url) else filesystem.find(path))
+    names = sorted(name for name in found if name.lower().endswith(suffixes))
     return [str(filesystem.unstrip_protocol(name)) for name in names]
 
 
@@ -55,10 +58,7 @@ def _is_glob(url: str) -> bool:
 
 def _filesystem(url: str) -> tuple[Any, str]:
     with reading(url):
-        import fsspec
-
-        filesystem, path = fsspec.core.url_to_fs(url)
-    return filesystem, path
+        return file_system(url)
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,7 @@ class Shard:
     def look_up(cls, url: str) -> Shard:
         """As the server describes it."""
         filesystem, path = _filesystem(url)
-        with reading(url):
-            info = filesystem.info(path)
+        info = ask(url, lambda: filesystem.info(path))
         described = sorted((str(key), str(value)) for key, value in info.items())
         return cls(url, int(info.get("size") or 0), str(described))
 
@@ -134,11 +133,8 @@ class RemoteFiles:
 
 def _fetch(shard: Shard, file: AtomicFile) -> None:
     """Copy a shard into the cache, a chunk at a time; anything short of the whole is an error."""
-    filesystem, path = _filesystem(shard.url)
     digest = hashlib.sha256()
-    # Not every web server gives ranges, and what is read in order needs none.
-    block_size = 0 if shard.url.startswith("http") else _CHUNK_BYTES
-    with reading(shard.url), filesystem.open(path, "rb", block_size=block_size) as source:
+    with RemoteFile(shard.url, in_order=True) as source:
         while chunk := source.read(_CHUNK_BYTES):
             digest.update(chunk)
             file.write(chunk)

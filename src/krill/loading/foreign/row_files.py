@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from krill.corpus.streams import first_line
 from krill.errors import InputError, KrillError, MissingExtra
+from krill.faults import first_line
 
 
 class RowFiles(Protocol):

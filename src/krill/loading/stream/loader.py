@@ -70,6 +70,7 @@ class StreamingDataLoader:
         world: int = 1,
         memory: str | int = "auto",
         threads: int | str = 1,
+        verify: bool = True,
     ) -> None:
         """Finds the input, opens the tokenizer, and makes the plan; nothing is read yet.
 
@@ -78,7 +79,7 @@ class StreamingDataLoader:
         sequences are held in memory and shuffled as a whole. The shuffle buffer has `shuffle_buffer_size`
         sequences, or as many as `shuffle_buffer_bytes` hold; 0 or 1 leaves the order as it is. `max_examples`
         documents are read. `labels="hf"` are int64 and not shifted. `memory` is how much the process may grow
-        by this.
+        by this. With `verify`, text that Krill wrote is held against its checksums, each file once.
         """
         self._options = stream_options(
             seq_len=seq_len,
@@ -99,7 +100,7 @@ class StreamingDataLoader:
         like = DatasetSource("", split=split, text_column=text_column, separator=separator)
         sources = stream_sources(dataset_id, dataset_config, like)
         limits = {"limit": resolve_limit(memory), "threads": resolve_threads(threads)}
-        self._source = StreamSource(sources, tokenizer, self._options, **limits)
+        self._source = StreamSource(sources, tokenizer, self._options, **limits, verify=verify)
         self._state = StreamState()
         self._stream: SequenceStream | None = None
         self._sequences: Sequences | None = None

@@ -55,6 +55,7 @@ class StreamSource:
         *,
         limit: int,
         threads: int,
+        verify: bool = True,
     ) -> None:
         _native.configure_malloc()
         self._options = options
@@ -67,6 +68,7 @@ class StreamSource:
             skip_malformed=options.on_error == "skip",
             default_separator=options.separator,
             batch_rows=None,
+            verify=verify,
         )
         self._open(tokenizer, limit)
         self._held: NDArray[Any] | None = None

@@ -60,7 +60,7 @@ def input_identity(corpus: Corpus) -> dict[str, Any]:
         [file.start, file.stop, file.source.split, file.source.text_column, file.source.separator]
         for file in corpus.files
     ]
-    digest = blake2b(json.dumps([files, wanted]).encode(), digest_size=16).hexdigest()
+    digest = blake2b(json.dumps([list(files), wanted]).encode(), digest_size=16).hexdigest()
     return {"input": digest, "files": len(corpus.files), "bytes": corpus.input_bytes}
 
 

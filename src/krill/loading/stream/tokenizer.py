@@ -27,12 +27,13 @@ _HINT = (
 @contextmanager
 def as_file_or_encoder(tokenizer: Any) -> Iterator[Path | Encoder]:
     """A tokenizer that is an object of another library is written to a file for as long as this is open."""
+    if isinstance(tokenizer, str | Path):
+        yield _existing(tokenizer)
+        return
     from krill.tokenizer.bpe import MemoryEfficientBPE
     from krill.tokenizer.tokenizer import Tokenizer
 
-    if isinstance(tokenizer, str | Path):
-        yield _existing(tokenizer)
-    elif isinstance(tokenizer, Tokenizer):
+    if isinstance(tokenizer, Tokenizer):
         yield tokenizer.encoder
     elif all(hasattr(tokenizer, name) for name in ("encode", "eos_id", "vocab_size", "describe")):
         yield tokenizer

@@ -19,11 +19,13 @@ import numpy as np
 
 from krill import _native
 from krill.corpus import Block, Corpus, UnitEnd
+from krill.corpus.arrays import as_numpy
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import file_and_offset, position_of
 from krill.flow import ordered_map
 from krill.loading.stream.plan import encode_cost
 from krill.tokenizer import Encoder
+from krill.tokenizer.document_errors import naming_document
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,7 +156,10 @@ class TextTokens:
         documents = numbered.block.documents()
         text = documents.batch.column("text")
         offsets, data, kept, _, cleaned = _native.clean(*text_buffers(text), _null_mask(text), False, 1)
-        ids, lengths = self._encoder.encode(text_column(offsets, data))
+        file, _ = file_and_offset(numbered.unit)
+        places = as_numpy(documents.batch.column("position"), "uint64")[kept]
+        with naming_document((), places, self._corpus.files[file]):
+            ids, lengths = self._encoder.encode(text_column(offsets, data))
         counts = {**documents.counts, **cleaned}
         return _Encoded(
             numbered.unit,

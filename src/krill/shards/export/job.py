@@ -7,14 +7,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 import krill
-from krill.budget import Meter, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
-from krill.errors import ConfigError, StorageError
+from krill.errors import ConfigError
+from krill.faults import system_errors
+from krill.flow.decision import FINISHED, PUBLISHED, PUT_INTO_PLACE
+from krill.flow.outputs import OutputKind, stated_checksums
 from krill.flow.progress import Progress, Silent
 from krill.flow.run_folder import RunFolder
 from krill.shards.export.needs import costs
@@ -23,6 +26,8 @@ from krill.shards.export.sink import ExportedFile, Flow
 from krill.shards.export.source import Source
 from krill.shards.export.write import Export
 from krill.shards.manifest import Manifest
+
+_KIND: Final = OutputKind("export", stated_checksums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class ExportSummary:
         return {"output": str(self.output), "status": self.status, **self.manifest.to_json()}
 
 
+@system_errors()
 def export(
     path: str | Path,
     *,
@@ -57,12 +63,15 @@ def export(
     memory: str | int = "auto",
     threads: int | str = "auto",
     overwrite: bool = False,
+    verify: bool = True,
     progress: Progress | None = None,
 ) -> ExportSummary:
     """Write the dataset at `path`, made by `preprocess`, in another tool's format into the folder `output`.
 
     Without `output` it stands beside the dataset: `dataset-megatron`. `memory` is how much this process may
-    grow while it works. Calling it again on a finished export returns the same and does nothing.
+    grow while it works. Calling it again on a finished export returns the same and does nothing. With
+    `verify`, what is read is held against the checksums of the dataset's manifest, and nothing is written of
+    a damaged one.
     """
     return run_export(
         path,
@@ -72,6 +81,7 @@ def export(
         memory=memory,
         threads=threads,
         overwrite=overwrite,
+        verify=verify,
         progress=progress or Silent(),
         floor=resident_bytes(),
     )
@@ -87,12 +97,13 @@ def run_export(
     threads: int | str,
     overwrite: bool,
     progress: Progress,
+    verify: bool = True,
     floor: int = 0,
 ) -> ExportSummary:
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
     options.check()
     started = time.monotonic()
-    source = Source.open(path)
+    source = Source.open(path, verify=verify)
     options = replace(options, what=source.what(options))
     options.check()  # once more: what is exported was perhaps left open
     place = _place(output, source, options)
@@ -103,11 +114,13 @@ def run_export(
         Meter(limit, floor) as meter,
     ):
         cost = costs(source, options, workers, tokenizer)
-        plan = make_plan(limit, meter.used, cost.needs)
+        plan = meter.plan(cost.needs)
         run = _describe(source, options)
-        with RunFolder(place, None, setting="--output", differences=_differences) as folder:
-            _check_replaced(folder)
-            if folder.begin(run, overwrite=overwrite) == "finished":
+        with RunFolder(place, None, setting="--output", differences=_differences, kind=_KIND) as folder:
+            state = folder.begin(run, overwrite=overwrite)
+            if state == PUBLISHED:
+                progress.note(PUT_INTO_PLACE)
+            if state in (FINISHED, PUBLISHED):
                 return ExportSummary(place, "finished", Manifest.load(place))
             flow = Flow(workers, cost.bytes_in_flight(plan), meter, progress)
             export_into = Export(source, options, cost, plan, folder.dataset, flow)
@@ -138,16 +151,6 @@ def _place(output: Path | None, source: Source, options: ExportOptions) -> Path:
     return output
 
 
-def _check_replaced(folder: RunFolder) -> None:
-    """Only an export is replaced by an export, even where everything may be overwritten."""
-    command = (folder.finished() or {"command": "export"}).get("command")
-    if command != "export":
-        raise StorageError(
-            f"`{folder.output}` holds what `krill {command}` made: nothing in it was touched",
-            hint="choose another --output",
-        )
-
-
 def _describe(source: Source, options: ExportOptions) -> dict[str, Any]:
     """What this run is: everything that shapes its files, and the hash of that, its identity."""
     fingerprint = source.fingerprint()
@@ -155,7 +158,7 @@ def _describe(source: Source, options: ExportOptions) -> dict[str, Any]:
     canonical = orjson.dumps(shaping, option=orjson.OPT_SORT_KEYS)
     return {
         "krill": krill.__version__,
-        "command": "export",
+        "command": _KIND.command,
         "config": options.to_json(),
         "inputs": [fingerprint],
         "identity": hashlib.sha256(canonical).hexdigest(),

@@ -24,6 +24,7 @@ from krill.shards.manifest import DatasetPart, Manifest
 from krill.shards.reader import Dataset
 from krill.shards.row_batch import RowBatch
 from krill.shards.shard_file import ShardFile
+from krill.shards.text_shard import TextShard
 
 if TYPE_CHECKING:
     from krill.config import TokenizerConfig
@@ -40,9 +41,11 @@ class Source:
 
     folder: Path
     manifest: Manifest
+    verify: bool = True
+    """Whether what is read is held against the checksums of the manifest, as it is read."""
 
     @classmethod
-    def open(cls, path: str | Path) -> Source:
+    def open(cls, path: str | Path, *, verify: bool = True) -> Source:
         folder = Path(path)
         manifest = Manifest.load(folder)
         if manifest.dataset is None and manifest.text is None:
@@ -50,7 +53,7 @@ class Source:
                 f"`{folder}` was made by `krill {manifest.command}` and holds neither tokens nor documents",
                 hint="give the folder that `krill preprocess` wrote",
             )
-        return cls(folder, manifest)
+        return cls(folder, manifest, verify)
 
     def what(self, options: ExportOptions) -> What:
         """What will be exported: as asked, or tokens where there are some."""
@@ -103,26 +106,22 @@ class Source:
     def rows(self, split: str, progress: Progress) -> Iterator[RowBatch]:
         """All rows of a split, in order."""
         with Dataset(self.folder, split=split) as dataset:
-            for batch in dataset.batches():
+            for batch in dataset.verified_batches() if self.verify else dataset.batches():
                 yield batch
                 progress.advance(batch.tokens.nbytes + batch.seq_lengths.nbytes + batch.seq_offsets.nbytes)
 
     def documents(self, progress: Progress) -> Iterator[pa.RecordBatch]:
         """All kept documents with their columns, in order."""
-        import pyarrow.parquet as pq
-
         assert self.manifest.text is not None
         for shard in self.manifest.text.shards:
-            file = ShardFile(self.folder, shard)  # is there, and has the size that the manifest says
-            try:
-                with pq.ParquetFile(file.path, pre_buffer=False) as parquet:
-                    groups = parquet.num_row_groups
-                    for group in range(groups):
-                        yield from _slices(parquet.read_row_group(group, use_threads=False))
-                        _native.trim()  # else each row group leaves some of its pages behind
-                        progress.advance(shard.bytes // groups)
-            except (pa.ArrowException, OSError) as error:
-                file.fail(f"cannot be decoded: {(str(error).splitlines() or [''])[0]}")
+            # It is there, and has the size that the manifest says.
+            with TextShard(ShardFile(self.folder, shard), verify=self.verify) as opened:
+                groups = len(opened.group_rows)
+                for group in range(groups):
+                    yield from _slices(opened.read(group))
+                    _native.trim()  # else each row group leaves some of its pages behind
+                    progress.advance(shard.bytes // groups)
+                opened.finish()
 
     def fingerprint(self) -> dict[str, Any]:
         """What the source is: its run, and a hash of its files and of what puts documents together."""

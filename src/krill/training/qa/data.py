@@ -34,8 +34,8 @@ _COLUMN_BYTES: Final = 4
 class ReaderData:
     """Batches over a cache of features; the documents of a step follow from seed and step alone."""
 
-    def __init__(self, folder: Path, settings: ReaderSettings) -> None:
-        self.stored = StoredFeatures(folder, MAPPED_BYTES)
+    def __init__(self, folder: Path, settings: ReaderSettings, *, verify: bool = True) -> None:
+        self.stored = StoredFeatures(folder, MAPPED_BYTES, verify=verify)
         self.documents = settings.batch_size
         self._settings = settings
         self._taken = 0

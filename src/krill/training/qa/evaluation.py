@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from krill.budget import Meter, Need, Plan, make_plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget import Meter, Need, Plan, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.errors import ConfigError, Interrupted
 from krill.flow.atomic import atomic_writer
 from krill.flow.progress import Progress, Silent
 from krill.model.installed import require_train_extra
 from krill.training.inference_needs import RUNNING, inference_needs, running_need
-from krill.training.xla_threads import bound_xla_threads
+from krill.training.xla import bound_xla
 
 if TYPE_CHECKING:
     from krill.qa.dataset import QaDataset
@@ -68,11 +68,13 @@ def evaluate_reader(
     max_answer_length: int = 30,
     memory: str | int = "auto",
     threads: int | str = "auto",
+    verify: bool = True,
     progress: Progress | None = None,
 ) -> ReaderReport:
     """Score a reader on a cache of features; `predictions` is a JSON file to write, the answer of each id.
 
-    `memory` is how much this process may grow while it works.
+    `memory` is how much this process may grow while it works. With `verify`, features are held against their
+    checksums when they are first read.
     """
     return run_evaluate(
         model,
@@ -83,6 +85,7 @@ def evaluate_reader(
         max_answer_length=max_answer_length,
         memory=memory,
         threads=threads,
+        verify=verify,
         progress=progress or Silent(),
         floor=resident_bytes(),
     )
@@ -99,6 +102,7 @@ def run_evaluate(
     memory: str | int,
     threads: int | str,
     progress: Progress,
+    verify: bool = True,
     floor: int = 0,
 ) -> ReaderReport:
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
@@ -109,7 +113,7 @@ def run_evaluate(
     limit, count = resolve_limit(memory), resolve_threads(threads)
     started = time.monotonic()
     with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
-        bound_xla_threads(count)
+        bound_xla(count, limit)
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.qa.dataset import QaDataset
         from krill.training.qa.features import check_fits
@@ -117,7 +121,7 @@ def run_evaluate(
         from krill.training.qa.scoring import Answering
 
         saved = open_reader(model, checkpoint=checkpoint)
-        dataset = QaDataset(features, memory=_MAPPED_BYTES)
+        dataset = QaDataset(features, memory=_MAPPED_BYTES, verify=verify)
         check_fits(dataset.stored, saved.design, saved.fingerprint, f"the model `{saved.folder}`")
         answering = Answering(n_best, max_answer_length)
         found, plan = _score(saved, dataset, answering, predictions, meter, progress)
@@ -152,9 +156,9 @@ def _score(
     base = meter.used
     kept = _MAPPED_BYTES + _DOCUMENT_BYTES * dataset.documents
     needs = [*inference_needs(saved.design.encoder), Need("features", kept, during=RUNNING)]
-    make_plan(meter.limit, base, needs)  # refused before anything is compiled
+    meter.plan(needs, base)  # refused before anything is compiled
     segments = SegmentReader(saved.design, length=dataset.stored.width)
-    plan = make_plan(meter.limit, base, [*needs, running_need(segments.held_bytes)])
+    plan = meter.plan([*needs, running_need(segments.held_bytes)], base)
     progress.begin("answer", dataset.documents)
     try:
         with _prediction_file(predictions) as tell:

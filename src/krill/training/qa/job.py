@@ -24,7 +24,7 @@ from krill.flow.progress import Progress, Silent
 from krill.model.installed import require_train_extra
 from krill.training.folder import TrainFolder
 from krill.training.qa.settings import ReaderSettings
-from krill.training.xla_threads import bound_xla_threads
+from krill.training.xla import bound_xla
 
 COMMAND: Final = "qa train"
 SETTING: Final = "--output-dir"
@@ -54,12 +54,14 @@ def train_reader(
     memory: str | int = "auto",
     threads: int | str = "auto",
     overwrite: bool = False,
+    verify: bool = True,
     progress: Progress | None = None,
 ) -> ReaderSummary:
     """Train a reader on the cache `features`; `evaluation` is a cache that it is scored on meanwhile.
 
     `memory` is how much this process may grow while it works. Calling it again on a training that was killed
     continues it from its last checkpoint; on a finished one it returns the same summary and does nothing.
+    With `verify`, features are held against their checksums when they are first read.
     """
     request = TrainRequest(
         Path(features),
@@ -67,6 +69,7 @@ def train_reader(
         Path(output_dir),
         None if evaluation is None else Path(evaluation),
         settings,
+        verify,
     )
     return run_train(
         request,
@@ -87,6 +90,7 @@ class TrainRequest:
     output: Path
     evaluation: Path | None
     settings: ReaderSettings
+    verify: bool = True
 
 
 def run_train(
@@ -107,7 +111,7 @@ def run_train(
         Meter(limit, floor) as meter,
         TrainFolder(request.output, _differences, command=COMMAND, setting=SETTING) as folder,
     ):
-        bound_xla_threads(count)
+        bound_xla(count, limit)
         # Not at the top: they import JAX, for which everything before needs not wait.
         from krill.training.qa.opening import open_request
         from krill.training.qa.session import ReaderSession

@@ -47,11 +47,11 @@ class Opened:
 
 def open_request(request: TrainRequest) -> Opened:
     """Open and check what `request` names."""
-    data = ReaderData(request.features, request.settings)
+    data = ReaderData(request.features, request.settings, verify=request.verify)
     tokenizer = look_at_tokenizer(request.tokenizer)
     design = design_for(data.stored, tokenizer, request.settings)
     evaluation = None
     if request.evaluation is not None:
-        evaluation = QaDataset(request.evaluation, memory=EVALUATION_BYTES)
+        evaluation = QaDataset(request.evaluation, memory=EVALUATION_BYTES, verify=request.verify)
         check_fits(evaluation.stored, design, tokenizer.fingerprint, "the model")
     return Opened(request.settings, tokenizer, data, design, evaluation)

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from krill import _native
-from krill.budget import Meter, Need, Plan, format_size, make_plan
+from krill.budget import Meter, Need, Plan, format_size
 from krill.errors import BudgetError
 from krill.flow.progress import Progress
 from krill.model.recurrent import Reader
@@ -65,7 +65,7 @@ class ReaderSession:
             self._progress.note(_NOTHING_WHOLE)
         planned = self._plan_step(stored)
         segments = None if opened.evaluation is None else SegmentReader(opened.design)
-        self._plan = make_plan(self._meter.limit, self._base, self._needs(planned.plan, segments))
+        self._plan = self._meter.plan(self._needs(planned.plan, segments), self._base)
         self._progress.note(self._told_plan(planned.plan))
         state, place = self._begin(continues=stored is not None)
         metrics = MetricsFile(self._folder.metrics, place.step, note=self._progress.note)
@@ -189,6 +189,7 @@ class ReaderSession:
     def _finish(self, model: Reader, place: Place, plan: ReaderPlan) -> dict[str, Any]:
         """Export the model; returns all that is known of the run now."""
         opened = self._opened
+        self._folder.begin_saving()
         with self._meter.stage("export"):
             save_reader(
                 self._folder.output,

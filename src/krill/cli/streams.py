@@ -1,0 +1,142 @@
+"""Standard input, output and error: closed, full, or shown by a terminal that obeys what it is sent.
+
+In: what commands print. Out: the same, with every character escaped that a terminal would obey instead of
+showing it: `\\x1b`, `\\u202e`. Held in memory: nothing of size.
+
+Everything that is printed goes through here, also what libraries and warnings print, so no command can
+forget to escape what came from a document, a name or a config. Rich, whose own colours are such characters,
+escapes what it is given (`screen.Screen`) and then writes by `TerminalStream.trusted`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from typing import Any, Final, TextIO
+
+# Control characters but for tabs and line ends, C1 codes (a terminal may obey U+009B as it does ESC `[`),
+# marks that change the direction of text, and separators that some viewers take for line ends.
+_OBEYED: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]|\r(?!\n)"
+)
+
+
+def escape(text: str) -> str:
+    """The text as any terminal may show it; line ends and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def escape_json(text: str) -> str:
+    """The same for JSON, which stays JSON of the same value: its strings alone hold what is escaped."""
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class TerminalStream(io.TextIOBase):
+    """A standard stream that escapes what it is given, and outlives whoever reads it.
+
+    What can't be written, as on a full device, is dropped: a run that makes a dataset does not stop because
+    nobody can be told of it. `lost` is then the error, and the exit code says so in the end. That the reader
+    of standard output has left is raised, as in other programs; that of standard error has no say.
+    """
+
+    def __init__(self, stream: TextIO, *, stops: bool) -> None:
+        self._stream = stream
+        self._stops = stops
+        self.lost: OSError | None = None
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # a property in the base, too
+        return self._stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        return self._stream.errors
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        """What people read."""
+        self.trusted(escape(text))
+        return len(text)
+
+    def write_data(self, text: str) -> None:
+        """What programs read, unless it is a terminal that shows it: then as `write`."""
+        self.trusted(escape(text) if self.isatty() else text)
+
+    def trusted(self, text: str) -> None:
+        """Text that is shown as it is: its control characters are ours."""
+        self._attempt(self._stream.write, text)
+
+    def write_bytes(self, data: bytes) -> None:
+        """Bytes, whatever the encoding of the stream."""
+        self.flush()
+        self._attempt(getattr(self._stream, "buffer", self._stream).write, data)
+
+    def flush(self) -> None:
+        self._attempt(self._stream.flush)
+
+    def _attempt(self, operation: Any, *arguments: Any) -> None:
+        if self.lost is not None:
+            return
+        try:
+            operation(*arguments)
+        except BrokenPipeError as error:
+            if self._stops:
+                raise
+            self.lost = error
+        except OSError as error:
+            self.lost = error
+
+
+class TrustedWriter:
+    """The file that Rich writes to: what it adds to escaped text is obeyed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.write = stream.trusted if isinstance(stream, TerminalStream) else stream.write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def open_closed_streams() -> None:
+    """Standard streams that were closed (`>&-`) lead nowhere.
+
+    Else the next file that is opened, such as a shard, gets the number of a standard stream, and whatever
+    prints there writes into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number: this one
+
+
+def standard_output() -> TerminalStream:
+    """For what is more than lines for people; outside of a command, a view of what there is."""
+    return sys.stdout if isinstance(sys.stdout, TerminalStream) else TerminalStream(sys.stdout, stops=True)
+
+
+def guard_streams() -> None:
+    """From now on everything that is printed is escaped."""
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  never closed
+    sys.stdout = _guarded(sys.stdout, 1, stops=True)
+    sys.stderr = _guarded(sys.stderr, 2, stops=False)
+
+
+def _guarded(stream: TextIO | None, number: int, *, stops: bool) -> TerminalStream:
+    opened = stream or open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  never closed
+    if isinstance(opened, io.TextIOWrapper):
+        opened.reconfigure(errors="backslashreplace")  # a narrow encoding must not end a run
+    return TerminalStream(opened, stops=stops)

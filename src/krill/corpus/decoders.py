@@ -1,0 +1,205 @@
+"""What a decoder will hold of a compressed file, by the first bytes of it, and decoders for large windows.
+
+In: a file's head. Out: the bytes of the decoder's window; streams that never ask for a larger one. Held in
+memory: a window, which a frame of zstd, a block of bz2 or xz states before it begins.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+from krill.corpus.formats import Compression, CorpusFile
+from krill.errors import InputError, MissingExtra
+
+# What Arrow's own decoder takes, as the command line tool does without --long: 128 MiB.
+ARROW_WINDOW_LOG = 27
+
+# Tables, and the chunk on either side of the decoder.
+_OTHER_BYTES = 1 << 20
+_GZIP_BYTES = 64 << 10
+_BZ2_BYTES_PER_LEVEL = 400_000
+_HEAD_BYTES = 64
+# Few compressed bytes at a time: a block of four may become 128 KiB.
+_ZSTD_STEP = 128
+_LARGEST_WINDOW = 1 << 31
+# An index of ten thousand blocks, each of 24 MiB or so; a larger one is not read before its file is.
+_INDEX_BYTES = 1 << 18
+
+_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_SKIPPED = range(0x184D2A50, 0x184D2A60)
+_XZ_MAGIC = b"\xfd7zXZ\0"
+_XZ_LZMA2 = 0x21
+_UNKNOWN = 1 << 62
+
+
+def decoder_bytes(file: CorpusFile) -> int:
+    """What the decoder of a local file will hold; 0 if it is not compressed, or only reading tells."""
+    if file.compression is None or file.remote:
+        return 0
+    match file.compression:
+        case Compression.GZIP:
+            held = _GZIP_BYTES
+        case Compression.BZ2:
+            held = _bz2_bytes(_head(file))
+        case Compression.ZSTD:
+            held = min(_zstd_frame(file))
+        case Compression.XZ:
+            held = min(xz_dictionary(file), _xz_content(file))
+    return held + _OTHER_BYTES
+
+
+def zstd_window(file: CorpusFile) -> int:
+    """The window of the first frame; 0 = no telling."""
+    return _zstd_frame(file)[0]
+
+
+def _zstd_frame(file: CorpusFile) -> tuple[int, int]:
+    """The window of the first frame that has content, and how much that is, as far as it says."""
+    offset = 0
+    while not file.remote:
+        head = _head(file, offset)
+        if len(head) < 8:
+            break
+        magic, size = struct.unpack_from("<II", head)
+        if magic in _ZSTD_SKIPPED:
+            offset += 8 + size
+            continue
+        if magic == _ZSTD_MAGIC:
+            return _zstd_header(head)
+        break
+    return 0, _UNKNOWN
+
+
+def _zstd_header(head: bytes) -> tuple[int, int]:
+    descriptor = head[4]
+    single, content_flag = bool(descriptor & 0x20), descriptor >> 6
+    at = 5
+    window = 0
+    if not single:
+        exponent, mantissa = head[at] >> 3, head[at] & 7
+        window = (1 << (10 + exponent)) * (8 + mantissa) // 8
+        at += 1
+    at += (0, 1, 2, 4)[descriptor & 3]
+    width = (1 if single else 0, 2, 4, 8)[content_flag]
+    if not width or len(head) < at + width:
+        return window, _UNKNOWN
+    content = int.from_bytes(head[at : at + width], "little") + (256 if width == 2 else 0)
+    return content if single else window, content
+
+
+def xz_dictionary(file: CorpusFile) -> int:
+    """The dictionary that the first block of an xz file asks for; 0 = no telling."""
+    head = _head(file)
+    if not head.startswith(_XZ_MAGIC) or len(head) < 24 or head[12] == 0:
+        return 0
+    flags, at = head[13], 14
+    for present in (flags & 0x40, flags & 0x80):  # the sizes of the block, if they are told
+        if present:
+            _, at = _varint(head, at)
+    for _ in range((flags & 3) + 1):
+        kind, at = _varint(head, at)
+        size, at = _varint(head, at)
+        if kind == _XZ_LZMA2 and at < len(head):
+            bits = head[at] & 0x3F
+            return 0xFFFFFFFF if bits == 40 else (2 | (bits & 1)) << (bits // 2 + 11)
+        at += size
+    return 0
+
+
+def _xz_content(file: CorpusFile) -> int:
+    """What the index at the end of an xz file says that it holds: no more of a dictionary is ever touched."""
+    with Path(file.location).open("rb") as opened:
+        size = opened.seek(0, os.SEEK_END)
+        if size < 32:
+            return 0
+        opened.seek(size - 12)
+        footer = opened.read(12)
+        length = (struct.unpack_from("<I", footer, 4)[0] + 1) * 4
+        if footer[10:] != b"YZ" or not 0 < length <= min(size - 24, _INDEX_BYTES):
+            return _UNKNOWN
+        opened.seek(size - 12 - length)
+        index = opened.read(length)
+    records, at = _varint(index, 1)
+    content = stored = 0
+    for _ in range(records):
+        unpadded, at = _varint(index, at)
+        decoded, at = _varint(index, at)
+        stored, content = stored - (-unpadded // 4) * 4, content + decoded
+    # A file of several streams has several indexes, of which this is the last.
+    return content if 12 + stored + length + 12 == size else _UNKNOWN
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data):
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        shift += 7
+        if not byte & 0x80 or shift > 63:
+            break
+    return value, at
+
+
+def _bz2_bytes(head: bytes) -> int:
+    level = head[3] - ord("0") if len(head) > 3 and head.startswith(b"BZh") else 9
+    return min(max(level, 1), 9) * _BZ2_BYTES_PER_LEVEL + 100_000
+
+
+def _head(file: CorpusFile, offset: int = 0) -> bytes:
+    with Path(file.location).open("rb", buffering=0) as opened:
+        opened.seek(offset)
+        return opened.read(_HEAD_BYTES)
+
+
+class LongZstd:
+    """Decoded bytes of a zstd file whose window is larger than what Arrow takes."""
+
+    def __init__(self, file: CorpusFile, raw: Any, window: int) -> None:
+        try:
+            import zstandard
+        except ImportError as error:
+            raise MissingExtra(
+                f"`{file.path}`, compressed with {_window_in_words(window)},", "zstd"
+            ) from error
+        if window > _LARGEST_WINDOW:
+            raise InputError(
+                f"`{file.path}` was compressed with {_window_in_words(window)}, more than zstd itself reads",
+                hint="compress it again, with --long=31 at the most",
+            )
+        self._raw = raw
+        self._failure = zstandard.ZstdError
+        self._decoder = zstandard.ZstdDecompressor(max_window_size=max(window, 1 << ARROW_WINDOW_LOG))
+        self._frame: Any = None
+        self._left = b""
+        self._decoded = b""
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; none at the end."""
+        while not self._decoded:
+            stored = self._left or bytes(self._raw.read(_ZSTD_STEP))
+            self._left = b""
+            if not stored:
+                if self._frame is not None:
+                    raise EOFError("the file ends inside a frame")
+                return b""
+            self._frame = self._frame or self._decoder.decompressobj()
+            try:
+                self._decoded = self._frame.decompress(stored)
+            except self._failure as error:
+                raise OSError(f"ZSTD decompress failed: {error}") from error
+            if self._frame.eof:
+                self._left, self._frame = self._frame.unused_data, None
+        taken, self._decoded = self._decoded[:size], self._decoded[size:]
+        return taken
+
+    def close(self) -> None:
+        """The file beneath."""
+        self._raw.close()
+
+
+def _window_in_words(window: int) -> str:
+    return f"a window of {window:,} bytes (zstd --long={(window - 1).bit_length()})"

@@ -1,0 +1,158 @@
+"""The pages of a Parquet column by their headers alone: what Arrow will hold is known before it is read.
+
+Held in memory: one header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from krill import _native
+from krill.corpus.formats import CorpusFile
+from krill.corpus.parquet_footer import BYTE_ARRAY, Footer
+from krill.corpus.streams import RangeReader
+from krill.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Headers read of one file before it is: a moment's work. Of what comes behind, sizes are estimated.
+_PAGES_WALKED = 20_000
+
+# Strings that a dictionary unfolds to so many times what is stored may all be one row's.
+_INFLATION = 16
+
+# Arrow's writer, and with it most others, looks at a page's size after so many rows only: a page of long
+# documents is as large as they are, whatever its intended size, and so is the dictionary.
+_ROWS_BETWEEN_LOOKS = 1 << 10
+
+# Headers may hold statistics, a value each; longer ones are not looked for.
+_FIRST_BYTES = 256
+_MOST_BYTES = 1 << 20
+
+DICTIONARY_PAGE = 2
+
+Read = Callable[[int, int], bytes]
+
+
+class NotPages(ValueError):
+    """The bytes are no page's header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a header says."""
+
+    kind: int
+    stored: int
+    decoded: int
+    values: int
+    header: int
+    """Bytes of the header itself."""
+
+
+def pages(read: Read, start: int, end: int) -> Iterator[Page]:
+    """The pages of the column chunk in [start, end) of a file; `read(start, end)` gives bytes of it."""
+    while start < end:
+        page = _page_at(read, start, end)
+        yield page
+        start += page.header + page.stored
+
+
+def _page_at(read: Read, start: int, end: int) -> Page:
+    size = _FIRST_BYTES
+    while True:
+        head = read(start, min(end, start + size))
+        try:
+            found = _native.parquet_page_header(head)
+        except ValueError as error:
+            raise NotPages(f"no page header at byte {start:,}: {error}") from None
+        if found is not None:
+            return Page(*found)
+        if len(head) < size or size >= _MOST_BYTES:
+            raise NotPages(f"no page header at byte {start:,}")
+        size *= 8
+
+
+def check_pages(file: CorpusFile, footer: Footer, groups: range, leaves: NDArray[np.int64]) -> None:
+    """That no page of these columns is longer than its column: Arrow makes room for a page before it looks
+    whether there is so much. A remote file's own reader asks for no more than there is."""
+    if file.remote:
+        return
+    cells = slice(groups.start, groups.stop), leaves
+    starts = _starts(footer)[cells].ravel()
+    ends = starts + footer.compressed[cells].ravel()
+    with open(file.location, "rb", buffering=0) as opened:
+        found = _native.damaged_parquet_pages(opened.fileno(), starts, ends, footer.values[cells].ravel())
+    if (found >= 0).any():
+        raise EOFError(f"the page at byte {found.max():,} is damaged, or longer than its column")
+
+
+def _starts(footer: Footer) -> NDArray[np.int64]:
+    """Where each column begins: with its dictionary, if it has one."""
+    data, dictionary = footer.data_page_offsets, footer.dictionary_page_offsets
+    return np.where(dictionary > 0, np.minimum(data, dictionary), data)
+
+
+class PageWalk:
+    """Looks at the pages of one file, as far as that takes no time. A column is a row group and a leaf."""
+
+    def __init__(self, file: CorpusFile, footer: Footer) -> None:
+        self._file = file
+        self._footer = footer
+        self._left = 0 if file.remote else _PAGES_WALKED
+
+    def held_bytes(self, group: int, leaf: int) -> int:
+        """What Arrow holds of a column: its largest page as it is stored and decompressed, and twice the
+        values of its dictionary."""
+        page = dictionary = 0
+        try:
+            for found in self._pages(group, leaf):
+                copied = found.stored if found.stored != found.decoded else 0  # else it is not compressed
+                if found.kind == DICTIONARY_PAGE:
+                    dictionary = max(dictionary, 2 * found.decoded + copied)
+                else:
+                    page = max(page, found.decoded + copied)
+        except (NotPages, InputError):  # whoever reads it will say what is wrong
+            return self._estimated_bytes(group, leaf)
+        return page + dictionary if self._left > 0 else max(page, self._estimated_bytes(group, leaf))
+
+    def unfolded_bytes(self, group: int, leaf: int) -> int:
+        """What the strings of a column unfold to by the mean of its dictionary, if that is far more than is
+        stored; else 0."""
+        footer = self._footer
+        if footer.types[group, leaf] != BYTE_ARRAY or not footer.dictionary_page_offsets[group, leaf]:
+            return 0
+        try:
+            first = next(self._pages(group, leaf), None)
+        except (NotPages, InputError):
+            return 0
+        if first is None or first.kind != DICTIONARY_PAGE:
+            return 0
+        unfolded = int(footer.values[group, leaf]) * first.decoded // max(1, first.values)
+        return unfolded if unfolded > _INFLATION * int(footer.uncompressed[group, leaf]) else 0
+
+    def _pages(self, group: int, leaf: int) -> Iterator[Page]:
+        """Those that may still be looked at."""
+        if self._left <= 0:
+            return
+        start = int(_starts(self._footer)[group, leaf])
+        end = min(start + int(self._footer.compressed[group, leaf]), self._file.bytes)
+        with RangeReader(self._file) as reader:
+            for page in pages(reader.read, start, end):
+                yield page
+                self._left -= 1
+                if self._left <= 0:
+                    return
+
+    def _estimated_bytes(self, group: int, leaf: int) -> int:
+        """A page as it is stored and decompressed; and as much again for the values of a dictionary."""
+        footer = self._footer
+        share = min(1.0, _ROWS_BETWEEN_LOOKS / max(1, int(footer.rows[group])))
+        copies = 2 if footer.dictionary_page_offsets[group, leaf] else 1
+        whole = int(footer.compressed[group, leaf]) + copies * int(footer.uncompressed[group, leaf])
+        return int(share * whole)

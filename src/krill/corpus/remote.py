@@ -1,0 +1,218 @@
+"""Remote files: what a server says of them, and their bytes, also where it fails for a moment.
+
+In: URLs that fsspec reads. Out: what is known of a file, and its bytes in order or from any place. What may
+pass (a busy server, a lost connection, silence) is tried again, a few times and with a line that says so;
+what won't is an `InputError` with what happened and the remedy. Held in memory: what fsspec holds of a file.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from krill.corpus.remote_faults import Fault, fault_of, shown_url
+from krill.corpus.remote_waiting import say, wait, waiting
+from krill.errors import InputError, KrillError
+
+ATTEMPTS: Final = 5
+"""How often a thing is tried before it is given up."""
+
+FIRST_WAIT = 1.0
+"""Seconds before the second attempt; each wait is twice the one before it."""
+
+SILENCE_SECONDS = 60.0
+"""After so long without a byte a connection counts as lost."""
+
+# What file systems tell of a file's version, by their various names, the surest first.
+_MARKS: Final = ("ETag", "etag", "md5", "md5Hash", "sha", "LastModified", "last_modified", "Last-Modified")
+
+Result = TypeVar("Result")
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the URL's name in it."""
+    import fsspec
+
+    options: dict[str, Any] = {}
+    if _is_web(url):
+        import aiohttp
+
+        # Its own limit is five minutes for a whole file, however fast it comes.
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=SILENCE_SECONDS, sock_read=SILENCE_SECONDS)
+        options = {"client_kwargs": {"timeout": limit}}
+    found: tuple[Any, str] = fsspec.core.url_to_fs(url, **options)
+    return found
+
+
+def ask(url: str, question: Callable[[], Result]) -> Result:
+    """What a server answers to a question; asked again where that may help."""
+    attempts = _Attempts(url)
+    while True:
+        try:
+            with waiting(url):
+                return question()
+        except (ImportError, KrillError):
+            raise
+        except Exception as error:  # a file system may raise anything
+            attempts.failed(error)
+
+
+def mark_of(info: Mapping[str, Any]) -> str:
+    """What tells this version of a file from others; nothing if its server doesn't say."""
+    return next((str(info[name]) for name in _MARKS if info.get(name)), "")
+
+
+def changed(url: str) -> InputError:
+    """What is said when a file is another one than it was."""
+    return InputError(
+        f"`{shown_url(url)}` has changed while it was read",
+        hint="wait until it stays as it is, then run the same command again with --overwrite",
+    )
+
+
+class RemoteFile(io.RawIOBase):
+    """The bytes of a remote file; `in_order` needs no server that gives ranges, and can't seek."""
+
+    def __init__(self, url: str, *, in_order: bool, size: int = 0, mark: str = "") -> None:
+        self._url = url
+        self._in_order = in_order and _is_web(url)
+        self._size = size
+        self._mark = mark
+        self._at = 0
+        self._encoded = False
+        self._attempts = _Attempts(url)
+        self._source: Any = ask(url, lambda: self._open(0))
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return not self._in_order
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        if self._in_order:
+            raise io.UnsupportedOperation("seek")
+        if self._source is None:
+            self._source = ask(self._url, lambda: self._open(self._at))
+        self._at = int(self._source.seek(offset, whence))
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        while True:
+            try:
+                with waiting(self._url):
+                    if self._source is None:
+                        self._source = self._open(self._at)
+                    data = bytes(self._source.read(size))
+                if not data and size != 0:
+                    self._check_end()
+            except KrillError:
+                raise
+            except Exception as error:
+                self._drop()
+                self._attempts.failed(error, self._at)
+                continue
+            self._at += len(data)
+            if data:
+                self._attempts.restart()
+            return data
+
+    def close(self) -> None:
+        self._drop()
+        super().close()
+
+    def _drop(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            with suppress(Exception):  # it may be what has failed
+                source.close()
+
+    def _check_end(self) -> None:
+        """A server that gives less than it has announced."""
+        if self._in_order and self._size and not self._encoded and self._at < self._size:
+            raise EOFError(f"the connection ended after {self._at:,} of {self._size:,} bytes")
+
+    def _open(self, at: int) -> Any:
+        filesystem, name = file_system(self._url)
+        if not self._in_order:
+            return self._open_ranges(filesystem, name, at)
+        headers = {"Accept-Encoding": "identity"}
+        if at:
+            headers["Range"] = f"bytes={at}-"
+        # With some size it doesn't ask for it; nothing else is made of it.
+        source = filesystem.open(name, "rb", block_size=0, size=1, headers=headers)
+        said = source.r.headers
+        self._encoded = said.get("Content-Encoding", "identity") not in ("", "identity")
+        self._check_version("" if self._encoded else mark_of(said))
+        given = said.get("Content-Range", "").startswith(f"bytes {at}-")
+        if at and not (source.r.status == 206 and given):
+            _skip(source, at)
+        return source
+
+    def _open_ranges(self, filesystem: Any, name: str, at: int) -> Any:
+        options: dict[str, Any] = {}
+        if _is_web(self._url) and self._mark.startswith('"'):
+            # Whoever keeps to it answers 412 once the file is another one.
+            options = {"headers": {"If-Match": self._mark}}
+        source = filesystem.open(name, "rb", **options)
+        told = vars(source).get("_details") or vars(source).get("details") or {}
+        self._check_version(mark_of(told))
+        if self._size and getattr(source, "size", None) not in (None, self._size):
+            raise changed(self._url)
+        source.seek(at)
+        return source
+
+    def _check_version(self, mark: str) -> None:
+        before, now = (text.removeprefix("W/") for text in (self._mark, mark))
+        self._mark = self._mark or mark
+        if before and now and before != now:
+            raise changed(self._url)
+
+
+class _Attempts:
+    """How often something was tried; without success it waits, or gives up."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.restart()
+
+    def restart(self) -> None:
+        """Something has come: what fails next is another fault."""
+        self._count = 0
+        self._begun = time.monotonic()
+
+    def failed(self, error: Exception, at: int | None = None) -> None:
+        """Wait for the next attempt, or raise what there is to say."""
+        self._count += 1
+        fault = fault_of(error, self._url, at)
+        if fault.changed:
+            raise changed(self._url) from error
+        if not fault.transient or self._count >= ATTEMPTS:
+            raise self._given_up(fault) from error
+        pause = fault.wait or FIRST_WAIT * 2 ** (self._count - 1)
+        say(f"{fault.fact}; trying again in {pause:.0f} s (attempt {self._count + 1} of {ATTEMPTS})")
+        wait(pause, self._url)
+
+    def _given_up(self, fault: Fault) -> InputError:
+        seconds = time.monotonic() - self._begun
+        tried = f", {self._count} times in {seconds:.0f} s" if self._count > 1 else ""
+        return InputError(f"{fault.fact}{tried}", hint=fault.hint)
+
+
+def _is_web(url: str) -> bool:
+    return url.startswith(("http://", "https://"))
+
+
+def _skip(source: Any, count: int) -> None:
+    """Read on to where reading had got: the server gives the file from its beginning only."""
+    while count:
+        passed = len(source.read(min(count, 1 << 20)))
+        if not passed:
+            raise EOFError("the connection ended")
+        count -= passed

@@ -1,0 +1,281 @@
+"""The persistent index in a database that people can open: SQLite, or DuckDB (extra `duckdb`).
+
+In: what a run noted of its documents, who of them was kept, and where each stands. Out: rows of a database;
+and, for a run that is to see them, a file of the same numbers as `DedupIndex` has: who survives is decided by
+the same code. Held in memory: one block of rows, and what the database holds (`SQLITE_BYTES`, `DUCKDB_*`).
+
+A run's rows count when its row in `runs` says `finished`. `prepare` writes them in blocks, each of them a
+transaction, under a run that says `writing`, and at the end `pending`; `commit` makes it `finished`, and in
+the same transaction removes what an earlier run of its identity had kept. Whatever was `writing` when its
+process died is removed by the next one that writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+from krill.dedup.index import Generation, kept_blocks
+from krill.dedup.index_folder import DATABASES, IndexFolder, check_identity, record_bytes
+from krill.errors import StorageError
+from krill.flow.atomic import atomic_writer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SQLITE_BYTES: Final = 16 * 10**6
+"""What SQLite and a block of rows hold: 13 MB with 3 million documents, of which 4 MB are its page cache."""
+DUCKDB_HELD: Final = 36 * 10**6
+"""What stays with DuckDB after its first use, its file closed: 33 MB of code and its own heap."""
+DUCKDB_WORK: Final = 46 * 10**6
+"""What it holds beyond while it reads or writes, with a `memory_limit` of 32 MB: 28 MB with 300,000
+documents, 44 MB with 2 million."""
+
+# What a transaction writes: half of DuckDB's row group, so that its files stay as small as in one go.
+_BLOCK_ROWS: Final = 61_440
+_BLOCK_BYTES: Final = 4 * 10**6
+_POSITION_BYTES: Final = 8
+_SCHEMA: Final = (
+    "CREATE TABLE runs (run INTEGER, identity TEXT, state TEXT, output TEXT, documents BIGINT)",
+    "CREATE TABLE sources (run INTEGER, file INTEGER, path TEXT)",
+    "CREATE TABLE documents (run INTEGER, hash BLOB, position BIGINT)",
+    # The view that people ask: one row for each document that a finished run kept.
+    "CREATE VIEW seen AS SELECT lower(hex(documents.hash)) AS hash, documents.position AS position,"
+    " runs.identity AS run, runs.output AS output, sources.path AS source"
+    " FROM documents JOIN runs ON runs.run = documents.run"
+    " JOIN sources ON sources.run = documents.run AND sources.file = documents.position >> 40"
+    " WHERE runs.state = 'finished'",
+)
+
+
+class Database(Protocol):
+    """An open database. Errors of the library are told as `StorageError`."""
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """A statement, and the few rows that it gives."""
+        ...
+
+    def insert(self, run: int, hashes: NDArray[np.uint8], positions: NDArray[np.int64]) -> None:
+        """A block of rows; `hashes` has one of them in each row."""
+        ...
+
+    def insert_sources(self, run: int, paths: Sequence[str]) -> None:
+        """The files that a run has read, in their order."""
+        ...
+
+    def hashes(self, runs: Sequence[int]) -> Iterator[list[tuple[bytes]]]:
+        """The hashes of these runs, some at a time."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """What is done inside is done whole, or not at all."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a run leaves of its documents: for each unit the files of hashes or bands, of keep bits and of
+    positions; the files that positions count; where the output is."""
+
+    files: Sequence[Path]
+    keep_files: Sequence[Path]
+    position_files: Sequence[Path]
+    sources: Iterable[str]
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRun:
+    """A run whose rows are written and don't count yet."""
+
+    index: DatabaseIndex
+    identity: str
+
+    def commit(self) -> None:
+        """Let them count from now on."""
+        self.index.adopt(self.identity)
+
+
+class DatabaseIndex:
+    """The index in `folder`, which is made with its first run."""
+
+    def __init__(self, folder: str | Path, storage: Literal["sqlite", "duckdb"]) -> None:
+        self.path = Path(folder) / DATABASES[storage]
+        self._storage = storage
+        self._folder = IndexFolder(folder, storage)
+
+    def pin(self, kind: str, identity: str) -> list[Generation]:
+        """What other runs have kept so far. Refuses a folder of another kind or form."""
+        if not self._folder.check(kind) or not self.path.exists():
+            return []
+        with self._open(write=False) as database:
+            if not _has_schema(database):
+                return []  # all that is left of a run that died before it had anything to add
+            found = database.execute(
+                "SELECT identity, documents FROM runs WHERE state = 'finished' ORDER BY identity"
+            )
+        return [Generation(str(name), self.path, int(records)) for name, records in found if name != identity]
+
+    def write_pinned(self, kind: str, names: Sequence[str], path: Path) -> None:
+        """The hashes or bands of the runs `names`, as one file of raw numbers."""
+        size = record_bytes(kind)
+        with self._open(write=False) as database, atomic_writer(path) as out:
+            runs, expected = self._numbers(database, names)
+            written = 0
+            for rows in database.hashes(runs):
+                block = b"".join(row[0] for row in rows)
+                if any(len(row[0]) != size for row in rows):
+                    raise _damaged(self.path, f"it has a hash that is not of {size} bytes")
+                out.write(block)
+                written += len(rows)
+            if written != expected:
+                raise _damaged(self.path, f"it has {written:,} documents where its runs kept {expected:,}")
+
+    def prepare(self, kind: str, identity: str, noted: Noted) -> PendingRun:
+        """Write what was kept, whole and synced, without letting it count."""
+        size = record_bytes(kind)
+        check_identity(identity)
+        with self._folder.locked():
+            if not self._folder.check(kind):
+                self._folder.describe(kind)
+            with self._opened(write=True) as database:
+                self._make_schema(database)
+                _remove(database, "state = 'writing' OR (state = 'pending' AND identity = ?)", identity)
+                run = _begin(database, identity, noted)
+                documents = 0
+                for hashes, positions in _blocks(noted, size):
+                    with database.transaction():
+                        database.insert(run, hashes, positions)
+                    documents += len(hashes)
+                database.execute(
+                    "UPDATE runs SET state = 'pending', documents = ? WHERE run = ?", (documents, run)
+                )
+        return PendingRun(self, identity)
+
+    def adopt(self, identity: str) -> bool:
+        """Let what a run has prepared count; returns whether there was anything."""
+        if not self.path.exists():
+            return False
+        with self._open(write=True) as database:
+            self._make_schema(database)
+            if not database.execute(
+                "SELECT run FROM runs WHERE state = 'pending' AND identity = ?", (identity,)
+            ):
+                return False
+            with database.transaction():
+                _remove(database, "state = 'finished' AND identity = ?", identity)
+                database.execute(
+                    "UPDATE runs SET state = 'finished' WHERE state = 'pending' AND identity = ?", (identity,)
+                )
+        return True
+
+    def _numbers(self, database: Database, names: Sequence[str]) -> tuple[list[int], int]:
+        """The runs of these names in the database, and how many documents they kept."""
+        found = {
+            name: (run, records)
+            for name, run, records in database.execute(
+                "SELECT identity, run, documents FROM runs WHERE state = 'finished'"
+            )
+        }
+        for name in names:
+            if name not in found:
+                raise StorageError(
+                    f"the run `{name}`, which this one was begun with, is gone from the index `{self.path}`",
+                    hint="put it back, or start anew with --overwrite",
+                )
+        return [found[name][0] for name in names], sum(found[name][1] for name in names)
+
+    def _make_schema(self, database: Database) -> None:
+        if not _has_schema(database):
+            with database.transaction():
+                for statement in _SCHEMA:
+                    database.execute(statement)
+
+    @contextmanager
+    def _open(self, *, write: bool) -> Iterator[Database]:
+        """The database while no other process of Krill writes it."""
+        lock = self._folder.locked() if write else self._folder.read_locked()
+        with lock, self._opened(write=write) as database:
+            yield database
+
+    @contextmanager
+    def _opened(self, *, write: bool) -> Iterator[Database]:
+        if self._storage == "sqlite":
+            from krill.dedup.sqlite_database import SqliteDatabase
+
+            database: Database = SqliteDatabase(self.path, write=write)
+        else:
+            from krill.dedup.duckdb_database import DuckdbDatabase
+
+            database = DuckdbDatabase(self.path, write=write)
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+def damaged_database(path: Path, error: object) -> StorageError:
+    """A database that can't be read as what was written."""
+    return _damaged(path, str(error).strip().splitlines()[0] if str(error).strip() else "no reason given")
+
+
+def _damaged(path: Path, fact: str) -> StorageError:
+    return StorageError(
+        f"the index of duplicates `{path}` is damaged: {fact}",
+        hint="put back a copy of it, or remove its folder: what earlier runs kept is then unknown",
+    )
+
+
+def _has_schema(database: Database) -> bool:
+    # DuckDB has a view of this name, too.
+    return bool(database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'runs'")[0][0])
+
+
+def _remove(database: Database, which: str, identity: str) -> None:
+    """Remove the runs for which this holds, and all that they kept."""
+    values = (identity,)
+    for table in ("documents", "sources"):
+        database.execute(f"DELETE FROM {table} WHERE run IN (SELECT run FROM runs WHERE {which})", values)
+    database.execute(f"DELETE FROM runs WHERE {which}", values)
+
+
+def _begin(database: Database, identity: str, noted: Noted) -> int:
+    """A new run that is being written; its number."""
+    with database.transaction():
+        run = int(database.execute("SELECT coalesce(max(run), 0) + 1 FROM runs")[0][0])
+        output = _printable(noted.output)
+        database.execute("INSERT INTO runs VALUES (?, ?, 'writing', ?, 0)", (run, identity, output))
+        database.insert_sources(run, [_printable(path) for path in noted.sources])
+    return run
+
+
+def _printable(path: str) -> str:
+    """A path as UTF-8, which not every name is."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def _blocks(noted: Noted, size: int) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+    """The kept rows of all units, in blocks of about the same length."""
+    import numpy as np
+
+    most = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // size))
+    hashes: list[NDArray[np.uint8]] = []
+    positions: list[NDArray[np.int64]] = []
+    held = 0
+    for file, keep, place in zip(noted.files, noted.keep_files, noted.position_files, strict=True):
+        both = zip(kept_blocks(file, keep, size), kept_blocks(place, keep, _POSITION_BYTES), strict=True)
+        for rows, places in both:
+            hashes.append(rows.view(np.uint8))
+            positions.append(places.reshape(-1).view(np.int64))
+            held += len(rows)
+            if held >= most:
+                yield np.concatenate(hashes), np.concatenate(positions)
+                hashes, positions, held = [], [], 0
+    if held:
+        yield np.concatenate(hashes), np.concatenate(positions)

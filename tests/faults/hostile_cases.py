@@ -1,0 +1,26 @@
+"""All hostile cases, in the order of their kinds."""
+
+from __future__ import annotations
+
+import hostile_configs
+import hostile_models
+import hostile_outputs
+import hostile_places
+import hostile_questions
+import hostile_tables
+import hostile_text
+import hostile_tokenizer_files
+import hostile_tokenizers
+import hostile_trainings
+
+PREPARING = (hostile_text, hostile_tables, hostile_places, hostile_configs, hostile_outputs)
+# Tried by `make soak` and `make fuzz` alone.
+LEARNING = (
+    hostile_tokenizer_files,
+    hostile_tokenizers,
+    hostile_models,
+    hostile_trainings,
+    hostile_questions,
+)
+CASES = [case for room in PREPARING for case in room.cases()]
+LONG_CASES = [case for room in LEARNING for case in room.cases()]

@@ -1,0 +1,13 @@
+"""All targets, by name."""
+
+from __future__ import annotations
+
+from corpus_targets import CORPUS_TARGETS
+from dataset_targets import DATASET_TARGETS
+from fuzzing import Target
+from model_targets import MODEL_TARGETS
+from qa_targets import QA_TARGETS
+
+TARGETS: dict[str, Target] = {
+    target.name: target for target in [*CORPUS_TARGETS, *DATASET_TARGETS, *MODEL_TARGETS, *QA_TARGETS]
+}
