@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import warm
-from measured import Outcome, run_measured
+from measured import Outcome, read_libraries, run_measured
 from properties import load_profile
 from real_text import SAMPLE, grow_jsonl
 
@@ -60,6 +60,7 @@ def krill() -> Callable[..., Outcome]:
 @pytest.fixture
 def fresh_krill() -> Callable[..., Outcome]:
     """The same from the beginning, and with no more in memory than it takes; options as of `run_measured`."""
+    read_libraries()
 
     def run(*arguments, timeout=300, **options) -> Outcome:
         return run_measured([KRILL, *arguments], timeout=timeout, **options)

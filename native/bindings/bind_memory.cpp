@@ -53,6 +53,7 @@ void bind_memory(nb::module_& m) {
   m.def("configure_malloc", &configure_malloc, nb::arg("mapped_from") = kMappedFrom);
   m.def("trim", &trim);
   m.def("resident_bytes", &krill::resident_bytes);
+  m.def("release_code", &krill::release_code);
   nb::class_<MemoryGuard>(m, "MemoryGuard")
       .def(nb::init<std::int64_t, std::string, int>(), nb::arg("ends_at"), nb::arg("message"), nb::arg("exit_code"))
       .def("start", &MemoryGuard::start)

@@ -11,6 +11,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifdef __linux__
+#include <link.h>
+#include <sys/mman.h>
+#endif
+
 namespace krill {
 
 namespace {
@@ -38,7 +43,44 @@ void ask_for_short_slices() {
 #endif
 }
 
+#ifdef __linux__
+
+// A library that the loader had to write into, which no compiler of today makes, would lose what was written.
+bool has_text_relocations(const dl_phdr_info& object) {
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
+    for (; entry->d_tag != DT_NULL; ++entry) {
+      if (entry->d_tag == DT_TEXTREL) return true;
+      if (entry->d_tag == DT_FLAGS && (entry->d_un.d_val & DF_TEXTREL) != 0) return true;
+    }
+  }
+  return false;
+}
+
+// The loader keeps an object where it is until this returns. Segments that can be written are left alone.
+int release_object(dl_phdr_info* object, std::size_t, void*) {
+  if (has_text_relocations(*object)) return 0;
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = object->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
+    const std::uintptr_t begin = (object->dlpi_addr + segment.p_vaddr + page - 1) / page * page;
+    const std::uintptr_t end = (object->dlpi_addr + segment.p_vaddr + segment.p_filesz) / page * page;
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+  return 0;
+}
+
+#endif
+
 }  // namespace
+
+void release_code() {
+#ifdef __linux__
+  dl_iterate_phdr(&release_object, nullptr);
+#endif
+}
 
 // The file is opened each time, since after a fork it is another's.
 std::int64_t resident_bytes() {
@@ -85,8 +127,12 @@ void* MemoryGuard::run(void* self) {
 void MemoryGuard::watch() {
   ask_for_short_slices();
   while (!stopped_.load(std::memory_order_relaxed)) {
-    const std::int64_t left = ends_at_ - resident_bytes();
-    if (left <= 0) end_process();
+    std::int64_t left = ends_at_ - resident_bytes();
+    if (left <= 0) {
+      release_code();
+      left = ends_at_ - resident_bytes();
+      if (left <= 0) end_process();
+    }
     const std::int64_t wait = std::clamp(left * 1'000'000 / kGrowthPerMillisecond, kShortestNanoseconds,
                                          kLongestMilliseconds * 1'000'000);
     const timespec pause{0, static_cast<long>(wait)};

@@ -16,9 +16,15 @@ namespace krill {
 // What the process holds, or -1 where the system doesn't say.
 std::int64_t resident_bytes();
 
+// Lets go of the pages of programs and libraries that are mapped from their files and were never written: code that
+// ran while modules were loaded counts as held for ever otherwise. What is still used is mapped again from the page
+// cache when it is touched. 35 of 90 MB after start, in 0.3 ms; does nothing where the system can't.
+void release_code();
+
 class MemoryGuard {
  public:
-  // When it holds `ends_at` bytes the process ends with `exit_code`; `message` is written to standard error before.
+  // When it holds `ends_at` bytes, also after `release_code`, the process ends with `exit_code`; `message` is written
+  // to standard error before.
   MemoryGuard(std::int64_t ends_at, std::string message, int exit_code);
   MemoryGuard(const MemoryGuard&) = delete;
   MemoryGuard& operator=(const MemoryGuard&) = delete;

@@ -419,6 +419,10 @@ def trim() -> None:
 def resident_bytes() -> int:
     """What this process holds in memory, or -1 where there is no /proc."""
 
+def release_code() -> None:
+    """Let go of pages of libraries that are mapped from their files; what is used is mapped again when it is
+    touched. Elsewhere than on Linux, nothing."""
+
 class MemoryGuard:
     """A thread that ends this process with `exit_code` when it holds `ends_at` bytes, after writing `message`
     to standard error."""

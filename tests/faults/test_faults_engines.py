@@ -19,6 +19,7 @@ import pytest
 import warm
 from conftest import dataset_bytes
 from jobs import Job, check_error
+from krill.budget import parse_size
 from lives import Life
 from ray_cluster import RayCluster
 from real_text import grow_jsonl
@@ -247,12 +248,20 @@ def test_an_address_where_nothing_answers_is_named_at_once(case, tmp_path):
     assert not job.work.exists()
 
 
-def test_a_worker_without_room_in_its_budget_says_what_it_takes(case, ray_cluster, tmp_path):
+def test_a_budget_without_room_for_ray_is_refused_with_one_that_does(
+    case, ray_cluster, tmp_path, fresh_krill
+):
+    """For the driver and for each worker, all in processes of their own."""
     job = case.on(ray_cluster, tmp_path, workers=1)
     job.config["memory"] = "140MB"
+    refused = fresh_krill("preprocess", job.save(), cwd=job.folder)
+    check_error(refused, 4, "the budget is too small: the plan needs", "given 140 MB", hint="--memory")
+    job.config["memory"] = refused.err.split("hint: --memory ")[1].split(" ")[0]
     with ray_cluster.fresh_workers():
-        outcome = job.preprocess()
-    check_error(outcome, 4, "the budget is too small: the plan needs 1", "given 140 MB", hint="--memory 1")
+        outcome = fresh_krill("preprocess", job.save(), cwd=job.folder)
+    assert outcome.code == 0, outcome.err
+    peak = max(outcome.peak, job.manifest()["engine"]["worker_peak"])
+    assert peak <= parse_size(job.config["memory"])
 
 
 def test_no_node_with_room_for_a_worker_is_an_error(case, ray_cluster, tmp_path):

@@ -1,9 +1,12 @@
 """Memory that grows in spite of the plan ends the command before the limit, not after it."""
 
 import re
+import sys
 
 import pytest
 import yaml
+
+from measured import run_measured
 
 MB = 10**6
 BUDGET = 200 * MB
@@ -45,3 +48,22 @@ def test_growth_that_nobody_foresaw_stops_under_the_limit_and_what_was_committed
     )
     assert (again.code, again.peak <= BUDGET) == (0, True), again.err
     assert (tmp_path / "out" / "krill-run.json").is_file()
+
+
+# Loads libraries, then grows by the megabytes that are given: the limit is 2 MB above what it held.
+GROWING = """
+import sys
+import pyarrow.parquet, pyarrow.compute, numpy
+from krill import _native
+guard = _native.MemoryGuard(_native.resident_bytes() + 2 * 10**6, "the end\\n", 4)
+assert guard.start()
+held = [b"x" * 10**6 for _ in range(int(sys.argv[1]))]
+print(pyarrow.compute.sum(pyarrow.array(numpy.arange(10))).as_py(), len(held))
+guard.stop()
+"""
+
+
+def test_code_that_is_no_longer_used_is_let_go_before_a_process_is_ended():
+    grown, ended = (run_measured([sys.executable, "-c", GROWING, str(size)]) for size in (10, 200))
+    assert (grown.code, grown.out) == (0, "45 10\n"), grown.err
+    assert (ended.code, ended.err) == (4, "the end\n")

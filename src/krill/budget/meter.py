@@ -129,7 +129,8 @@ class Meter:
     def plan(self, needs: Sequence[Need], base: int | None = None) -> Plan:
         """Share the limit out on top of what is held now, or of `base`; refuses what can't fit."""
         # From now on nothing may go beyond. Before, a refusal says what would do; the guard could not.
-        plan = make_plan(self.limit, self.used if base is None else base, needs, reserve=RESERVE)
+        held = self.used if base is None else base
+        plan = make_plan(self.limit, held, needs, reserve=RESERVE, before=self.peak)
         self._start_guard()
         return plan
 
@@ -153,6 +154,8 @@ class Meter:
         from krill import _native
 
         _native.trim()
+        if self.used > self.limit - RESERVE:
+            _native.release_code()
         if self.used > self.limit - RESERVE:
             raise BudgetError(
                 f"memory reached the budget in spite of the plan: {format_size(self.used)} held,"

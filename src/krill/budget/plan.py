@@ -66,6 +66,8 @@ class Plan:
     limit: int
     base: int
     shares: tuple[Share, ...] = field(default=())
+    before: int = 0
+    """The most that the process held until the plan was made, as when a model was loaded."""
 
     def share(self, name: str) -> int:
         """The bytes of the part `name`: the only way that a room learns what it may use."""
@@ -86,7 +88,7 @@ class Plan:
     @property
     def predicted_peak(self) -> int:
         """What the process will hold at its fullest moment: `VmHWM`, as the kernel will report it."""
-        return self.base + max(self._held(stage, expected=True) for stage in self._stages())
+        return max(self.before, self.base + max(self._held(stage, expected=True) for stage in self._stages()))
 
     @property
     def worst_peak(self) -> int:
@@ -141,7 +143,7 @@ def resolve_limit(memory: str | int) -> int:
     return limit
 
 
-def make_plan(limit: int, base: int, needs: Sequence[Need], *, reserve: int = 0) -> Plan:
+def make_plan(limit: int, base: int, needs: Sequence[Need], *, reserve: int = 0, before: int = 0) -> Plan:
     """Share `limit` out over `needs` on top of `base`, or refuse; so many bytes are left free."""
     minimum = Plan(limit, base, tuple(_share(need, need.minimum) for need in needs))
     if minimum.worst_peak + reserve > limit:
@@ -160,7 +162,7 @@ def make_plan(limit: int, base: int, needs: Sequence[Need], *, reserve: int = 0)
             )
             extra = min(need.useful - need.minimum, spare // rivals)
         shares.append(_share(need, need.minimum + extra))
-    return Plan(limit, base, tuple(shares))
+    return Plan(limit, base, tuple(shares), before)
 
 
 def _share(need: Need, size: int) -> Share:

@@ -7,6 +7,6 @@ them.
 """
 
 from krill.engines.contract import Done, Engine, Resources, Task
-from krill.engines.open import open_engine
+from krill.engines.open import driver_needs, load_engine, open_engine
 
-__all__ = ["Done", "Engine", "Resources", "Task", "open_engine"]
+__all__ = ["Done", "Engine", "Resources", "Task", "driver_needs", "load_engine", "open_engine"]

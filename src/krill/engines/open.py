@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from krill.budget import Kind, Need
 from krill.engines.contract import Engine
 
 if TYPE_CHECKING:
     from krill.config.engine import EngineConfig
+
+
+# What Ray's driver holds besides its code, which is loaded before: 23 MB when it has joined a cluster, the
+# rest with tasks under way.
+RAY_DRIVER: Final = 32 * 10**6
+
+
+def load_engine(config: EngineConfig | None) -> None:
+    """Import the engine's library, before a plan takes stock of what this process holds."""
+    if config is not None and config.name == "ray":
+        from krill.engines.ray_cluster import import_ray
+
+        import_ray()
+
+
+def driver_needs(config: EngineConfig | None) -> list[Need]:
+    """What the engine holds in the process that starts it."""
+    if config is None or config.name != "ray":
+        return []
+    return [Need("the driver of Ray", RAY_DRIVER, Kind.WATCHED)]
 
 
 def open_engine(config: EngineConfig) -> Engine | None:

@@ -18,7 +18,7 @@ from krill.config import KrillConfig, differing_keys, identity_dict, load_config
 from krill.corpus import Corpus, changed
 from krill.dedup import Pending
 from krill.dedup.index_database import PendingRun
-from krill.engines import Engine, open_engine
+from krill.engines import Engine, driver_needs, load_engine, open_engine
 from krill.engines.worker_share import worker_part
 from krill.errors import BudgetError, ConfigError, KrillError
 from krill.faults import system_errors
@@ -97,6 +97,7 @@ def run_preprocess(
     limit, threads = worker_part(elsewhere, config.memory, config.threads)
     parquet = config.preprocess.output != "tokens" or config.preprocess.rejected
     load_databases(config)
+    load_engine(elsewhere)
     with ExitStack() as stack:
         stack.enter_context(bounded_process(threads, parquet=parquet))
         refuse_early(config, limit, threads, floor, steps)
@@ -105,7 +106,7 @@ def run_preprocess(
         corpus, against = open_input(config), open_against(config)
         place = _place_of(config, shared=share is not None)
         needs = preprocess_needs(config, threads, sizes_of(corpus), own_steps=steps)
-        plan = meter.plan(needs)
+        plan = meter.plan([*needs, *driver_needs(elsewhere)])
         run = describe_run(config, corpus, against, made)
         earlier = earlier_runs(config, run["identity"])
         with place as folder:
@@ -149,14 +150,15 @@ def refuse_early(
     What it says would do has to do for this input, so the files are looked at for that.
     """
     meter = Meter(limit, floor)  # only to plan with: nothing is guarded yet, as the answer is known
+    engine = driver_needs(config.engine)
     try:
-        meter.plan(preprocess_needs(config, threads, own_steps=steps))
+        meter.plan([*preprocess_needs(config, threads, own_steps=steps), *engine])
     except BudgetError as refusal:
         try:
             sizes = sizes_of(open_input(config))
         except KrillError:
             raise refusal from None
-        meter.plan(preprocess_needs(config, threads, sizes, own_steps=steps, made=False))
+        meter.plan([*preprocess_needs(config, threads, sizes, own_steps=steps, made=False), *engine])
         raise
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from krill.budget import Kind, Need, available_threads
+from krill.budget import Kind, Need
 from krill.config import KrillConfig
 from krill.corpus import Corpus
 from krill.corpus.documents import BLOCKS_PER_UNIT
@@ -25,14 +25,16 @@ from krill.text.user_step import Function
 from krill.tokenizer.open import encoder_needs
 
 MB: Final = 10**6
-# Pages of Parquet's and zstd's code and tables that the first row group touches, whatever its size.
+# Pages of Parquet's and zstd's code and tables that the first row groups touch; then what little input touches
+# of them and of the text being written: so much, and so much for each byte of text.
 PARQUET_WRITER: Final = 23 * MB
+EXPECTED_WRITING: Final = (9 * MB, 2.2)
 # What reading holds besides the block: buffers on the way, and what the sample of the input has left. Then
 # what is expected on top, at least, for each byte of text, and at the most: of Arrow, whose files are mapped;
 # of Parquet, whose pages leave gaps in the heap; of decoders, and of text kept for the stages after the scan.
-READING: Final = 7 * MB
-EXPECTED_READING: Final = {Format.ARROW: (0, 0.5, 18 * MB), Format.PARQUET: (4 * MB, 0.125, 29 * MB)}
-EXPECTED_DECODING: Final = (0, 0.5, 8 * MB)
+READING: Final = 8 * MB
+EXPECTED_READING: Final = {Format.ARROW: (0, 0.5, 18 * MB), Format.PARQUET: (4 * MB, 0.07, 29 * MB)}
+EXPECTED_DECODING: Final = (0, 0.05, 4 * MB)
 # Freed memory between blocks in use, which only a trim gives back: it grows over the 128 MB between two of
 # them. Near the limit it is trimmed more often.
 HEAP_SLACK: Final = 10 * MB
@@ -51,6 +53,8 @@ FEWER_FILES: Final = "join small files"
 FEW_COLUMNS: Final = 100
 SCANNED_COLUMN_BYTES: Final = 2500
 WRITTEN_COLUMN_BYTES: Final = 2500
+# A token in a shard, most often.
+TOKEN_BYTES: Final = 2
 SMALLER_DOCUMENTS: Final = (
     "set preprocess.max_document_bytes lower (the longest document is held several times)"
 )
@@ -168,9 +172,8 @@ def preprocess_needs(
     full = block_nbytes(config)
     largest = largest_nbytes(config)
     block = full if sizes is None or sizes.block_bytes is None else sizes.block_bytes
-    # One for each thread that has a core, and the next one; of little input, few are there at once.
-    working = min(threads, available_threads()) + 1
-    blocks = min(working, max(1, -(-text_bytes // block)))
+    # One for each thread, and the next one; of little input, few are there at once.
+    blocks = min(threads + 1, max(1, -(-text_bytes // block)))
     needs = [
         Need(
             "the block being read",
@@ -184,7 +187,7 @@ def preprocess_needs(
             LEAST_SLACK,
             Kind.WATCHED,
             useful=HEAP_SLACK,
-            expected=min(HEAP_SLACK, text_bytes // 12),
+            expected=min(HEAP_SLACK, text_bytes // 8),
         ),
     ]
 
@@ -208,13 +211,16 @@ def preprocess_needs(
     needs.extend(_step_needs(config, step_needs(settings, threads, own_steps, made=made)))
     if settings.output != "tokens" or settings.rejected:
         shards = min(threads, max(1, -(-text_bytes // settings.shard_size)))
-        needs.append(Need("the Parquet writer", PARQUET_WRITER, Kind.WATCHED, during="text"))
+        least, rate = EXPECTED_WRITING
+        touched = least + int(rate * text_bytes)
+        code = min(PARQUET_WRITER, touched)
+        needs.append(Need("the Parquet writer", PARQUET_WRITER, Kind.WATCHED, expected=code, during="text"))
         needs.append(
             Need(
                 "text being written",
                 text_cost(largest),
                 useful=text_cost(largest) * threads,
-                expected=text_cost(block) * shards,
+                expected=min(text_cost(block) * shards, touched - code),
                 during="text",
                 remedy=SMALLER_DOCUMENTS,
             )
@@ -226,7 +232,18 @@ def preprocess_needs(
         needs.extend(encoder_needs(config.tokenizer, settings.max_document_bytes, threads))
         rows = pack_cost(max(2**20, settings.sequence_len * 4)) + _window_bytes(config)
         remedy = "set preprocess.sequence_len lower (a row is held whole)"
-        needs.append(Need("rows being packed", rows, useful=rows * threads, during="pack", remedy=remedy))
+        token_bytes = int(TOKEN_BYTES * tokens_per_byte * text_bytes)
+        packing = rows * min(threads, max(1, -(-token_bytes // settings.shard_size)))
+        needs.append(
+            Need(
+                "rows being packed",
+                rows,
+                useful=rows * threads,
+                expected=packing,
+                during="pack",
+                remedy=remedy,
+            )
+        )
     return needs
 
 

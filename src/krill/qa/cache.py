@@ -23,6 +23,7 @@ import krill
 from krill.budget import Meter, resident_bytes, resolve_limit
 from krill.budget.process import bounded_process
 from krill.corpus.fingerprint import changed
+from krill.engines import driver_needs, load_engine
 from krill.engines.worker_share import engine_named, worker_part
 from krill.flow.atomic import write_json
 from krill.flow.decision import FINISHED, PUBLISHED, PUT_INTO_PLACE
@@ -127,7 +128,9 @@ def open_job(
     """The job, if the budget can hold it, which is told before the tokenizer is read."""
     opening = opening_needs(tokenizer)
     opened = open_source(source, split)
-    making = reading_needs(opened) if engine else unit_needs(opened, looks_native(tokenizer), threads)
+    load_engine(engine)
+    here = [*reading_needs(opened), *driver_needs(engine)]
+    making = here if engine else unit_needs(opened, looks_native(tokenizer), threads)
     meter = Meter(resolve_limit(memory), floor)  # only to plan with: nothing is guarded yet
     meter.plan([*opening, *(replace(need, during="features") for need in making)])
     return Job(opened, split or DEFAULT_SPLIT, open_tokenizer(tokenizer, threads), shape, max_examples)
@@ -150,7 +153,8 @@ def run_job(
     limit = resolve_limit(memory)
     with bounded_process(threads, parquet=False), Meter(limit, floor) as meter:
         needs = unit_needs(job.source, job.tokenizer.native, threads)
-        plan = meter.plan(reading_needs(job.source) if engine else needs)
+        here = [*reading_needs(job.source), *driver_needs(engine)]
+        plan = meter.plan(here if engine else needs)
         run = describe(job)
         with RunFolder(output, None, setting="--output", differences=_differences, kind=_KIND) as folder:
             state = folder.begin(run, overwrite=overwrite)
@@ -166,7 +170,7 @@ def run_job(
                 else:
                     from krill.qa.distributed import make_on
 
-                    found, plan = make_on(engine, job, folder, threads, meter, progress)
+                    found = make_on(engine, job, folder, threads, meter, plan, progress)
             budget = {**plan.to_json(), "measured_peak": meter.peak, "threads": threads}
             manifest = {**run, **found, "seconds": round(time.monotonic() - started, 3), "budget": budget}
             write_manifest(folder.dataset, manifest)

@@ -19,7 +19,7 @@ from krill.flow import CommitLog
 from krill.flow.atomic import storage_errors, write_bytes
 from krill.flow.progress import Progress
 from krill.flow.run_folder import RunFolder
-from krill.qa.units import IDS, Job, UnitInput, reading_needs, totals_of, unit_inputs
+from krill.qa.units import IDS, Job, UnitInput, totals_of, unit_inputs
 from krill.qa.worker import paragraphs_json
 
 ENTRY: Final = "qa"
@@ -27,17 +27,21 @@ _TOKENIZER: Final = "tokenizer"
 
 
 def make_on(
-    config: EngineConfig, job: Job, folder: RunFolder, threads: int, meter: Meter, progress: Progress
-) -> tuple[dict[str, Any], Plan]:
-    """What the manifest says of all units and of the engine, and this process's plan.
+    config: EngineConfig,
+    job: Job,
+    folder: RunFolder,
+    threads: int,
+    meter: Meter,
+    plan: Plan,
+    progress: Progress,
+) -> dict[str, Any]:
+    """What the manifest says of all units and of the engine; `plan` is this process's.
 
     Each worker has the meter's limit, and so many threads.
     """
     engine = open_engine(config)
     assert engine is not None  # `local` needs no tasks
     try:
-        # The engine's own libraries are there now.
-        plan = meter.plan(reading_needs(job.source))
         sent = _Sent(job, folder, plan.share(IDS), progress)
         progress.begin("features", job.source.bytes)
         tasks = peak = 0
@@ -47,7 +51,7 @@ def make_on(
             tasks, peak = tasks + 1, max(peak, result["peak"])
         progress.end("features")
         facts = {"name": config.name, "workers": engine.workers, "tasks": tasks, "worker_peak": peak}
-        return {**totals_of(job, (record for _, record in sent.log)), "engine": facts}, plan
+        return {**totals_of(job, (record for _, record in sent.log)), "engine": facts}
     finally:
         engine.close()
 

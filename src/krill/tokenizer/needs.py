@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from krill.budget import Meter, Need
@@ -98,13 +98,13 @@ def training_needs(corpus: Corpus | None, options: TrainOptions, threads: int | 
 
 
 def refuse_early(
-    meter: Meter, options: TrainOptions, threads: int | None, opened: Callable[[], Corpus]
+    meter: Meter, needs: Callable[[Corpus | None], Sequence[Need]], opened: Callable[[], Corpus]
 ) -> None:
     """Refuse a budget that is too small for any corpus; what would do is told for the one `opened`."""
     try:
-        meter.plan(training_needs(None, options, threads))
+        meter.plan(needs(None))
     except BudgetError:
-        meter.plan(training_needs(opened(), options, threads))
+        meter.plan(needs(opened()))
         raise
 
 

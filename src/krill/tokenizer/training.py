@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 import krill
-from krill.budget import Meter, Plan, resident_bytes
+from krill.budget import Meter, Need, Plan, resident_bytes
 from krill.budget.process import bounded_process
 from krill.config.messages import shown
 from krill.corpus import Corpus, DatasetSource, changed
+from krill.engines import driver_needs, load_engine
 from krill.engines.worker_share import engine_named, worker_part
 from krill.errors import ConfigError, InputError, KrillError
 from krill.faults import system_errors
@@ -164,14 +165,18 @@ def run_training(
         _check_shared(engine, output)
     started = time.monotonic()
     limit, workers = worker_part(engine, memory, threads)
+    load_engine(engine)
+
+    def needs(corpus: Corpus | None) -> list[Need]:
+        return [*training_needs(corpus, options, None if engine else workers), *driver_needs(engine)]
+
     with bounded_process(workers, parquet=False), ExitStack() as stack:
         meter = Meter(limit, floor)
-        counting_threads = None if engine else workers
         opened = partial(open_sources, sources, options, output, verify=verify)
-        refuse_early(meter, options, counting_threads, opened)
+        refuse_early(meter, needs, opened)
         stack.enter_context(meter)
         corpus = opened()
-        plan = meter.plan(training_needs(corpus, options, counting_threads))
+        plan = meter.plan(needs(corpus))
         run = _describe(corpus, options, tiktoken=tiktoken, chat=chat)
         folder = None if output is None else stack.enter_context(_folder(output, setting))
         if folder is not None:

@@ -1,0 +1,174 @@
+"""The predicted peak of a run beside the measured one, over formats, sizes, threads and settings.
+
+The plan refuses budgets by what it predicts, so a prediction that is far too high refuses people who would
+fit, and one that is too low is a broken promise. Each row is a command in a process of its own, with all
+libraries in the page cache (`read_libraries`), where a process holds most. Every row has to be within
+`BOUNDS`; the last line says how many are not, and the exit code is then 1.
+
+    python benchmarks/predictions.py [preprocess] [tokenizer] [--largest 300]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from measured import read_libraries, run_measured
+from real_text import grow_jsonl, grow_text
+
+MB = 10**6
+BOUNDS = (0.88, 1.0)
+FORMATS = ("jsonl", "txt", "json", "csv", "parquet", "arrow", "jsonl.gz", "jsonl.zst")
+FILTERS = [
+    {"language": {"allow": ["en", "de", "fr", "es", "ja", "zh", "ko", "pt", "ru"], "min_score": 0.0}},
+    "gopher_repetition",
+    "gopher_quality",
+    "fineweb",
+]
+SETTINGS: dict[str, dict[str, Any]] = {
+    "tokens": {},
+    "text": {"output": "text"},
+    "both": {"output": "both"},
+    "not deduplicated, bfd": {"dedup": "none", "packing": "bfd"},
+    "MinHash, filters": {"dedup": "minhash", "filters": FILTERS},
+    "rows of 8,192, shuffled": {"sequence_len": 8192, "shuffle": True},
+}
+VOCABULARIES = (1_000, 32_000)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: `key` names the corpus."""
+
+    command: str
+    format: str
+    size: int
+    threads: int
+    setting: str
+    memory: str = "1GB"
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        what = f"{self.format}, {self.size} MB, {self.setting}"
+        return f"{self.command}: {what}, threads {self.threads}, {self.memory}"
+
+
+def preprocess_cells(largest: int) -> Iterator[Cell]:
+    """All formats with the default settings, all settings with JSON lines."""
+    sizes = [size for size in (1, 7, 50, 300) if size <= largest]
+    for format, size, threads in product(FORMATS, sizes, (1, 2)):
+        yield Cell("preprocess", format, size, threads, "tokens")
+    for (name, setting), size, threads in product(SETTINGS.items(), sizes, (1, 2, 4)):
+        if name != "tokens" or threads == 4:
+            yield Cell("preprocess", "jsonl", size, threads, name, config=setting)
+    for memory in ("200MB", "256MB", "512MB"):
+        yield Cell("preprocess", "jsonl", sizes[-1], 2, "both", memory, SETTINGS["both"])
+
+
+def tokenizer_cells(largest: int) -> Iterator[Cell]:
+    """Text whose words grow as those of real text do."""
+    sizes = [size for size in (1, 7, 50, 300) if size <= largest]
+    for size, threads, vocabulary in product(sizes, (1, 2), VOCABULARIES):
+        yield Cell("tokenizer train", "txt", size, threads, f"vocabulary {vocabulary:,}")
+
+
+def measure(cell: Cell, folder: Path) -> float:
+    """Measured over predicted."""
+    output = folder / "out"
+    corpus = corpus_of(cell, folder)
+    options = ["--memory", cell.memory, "--threads", str(cell.threads), "--json", "--overwrite"]
+    krill = Path(sys.executable).with_name("krill")
+    if cell.command == "preprocess":
+        config = {
+            "datasets": [{"path": str(corpus)}],
+            "tokenizer": {"builtin": "bytes"},
+            "preprocess": {"prepared_path": str(output), **cell.config},
+        }
+        (folder / "config.yaml").write_text(yaml.safe_dump(config))
+        command = [krill, "preprocess", folder / "config.yaml", *options]
+    else:
+        vocabulary = cell.setting.split()[-1].replace(",", "")
+        named = ["--input", corpus, "--output", folder / "tokenizer", "--vocab-size", vocabulary]
+        command = [krill, "tokenizer", "train", *named, *options]
+    outcome = run_measured(command)
+    assert outcome.code == 0, f"{cell}: {outcome.err}"
+    predicted = outcome.result["budget"]["predicted_peak"]
+    ratio = outcome.peak / predicted
+    mark = "" if BOUNDS[0] <= ratio <= BOUNDS[1] else "  <-- outside"
+    print(f"{ratio:.3f}  {outcome.peak / MB:5.0f} of {predicted / MB:5.0f} MB  {cell}{mark}", flush=True)
+    return ratio
+
+
+def corpus_of(cell: Cell, folder: Path) -> Path:
+    """The corpus of a cell, made once."""
+    kind = "txt-words" if cell.command != "preprocess" else cell.format
+    path = folder / f"{cell.size}.{kind}"
+    if path.exists():
+        return path
+    if kind == "txt-words":
+        return grow_text(path, cell.size * MB)
+    if kind == "jsonl":
+        return grow_jsonl(path, cell.size * MB)
+    lines = corpus_of(Cell("preprocess", "jsonl", cell.size, 1, ""), folder)
+    write(lines, path, kind)
+    return path
+
+
+def write(lines: Path, path: Path, kind: str) -> None:
+    """The documents of JSON lines in another format."""
+    if kind.startswith("jsonl."):
+        tool = {"gz": ["gzip", "-1", "-c"], "zst": ["zstd", "-q", "-c"]}[kind.removeprefix("jsonl.")]
+        with path.open("wb") as file:
+            subprocess.run([*tool, str(lines)], stdout=file, check=True)
+        return
+    with lines.open(encoding="utf-8") as file:
+        texts = [json.loads(line)["text"] for line in file]
+    if kind == "txt":
+        path.write_text("\n\n".join(text.replace("\n\n", "\n") for text in texts))
+    elif kind == "json":
+        path.write_text(json.dumps([{"text": text} for text in texts]))
+    elif kind == "csv":
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([["text"], *([text] for text in texts)])
+    else:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.table({"text": texts})
+        if kind == "parquet":
+            pq.write_table(table, path, row_group_size=20_000)
+        else:
+            with pa.ipc.new_file(path, table.schema) as writer:
+                writer.write_table(table, max_chunksize=2_000)
+
+
+def main() -> int:
+    """The grids that were named, or both."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("grids", nargs="*", default=["preprocess", "tokenizer"])
+    parser.add_argument("--largest", type=int, default=300, help="megabytes of text, at the most")
+    options = parser.parse_args()
+    cells = {"preprocess": preprocess_cells, "tokenizer": tokenizer_cells}
+    read_libraries()
+    with tempfile.TemporaryDirectory() as name:
+        ratios = [
+            measure(cell, Path(name)) for grid in options.grids for cell in cells[grid](options.largest)
+        ]
+    outside = sum(not BOUNDS[0] <= ratio <= BOUNDS[1] for ratio in ratios)
+    print(f"{len(ratios)} runs from {min(ratios):.3f} to {max(ratios):.3f}, {outside} outside of {BOUNDS}")
+    return int(outside > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
