@@ -37,11 +37,12 @@ void configure_malloc(int mapped_from) {
 #endif
 }
 
-void trim() {
-#ifdef __GLIBC__
+void trim(bool code) {
   nb::gil_scoped_release release;
+#ifdef __GLIBC__
   malloc_trim(0);
 #endif
+  if (code) krill::release_code();
 }
 
 // Python's garbage collector works in the thread that it happens to come up in.
@@ -51,9 +52,8 @@ thread_local bool collecting = false;
 
 void bind_memory(nb::module_& m) {
   m.def("configure_malloc", &configure_malloc, nb::arg("mapped_from") = kMappedFrom);
-  m.def("trim", &trim);
+  m.def("trim", &trim, nb::arg("code") = false);
   m.def("resident_bytes", &krill::resident_bytes);
-  m.def("release_code", &krill::release_code);
   nb::class_<MemoryGuard>(m, "MemoryGuard")
       .def(nb::init<std::int64_t, std::string, int>(), nb::arg("ends_at"), nb::arg("message"), nb::arg("exit_code"))
       .def("start", &MemoryGuard::start)

@@ -413,15 +413,12 @@ class BpeEncoder:
 def configure_malloc(mapped_from: int = 4194304) -> None:
     """Make glibc give freed memory back: one arena, low mmap and trim thresholds. Elsewhere, nothing."""
 
-def trim() -> None:
-    """Give free heap pages back to the system now. Elsewhere than on glibc, nothing."""
+def trim(code: bool = False) -> None:
+    """Give free pages of the heap back to the system now (on glibc), and `code` of libraries (on Linux),
+    which is mapped from their files again when it is used."""
 
 def resident_bytes() -> int:
     """What this process holds in memory, or -1 where there is no /proc."""
-
-def release_code() -> None:
-    """Let go of pages of libraries that are mapped from their files; what is used is mapped again when it is
-    touched. Elsewhere than on Linux, nothing."""
 
 class MemoryGuard:
     """A thread that ends this process with `exit_code` when it holds `ends_at` bytes, after writing `message`

@@ -41,7 +41,7 @@ def peak_of_two_runs(fresh_krill: Any, folder: Path, storage: str, documents: in
     folder.mkdir()
     first = write_config(folder, storage, documents)
     second = write_config(folder, storage, documents, documents // 2)
-    small = "125MB" if storage == "duckdb" else "100MB"  # a little more than the program itself
+    small = "125MB" if storage == "duckdb" else "80MB"  # about what loading the program takes
     refused = fresh_krill("preprocess", first, "--memory", small, "--threads", 2, cwd=folder)
     assert refused.code == 4
     (least,) = re.findall(r"--memory (\d+MB) would do", refused.err)

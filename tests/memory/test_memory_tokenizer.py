@@ -81,21 +81,19 @@ def test_words_of_megabytes_stay_in_the_budget(fresh_krill, tmp_path):
     First they have to stay on disk, then they just fit, with nothing to spare for reading them.
     """
 
-    def learn(name, letters, budget_mb):
+    def learn(name, letters, budget):
         words = [bytes(65 + number * at * at % 26 for at in range(1000)) * letters for number in range(26)]
         with (tmp_path / name).open("wb") as file:
             for word in [words[1] * 2] * 3 + words:
                 file.write(word + b"\n")
         size = ("--vocab-size", 259, "--threads", 2)
-        outcome = train(
-            fresh_krill, tmp_path / name, tmp_path / f"{name}-out", *size, memory=f"{budget_mb}MB"
-        )
-        assert outcome.peak <= budget_mb * MB
+        outcome = train(fresh_krill, tmp_path / name, tmp_path / f"{name}-out", *size, memory=budget)
+        assert outcome.peak <= budget
         assert outcome.result["unique_words"] == 28
         return outcome.result
 
-    larger = learn("larger", 1_500, 150)
+    larger = learn("larger", 1_500, 150 * MB)
     assert larger["merging"]["on_disk"] is True
     # Two bytes for each of 28 million letters, and a sixteenth more; and what every plan leaves free.
-    fitting = learn("fitting", 1_000, larger["budget"]["base"] // MB + 71 + RESERVE // MB)
+    fitting = learn("fitting", 1_000, larger["budget"]["base"] + 71 * MB + RESERVE)
     assert fitting["merging"]["on_disk"] is False

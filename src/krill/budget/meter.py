@@ -32,6 +32,8 @@ _SAMPLES_PER_TRIM = 4
 # Left free under the limit: memory that grows in spite of the plan is seen this much before it is too late.
 # Where other programs keep all cores busy, the guard may come to look a few milliseconds late.
 RESERVE = 4 * 10**6
+# Code that was let go and is mapped again when a run uses it: up to 6 MB of Arrow's, Python's and our own.
+CODE_IN_USE = 8 * 10**6
 _LARGER = "run the same command with a larger --memory or fewer --threads"
 
 _guards_process = False
@@ -128,9 +130,10 @@ class Meter:
 
     def plan(self, needs: Sequence[Need], base: int | None = None) -> Plan:
         """Share the limit out on top of what is held now, or of `base`; refuses what can't fit."""
+        if base is None:
+            base = self._program()
         # From now on nothing may go beyond. Before, a refusal says what would do; the guard could not.
-        held = self.used if base is None else base
-        plan = make_plan(self.limit, held, needs, reserve=RESERVE, before=self.peak)
+        plan = make_plan(self.limit, base, needs, reserve=RESERVE, before=self.peak)
         self._start_guard()
         return plan
 
@@ -153,15 +156,26 @@ class Meter:
         """Give freed memory back to the system; stop the run, resumable, if it is at the limit even so."""
         from krill import _native
 
-        _native.trim()
-        if self.used > self.limit - RESERVE:
-            _native.release_code()
+        _native.trim(code=True)
         if self.used > self.limit - RESERVE:
             raise BudgetError(
                 f"memory reached the budget in spite of the plan: {format_size(self.used)} held,"
                 f" {format_size(self.limit)} given",
                 hint=f"what was done is kept: {_LARGER}",
             )
+
+    def _program(self) -> int:
+        """What the program itself takes: what it holds, less the code that only loading it has used.
+
+        That is up to 40 of 90 MB, more or less of it as the files of libraries lie in the page cache. In the
+        Python API it is the caller's.
+        """
+        if self.floor:
+            return self.used
+        from krill import _native
+
+        _native.trim(code=True)
+        return self.used + CODE_IN_USE
 
     def _start_guard(self) -> None:
         """In a command, and once."""
@@ -187,7 +201,7 @@ class Meter:
                 samples += 1
                 # What the heap has kept of freed memory goes back: a walk over it all, so not all the time.
                 if samples >= _SAMPLES_PER_TRIM and self.under_pressure():
-                    _native.trim()
+                    _native.trim(code=True)
                     samples = 0
 
     def _sample(self) -> None:

@@ -93,7 +93,9 @@ class Plan:
     @property
     def worst_peak(self) -> int:
         """The same if every part fills its share."""
-        return self.base + max(self._held(stage, expected=False) for stage in self._stages())
+        return max(
+            self.before, self.base + max(self._held(stage, expected=False) for stage in self._stages())
+        )
 
     def fullest_stage(self) -> str:
         """The stage that needs most if every part fills its share."""
@@ -145,7 +147,7 @@ def resolve_limit(memory: str | int) -> int:
 
 def make_plan(limit: int, base: int, needs: Sequence[Need], *, reserve: int = 0, before: int = 0) -> Plan:
     """Share `limit` out over `needs` on top of `base`, or refuse; so many bytes are left free."""
-    minimum = Plan(limit, base, tuple(_share(need, need.minimum) for need in needs))
+    minimum = Plan(limit, base, tuple(_share(need, need.minimum) for need in needs), before)
     if minimum.worst_peak + reserve > limit:
         raise _refusal(minimum, needs, reserve)
     shares = []
@@ -181,6 +183,12 @@ def _refusal(plan: Plan, needs: Sequence[Need], reserve: int) -> BudgetError:
     when = "" if fullest == "always" else f" in the stage {fullest}"
     free = f", kept free {format_size(reserve)}" if reserve else ""
     hint = f"--memory {needed // 10**6}MB would do"
+    if plan.before == plan.worst_peak:
+        return BudgetError(
+            f"the budget is too small: loading the program took {format_size(plan.before)},"
+            f" given {format_size(plan.limit)}",
+            hint=hint,
+        )
     if mendable:
         hint += f"; or {mendable[-1].remedy}"
     return BudgetError(

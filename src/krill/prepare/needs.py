@@ -25,8 +25,8 @@ from krill.text.user_step import Function
 from krill.tokenizer.open import encoder_needs
 
 MB: Final = 10**6
-# Pages of Parquet's and zstd's code and tables that the first row groups touch; then what little input touches
-# of them and of the text being written: so much, and so much for each byte of text.
+# Pages of Parquet's and zstd's code and tables that the first row groups touch; then what little input
+# touches of them and of the text being written: so much, and so much for each byte of text.
 PARQUET_WRITER: Final = 23 * MB
 EXPECTED_WRITING: Final = (9 * MB, 2.2)
 # What reading holds besides the block: buffers on the way, and what the sample of the input has left. Then

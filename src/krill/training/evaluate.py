@@ -85,7 +85,7 @@ def make_evaluator(
         state = TrainState(model, (), first_scale(precision), jnp.zeros((), jnp.int32))
         where["in_shardings"] = placement.state(state).model, placement.batch
     compiled = lean().compile(jax.jit(summed, **where).lower(model, dict.fromkeys(COLUMNS, column)))
-    _native.trim()  # what compiling took
+    _native.trim(code=True)  # what compiling took
     return CompiledEvaluator(compiled)
 
 

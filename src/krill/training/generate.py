@@ -101,7 +101,7 @@ def compile_programs(shape: ModelShape, sizes: Sizes, sampling: Sampling) -> Pro
     prompt, tokens = _shape((sizes.samples, sizes.read)), _shape((sizes.samples,))
     reading = lean().compile(jax.jit(read).lower(model, prompt, number, keys, number))
     adding = lean().compile(jax.jit(more, donate_argnums=1).lower(model, cache, tokens, keys, number))
-    _native.trim()  # what compiling took
+    _native.trim(code=True)  # what compiling took
     return Programs(sizes, reading, adding, max(memory_of(reading), memory_of(adding)))
 
 

@@ -156,7 +156,7 @@ def plan_step(
         smallest = needed if smallest is None else min(smallest, needed)
         # Not beside the next one's compilation.
         del planned
-        _native.trim()
+        _native.trim(code=True)
     assert smallest is not None
     raise _too_small(smallest, budget, rows, length)
 
@@ -189,7 +189,7 @@ def compile_plan(
         compiled = compiler.compile_if(lambda trial: held_by(trial) <= doubtful_in, lowered)
     # The compiler leaves half of what it took to the allocator: the step needs it. From here on blocks of a
     # chunk's size are used again instead of mapped anew in every chunk.
-    _native.trim()
+    _native.trim(code=True)
     _native.configure_malloc(CHUNK_BYTES + 2**20)
     plan = MemoryPlan(
         rows,

@@ -231,7 +231,7 @@ class Session:
             recipe.shape, recipe.optimizer, recipe.precision, self._config.seed, self._placement
         )
         state.step.block_until_ready()
-        _native.trim()  # what compiling the draw of the weights took
+        _native.trim(code=True)  # what compiling the draw of the weights took
         return state, Place()
 
     def _finish(self, recipe: Recipe, model: Transformer, place: Place, plan: MemoryPlan) -> dict[str, Any]:

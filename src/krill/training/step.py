@@ -77,7 +77,7 @@ def first_state(
     # One program and not one for each array: compiling those takes longer and leaves more behind.
     placed = None if placement is None else placement.state(jax.eval_shape(made))
     state: TrainState = lean().compile(jax.jit(made, out_shardings=placed).lower(), runs_once=True)()
-    _native.trim()
+    _native.trim(code=True)
     return state
 
 

@@ -97,7 +97,7 @@ def plan_step(
         smallest = needed if smallest is None else min(smallest, needed)
         # Not beside the next one's compilation.
         del planned
-        _native.trim()
+        _native.trim(code=True)
     assert smallest is not None
     raise _too_small(smallest, budget, design)
 
@@ -121,7 +121,7 @@ def compile_plan(
         compiled = lean().compile(lowered)
     else:
         compiled = lean().compile_if(lambda trial: with_allocator(memory_of(trial)) <= doubtful_in, lowered)
-    _native.trim()  # what compiling took: the step needs it
+    _native.trim(code=True)  # what compiling took: the step needs it
     held = with_allocator(memory_of(compiled))
     plan = ReaderPlan(
         documents, segments, design.length, options.microbatch, options.compute.remat, options.bptt, held

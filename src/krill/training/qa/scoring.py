@@ -54,7 +54,7 @@ class SegmentReader:
         memory = jax.eval_shape(lambda: init_reader(design, 0).begin(self.documents))
         segment = batch_shapes((self.documents,), length or design.length)
         compiled = lean().compile(jax.jit(_read, donate_argnums=1).lower(model, memory, segment))
-        _native.trim()  # what compiling took
+        _native.trim(code=True)  # what compiling took
         self._compiled = compiled
         self.held_bytes = memory_of(compiled)
 

@@ -183,7 +183,7 @@ class ReaderSession:
         save_tokenizer(self._folder.output, opened.tokenizer.file)
         state = first_state(opened.design, self._optimizer, self._settings.seed)
         state.step.block_until_ready()
-        _native.trim()  # what compiling the draw of the weights took
+        _native.trim(code=True)  # what compiling the draw of the weights took
         return state, Place()
 
     def _finish(self, model: Reader, place: Place, plan: ReaderPlan) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def first_state(design: ReaderShape, optimizer: optax.GradientTransformation, se
     # One program and not one for each array: compiling those takes longer and leaves more behind.
     fresh = jax.jit(functools.partial(_fresh, design, optimizer, seed))
     state: ReaderState = lean().compile(fresh.lower(), runs_once=True)()
-    _native.trim()
+    _native.trim(code=True)
     return state
 
 
