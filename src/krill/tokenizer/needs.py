@@ -43,6 +43,8 @@ MERGED: Final = (15 * MB, 8.5, 7.5)
 MANY_SYMBOLS: Final = 4_000_000
 LEARNED: Final = (16 * MB, 6.0, 560)
 SAVED: Final = (19 * MB, 950)
+# Of little text, less of it is encoded with the finished tokenizer: so much, and so much for each byte.
+SAVED_OF_LITTLE: Final = (4 * MB, 2.2)
 
 
 def counting_needs(corpus: Corpus | None, threads: int) -> list[Need]:
@@ -75,14 +77,16 @@ def learning_needs(corpus: Corpus | None, options: TrainOptions) -> list[Need]:
     ]
 
 
-def counted_needs(words: int, symbols: int, options: TrainOptions) -> list[Need]:
-    """What so many different words, and symbols in them, will make of the shares: for the prediction, when
-    they are counted and before they are merged."""
+def counted_needs(text_bytes: int, words: int, symbols: int, options: TrainOptions) -> list[Need]:
+    """What so much text, and so many different words and symbols in them, will make of the shares: for the
+    prediction, when they are counted and before they are merged."""
     first, few, many = MERGED
     merging = first + few * min(symbols, MANY_SYMBOLS) + many * max(0, symbols - MANY_SYMBOLS)
     last, each, token = LEARNED
     learning = last + each * symbols + token * options.vocab_size
     fixed, saved = SAVED
+    little, each_byte = SAVED_OF_LITTLE
+    fixed = min(fixed, little + int(each_byte * text_bytes))
     return [
         Need(WORDS, 0, expected=COUNTER_MINIMUM + words * COUNTED_BYTES_PER_WORD, during="count"),
         Need(VOCABULARY, 0, expected=0, during="merge"),

@@ -237,7 +237,9 @@ class _Training:
                 self.inventory, self.options, self.plan.share(MERGING), self.progress
             )
             stage["merges"] = len(trained.merges)
-        counted = counted_needs(self.inventory.words, self.statistics["symbols"], self.options)
+        counted = counted_needs(
+            self.corpus.input_bytes, self.inventory.words, self.statistics["symbols"], self.options
+        )
         self.plan = self.plan.expecting(counted)
         return trained
 

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +21,11 @@ from krill.corpus import DatasetSource
 from krill.errors import InputError
 from krill.loading.stream import shuffle_order
 from krill.loading.stream import source as stream_source
+from krill.loading.stream.loader import StreamingDataLoader
 from krill.loading.stream.options import stream_sources
 from krill.loading.stream.shuffle_buffer import ShuffleBuffer
 from krill.loading.stream.shuffle_order import Order
+from krill.tokenizer import ByteEncoder
 
 
 @pytest.fixture
@@ -225,25 +228,50 @@ def test_python_runs_for_blocks_and_batches_and_not_for_documents(tmp_path: Path
     assert abs(calls[0][1] - calls[1][1]) < 100
 
 
-def test_a_loader_that_is_dropped_halfway_leaves_no_threads_to_the_garbage_collector(tmp_path: Path) -> None:
+class HeldEncoder(ByteEncoder):
+    """Encodes so many blocks; whoever comes with the next one waits until it is released."""
+
+    def __init__(self, blocks: int) -> None:
+        self._left = blocks
+        self.reached = threading.Event()
+        self.released = threading.Event()
+
+    def encode(self, text: pa.Array) -> tuple[Any, Any]:
+        self._left -= 1
+        if self._left < 0:
+            self.reached.set()
+            assert self.released.wait(30)
+        return super().encode(text)
+
+
+def test_a_loader_that_is_dropped_halfway_leaves_no_threads_to_the_garbage_collector(
+    tmp_path: Path, small_blocks: None
+) -> None:
     """It may run anywhere, also where a thread is started: waiting for threads there would never end."""
 
     def reading() -> list[threading.Thread]:
         return [thread for thread in threading.enumerate() if thread.name.startswith("krill_")]
 
-    source = write_lines(tmp_path / "a.jsonl", texts())
+    source = write_lines(tmp_path / "a.jsonl", texts(1000))
     gc.collect()
     loader_of(str(source)).close()
     taken(loader_of(str(source)))
     before = reading()
-    dropped = loader_of(str(source))
+    encoder = HeldEncoder(508)  # the first batch takes 507 blocks, and two more are begun meanwhile
+    sizes = {"seq_len": 16, "batch_size": 1, "shuffle_buffer_size": 1, "memory": "200MB", "threads": 1}
+    dropped = StreamingDataLoader(str(source), encoder, **sizes)
     next(iter(dropped))
+    assert encoder.reached.wait(30)
     cycle = [dropped]
     cycle.append(cycle)
     del cycle, dropped
     gc.collect()
-    assert len(reading()) <= len(before) + 1  # not waited for; it may have ended by itself meanwhile
-    assert taken(loader_of(str(source))) == expected(texts())
+    (waiting,) = (thread for thread in reading() if thread not in before)  # nobody waited for it
+    assert waiting.is_alive()
+    encoder.released.set()
+    waiting.join(30)
+    assert reading() == before
+    assert taken(loader_of(str(source))) == expected(texts(1000))
     assert reading() == before
 
 
