@@ -34,6 +34,8 @@ _SAMPLES_PER_TRIM = 4
 RESERVE = 4 * 10**6
 # Code that was let go and is mapped again when a run uses it: up to 6 MB of Arrow's, Python's and our own.
 CODE_IN_USE = 8 * 10**6
+# The kernel counts the pages of each thread and adds them to the process's later.
+LATE_PAGES = 500_000
 _LARGER = "run the same command with a larger --memory or fewer --threads"
 
 _guards_process = False
@@ -133,7 +135,7 @@ class Meter:
         if base is None:
             base = self._program()
         # From now on nothing may go beyond. Before, a refusal says what would do; the guard could not.
-        plan = make_plan(self.limit, base, needs, reserve=RESERVE, before=self.peak)
+        plan = make_plan(self.limit, base, needs, reserve=RESERVE, before=self.peak + LATE_PAGES)
         self._start_guard()
         return plan
 

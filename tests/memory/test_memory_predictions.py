@@ -1,0 +1,35 @@
+"""What is measured is 0.88 to 1.00 of what was predicted, over the grid of `benchmarks/predictions.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from measured import read_libraries
+from predictions import BOUNDS, SETTINGS, Cell, measure, preprocess_cells, tokenizer_cells
+
+USUAL = [
+    Cell("preprocess", "jsonl", 7, 1, "tokens"),
+    Cell("preprocess", "jsonl", 50, 2, "both", config=SETTINGS["both"]),
+    Cell("preprocess", "parquet", 7, 1, "tokens"),
+    Cell("preprocess", "csv", 7, 2, "tokens"),
+    Cell("preprocess", "jsonl", 1, 1, "MinHash, filters", config=SETTINGS["MinHash, filters"]),
+    Cell("tokenizer train", "txt", 7, 2, "vocabulary 32,000"),
+]
+ALL = [*preprocess_cells(300), *tokenizer_cells(300)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    read_libraries()
+    return tmp_path_factory.mktemp("predictions")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *(pytest.param(cell, id=str(cell)) for cell in USUAL),
+        *(pytest.param(cell, id=f"all: {cell}", marks=pytest.mark.soak) for cell in ALL),
+    ],
+)
+def test_the_peak_is_what_was_predicted(cell, folder):
+    assert BOUNDS[0] <= measure(cell, folder) <= BOUNDS[1]
