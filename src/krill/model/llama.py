@@ -93,11 +93,16 @@ def shape_from_llama(config: Mapping[str, Any]) -> ModelShape:
         width=config["hidden_size"],
         layers=config["num_hidden_layers"],
         heads=config["num_attention_heads"],
-        kv_heads=config.get("num_key_value_heads") or config["num_attention_heads"],
+        kv_heads=_first(config.get("num_key_value_heads"), config["num_attention_heads"]),
         hidden=config["intermediate_size"],
-        rope_theta=float(config.get("rope_theta") or rotary.get("rope_theta", 10000.0)),
-        norm_eps=float(config.get("rms_norm_eps", 1e-6)),
+        rope_theta=float(_first(config.get("rope_theta"), rotary.get("rope_theta"), 10000.0)),
+        norm_eps=float(_first(config.get("rms_norm_eps"), 1e-6)),
     )
+
+
+def _first(*values: Any) -> Any:
+    """The first that is stated; null is nothing."""
+    return next(value for value in values if value is not None)
 
 
 _SIZES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")

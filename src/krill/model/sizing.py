@@ -43,8 +43,15 @@ class ModelShape:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "width", "layers", "heads", "kv_heads", "hidden"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"a model's `{name}` is `{getattr(self, name)}`", hint="give at least 1")
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ConfigError(
+                    f"a model's `{name}` is `{str(value)[:80]}`", hint="give a whole number of at least 1"
+                )
+        if not (math.isfinite(self.rope_theta) and self.rope_theta > 0):
+            raise ConfigError(f"a model's `rope_theta` is `{self.rope_theta}`", hint="give a number above 0")
+        if not (math.isfinite(self.norm_eps) and self.norm_eps >= 0):
+            raise ConfigError(f"a model's `norm_eps` is `{self.norm_eps}`", hint="give a number from 0 on")
         if self.width % self.heads or (self.width // self.heads) % 2:
             raise ConfigError(
                 f"a width of `{self.width}` can't be split over `{self.heads}` heads of an even size",

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from krill.errors import InputError
 from krill.flow.atomic import atomic_writer
+from krill.flow.input_file import open_regular
 
 Array = NDArray[Any]
 
@@ -63,9 +64,7 @@ class TensorFile(Mapping[str, Array]):
         self._path = path
         hint = "give a folder with a model.safetensors"
         try:
-            if path.exists() and not path.is_file():  # a pipe would be waited for
-                raise InputError(f"`{path}` is not a file", hint=hint)
-            self._file: BufferedReader = open(path, "rb")  # noqa: SIM115  closed by `__exit__`
+            self._file = BufferedReader(open_regular(path))
         except OSError as error:
             raise InputError(f"can't read `{path}`: {error.strerror}", hint=hint) from error
         try:
@@ -105,17 +104,27 @@ class TensorFile(Mapping[str, Array]):
             entries = {name: self._entry(name, entry, size - 8 - length) for name, entry in header.items()}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._damaged("its header is not as the format says") from error
-        self._refuse_overlaps(entries)
+        self._refuse_gaps(entries, size - 8 - length)
         return 8 + length, entries
 
-    def _refuse_overlaps(self, entries: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]]) -> None:
-        """The numbers of two tensors are never the same bytes: else a small file would be a large model."""
+    def _refuse_gaps(
+        self, entries: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]], room: int
+    ) -> None:
+        """Every byte is of one tensor, as the format demands: else a small file would be a large model, or
+        hold what nobody sees."""
+        sizes = (
+            (begin, dtype.itemsize * math.prod(shape), name)
+            for name, (dtype, shape, begin) in entries.items()
+        )
         last = 0
-        for name, (dtype, shape, begin) in sorted(entries.items(), key=lambda entry: entry[1][2]):
-            size = dtype.itemsize * math.prod(shape)
-            if size and begin < last:
+        for begin, size, name in sorted(sizes):
+            if begin < last:
                 raise self._damaged(f"`{name}` overlaps another tensor")
-            last = max(last, begin + size)
+            if begin > last:
+                raise self._damaged(f"{begin - last:,} bytes before `{name}` are of no tensor")
+            last = begin + size
+        if last < room:
+            raise self._damaged(f"{room - last:,} bytes at its end are of no tensor")
 
     def _entry(
         self, name: str, entry: Mapping[str, Any], room: int

@@ -21,6 +21,7 @@ from krill.budget import Plan
 from krill.errors import ConfigError, InputError
 from krill.flow.atomic import storage_errors, write_bytes, write_json
 from krill.flow.hub_upload import push_files
+from krill.flow.input_file import read_input, read_json
 from krill.model.llama import from_llama, llama_config, llama_tensors, shape_from_llama
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer, init_transformer
@@ -74,7 +75,7 @@ def save_tokenizer(folder: Path, tokenizer: TokenizerSource) -> None:
     else:
         file = tokenizer_file(tokenizer)
         beside = [file.with_name(name) for name in DECLARATIONS if file.with_name(name).is_file()]
-        contents = {TOKENIZER: file.read_bytes()} | {path.name: path.read_bytes() for path in beside}
+        contents = {TOKENIZER: read_input(file)} | {path.name: read_input(path) for path in beside}
         if TOKENIZER_CONFIG not in contents:
             # Without it transformers would take the file for one of the Llama family and change it.
             eos = open_file(file, None, 1).eos_token
@@ -173,6 +174,10 @@ def open_model(path: str | Path, *, checkpoint: str | int | None = None) -> Save
         raise InputError(
             f"`{folder / CONFIG}` has a size that is no number", hint="restore the model's config.json"
         ) from error
+    except ConfigError as error:
+        raise InputError(
+            f"`{folder / CONFIG}` is of no model: {error.message}", hint="restore the model's config.json"
+        ) from None
     return SavedModel(folder, shape, context, None, tokenizer)
 
 
@@ -239,7 +244,7 @@ def _told(steps: list[int]) -> str:
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        found = orjson.loads(path.read_bytes())
+        found = read_json(path)
     except OSError as error:
         raise InputError(f"can't read `{path}`: {error.strerror}", hint="give a model's folder") from error
     except ValueError as error:

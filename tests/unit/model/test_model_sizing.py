@@ -97,6 +97,25 @@ def test_a_shape_that_contradicts_itself_is_refused():
         ModelShape(vocab_size=10, width=32, layers=0, heads=4, kv_heads=4, hidden=8)
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("layers", True),
+        ("layers", 1.0),
+        ("layers", "1"),
+        ("rope_theta", 0.0),
+        ("rope_theta", float("nan")),
+        ("rope_theta", float("inf")),
+        ("norm_eps", -1e-5),
+        ("norm_eps", float("nan")),
+    ],
+)
+def test_what_is_no_size_is_refused(setting, value):
+    sizes = {"vocab_size": 10, "width": 32, "layers": 1, "heads": 4, "kv_heads": 4, "hidden": 8}
+    with pytest.raises(ConfigError, match=f"a model's `{setting}` is `{value}`"):
+        ModelShape(**{**sizes, setting: value})
+
+
 def test_sizing_imports_without_jax():
     code = "import sys; sys.modules['jax'] = None; import krill.model; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -43,6 +43,9 @@ def tensor(shape: list[Any], begin: Any = 0, end: Any = 4, dtype: Any = "F32") -
         {"w": tensor(["1"])},
         {"w": tensor([1]), "v": tensor([1], 2, 6)},
         {"w": tensor([2], 0, 8), "v": tensor([1], 0, 4)},
+        {"w": tensor([1]), "v": tensor([0], 2, 2)},
+        {"w": tensor([1], 4, 8)},
+        {"w": tensor([1], 0, 4)},
         {"w": tensor([1], dtype="Q8")},
         {"w": tensor([1], dtype=["F32"])},
         {"w": None},
@@ -70,8 +73,17 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     import os
 
     os.mkfifo(tmp_path / "model.safetensors")
-    with pytest.raises(InputError, match="is not a file"):
+    with pytest.raises(InputError, match="not a regular file"):
         TensorFile(tmp_path / "model.safetensors")
+
+
+def test_bytes_of_no_tensor_are_told(tmp_path):
+    with pytest.raises(InputError, match="4 bytes at its end are of no tensor"):
+        TensorFile(saved(tmp_path, {"w": tensor([1])}))
+    with pytest.raises(InputError, match="4 bytes before `w` are of no tensor"):
+        TensorFile(saved(tmp_path, {"w": tensor([1], 4, 8)}))
+    with TensorFile(saved(tmp_path, {"w": tensor([1]), "v": tensor([1], 4, 8)})) as file:
+        assert sorted(file) == ["v", "w"]
 
 
 def test_what_is_honest_is_read(tmp_path):

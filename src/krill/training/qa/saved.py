@@ -16,11 +16,11 @@ from typing import Any, Final
 import jax
 import jax.numpy as jnp
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
-from krill.errors import InputError, KrillError
+from krill.errors import ConfigError, InputError, KrillError
 from krill.flow.atomic import storage_errors, write_json
+from krill.flow.input_file import read_json
 from krill.model.llama import from_llama, llama_config, llama_tensors, shape_from_llama
 from krill.model.recurrent import MemoryTokens, Reader, ReaderShape, init_reader
 from krill.training.checkpoint_files import named_arrays
@@ -118,13 +118,17 @@ def open_reader(path: str | Path, *, checkpoint: str | int | None = None) -> Sav
             hint="give --checkpoint latest" if unfinished else _HINT,
         )
     try:
-        config = orjson.loads((folder / CONFIG).read_bytes())
+        config = read_json(folder / CONFIG)
         if config.get("architectures") != [ARCHITECTURE]:
             raise InputError(
                 f"`{folder}` has a model for other work than answering: `{config.get('architectures')}`",
                 hint=_HINT,
             )
         return SavedReader(folder, design_from(config), str(config[_TOKENIZER_KEY]), None)
+    except ConfigError as error:
+        raise InputError(
+            f"`{folder / CONFIG}` is of no reader: {error.message}", hint="restore it, or train again"
+        ) from None
     except KrillError:
         raise
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
