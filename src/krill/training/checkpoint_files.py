@@ -26,6 +26,7 @@ import jax
 
 from krill.errors import ConfigError, InputError, StorageError
 from krill.flow.atomic import fsync_dir, storage_errors, write_bytes
+from krill.flow.input_file import MOST_SETTINGS, open_regular, read_input
 from krill.model.sizing import ModelShape
 
 HEADER = "checkpoint.json"
@@ -81,7 +82,7 @@ def write_checkpoint(
 def read_header(folder: Path) -> Header:
     """What `write_checkpoint` stored beside the arrays; `Damaged` where that is not whole."""
     try:
-        body = json.loads((folder / HEADER).read_bytes())
+        body = json.loads(read_input(folder / HEADER, MOST_SETTINGS))
         stored = body.pop("sha256")
         if stored != _digest(body) or body.pop("format") != _FORMAT:
             raise Damaged(f"`{HEADER}` was changed after it was written")
@@ -251,7 +252,7 @@ def _synced_files(folder: Path) -> dict[str, list[Any]]:
 
 def _file_digest(path: Path) -> str:
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         while piece := file.read(_READ_BYTES):
             digest.update(piece)
     return digest.hexdigest()

@@ -68,7 +68,7 @@ def run_evaluate(
     require_train_extra("evaluating")
     limit, count = resolve_limit(memory), resolve_threads(threads)
     with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
-        bound_xla(count, limit)
+        bound_xla(count, meter)
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.training.saved_model import open_model
         from krill.training.scored import open_scored

@@ -20,10 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-import orjson
-
 from krill.errors import ConfigError, StorageError
 from krill.flow.atomic import TEMPORARY_SUFFIX, storage_errors, sweep_temporaries, write_json
+from krill.flow.input_file import MOST_MANIFEST, read_json
 from krill.flow.outputs import MANIFEST, refuse_foreign
 
 COMMAND: Final = "train"
@@ -224,7 +223,7 @@ def _remove_matching(folder: Path, names: re.Pattern[str]) -> None:
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
-        found = orjson.loads(path.read_bytes())
+        found = read_json(path, MOST_MANIFEST)
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

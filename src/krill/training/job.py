@@ -96,7 +96,7 @@ def run_train(config: KrillConfig, *, overwrite: bool, progress: Progress, floor
                 f"`train.resume` is `true`, and there is no checkpoint in `{output}`",
                 hint="set it to `auto`, or `train.output_dir` to where the checkpoint is",
             )
-        bound_xla(threads, limit)
+        bound_xla(threads, meter)
         # Not at the top: it imports JAX, for which everything before it needs not wait.
         from krill.training.session import Session
 

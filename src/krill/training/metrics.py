@@ -22,6 +22,7 @@ import orjson
 
 from krill.errors import StorageError
 from krill.flow.atomic import storage_errors, write_bytes
+from krill.flow.input_file import read_input
 
 BITS_PER_NAT = 1 / math.log(2)
 # Lines that are kept while the disk is full; of more, the oldest are lost.
@@ -151,7 +152,7 @@ class MetricsFile:
 def _whole_lines(path: Path) -> list[bytes]:
     """Without one that was torn off by a full disk."""
     try:
-        content = path.read_bytes()
+        content = read_input(path)
     except FileNotFoundError:
         return []
     return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]

@@ -113,7 +113,7 @@ def run_evaluate(
     limit, count = resolve_limit(memory), resolve_threads(threads)
     started = time.monotonic()
     with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
-        bound_xla(count, limit)
+        bound_xla(count, meter)
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.qa.dataset import QaDataset
         from krill.training.qa.features import check_fits

@@ -111,7 +111,7 @@ def run_train(
         Meter(limit, floor) as meter,
         TrainFolder(request.output, _differences, command=COMMAND, setting=SETTING) as folder,
     ):
-        bound_xla(count, limit)
+        bound_xla(count, meter)
         # Not at the top: they import JAX, for which everything before needs not wait.
         from krill.training.qa.opening import open_request
         from krill.training.qa.session import ReaderSession

@@ -1,0 +1,58 @@
+"""Commands that compute with JAX refuse a budget that JAX does not fit in before they load it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hostile_models import save_model
+from hostile_questions import _saved_features
+from hostile_tokenizer_files import plain
+
+VERBS = {
+    "generate": ["model", "--prompt", "some", "--max-tokens", "3"],
+    "inference": ["model", "--prompt", "some", "--max-tokens", "3"],
+    "evaluate": ["model", "input.jsonl"],
+    "train": ["--output-dir", "out", "--dataset-id", "input.jsonl", "--tokenizer", "tokenizer.json"],
+    "qa train": ["features", "--tokenizer", "tokenizer.json", "--output-dir", "out"],
+    "qa evaluate": ["model", "features"],
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    save_model(tmp_path / "model")
+    _saved_features(tmp_path)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(plain()))
+    (tmp_path / "input.jsonl").write_bytes(b'{"text": "some words of a text"}\n' * 50)
+    return tmp_path
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_budget_that_jax_does_not_fit_in_is_refused_within_it(files, fresh_krill, verb):
+    given = ("--memory", "256MB", "--threads", "1")
+    done = fresh_krill(*verb.split(), *VERBS[verb], *given, cwd=files)
+    assert done.code == 4, done.err
+    assert "error: the budget is too small: the plan needs" in done.err
+    assert (
+        "hint: --memory 600MB would do for a small model; with 256 MB not even JAX can be loaded" in done.err
+    )
+    assert done.peak <= 256e6
+
+
+def test_the_budget_that_is_named_for_a_small_model_does(files, fresh_krill, jax_as_installed):
+    done = fresh_krill("generate", *VERBS["generate"], "--memory", "600MB", "--threads", "2", cwd=files)
+    assert done.code == 0, done.err
+    assert done.peak <= 600e6
+
+
+def test_every_budget_below_the_least_is_refused_within_it(files, fresh_krill, jax_as_installed):
+    """Up to where the model itself is planned for, which loads JAX first."""
+    given = ("generate", *VERBS["generate"], "--threads", "1")
+    refused = fresh_krill(*given, "--memory", "120MB", cwd=files)
+    needed = int(refused.err.split("the plan needs ")[1].split(" MB")[0])
+    for memory in (needed - 2, needed + 4):
+        done = fresh_krill(*given, "--memory", f"{memory}MB", cwd=files)
+        assert done.code == 4, done.err
+        assert "the budget is too small" in done.err
+        assert done.peak <= memory * 10**6
