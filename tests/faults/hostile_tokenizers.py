@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hostile import FAULTS, OUTPUT, Case, save, words
+from hostile import FAULTS, MEMORY, OUTPUT, Case, save, words
 from hostile_text import GOOD, WHOLE
 from hostile_tokenizer_files import BUDGET, SYMBOLS, Content, bpe, plain, put
 
@@ -244,7 +244,7 @@ def _budgets() -> Iterator[Case]:
             )
 
         given = ["--tokenizer", "tokenizer.json", "--threads", "2", "--memory", memory]
-        top = {"130MB": 130_000_000, "200MB": 200_000_000}.get(memory, 256_000_000)
+        top = {"130MB": 130_000_000, "200MB": 200_000_000, "99999TB": 10**9}.get(memory, MEMORY)
         said = ["tokenizer", "encode", "--input", "input.jsonl", "--output", "out.bin", *given]
         yield Case(f"encode-budget-{memory}", make, said, memory=top, fresh=memory in ("130MB", "200MB"))
         yield Case(f"decode-budget-{memory}", make, ["tokenizer", "decode", "1 2 3", *given])

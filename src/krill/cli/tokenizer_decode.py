@@ -40,20 +40,20 @@ def decode(
     skip_special_tokens
         Leave special tokens out of the text.
     """
-    loaded = budget.load(tokenizer)
     output = standard_output()
+    with budget.open(tokenizer) as loaded:
 
-    def text(some: Any) -> str:
-        return loaded.decode(some, skip_special_tokens=skip_special_tokens)
+        def text(some: Any) -> str:
+            return loaded.decode(some, skip_special_tokens=skip_special_tokens)
 
-    if input is not None:
-        from krill.prepare.token_file import decoded, read_ids
+        if input is not None:
+            from krill.prepare.token_file import decoded, read_ids
 
-        for piece in decoded(read_ids(input, loaded.vocab_size), text, loaded.eos_id):
-            output.write_data(piece)
-        return
-    for line in [ids] if ids else (line.decode("utf-8", "replace").split() for line in sys.stdin.buffer):
-        output.write_data(f"{text(_numbers(line))}\n")
+            for piece in decoded(read_ids(input, loaded.vocab_size), text, loaded.eos_id):
+                output.write_data(piece)
+            return
+        for line in [ids] if ids else (line.decode("utf-8", "replace").split() for line in sys.stdin.buffer):
+            output.write_data(f"{text(_numbers(line))}\n")
 
 
 def _numbers(words: Iterable[str]) -> NDArray[Any]:
@@ -61,7 +61,7 @@ def _numbers(words: Iterable[str]) -> NDArray[Any]:
 
     numbers: list[int] = []
     for word in words:
-        for number in filter(None, word.split(",")):
+        for number in word.replace(",", " ").split():
             if not number.isdecimal() or len(number) > 10 or int(number) >= 2**32:
                 raise InputError(f"`{number}` is not a token id", hint="give whole numbers from 0 on")
             numbers.append(int(number))

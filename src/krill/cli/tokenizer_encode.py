@@ -92,7 +92,7 @@ def _encode_files(
 
 
 def _print_ids(texts: tuple[str, ...], tokenizer: Path, budget: TokenizerBudget) -> None:
-    loaded = budget.load(tokenizer)
     lines = texts or (line.decode("utf-8", "ignore").rstrip("\r\n") for line in sys.stdin.buffer)
-    for line in lines:
-        print(*loaded.encode(line).tolist())
+    with budget.open(tokenizer) as loaded:
+        for line in lines:
+            print(*loaded.encode(line).tolist())

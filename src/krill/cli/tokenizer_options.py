@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,12 +41,8 @@ class TokenizerBudget:
             )
         return int(self.threads)
 
-    def load(self, path: Path) -> Tokenizer:
+    def open(self, path: Path) -> AbstractContextManager[Tokenizer]:
         """A tokenizer, within what the process and its libraries leave of the budget."""
-        from krill.budget import resident_bytes, resolve_limit
-        from krill.budget.process import bounded_process
-        from krill.tokenizer import load
+        from krill.tokenizer.tokenizer import open_within
 
-        limit = resolve_limit(self.memory)
-        with bounded_process(self.thread_count, parquet=False):
-            return load(path, memory=max(1, limit - resident_bytes()), threads=self.thread_count)
+        return open_within(path, self.memory, self.thread_count)

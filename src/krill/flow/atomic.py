@@ -35,6 +35,7 @@ _REMEDIES: dict[int, tuple[str, str]] = {
     errno.EPERM: ("permission denied", "change the folder's permissions, or choose another folder"),
     errno.ENOENT: ("the folder does not exist", "create the folder, or choose another one"),
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "choose another folder"),
+    errno.ELOOP: ("links lead from one to the other and to no file", "remove one of the links"),
     errno.ENAMETOOLONG: ("the name is too long", "choose a shorter path"),
 }
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -50,6 +51,13 @@ def storage_errors(path: str | os.PathLike[str]) -> Iterator[None]:
             error.errno or 0, (error.strerror or str(error), "check the device, or choose another folder")
         )
         raise StorageError(f"cannot write `{os.fspath(path)}`: {fact}", hint=hint) from error
+    except RuntimeError as error:  # of `Path.resolve`, up to Python 3.12
+        if not str(error).startswith("Symlink loop"):
+            raise
+        fact = "links lead from one to the other and to no file"
+        raise StorageError(
+            f"cannot write `{os.fspath(path)}`: {fact}", hint="remove one of the links"
+        ) from None
 
 
 def refuse_special(path: Path) -> None:

@@ -29,6 +29,7 @@ from krill.errors import StorageError
 from krill.flow.atomic import atomic_writer, fsync_dir, listed, storage_errors, sweep_temporaries, write_json
 from krill.flow.decision import CONTINUE, PUBLISHED, START, Differences, decide, not_ours
 from krill.flow.files import LOCAL, Files
+from krill.flow.input_file import MOST_MANIFEST, read_json
 from krill.flow.outputs import (
     MANIFEST,
     OutputKind,
@@ -69,7 +70,8 @@ class RunFolder:
         self._differences = differences
         self._kind = kind
         # To where the data really is: a rename would replace the link and not what it names.
-        output = output.resolve() if output.is_symlink() else output
+        with storage_errors(output):
+            output = output.resolve() if output.is_symlink() else output
         if output.is_mount():
             raise StorageError(
                 f"`{output}` is a mount point, and the finished dataset is put into place by a rename",
@@ -174,7 +176,7 @@ class RunFolder:
     def begun(self) -> dict[str, Any] | None:
         """What an unfinished run here was, or None."""
         try:
-            found = orjson.loads(self._run.read_bytes())
+            found = read_json(self._run, MOST_MANIFEST)
         except (OSError, ValueError):
             return None
         # Without its dataset the run was published, and killed before it could tidy up.
@@ -359,7 +361,7 @@ class RunFolder:
 def _manifest_in(folder: Path) -> dict[str, Any] | None:
     """What a finished output says of itself; None where there is none."""
     try:
-        found = orjson.loads((folder / MANIFEST).read_bytes())
+        found = read_json(folder / MANIFEST, MOST_MANIFEST)
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

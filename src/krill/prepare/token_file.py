@@ -9,10 +9,11 @@ a megabyte of ids and its text.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,9 +26,11 @@ from krill.budget.process import bounded_process
 from krill.config import KrillConfig
 from krill.corpus import Block, Corpus
 from krill.corpus.buffers import text_buffers
-from krill.errors import InputError, StorageError
+from krill.corpus.formats import Format
+from krill.errors import BudgetError, InputError, StorageError
 from krill.flow import ordered_map
-from krill.flow.atomic import AtomicFile, storage_errors
+from krill.flow.atomic import AtomicFile, refuse_special, storage_errors
+from krill.flow.input_file import open_regular
 from krill.flow.progress import Progress
 from krill.prepare.input import open_input
 from krill.prepare.needs import InputSizes, encode_cost, preprocess_needs, sizes_of
@@ -35,13 +38,15 @@ from krill.shards import smallest_dtype
 from krill.text import Clean
 from krill.tokenizer import Encoder
 from krill.tokenizer.document_errors import naming_document
-from krill.tokenizer.open import fallback_notice, open_file, tokenizer_file
+from krill.tokenizer.open import fallback_notice, open_file, tokenizer_file, tokenizer_files
 
 # Room for the length of any array; a multiple of 64, as the format wants.
 NPY_HEADER_BYTES: Final = 128
 IDS_AT_ONCE: Final = 2**18
 # Tokens that one character can be spread over, at most.
 _CHARACTER_TOKENS: Final = 4
+# No document of these is longer than its file.
+_AS_WRITTEN: Final = (Format.TEXT, Format.JSON_LINES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +86,19 @@ def encode_files(
     config: KrillConfig, output: Path | None, *, overwrite: bool, progress: Progress
 ) -> EncodeSummary:
     """Encode the config's datasets with its tokenizer into a file; with none, a printed line a document."""
-    if output is not None and output.exists() and not overwrite:
-        raise StorageError(f"`{output}` exists", hint="choose another name, or say --overwrite")
+    if output is not None:
+        _check_output(output, overwrite=overwrite)
     started = time.monotonic()
     limit = resolve_limit(config.memory)
     threads = resolve_threads(config.threads)
     with bounded_process(threads, parquet=False), Meter(limit) as meter:
-        meter.plan(_needs(config, threads))  # refuses before any input is read
+        with suppress(BudgetError):  # what fits any input is guarded from here on; this one may be small
+            meter.plan(_needs(config, threads))
         corpus = open_input(config)
-        needs = _needs(config, threads, sizes_of(corpus))
-        plan = meter.plan(needs)
+        if output is not None:
+            read = (file.location for file in corpus.files)
+            _refuse_inputs(output, [*tokenizer_files(config.tokenizer), *read])
+        plan = meter.plan(_needs(_as_long_as(corpus, config), threads, sizes_of(corpus)))
         notice = fallback_notice(config.tokenizer)
         if notice is not None:
             progress.note(notice)
@@ -111,6 +119,39 @@ def encode_files(
         {**plan.to_json(), "measured_peak": meter.peak, "threads": threads},
         encoder.statistics() or None,
     )
+
+
+def _check_output(output: Path, *, overwrite: bool) -> None:
+    """Refuse what can't become the output, before anything else is looked at."""
+    refuse_special(output)
+    if output.is_dir():
+        raise StorageError(f"`{output}` is a folder", hint="choose a name for the file in it")
+    if os.path.lexists(output) and not overwrite:
+        raise StorageError(f"`{output}` exists", hint="choose another name, or say --overwrite")
+
+
+def _refuse_inputs(output: Path, inputs: Iterable[str | Path]) -> None:
+    """Refuse to replace one of the files that are read, under whatever name they are."""
+    if not os.path.lexists(output):
+        return
+    replaced = output.lstat()
+    for path in inputs:
+        with suppress(OSError, ValueError):  # a URL, or a file that is gone
+            if os.path.samestat(os.stat(path), replaced):  # noqa: PTH116  for each of many files
+                raise StorageError(
+                    f"`{output}` is one of the files that are read: nothing was written",
+                    hint="choose another name for --output",
+                )
+
+
+def _as_long_as(corpus: Corpus, config: KrillConfig) -> KrillConfig:
+    """The config with documents no longer than the longest file, where its size tells that."""
+    if any(file.remote or file.compression or file.format not in _AS_WRITTEN for file in corpus.files):
+        return config
+    longest = max((file.bytes for file in corpus.files), default=1)
+    most = min(config.preprocess.max_document_bytes, max(1, longest))
+    preprocess = config.preprocess.model_copy(update={"max_document_bytes": most})
+    return config.model_copy(update={"preprocess": preprocess})
 
 
 def _needs(config: KrillConfig, threads: int, sizes: InputSizes | None = None) -> list[Need]:
@@ -232,7 +273,7 @@ def npy_header(dtype: np.dtype[Any], length: int) -> bytes:
 def read_ids(path: Path, vocab_size: int) -> Iterator[NDArray[Any]]:
     """The ids of a file that `encode_files` wrote, or of any `.npy` of whole numbers, a piece at a time."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             dtype = _npy_dtype(path, file) if path.suffix == ".npy" else _flat_dtype(path, vocab_size)
             while len(ids := np.fromfile(file, dtype, IDS_AT_ONCE)):
                 yield ids

@@ -57,7 +57,13 @@ def open_file(file: Path, plan: Plan | None, threads: int) -> NativeEncoder | Hu
         from krill.tokenizer.huggingface import HuggingFaceEncoder
 
         limit = 0 if plan is None else plan.limit
-        return HuggingFaceEncoder(file, share_of(plan, BY_HUGGING_FACE), spec.reason, limit)
+        library = HuggingFaceEncoder(file, share_of(plan, BY_HUGGING_FACE), spec.reason, limit)
+        if library.vocab_size == 0:  # what the native core runs has a token for each byte
+            raise InputError(
+                f"the tokenizer `{file}` has no tokens",
+                hint="restore its file, or train one: krill tokenizer train",
+            )
+        return library
     from krill import _native
     from krill.tokenizer.native import LEAST_CACHE, NativeEncoder
 
