@@ -7,14 +7,13 @@ local is there, a hub id. Held in memory: the list of files.
 from __future__ import annotations
 
 import glob
-import json
 import os
 import re
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from krill.corpus.formats import (
@@ -32,6 +31,7 @@ from krill.corpus.remote import ask, file_system, mark_of
 from krill.corpus.remote_faults import shown_url
 from krill.corpus.splits import Split, canonical, splits_of
 from krill.errors import InputError, MissingExtra
+from krill.flow.input_file import read_json
 
 _HUB_ID = re.compile(r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?::(?P<config>[\w.-]+))?")
 
@@ -203,7 +203,10 @@ def _walk(path: str, root: Path, passed: Passed) -> list[str]:
     """Names of the files below a folder, sorted, without hidden ones and those in folders to be `passed`."""
 
     def fail(error: OSError) -> None:
-        raise InputError(f"can't list the folder `{path}`: {error.strerror}: `{error.filename}`") from error
+        raise InputError(
+            f"can't list the folder `{path}`: {error.strerror}: `{error.filename}`",
+            hint="check the folder's permissions, or name its files",
+        ) from error
 
     names = []
     for folder, subfolders, files in os.walk(root, onerror=fail):
@@ -249,18 +252,23 @@ def _listed(path: str, root: Path, names: Iterable[Any]) -> list[Found]:
             isinstance(name, str) and not PurePosixPath(name).is_absolute() and ".." not in name.split("/")
         )
         if not inside:
-            raise InputError(f"the manifest in `{path}` names the file `{name}`, which is not inside it")
+            raise InputError(
+                f"the manifest in `{path}` names the file `{name}`, which is not inside it", hint=_SAVE_AGAIN
+            )
         files.append(_named(f"{path.rstrip('/')}/{name}", str(root / name)))
     return files
 
 
+_SAVE_AGAIN: Final = "copy the dataset again, or save it anew; or name its data files themselves"
+
+
 def _read_json(path: str, file: Path) -> dict[str, Any]:
     try:
-        value = json.loads(file.read_bytes())
+        value = read_json(file)
     except (OSError, ValueError) as error:
-        raise InputError(f"can't read `{file.name}` in `{path}`: {error}") from error
+        raise InputError(f"can't read `{file.name}` in `{path}`: {error}", hint=_SAVE_AGAIN) from error
     if not isinstance(value, dict):
-        raise InputError(f"`{file.name}` in `{path}` is not a JSON object")
+        raise InputError(f"`{file.name}` in `{path}` is not a JSON object", hint=_SAVE_AGAIN)
     return value
 
 
@@ -275,7 +283,10 @@ def _remote(url: str, split: Split, exclude: Sequence[Path]) -> list[Found]:
             f"can't read `{shown_url(url)}`: {error}", hint="pip install what it names"
         ) from error
     if not infos:
-        raise InputError(f"nothing to read at `{shown_url(url)}`: no file matches")
+        raise InputError(
+            f"nothing to read at `{shown_url(url)}`: no file matches",
+            hint="check the address, or the pattern",
+        )
     chosen = _choose(shown_url(url), splits_of(infos) if len(infos) > 1 else {"train": list(infos)}, split)
     files = []
     for name in chosen:

@@ -66,7 +66,10 @@ class HubDataset:
         except InputError:
             raise
         except Exception as error:  # whatever the network, the hub or a file there can raise
-            raise InputError(f"can't read `{self._file.path}` from the hub: {first_line(error)}") from error
+            raise InputError(
+                f"can't read `{self._file.path}` from the hub: {first_line(error)}",
+                hint="check the id and the connection, then run the same command again",
+            ) from error
 
 
 def revision(file: CorpusFile) -> str | None:

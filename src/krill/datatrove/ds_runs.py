@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from krill.errors import InputError
 from krill.flow.atomic import atomic_writer
 from krill.flow.checksums import ListedFiles
+from krill.flow.input_file import open_regular
 from krill.pack import TokenRuns
 from krill.shards.export.ds import END_DTYPE, INDEX_SUFFIX, TOKENS_SUFFIX
 
@@ -97,7 +98,7 @@ def _write_lengths(path: Path, to: Path) -> int:
 def _ends(path: Path) -> Iterator[NDArray[np.int64]]:
     index = Path(f"{path}{INDEX_SUFFIX}")
     try:
-        with index.open("rb") as file:
+        with open_regular(index) as file:
             while content := file.read(_AT_ONCE * 8):
                 if len(content) % 8:
                     raise InputError(f"`{index}` is not whole numbers of 8 bytes", hint="write it again")

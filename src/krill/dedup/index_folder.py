@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import orjson
-
 from krill.dedup.minhash import HASH_VERSION, MinHash
 from krill.dedup.streams import HASH_BYTES
 from krill.errors import ConfigError, StorageError
 from krill.flow.atomic import storage_errors, write_json
+from krill.flow.input_file import read_json
 
 Storage = Literal["files", "sqlite", "duckdb"]
 
@@ -153,7 +152,7 @@ class IndexFolder:
         """What the folder says of itself."""
         path = self.path / DESCRIPTION
         try:
-            found = orjson.loads(path.read_bytes())
+            found = read_json(path)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

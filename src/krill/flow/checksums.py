@@ -12,9 +12,8 @@ import threading
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-import orjson
-
 from krill.errors import InputError
+from krill.flow.input_file import MOST_MANIFEST, open_regular, read_json
 from krill.flow.outputs import MANIFEST, stated_checksums
 
 READ_BYTES: Final = 2**20
@@ -42,7 +41,7 @@ def check_file(path: str | Path, expected: str, shown: str | None = None) -> Non
     name = str(path) if shown is None else shown
     digest = hashlib.sha256()
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open_regular(path) as file:
             while content := file.read(READ_BYTES):
                 digest.update(content)
     except OSError as error:
@@ -95,7 +94,7 @@ def _version_of(location: str) -> tuple[int, ...]:
 
 def _read_stated(manifest: Path) -> dict[str, str]:
     try:
-        found: Any = orjson.loads(manifest.read_bytes())
+        found: Any = read_json(manifest, MOST_MANIFEST)
     except (OSError, ValueError):
         return {}
     return stated_checksums(found) if isinstance(found, dict) else {}

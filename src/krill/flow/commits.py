@@ -19,6 +19,7 @@ import orjson
 from krill.errors import StorageError
 from krill.flow.atomic import AtomicFile
 from krill.flow.files import LOCAL, Files, record_name, unit_name
+from krill.flow.input_file import MOST_MANIFEST, read_json
 
 # Records that are asked for at once, where they have to be fetched.
 _RECORDS = 256
@@ -56,7 +57,7 @@ class CommitLog:
         path = self._record_path(unit)
         self._files.bring([path])
         try:
-            record = orjson.loads(path.read_bytes())
+            record = read_json(path, MOST_MANIFEST)
         except (OSError, ValueError) as error:
             raise StorageError(
                 f"the record `{path}` can't be read: {error}", hint="start anew with --overwrite"

@@ -232,7 +232,9 @@ def _sizes_in(folder: Path) -> dict[str, int]:
     except FileNotFoundError:  # the folder of a split
         return {}
     except OSError as error:
-        raise InputError(f"cannot read `{folder}`: {error.strerror}") from error
+        raise InputError(
+            f"cannot read `{folder}`: {error.strerror}", hint="check the folder's permissions"
+        ) from error
     return sizes
 
 

@@ -82,7 +82,9 @@ class TorchRows(Dataset[Tensors]):
             batch = _tensors(self._maker.make(self._source.read(numbers)))
         except _native.BadRow as error:
             place, reason = error.args
-            raise InputError(f"`{self._source.name}`: row {numbers[place]} {reason}") from None
+            raise InputError(
+                f"`{self._source.name}`: row {numbers[place]} {reason}", hint="write the dataset again"
+            ) from None
         return [{name: column[place] for name, column in batch.items()} for place in range(len(numbers))]
 
 

@@ -22,27 +22,30 @@ _ROW_BATCH = 10_000_000
 
 def look_into(folder: Path, *, samples: int, seed: int, memory: str | int = "auto") -> Inspection:
     """Facts and samples of an output; rows are shown as text if their tokenizer can still be opened."""
-    manifest = Manifest.load(folder)
-    with Meter(resolve_limit(memory)) as meter:
+    limit = resolve_limit(memory)
+    manifest = Manifest.load(folder, limit=limit)
+    with Meter(limit) as meter:
         meter.plan([Need("samples", _cost(manifest))])
         return inspect(folder, samples, seed, _decoder(manifest))
 
 
 def look_at_duplicates(folder: Path, *, count: int, memory: str | int = "auto") -> list[Cluster]:
     """Some clusters of near-duplicates of an output."""
-    with Meter(resolve_limit(memory)) as meter:
+    limit = resolve_limit(memory)
+    Manifest.load(folder, limit=limit)  # refused before anything is planned
+    with Meter(limit) as meter:
         meter.plan([Need("a row group", _ROW_GROUP)])
         return find_clusters(folder, count)
 
 
 def check_all(folder: str | Path, *, memory: str | int = "auto", threads: int | str = "auto") -> Report:
     """Check every row and every checksum of an output, on all threads that the budget allows."""
-    manifest = Manifest.load(folder)
-    count = resolve_threads(threads)
+    limit, count = resolve_limit(memory), resolve_threads(threads)
+    manifest = Manifest.load(folder, limit=limit)
     cost = _cost(manifest)
     need = Need("shards being checked", cost, useful=cost * count)
     parquet = _cost(manifest) == _ROW_GROUP
-    with bounded_process(count, parquet=parquet), Meter(resolve_limit(memory)) as meter:
+    with bounded_process(count, parquet=parquet), Meter(limit) as meter:
         plan = meter.plan([need])
         return validate(folder, threads=max(1, plan.share(need.name) // cost))
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import orjson
-
 from krill.config import KrillConfig
 from krill.corpus import Corpus, DatasetSource
 from krill.dedup import DedupIndex, Pending
@@ -23,6 +21,7 @@ from krill.dedup.index_folder import DESCRIPTION, Storage, storage_of
 from krill.flow import CommitLog
 from krill.flow.atomic import write_json
 from krill.flow.commits import reading_artifact
+from krill.flow.input_file import MOST_MANIFEST, read_json
 from krill.prepare.resolve import kind_of, noted_files
 from krill.prepare.scan import POSITIONS
 
@@ -61,7 +60,7 @@ class EarlierRuns:
         if not path.exists():
             write_json(path, [found.name for found in self._index.pin(self._kind, self._identity)])
         with reading_artifact(path):
-            names = orjson.loads(path.read_bytes())
+            names = read_json(path, MOST_MANIFEST)
         return _files_of(self._index, self._kind, names, stages / _SEEN)
 
     def prepare(self, scanned: CommitLog, keep_files: Sequence[Path], corpus: Corpus) -> Pending | PendingRun:

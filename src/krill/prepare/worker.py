@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from krill.budget import Meter, Plan
 from krill.budget.meter import peak_bytes
 from krill.budget.process import bounded_process
@@ -25,6 +23,7 @@ from krill.corpus.fingerprint import fingerprint
 from krill.engines import Resources
 from krill.errors import InputError, StorageError
 from krill.flow.files import LOCAL, Files
+from krill.flow.input_file import MOST_MANIFEST, read_json
 from krill.flow.object_store import is_object_url
 from krill.flow.remote_run import RUN, RemoteSide
 from krill.flow.scratch import Scratch
@@ -213,7 +212,7 @@ def _check_identity(run: Mapping[str, Any], work: str, identity: str) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = orjson.loads(path.read_bytes())
+        found = read_json(path, MOST_MANIFEST)
     except (OSError, ValueError) as error:
         raise StorageError(
             f"the worker on `{platform.node()}` can't read `{path}`: {error}",

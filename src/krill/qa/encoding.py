@@ -23,6 +23,7 @@ from krill.budget import Kind, Need
 from krill.config.messages import shown
 from krill.corpus.buffers import text_column_of
 from krill.errors import ConfigError, InputError
+from krill.flow.input_file import read_json
 from krill.qa.columns import starts_of
 from krill.qa.layout import Declared, Layout, find_layout
 from krill.qa.memory_tokens import memory_token_ids
@@ -297,9 +298,11 @@ def _declared_by_files(file: Path, library: Any) -> Declared:
         padding = (outline_of(file).sections or {}).get("padding")
         known = _declared_by_library(padding if isinstance(padding, dict) else {}, library)
         path = file.parent / "tokenizer_config.json"
-        config = orjson.loads(path.read_bytes()) if path.is_file() else {}
+        config = read_json(path) if path.is_file() else {}
     except (OSError, ValueError) as error:
-        raise InputError(f"what is beside the tokenizer `{file}` can't be read: {error}") from None
+        raise _unreadable_beside(file, str(error)) from None
+    if not isinstance(config, dict):
+        raise _unreadable_beside(file, "`tokenizer_config.json` is not a JSON object")
     ids = {key: _first_id(library, declared_tokens(file.parent, key)) for key in _USUAL}
     side = config.get("padding_side")
     return Declared(
@@ -308,6 +311,13 @@ def _declared_by_files(file: Path, library: Any) -> Declared:
         config.get("pad_token_type_id", known.pad_type),
         known.cls_id if ids["cls_token"] is None else ids["cls_token"],
         known.bos_id if ids["bos_token"] is None else ids["bos_token"],
+    )
+
+
+def _unreadable_beside(file: Path, fault: str) -> InputError:
+    return InputError(
+        f"what is beside the tokenizer `{file}` can't be read: {fault}",
+        hint="restore `tokenizer_config.json`, or take it away",
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from krill.errors import ConfigError
+from krill.errors import ConfigError, InputError
 from krill.shards.fields import Fields
 
 Kind = Literal["fixed", "question", "context"]
@@ -139,10 +139,22 @@ def find_layout(
     return Layout(
         tuple(pieces),
         pad_left,
-        declared.pad_id if declared.pad_id is not None else 0,
-        declared.pad_type or 0,
+        _declared_number("pad id", declared.pad_id),
+        _declared_number("pad type id", declared.pad_type),
         _find_cls(pieces, declared),
     )
+
+
+def _declared_number(name: str, value: object) -> int:
+    """What a file of the tokenizer's says, or 0; features hold it in 32 bits."""
+    if value is None:
+        return 0
+    if type(value) is not int or not 0 <= value <= _MOST_ID:
+        raise InputError(
+            f"the tokenizer's {name} is `{str(value)[:80]}`",
+            hint=f"mend its tokenizer.json or tokenizer_config.json: a whole number from 0 to {_MOST_ID}",
+        )
+    return value
 
 
 def _probe(tokenizer: Any) -> list[Piece]:

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from krill.errors import InputError
+from krill.flow.input_file import MOST_MANIFEST, read_json
 from krill.flow.outputs import MANIFEST, stated_checksums
 from krill.qa.assembly import Assembler, FeatureRows
 from krill.qa.cache import COMMAND, FORMAT
@@ -151,7 +151,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """What a finished cache says of itself; InputError if there is none, or its files are not all there."""
     path = folder / MANIFEST
     try:
-        manifest = orjson.loads(path.read_bytes())
+        manifest = read_json(path, MOST_MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         fact = f"has no `{MANIFEST}`, so it is no finished cache of features"
         raise InputError(

@@ -16,8 +16,10 @@ from typing import Any
 
 import orjson
 
-from krill.errors import InputError
+from krill.budget import format_size, resident_bytes
+from krill.errors import BudgetError, InputError
 from krill.flow.atomic import write_json
+from krill.flow.input_file import MOST_MANIFEST, json_bytes, read_input
 from krill.shards.fields import Fields
 from krill.shards.layout import Layout
 from krill.shards.shard import ShardInfo, is_plain_name
@@ -178,11 +180,14 @@ class Manifest:
         return tuple(part for part in (self.dataset, self.validation) if part is not None)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Manifest:
-        """Read and check the manifest of `folder`; the shards themselves are not opened."""
+    def load(cls, folder: str | Path, *, limit: int | None = None) -> Manifest:
+        """Read and check the manifest of `folder`; the shards themselves are not opened.
+
+        A BudgetError if the process would hold more than `limit` by it: a manifest lists every record batch.
+        """
         folder = Path(folder)
         path = folder / MANIFEST_NAME
-        manifest = cls.from_fields(Fields(_read_json(folder, path), source=str(path)))
+        manifest = cls.from_fields(Fields(_read_json(folder, path, limit), source=str(path)))
         _check_files(folder, manifest)
         return manifest
 
@@ -300,13 +305,17 @@ def _check_figures(fields: Fields) -> None:
             fields.inner("tokens").count(name)
 
 
-def _read_json(folder: Path, path: Path) -> Any:
+def _read_json(folder: Path, path: Path, limit: int | None) -> Any:
     try:
-        content = path.read_bytes()
+        if limit is not None:
+            _check_room(path, 2 * path.stat().st_size, limit)
+        content = read_input(path, MOST_MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"`{folder}` {_what_it_is(folder)}", hint=_HINT) from None
     except OSError as error:
-        raise InputError(f"cannot read `{path}`: {error.strerror}") from error
+        raise InputError(f"cannot read `{path}`: {error.strerror}", hint=_HINT) from error
+    if limit is not None:
+        _check_room(path, _HELD_OF_JSON * json_bytes(content) - len(content), limit)
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -314,6 +323,20 @@ def _read_json(folder: Path, path: Path) -> Any:
             f"`{path}` is not valid JSON: {error}",
             hint="the file was damaged or edited; write the folder again with `krill preprocess --overwrite`",
         ) from None
+
+
+# Of the numbers of record batches there is a second copy while they are checked.
+_HELD_OF_JSON = 2
+
+
+def _check_room(path: Path, needed: int, limit: int) -> None:
+    held = resident_bytes()
+    if held + needed > limit:
+        raise BudgetError(
+            f"`{path}` takes {format_size(needed)} to read, {format_size(limit)} are given and"
+            f" {format_size(held)} in use",
+            hint=f"--memory {-(-(held + needed) * 11 // 10 // 10**6)}MB would do",
+        )
 
 
 _HINT = f"give the folder that `krill preprocess` wrote; it holds `{MANIFEST_NAME}` once the run is finished"

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from krill.errors import InputError
 from krill.flow.checksums import DAMAGED_HINT
+from krill.flow.input_file import open_descriptor
 from krill.shards.message import END_OF_STREAM
 from krill.shards.shard import ShardInfo
 
@@ -27,7 +28,7 @@ def reading(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise InputError(f"`{path}` is missing, but the manifest names it", hint=DAMAGED_HINT) from None
     except OSError as error:
-        raise InputError(f"cannot read `{path}`: {error.strerror or error}") from error
+        raise InputError(f"cannot read `{path}`: {error.strerror or error}", hint=DAMAGED_HINT) from error
 
 
 class ShardFile:
@@ -38,7 +39,7 @@ class ShardFile:
         self.shard = shard
         self.path = folder / shard.file
         with reading(self.path):
-            self._descriptor = os.open(self.path, os.O_RDONLY)
+            self._descriptor = open_descriptor(self.path)
             size = os.fstat(self._descriptor).st_size
         if size != shard.bytes:
             state = "truncated" if size < shard.bytes else "too long"

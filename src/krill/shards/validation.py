@@ -21,6 +21,7 @@ from krill.corpus.arrays import as_numpy
 from krill.errors import InputError
 from krill.flow import ordered_map
 from krill.flow.checksums import DAMAGED_HINT, refuse_checksum
+from krill.flow.input_file import read_input
 from krill.shards.batch_index import rows_in_batch
 from krill.shards.dataset_files import all_dataset_files
 from krill.shards.layout import Layout
@@ -84,7 +85,7 @@ def validate(path: str | Path, *, threads: int = 1) -> Report:
 def _check_dataset_files(folder: Path, parts: Sequence[DatasetPart]) -> None:
     for name, expected in all_dataset_files(parts).items():
         with reading(folder / name):
-            found = (folder / name).read_bytes()
+            found = read_input(folder / name, _LONGEST_SCHEMA + len(expected))
         if found != expected:
             raise InputError(
                 f"`{folder / name}` differs from what the manifest describes",

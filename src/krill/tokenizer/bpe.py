@@ -21,6 +21,7 @@ import orjson
 
 from krill.errors import ConfigError, InputError
 from krill.flow.atomic import encode_json, storage_errors, write_bytes
+from krill.flow.input_file import read_input
 from krill.tokenizer.alphabet import to_bytes, to_text
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.trained import Trained
@@ -260,7 +261,7 @@ def _read_merges(file: Path) -> Merges:
 
 def _read(file: Path, what: str) -> bytes:
     try:
-        return file.read_bytes()
+        return read_input(file)
     except OSError as error:
         raise InputError(
             f"can't read the {what} `{file}`: {error.strerror}",

@@ -25,6 +25,7 @@ from krill.corpus.formats import CorpusFile, Format
 from krill.errors import StorageError
 from krill.flow import Throttle, ordered_map
 from krill.flow.atomic import storage_errors, write_bytes
+from krill.flow.input_file import MOST_MANIFEST, read_json
 from krill.flow.progress import Progress
 from krill.tokenizer.block_counter import BlockCounter, boundaries_of, cuts_of, damaged_spill
 from krill.tokenizer.options import TrainOptions
@@ -286,7 +287,7 @@ _STATES: Final = ({"units", "segments", "spill_size", "bytes"}, {"inventory", "s
 def _load_state(folder: Path) -> dict[str, Any] | None:
     path = folder / STATE
     try:
-        state = orjson.loads(path.read_bytes())
+        state = read_json(path, MOST_MANIFEST)
     except OSError:
         return None
     except ValueError:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from krill.errors import InputError
+from krill.flow.input_file import open_regular, read_input, read_json
 
 HINT: Final = "point `tokenizer.path` at a tokenizer.json, or a folder that holds one"
 DECLARATIONS: Final = ("tokenizer_config.json", "special_tokens_map.json")
@@ -21,7 +22,7 @@ _EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
 def read_tokenizer_file(file: Path) -> bytes:
     """The file's bytes, or an error that says what to do."""
     try:
-        return file.read_bytes()
+        return read_input(file)
     except OSError as error:
         raise InputError(f"can't read the tokenizer `{file}`: {error.strerror}", hint=HINT) from None
 
@@ -30,7 +31,7 @@ def file_fingerprint(file: Path) -> str:
     """Of everything that shapes the ids: the tokenizer's content, and EOS and BOS as declared beside it."""
     declared = [token for key in ("eos_token", "bos_token") for token in declared_tokens(file.parent, key)]
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             digest = hashlib.file_digest(stream, "sha256")
     except OSError as error:
         raise InputError(f"can't read the tokenizer `{file}`: {error.strerror}", hint=HINT) from None
@@ -55,10 +56,8 @@ def declared_tokens(folder: Path, key: str) -> list[str | None]:
 
 
 def _declared(file: Path, key: str) -> str | None:
-    import orjson
-
     try:
-        value = orjson.loads(file.read_bytes()).get(key)
+        value = read_json(file).get(key)
     except (OSError, ValueError, AttributeError):
         return None
     if isinstance(value, dict):

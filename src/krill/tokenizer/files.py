@@ -18,6 +18,7 @@ import orjson
 
 from krill.errors import ConfigError, InputError
 from krill.flow.atomic import encode_json, storage_errors, write_bytes
+from krill.flow.input_file import read_input
 from krill.tokenizer.alphabet import to_bytes
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import pre_tokenizer, recognise
@@ -197,7 +198,7 @@ def load_trained(path: Path) -> Trained:
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
-        content = file.read_bytes()
+        content = read_input(file)
     except OSError as error:
         raise InputError(
             f"can't read the tokenizer `{file}`: {error.strerror}",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from krill.errors import InputError
+from krill.flow.input_file import open_regular
 from krill.tokenizer.declared import HINT
 
 READ_BYTES: Final = 1 << 20
@@ -131,7 +132,7 @@ def _outline(file: Path, state: tuple[int, int]) -> Outline:
     from krill import _native
 
     walked = _native.JsonOutline(MOST_BYTES)
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         while block := stream.read(READ_BYTES):
             walked.feed(block)
     return _made_of(walked, state[0])

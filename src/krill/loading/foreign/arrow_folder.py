@@ -71,16 +71,18 @@ def _index(name: str, files: RowFiles) -> tuple[BatchColumns, npt.NDArray[Any], 
         with files.look_into(number) as opened:
             arrow = ArrowFile(file, opened, files.size(number))
             if columns is not None and arrow.columns != columns:
-                raise InputError(f"`{file}` has columns of other types than `{files.names[0]}`")
+                raise InputError(
+                    f"`{file}` has columns of other types than `{files.names[0]}`", hint="load them apart"
+                )
             columns = arrow.columns
             for message in arrow.batches:
                 found.append(arrow.places(number, message))
                 lengths.append(arrow.lengths(found[-1]))
     if columns is None or not found:
-        raise InputError(f"`{name}` has no rows")
+        raise InputError(f"`{name}` has no rows", hint="give a dataset that has some")
     shortest, longest, tokens = zip(*lengths, strict=True)
     if max(longest) == 0:
-        raise InputError(f"all rows of `{name}` are empty")
+        raise InputError(f"all rows of `{name}` are empty", hint="give a dataset that has tokens")
     return columns, np.array(found, BATCH), (min(shortest), max(longest), sum(tokens))
 
 
@@ -140,11 +142,17 @@ def saved_files(folder: str, content: bytes) -> tuple[list[str], str]:
         )
     entries = state.get("_data_files")
     if not isinstance(entries, list) or not entries:
-        raise InputError(f"`{folder}` has no data files: its `state.json` names none")
+        raise InputError(
+            f"`{folder}` has no data files: its `state.json` names none",
+            hint="copy or save the dataset again",
+        )
     names = [str(entry.get("filename") if isinstance(entry, dict) else entry) for entry in entries]
     for name in names:
         if not is_plain_name(name):
-            raise InputError(f"`{folder}/state.json` names `{name[:80]}`, which is no file in the folder")
+            raise InputError(
+                f"`{folder}/state.json` names `{name[:80]}`, which is no file in the folder",
+                hint="copy or save the dataset again",
+            )
     return names, str(state.get("_fingerprint", ""))
 
 
@@ -155,7 +163,9 @@ def split_folder(folder: str, content: bytes, split: str) -> str:
         raise InputError(f"`{folder}/dataset_dict.json` lists no splits", hint="copy the file again")
     if split not in splits or not is_plain_name(split):
         there = ", ".join(f"`{name}`" for name in splits)
-        raise InputError(f"no split `{split}` in `{folder}`; there are: {there or 'none'}")
+        raise InputError(
+            f"no split `{split}` in `{folder}`; there are: {there or 'none'}", hint="name one that is there"
+        )
     return split
 
 

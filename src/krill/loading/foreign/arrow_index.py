@@ -163,7 +163,10 @@ class ArrowFile:
             return 0, 0, 0, 0
         validity, offsets, value_validity, values = header.buffers[first : first + 4]
         if value_validity.length:
-            raise InputError(f"`{SEQ_LENGTHS}` in `{self._name}` has nulls inside its lists")
+            raise InputError(
+                f"`{SEQ_LENGTHS}` in `{self._name}` has nulls inside its lists",
+                hint="write the dataset without them",
+            )
         if validity.length and validity.length * 8 < header.rows:
             self._damaged(message, "has too few flags")
         self._check_offsets(message, header.rows, offsets, self.columns.seq_offset_dtype)

@@ -48,7 +48,10 @@ def write_group(
         if columns.seq_dtype is not None:
             pieces = batch.column(SEQ_LENGTHS)
             if pieces.values.null_count:
-                raise InputError(f"`{SEQ_LENGTHS}` in `{name}` has nulls inside its lists")
+                raise InputError(
+                    f"`{SEQ_LENGTHS}` in `{name}` has nulls inside its lists",
+                    hint="write the dataset without them",
+                )
             counts, values = _lists(pieces, columns.seq_dtype)
             seq_counts.append(counts)
             seq_lengths.append(values.astype(np.int32))

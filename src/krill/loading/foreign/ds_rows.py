@@ -51,7 +51,7 @@ class DsRows:
             sizes.append(_token_bytes(files, number, tokens))
         known = {size for size in sizes if size}
         if not known:
-            raise InputError(f"`{name}` has no tokens")
+            raise InputError(f"`{name}` has no tokens", hint="give files that have some")
         if len(known) > 1:
             raise InputError(f"`{name}` has files of tokens of 2 and of 4 bytes", hint="load them apart")
         self.dtype = _DTYPES[known.pop()]
@@ -102,7 +102,9 @@ class _Lengths:
     def add(self, ends: npt.NDArray[np.int64], begin: int, shown: str) -> None:
         lengths = np.diff(ends, prepend=begin)
         if lengths.min() < 0:
-            raise InputError(f"`{shown}` is no index: an end comes before the one before it")
+            raise InputError(
+                f"`{shown}` is no index: an end comes before the one before it", hint="write both files again"
+            )
         self.shortest = min(self.shortest, int(lengths.min()))
         self.longest = max(self.longest, int(lengths.max()))
         self.total += int(lengths.sum())

@@ -45,7 +45,7 @@ class IdColumns:
 def _only_once(schema: pa.Schema, name: str) -> None:
     for column in (IDS, SEQ_LENGTHS):
         if schema.names.count(column) > 1:
-            raise InputError(f"`{name}` has more than one column `{column}`")
+            raise InputError(f"`{name}` has more than one column `{column}`", hint="write it with one")
 
 
 def _field(schema: pa.Schema, name: str) -> pa.Field:

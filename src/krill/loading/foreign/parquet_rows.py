@@ -91,7 +91,7 @@ class ParquetRows:
         found = [self._lengths_in(each) for each in every]
         shortest, longest = min(low for low, _ in found), max(high for _, high in found)
         if longest == 0:
-            raise InputError(f"all rows of `{self.name}` are empty")
+            raise InputError(f"all rows of `{self.name}` are empty", hint="give a dataset that has tokens")
         return shortest, longest
 
     def _lengths_in(self, group: int) -> tuple[int, int]:
@@ -114,11 +114,13 @@ class _RowGroups:
             with _opened(files, number) as (opened, footer):
                 these = IdColumns.of(opened.schema_arrow, file)
                 if columns is not None and these != columns:
-                    raise InputError(f"`{file}` has columns of other types than `{files.names[0]}`")
+                    raise InputError(
+                        f"`{file}` has columns of other types than `{files.names[0]}`", hint="load them apart"
+                    )
                 columns = these
                 found += _groups(footer, number, file)
         if columns is None or not found:
-            raise InputError(f"`{name}` has no rows")
+            raise InputError(f"`{name}` has no rows", hint="give a dataset that has some")
         self.columns = columns
         self.groups = np.array(found, _GROUP)
         self.even_width: int | None = None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from krill.errors import InputError
+from krill.flow.input_file import MOST_MANIFEST, read_input
 from krill.loading.foreign.remote import RemoteFiles, Shard, list_files, names_files, read_small
 from krill.loading.foreign.row_files import LocalFiles, RowFiles, reading
 from krill.loading.foreign.shard_cache import ShardCache
@@ -54,7 +55,7 @@ class LocalPlace:
         if not self._path.is_dir() or not path.exists():
             return None
         with reading(str(path)):
-            return path.read_bytes()
+            return read_input(path, MOST_MANIFEST)
 
     def inside(self, name: str) -> LocalPlace:
         return LocalPlace(str(self._path / name))

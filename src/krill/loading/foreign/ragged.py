@@ -93,4 +93,7 @@ def _check_sums(
     if len(seq_lengths) and seq_lengths.min() < 1:
         at = int(np.argmax(seq_lengths < 1))
         row = int(rows[np.searchsorted(ends, at, side="right") - 1])
-        raise InputError(f"`seq_lengths` of row {row} in `{name}` has the length {int(seq_lengths[at])}")
+        raise InputError(
+            f"`seq_lengths` of row {row} in `{name}` has the length {int(seq_lengths[at])}",
+            hint="write the dataset with lengths of at least 1, or without the column `seq_lengths`",
+        )

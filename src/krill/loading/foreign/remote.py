@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, cast
 from krill.corpus.remote import RemoteFile, ask, file_system
 from krill.errors import InputError
 from krill.flow.atomic import AtomicFile
+from krill.flow.input_file import open_regular
 from krill.loading.foreign.row_files import reading
 from krill.loading.foreign.shard_cache import ShardCache
 
@@ -124,7 +125,7 @@ class RemoteFiles:
                 except ValueError:  # how fsspec says that it can't read from there
                     opened.close()
         with reading(url):
-            return open(self.path(number), "rb", buffering=0)
+            return open_regular(self.path(number))
 
     def path(self, number: int) -> Path:
         shard = self._shards[number]

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from krill.errors import InputError, KrillError, MissingExtra
 from krill.faults import first_line
+from krill.flow.input_file import open_regular
 
 
 class RowFiles(Protocol):
@@ -63,7 +64,7 @@ class LocalFiles:
 
     def look_into(self, number: int) -> BinaryIO:
         with reading(self.names[number]):
-            return open(self.names[number], "rb", buffering=0)
+            return open_regular(self.names[number])
 
     def path(self, number: int) -> Path:
         return Path(self.names[number])
@@ -107,7 +108,7 @@ class NumbersFile:
 
     def __init__(self, path: Path, shown: str) -> None:
         self.shown = shown
-        self._opened = open(path, "rb", buffering=0)  # noqa: SIM115  closed by `__exit__`
+        self._opened = open_regular(path)
 
     @property
     def size(self) -> int:

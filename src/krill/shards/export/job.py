@@ -103,11 +103,11 @@ def run_export(
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
     options.check()
     started = time.monotonic()
-    source = Source.open(path, verify=verify)
+    limit = resolve_limit(memory)
+    source = Source.open(path, verify=verify, limit=None if floor else limit)
     options = replace(options, what=source.what(options))
     options.check()  # once more: what is exported was perhaps left open
     place = _place(output, source, options)
-    limit = resolve_limit(memory)
     workers = resolve_threads(threads)
     with (
         bounded_process(workers, parquet=options.to == "parquet" or options.what == "text"),

@@ -45,9 +45,9 @@ class Source:
     """Whether what is read is held against the checksums of the manifest, as it is read."""
 
     @classmethod
-    def open(cls, path: str | Path, *, verify: bool = True) -> Source:
+    def open(cls, path: str | Path, *, verify: bool = True, limit: int | None = None) -> Source:
         folder = Path(path)
-        manifest = Manifest.load(folder)
+        manifest = Manifest.load(folder, limit=limit)
         if manifest.dataset is None and manifest.text is None:
             raise InputError(
                 f"`{folder}` was made by `krill {manifest.command}` and holds neither tokens nor documents",
