@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hostile_beside
 import hostile_configs
+import hostile_damage
 import hostile_models
 import hostile_outputs
 import hostile_places
@@ -13,7 +15,7 @@ import hostile_tokenizer_files
 import hostile_tokenizers
 import hostile_trainings
 
-PREPARING = (hostile_text, hostile_tables, hostile_places, hostile_configs, hostile_outputs)
+PREPARING = (hostile_text, hostile_tables, hostile_places, hostile_configs, hostile_outputs, hostile_damage)
 # Tried by `make soak` and `make fuzz` alone.
 LEARNING = (
     hostile_tokenizer_files,
@@ -21,6 +23,7 @@ LEARNING = (
     hostile_models,
     hostile_trainings,
     hostile_questions,
+    hostile_beside,
 )
 CASES = [case for room in PREPARING for case in room.cases()]
 LONG_CASES = [case for room in LEARNING for case in room.cases()]

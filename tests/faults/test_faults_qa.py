@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
+from hostile_beside import whole_features
 
 from conftest import dataset_bytes
-from krill.errors import BudgetError, StorageError
+from krill.errors import BudgetError, InputError, StorageError
 from krill.qa import Shape, prepare
 from krill.qa import units as making
+from krill.qa.dataset import QaDataset
 from krill.qa.seen_ids import SeenIds
 from lives import Life
 from questions import SQUAD, grown_squad, question, story, story_file, tokenizer_of, write_squad
@@ -134,3 +138,13 @@ def test_ids_are_told_apart_also_when_the_table_grows() -> None:
         assert seen.add([str(number) for number in range(first, first + 20_000)]).all()
     again = seen.add([str(number) for number in range(100_000, 300_000)])
     assert again.tolist() == [False] * 100_000 + [True] * 100_000
+
+
+@pytest.mark.parametrize("files", [[], [{"file": "../../other.arrow", "bytes": 1, "sha256": "0" * 64}], 5])
+def test_features_whose_manifest_states_not_every_checksum_are_refused(tmp_path, files):
+    shutil.copytree(whole_features(), tmp_path / "features")
+    manifest = json.loads((tmp_path / "features" / "krill-run.json").read_bytes())
+    (tmp_path / "features" / "krill-run.json").write_text(json.dumps({**manifest, "files": files}))
+    with pytest.raises(InputError, match=r"states no checksum of `paragraphs-00000\.arrow`"):
+        QaDataset(tmp_path / "features", verify=True)
+    assert len(QaDataset(tmp_path / "features", verify=False)) == 100

@@ -152,7 +152,7 @@ def _declared_number(name: str, value: object) -> int:
     if type(value) is not int or not 0 <= value <= _MOST_ID:
         raise InputError(
             f"the tokenizer's {name} is `{str(value)[:80]}`",
-            hint=f"mend its tokenizer.json or tokenizer_config.json: a whole number from 0 to {_MOST_ID}",
+            hint=f"mend its files: features hold whole numbers from 0 to {_MOST_ID}",
         )
     return value
 
@@ -171,6 +171,8 @@ def _probe(tokenizer: Any) -> list[Piece]:
     pieces: list[Piece] = []
     last: int | None = None
     for token, type_id, text_number in zip(joined.ids, joined.type_ids, joined.sequence_ids, strict=True):
+        _declared_number("token id in a pair of texts", token)
+        _declared_number("type id in a pair of texts", type_id)
         if text_number is None:
             same = pieces and last is None and pieces[-1].type_id == type_id
             ids = (*pieces.pop().ids, token) if same else (token,)

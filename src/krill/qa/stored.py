@@ -25,7 +25,7 @@ from krill.flow.outputs import MANIFEST, stated_checksums
 from krill.qa.assembly import Assembler, FeatureRows
 from krill.qa.cache import COMMAND, FORMAT
 from krill.qa.layout import Layout
-from krill.qa.tables import SCHEMAS, Unit, read_unit, unit_path
+from krill.qa.tables import SCHEMAS, Unit, read_unit, table_name, unit_path
 from krill.shards.fields import Fields
 
 Numbers = npt.NDArray[np.int64]
@@ -62,7 +62,7 @@ class StoredFeatures:
         self._in_use: OrderedDict[int, Unit] = OrderedDict()
         self._idle: OrderedDict[int, Unit] = OrderedDict()
         self._verify = verify
-        self._checksums = stated_checksums(self.manifest) if verify else {}
+        self._checksums = _checksums_in(folder, self.manifest) if verify else {}
         self._verified: set[int] = set()
         self._lock = Lock()
 
@@ -145,6 +145,17 @@ class StoredFeatures:
         """For each unit, which of the numbers are in it."""
         units = np.searchsorted(firsts, numbers, side="right") - 1
         return [(int(unit), np.flatnonzero(units == unit)) for unit in np.unique(units)]
+
+
+def _checksums_in(folder: Path, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Of every table; a manifest that lists files, and not all of them, was edited."""
+    stated = stated_checksums(manifest)
+    if "files" in manifest:
+        names = (table_name(number, table) for number in range(len(manifest["units"])) for table in SCHEMAS)
+        missing = next((name for name in names if name not in stated), None)
+        if missing is not None:
+            raise InputError(f"`{folder / MANIFEST}` states no checksum of `{missing}`", hint=_HINT)
+    return stated
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

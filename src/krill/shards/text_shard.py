@@ -19,6 +19,13 @@ from krill.shards.shard_file import ShardFile
 from krill.shards.verified import VerifiedReads
 
 
+def check_names(file: ShardFile, names: Sequence[str]) -> None:
+    """Refuse columns that have one name: which of them is meant, nobody can say."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        file.fail(f"has more than one column `{twice}`")
+
+
 class TextShard:
     """An open shard of documents, kept or rejected; in a `with`.
 
@@ -37,6 +44,7 @@ class TextShard:
             self.schema: pa.Schema = self._parquet.schema_arrow
             self.names: list[str] = self.schema.names
             self.group_rows: list[int] = footer.rows.tolist()
+        check_names(file, self.names)
 
     def read(self, group: int, columns: Sequence[str] | None = None) -> pa.Table:
         """A row group, or some columns of it."""

@@ -28,6 +28,7 @@ from krill.shards.layout import Layout
 from krill.shards.manifest import DatasetPart, Manifest, TextPart
 from krill.shards.message import END_OF_STREAM
 from krill.shards.shard_file import ShardFile, reading
+from krill.shards.text_shard import check_names
 
 _READ_BYTES = 2**20
 _LONGEST_SCHEMA = 2**16
@@ -224,6 +225,7 @@ class _TextShard:
         if rows != self._file.shard.rows:
             self._file.fail(f"has {rows} rows, and the manifest says {self._file.shard.rows}")
         schema = parquet.schema_arrow
+        check_names(self._file, schema.names)
         if "text" not in schema.names or schema.field("text").type not in (pa.string(), pa.large_string()):
             self._file.fail("has no column `text` of strings")
         first = 0

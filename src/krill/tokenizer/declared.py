@@ -57,9 +57,17 @@ def declared_tokens(folder: Path, key: str) -> list[str | None]:
 
 def _declared(file: Path, key: str) -> str | None:
     try:
-        value = read_json(file).get(key)
-    except (OSError, ValueError, AttributeError):
+        declared = read_json(file)
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except (OSError, ValueError) as error:
+        # Without it, another token would end documents, or none.
+        fault = error.strerror if isinstance(error, OSError) else f"not JSON ({error})"
+        raise InputError(
+            f"can't read `{file}`, which declares a tokenizer's special tokens: {fault}",
+            hint="restore the file, or take it away",
+        ) from None
+    value = declared.get(key) if isinstance(declared, dict) else None
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) else None

@@ -40,6 +40,14 @@ class DocumentTooLarge(_OfDocument, BudgetError):
     """A document that takes more memory to encode than there is."""
 
 
+def outside_vocabulary(tokenizer: str, number: int, vocab_size: int) -> InputError:
+    """Of an id that a post-processor adds: what holds the vocabulary would hold another number instead."""
+    return InputError(
+        f"the tokenizer `{tokenizer}` gives the id `{number}`, and its vocabulary has {vocab_size:,} ids",
+        hint="mend the ids in its post_processor, or add the token to its vocabulary",
+    )
+
+
 @contextmanager
 def naming_document(
     files: Sequence[CorpusFile], positions: Any, file: CorpusFile | None = None

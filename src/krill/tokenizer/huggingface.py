@@ -18,7 +18,7 @@ from krill.budget import format_size
 from krill.errors import InputError
 from krill.flow import Gate
 from krill.tokenizer.declared import HINT, file_fingerprint, find_eos, read_tokenizer_file
-from krill.tokenizer.document_errors import DocumentError, DocumentTooLarge
+from krill.tokenizer.document_errors import DocumentError, DocumentTooLarge, outside_vocabulary
 from krill.tokenizer.outline import Outline, outline_of
 
 if TYPE_CHECKING:
@@ -110,7 +110,14 @@ class HuggingFaceEncoder:
                 runs.extend(reversed(found))
                 if nbytes > LARGE_GROUP:
                     _native.trim()  # else the next through the gate adds its own to what was freed here
-        return (np.concatenate(runs) if runs else np.empty(0, np.uint32)), lengths
+        ids = np.concatenate(runs) if runs else np.empty(0, np.uint32)
+        self._check_ids(ids)
+        return ids, lengths
+
+    def _check_ids(self, ids: NDArray[np.uint32]) -> None:
+        """A post-processor may put any number around a text."""
+        if len(ids) and ids.max() >= self.vocab_size:
+            raise outside_vocabulary(self.name, int(ids.max()), self.vocab_size)
 
     def encode_offsets(self, text: str) -> tuple[NDArray[Any], NDArray[np.uint32]]:
         """The ids of one text and where each stands, in characters."""
@@ -118,7 +125,9 @@ class HuggingFaceEncoder:
 
         with self._gate.hold(self._cost.typical(len(text))):
             encoding = self._calls.run(lambda: self._tokenizer.encode(text), 0)
-            return np.array(encoding.ids, np.uint32), np.array(encoding.offsets, np.uint32).reshape(-1, 2)
+            ids = np.array(encoding.ids, np.uint32)
+            self._check_ids(ids)
+            return ids, np.array(encoding.offsets, np.uint32).reshape(-1, 2)
 
     def _encoded(self, start: int, group: list[str]) -> list[Any]:
         def encode(texts: list[str]) -> Any:

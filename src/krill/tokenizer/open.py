@@ -14,6 +14,7 @@ from krill.budget import Kind, Need, Plan
 from krill.errors import ConfigError, InputError, MissingExtra
 from krill.tokenizer.byte import ByteEncoder
 from krill.tokenizer.declared import DECLARATIONS, file_fingerprint, read_tokenizer_file
+from krill.tokenizer.document_errors import outside_vocabulary
 from krill.tokenizer.encoder import Encoder
 from krill.tokenizer.outline import Held, Outline, outline_of
 from krill.tokenizer.tokenizer_json import NativeSpec, NotNative, read_spec, why_not_native
@@ -64,6 +65,9 @@ def open_file(file: Path, plan: Plan | None, threads: int) -> NativeEncoder | Hu
                 hint="restore its file, or train one: krill tokenizer train",
             )
         return library
+    outside = next((each for each in (*spec.post.prefix, *spec.post.suffix) if each >= spec.vocab_size), None)
+    if outside is not None:
+        raise outside_vocabulary(str(file), outside, spec.vocab_size)
     from krill import _native
     from krill.tokenizer.native import LEAST_CACHE, NativeEncoder
 

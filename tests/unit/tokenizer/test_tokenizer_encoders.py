@@ -183,3 +183,34 @@ def test_a_tokenizer_from_the_hub_is_found_in_its_cache(tokenizer_folder, tmp_pa
     assert encoder.vocab_size == 1000
     with pytest.raises(InputError, match="`org/other` from the hub"):
         open_encoder(TokenizerConfig(hub_id="org/other"))
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_ids_outside_of_the_vocabulary_are_refused(tokenizer_folder, tmp_path, native):
+    parsed = json.loads((tokenizer_folder / "tokenizer.json").read_text())
+    template = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "[N]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"[N]": {"id": "[N]", "ids": [2**32 - 1], "tokens": ["[N]"]}},
+    }
+    normalizer = None if native else {"type": "Lowercase"}
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps({**parsed, "post_processor": template, "normalizer": normalizer}))
+    assert (fallback_notice(TokenizerConfig(path=str(file))) is None) == native
+    fact = "gives the id `4294967295`, and its vocabulary has 1,000 ids"
+    with pytest.raises(InputError, match=fact):
+        open_encoder(TokenizerConfig(path=str(file))).encode(column(["some"]))
+    with pytest.raises(InputError, match=fact):
+        open_encoder(TokenizerConfig(path=str(file))).encode_offsets("some")
+
+
+def test_declarations_that_can_not_be_read_are_told_not_passed_over(tokenizer_folder, tmp_path):
+    file = tmp_path / "tokenizer.json"
+    file.write_bytes((tokenizer_folder / "tokenizer.json").read_bytes())
+    for content in (b"{", b'{"eos_token": "\xff"}'):
+        (tmp_path / "tokenizer_config.json").write_bytes(content)
+        with pytest.raises(InputError, match=r"can't read `.*tokenizer_config.json`, which declares"):
+            open_encoder(TokenizerConfig(path=str(file)))
+    (tmp_path / "tokenizer_config.json").write_bytes(b"[1]")
+    assert open_encoder(TokenizerConfig(path=str(file))).eos_token == "<|endoftext|>"

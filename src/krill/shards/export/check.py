@@ -23,7 +23,11 @@ def check_export(folder: Path, manifest: Manifest) -> Report:
     listed = Fields(dict(manifest.extra), source=str(folder / MANIFEST_NAME)).mappings("files")
     # What a file holds is another count in each format: here they only have to be whole.
     fields = Fields({"files": [{"rows": 0, **entry} for entry in listed]}, source=str(folder / MANIFEST_NAME))
-    files = [ShardInfo.from_fields(entry) for entry in fields.inners("files")]
+    entries = fields.inners("files")
+    documents = sum(entry.count("documents") for entry in entries if entry.has("documents"))
+    files = [ShardInfo.from_fields(entry) for entry in entries]
+    if not files:
+        fields.refuse("files", "is empty")
     for file in files:
         _check(ShardFile(folder, file))
     return Report(
@@ -31,7 +35,7 @@ def check_export(folder: Path, manifest: Manifest) -> Report:
         bytes=sum(file.bytes for file in files),
         rows=sum(file.rows for file in files),
         tokens=sum(file.tokens or 0 for file in files),
-        documents=sum(int(entry.get("documents", 0)) for entry in listed),
+        documents=documents,
     )
 
 
