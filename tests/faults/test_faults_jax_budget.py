@@ -1,4 +1,4 @@
-"""Commands that compute with JAX refuse a budget that JAX does not fit in before they load it."""
+"""Commands that compute with JAX refuse a budget that it does not fit in, and settings that it can't use."""
 
 from __future__ import annotations
 
@@ -56,3 +56,32 @@ def test_every_budget_below_the_least_is_refused_within_it(files, fresh_krill, j
         assert done.code == 4, done.err
         assert "the budget is too small" in done.err
         assert done.peak <= memory * 10**6
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "fact"),
+    [
+        ("JAX_PLATFORMS", "nonsense", "JAX does not start with what the environment says"),
+        ("JAX_PLATFORMS", "cuda", "JAX does not start with what the environment says"),
+        ("JAX_NUM_CPU_DEVICES", "x", "JAX does not start with what the environment says"),
+        ("JAX_ENABLE_X64", "1", "JAX is set to `jax_enable_x64`"),
+        ("JAX_DISABLE_JIT", "1", "JAX is set to `jax_disable_jit`"),
+    ],
+)
+def test_settings_that_jax_can_not_use_are_told_by_name(
+    files, fresh_krill, monkeypatch, variable, value, fact
+):
+    monkeypatch.setenv(variable, value)
+    done = fresh_krill("generate", *VERBS["generate"], "--memory", "1GB", "--threads", "1", cwd=files)
+    assert done.code == 2, done.err
+    assert f"error: {fact}" in done.err
+    assert variable in done.err.split("hint: ")[1]
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "train", "qa evaluate", "qa train"])
+def test_every_verb_tells_settings_that_jax_can_not_use(files, fresh_krill, monkeypatch, verb):
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    done = fresh_krill(*verb.split(), *VERBS[verb], "--memory", "1GB", "--threads", "1", cwd=files)
+    assert done.code == 2, done.err
+    assert "unset JAX_ENABLE_X64" in done.err

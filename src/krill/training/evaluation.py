@@ -19,7 +19,7 @@ from krill.errors import Interrupted
 from krill.flow.progress import Progress, Silent
 from krill.model.installed import require_train_extra
 from krill.training.inference_needs import inference_needs, running_need
-from krill.training.xla import bound_xla
+from krill.training.xla import bound_xla, start_backend
 
 if TYPE_CHECKING:
     from krill.training.evaluate import Evaluation
@@ -84,13 +84,12 @@ def run_evaluate(
 
 
 def _evaluate(saved: SavedModel, scored: Scored, meter: Meter, progress: Progress, data: str) -> Report:
-    import jax
 
     from krill.training.evaluate import Sums, make_evaluator
     from krill.training.memory_plan import loss_chunk
 
     started = time.monotonic()
-    jax.devices()  # the backend starts now, before stock is taken
+    start_backend()
     base = meter.used
     rows = max(1, BATCH_TOKENS // scored.length)
     needs = [*inference_needs(saved.shape), *scored.needs(rows)]

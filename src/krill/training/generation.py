@@ -19,7 +19,7 @@ from krill.model.installed import require_train_extra
 from krill.tokenizer.open import file_needs
 from krill.training.inference_needs import inference_needs, running_need
 from krill.training.text_stream import TextStream
-from krill.training.xla import bound_xla
+from krill.training.xla import bound_xla, start_backend
 
 if TYPE_CHECKING:
     from krill.tokenizer.tokenizer import Tokenizer
@@ -122,11 +122,10 @@ def run_generate(
 
 
 def _generate(request: Request, saved: SavedModel, meter: Meter, listen: Listener) -> Generation:
-    import jax
 
     from krill.training.generate import compile_programs, find_sizes, generate_tokens
 
-    jax.devices()  # the backend starts now, before stock is taken
+    start_backend()
     base, sampling = meter.used, request.sampling
     file = saved.require_tokenizer()
     needs = [*inference_needs(saved.shape), *file_needs(file, len(request.prompt.encode()) + 1, 1)]

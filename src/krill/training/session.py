@@ -41,6 +41,7 @@ from krill.training.recipe import Recipe, count_steps, make_recipe
 from krill.training.saved_model import save_model, save_tokenizer
 from krill.training.step import TrainState, first_state, state_shapes
 from krill.training.validation import Validation, open_validation
+from krill.training.xla import start_backend
 
 _NOTHING_WHOLE = "no checkpoint is whole: starting anew"
 
@@ -68,7 +69,7 @@ class Session:
             folder.checkpoints, keep=config.train.keep_checkpoints, note=progress.note
         )
         self._placement = make_devices(config.train.parallel, data.rows)
-        jax.devices()  # the backend starts now, before stock is taken
+        start_backend()
         self._base = meter.used
         self._plan: Plan | None = None
 

@@ -1,14 +1,17 @@
-"""XLA made ready: no more threads than were asked for, and room for what it maps and holds."""
+"""JAX made ready: no more threads than were asked for, room for what it maps and holds, usable settings."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from krill.budget import Kind, Meter, Need, format_size
 from krill.budget.machine import require_address_space
-from krill.errors import BudgetError
+from krill.errors import BudgetError, ConfigError, KrillError
+from krill.faults import first_line, refused_resources
 
 # What JAX, its compiler and its threads map beside the arrays: 1.2 GB were enough for a small training, and
 # with less the process is ended by a signal, in the compiler or in a thread that can't start.
@@ -24,16 +27,39 @@ COMPILING: Final = 105_000_000
 _SMALL_MODEL: Final = 600_000_000
 
 
+# Settings under which programs can't be compiled beforehand, or hold other numbers than those planned for.
+_UNUSABLE: Final = {"jax_enable_x64": "JAX_ENABLE_X64", "jax_disable_jit": "JAX_DISABLE_JIT"}
+
+
 def bound_xla(threads: int, meter: Meter) -> None:
-    """Before JAX is imported and first touches its devices: it reads its settings then.
+    """Import JAX, which reads its settings when it first touches its devices.
 
     A budget that JAX alone does not fit in is refused here, while the process is still small; from here on
     nothing goes beyond the budget.
     """
     require_address_space(MAPPED, PRIVATE, meter.limit)
     os.environ["NPROC"] = str(threads)
-    if "jax" in sys.modules:  # it is a part of what is held
-        return
+    if "jax" not in sys.modules:  # else it is a part of what is held
+        _plan_loading(meter)
+    with _settings_told():
+        import jax
+    for setting, variable in _UNUSABLE.items():
+        if getattr(jax.config, setting, False):
+            raise ConfigError(
+                f"JAX is set to `{setting}`, with which Krill does not compute",
+                hint=f"unset {variable}, or call jax.config.update('{setting}', False) before",
+            )
+
+
+def start_backend() -> None:
+    """Before stock is taken of what the process holds."""
+    import jax
+
+    with _settings_told():
+        jax.devices()
+
+
+def _plan_loading(meter: Meter) -> None:
     loading = Need("JAX", LOADED, Kind.WATCHED)
     try:
         meter.plan([loading, Need("compiling", COMPILING, Kind.WATCHED, during="compile")])
@@ -42,3 +68,20 @@ def bound_xla(threads: int, meter: Meter) -> None:
         raise BudgetError(
             refusal.message, hint=f"{small}; with {format_size(meter.limit)} not even JAX can be loaded"
         ) from None
+
+
+@contextmanager
+def _settings_told() -> Iterator[None]:
+    """What JAX raises for settings of the environment that it can't use, told with their names."""
+    try:
+        yield
+    except KrillError:
+        raise
+    except Exception as error:
+        given = sorted(name for name in os.environ if name.startswith(("JAX_", "XLA_")))
+        if not given or isinstance(error, ImportError) or refused_resources(error) is not None:
+            raise
+        raise ConfigError(
+            f"JAX does not start with what the environment says: {first_line(error)}",
+            hint=f"unset or mend {', '.join(given[:5])}; JAX_PLATFORMS=cpu is always there",
+        ) from error

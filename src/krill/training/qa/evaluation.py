@@ -23,7 +23,7 @@ from krill.flow.atomic import atomic_writer
 from krill.flow.progress import Progress, Silent
 from krill.model.installed import require_train_extra
 from krill.training.inference_needs import RUNNING, inference_needs, running_need
-from krill.training.xla import bound_xla
+from krill.training.xla import bound_xla, start_backend
 
 if TYPE_CHECKING:
     from krill.qa.dataset import QaDataset
@@ -148,11 +148,10 @@ def _score(
     progress: Progress,
 ) -> tuple[dict[str, Any], Plan]:
     """The figures, and the plan that they were found within."""
-    import jax
 
     from krill.training.qa.scoring import SegmentReader, score
 
-    jax.devices()  # the backend starts now, before stock is taken
+    start_backend()
     base = meter.used
     kept = _MAPPED_BYTES + _DOCUMENT_BYTES * dataset.documents
     needs = [*inference_needs(saved.design.encoder), Need("features", kept, during=RUNNING)]

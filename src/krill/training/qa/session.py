@@ -32,6 +32,7 @@ from krill.training.qa.scoring import Answering, SegmentReader, score
 from krill.training.qa.step import ReaderState, first_state, state_shapes
 from krill.training.saved_model import save_tokenizer
 from krill.training.schedule import cosine
+from krill.training.xla import start_backend
 
 _NOTHING_WHOLE = "no checkpoint is whole: starting anew"
 
@@ -53,7 +54,7 @@ class ReaderSession:
         self._steps = settings.max_steps or settings.epochs * opened.data.steps_per_epoch
         self._schedule = cosine(settings.learning_rate, self._steps)
         self._optimizer = make_optimizer("adamw", self._schedule, weight_decay=settings.weight_decay)
-        jax.devices()  # the backend starts now, before stock is taken
+        start_backend()
         self._base = meter.used
         self._plan: Plan | None = None
 
