@@ -106,7 +106,7 @@ def test_what_can_not_be_trained_is_refused_before_anything_is_begun(train, home
 
 
 def test_a_budget_that_is_too_small_says_what_would_do(train, fresh_krill, home):
-    refused = train("--output-dir", "none", *TINY, "--memory", "300MB", code=4, by=fresh_krill)
+    refused = train("--output-dir", "none", *TINY, "--memory", "345MB", code=4, by=fresh_krill)
     assert "the budget is too small: compiling a step takes 135 MB beside the program's" in refused.err
     assert "MB is the least for any model" in refused.err
     assert not (home / "none").exists()

@@ -90,6 +90,6 @@ def test_a_folder_that_is_not_ours_is_left_alone(home: Path, krill, tmp_path: Pa
 
 
 def test_a_budget_that_is_too_small_says_what_would_do(refused, fresh_krill) -> None:
-    said = refused("--memory", "300MB", code=4, by=fresh_krill)
+    said = refused("--memory", "345MB", code=4, by=fresh_krill)
     assert "the budget is too small: compiling a step takes" in said
     assert "is the least for any model" in said

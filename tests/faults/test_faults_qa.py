@@ -9,7 +9,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from hostile_beside import whole_features
+from hostile_beside import READER, whole_features
+from hostile_models import save_model
+from hostile_questions import GOOD
+from hostile_tokenizer_files import plain
 
 from conftest import dataset_bytes
 from krill.errors import BudgetError, InputError, StorageError
@@ -148,3 +151,31 @@ def test_features_whose_manifest_states_not_every_checksum_are_refused(tmp_path,
     with pytest.raises(InputError, match=r"states no checksum of `paragraphs-00000\.arrow`"):
         QaDataset(tmp_path / "features", verify=True)
     assert len(QaDataset(tmp_path / "features", verify=False)) == 100
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "questions.json",
+        "tokenizer.json",
+        "features/krill-run.json",
+        "model/config.json",
+        "notes.txt",
+        "features",
+    ],
+)
+def test_predictions_replace_nothing_but_predictions(tmp_path, krill, name):
+    shutil.copytree(whole_features(), tmp_path / "features")
+    save_model(tmp_path / "model", READER)
+    (tmp_path / "questions.json").write_text(json.dumps(GOOD))
+    (tmp_path / "tokenizer.json").write_text(json.dumps(plain()))
+    (tmp_path / "notes.txt").write_text("mine")
+    before = dataset_bytes(tmp_path)
+    words = ("qa", "evaluate", "model", "features", "--predictions")
+    done = krill(*words, name, "--memory", "1GB", cwd=tmp_path)
+    assert done.code == 5, done.err
+    assert f"`{name}` holds something else than predictions: nothing was written" in done.err
+    assert dataset_bytes(tmp_path) == before
+    (tmp_path / "earlier.json").write_text('{"q0": "Alba"}')
+    done = krill(*words, "earlier.json", "--memory", "1GB", cwd=tmp_path)
+    assert done.code == 3, done.err  # the features were made with another tokenizer than the model's

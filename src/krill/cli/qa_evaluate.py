@@ -38,6 +38,7 @@ def evaluate(
         What `krill qa prepare` made of the questions, with the model's tokenizer.
     predictions
         A JSON file to write: the predicted answer of each question by its id, empty where there is none.
+        It may replace earlier predictions, and nothing else.
     checkpoint
         Instead of the finished model: latest, best, or the number of a step.
     n_best

@@ -7,6 +7,7 @@ documents, the units of the cache that are mapped, and three numbers for each do
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +19,9 @@ import orjson
 
 from krill.budget import Meter, Need, Plan, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
-from krill.errors import ConfigError, Interrupted
-from krill.flow.atomic import atomic_writer
+from krill.errors import ConfigError, Interrupted, StorageError
+from krill.flow.atomic import atomic_writer, refuse_special
+from krill.flow.input_file import read_json
 from krill.flow.progress import Progress, Silent
 from krill.model.installed import require_train_extra
 from krill.training.inference_needs import RUNNING, inference_needs, running_need
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from krill.training.qa.saved import SavedReader
     from krill.training.qa.scoring import Answering, Tell
 
+# A larger file is not looked into, and stays.
+_MOST_PREDICTIONS: Final = 64_000_000
 # What the cache may have mapped: it is read in order.
 _MAPPED_BYTES: Final = 32_000_000
 # The scores that are kept of a document, as Python holds them.
@@ -110,6 +114,8 @@ def run_evaluate(
     for name, number in (("n_best", n_best), ("max_answer_length", max_answer_length)):
         if number < 1:
             raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 1 on")
+    if predictions is not None:
+        _check_replaceable(Path(predictions))
     limit, count = resolve_limit(memory), resolve_threads(threads)
     started = time.monotonic()
     with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
@@ -166,6 +172,22 @@ def _score(
         raise Interrupted("interrupted: nothing was scored to the end") from None
     progress.end("answer")
     return found, plan
+
+
+def _check_replaceable(path: Path) -> None:
+    """A file of earlier predictions may be replaced, and nothing else, before any work is done."""
+    refuse_special(path)
+    if not os.path.lexists(path):
+        return
+    try:
+        found = read_json(path, _MOST_PREDICTIONS)
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        raise StorageError(
+            f"`{path}` holds something else than predictions: nothing was written",
+            hint="choose another name for the predictions",
+        )
 
 
 @contextmanager
