@@ -21,6 +21,7 @@
 #include "text/clean.hpp"
 #include "text/file_range.hpp"
 #include "text/json_reader.hpp"
+#include "text/separator.hpp"
 #include "text/text_reader.hpp"
 
 namespace nb = nanobind;
@@ -298,6 +299,25 @@ void bind_text_reader(nb::module_& m) {
   bind_shared(type);
 }
 
+void bind_separator(nb::module_& m) {
+  nb::class_<Separator>(m, "Separator")
+      .def(
+          "__init__",
+          [](Separator* self, const nb::bytes& bytes) {
+            new (self) Separator({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+          },
+          nb::arg("bytes"))
+      .def_prop_ro("overlaps_itself", &Separator::overlaps_itself)
+      .def(
+          "next_certain",
+          [](const Separator& self, nb::handle data, std::size_t begin) {
+            const ByteView bytes(data);
+            nb::gil_scoped_release release;
+            return self.next_certain({bytes.data(), bytes.size()}, begin);
+          },
+          nb::arg("data"), nb::arg("begin"));
+}
+
 void bind_malformed_record(nb::module_& m) {
   const nb::object type =
       nb::steal(PyErr_NewException("krill._native.MalformedRecord", PyExc_ValueError, nullptr));
@@ -322,4 +342,5 @@ void bind_readers(nb::module_& m) {
   bind_malformed_record(m);
   bind_json_reader(m);
   bind_text_reader(m);
+  bind_separator(m);
 }

@@ -28,6 +28,16 @@ def csv_fields(
     """The wanted columns of rows that should have so many columns; the places of rows that haven't, which are
     left out; and how many columns the first of those has."""
 
+class Separator:
+    """What stands between documents of plain text; it may overlap itself."""
+
+    def __init__(self, bytes: bytes) -> None: ...
+    @property
+    def overlaps_itself(self) -> bool: ...
+    def next_certain(self, data: _Bytes, begin: int) -> int:
+        """The end of the first one from `begin` on that no earlier one overlaps, -1 = none: in one pass,
+        however the separator and the bytes repeat themselves."""
+
 class MalformedRecord(ValueError):
     """A record that can't be read: args are its first byte's offset, the fault's offset, and the reason."""
 

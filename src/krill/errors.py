@@ -6,6 +6,18 @@ that the command line ends with. Whatever is not a `KrillError` is a bug and exi
 
 from __future__ import annotations
 
+# Characters of a message: a name or a value in it may be a megabyte.
+_LONGEST = 8000
+_BEGINNING, _END = 6000, 1500
+
+
+def _readable(text: str) -> str:
+    """A text that a person can read: of a longer one, its beginning and its end."""
+    if len(text) <= _LONGEST:
+        return text
+    left_out = len(text) - _BEGINNING - _END
+    return f"{text[:_BEGINNING]} ... ({left_out:,} characters left out) ... {text[-_END:]}"
+
 
 class KrillError(Exception):
     """Something the user can cause or mend; shown as a message, never as a traceback."""
@@ -13,9 +25,9 @@ class KrillError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = _readable(message)
+        self.hint = None if hint is None else _readable(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"

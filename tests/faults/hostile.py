@@ -13,7 +13,7 @@ import json
 import os
 import threading
 import zlib
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,12 @@ MEMORY = 256_000_000
 SECONDS = 60
 # Other work may take most of a machine, so what counts is the processor's time; a wait has this limit.
 WAITED = 400
+# What a person can still read, and find the error in.
+MOST_PRINTED = 20_000
 FAULTS = frozenset({2, 3, 4, 5})
 OUTPUT = "out"
 WHOLE_OR_ABSENT = {("tokenizer", "train"), ("tokenizer", "encode"), ("qa", "prepare")}
-# One of so many is tried by `make test`: about forty.
+# One of so many is tried by `make test`: about sixty.
 SHARE = 32
 
 Make = Callable[[Path], object]
@@ -54,6 +56,8 @@ class Case:
     # Whose bytes the case itself changes while the command runs.
     changed: frozenset[str] = frozenset()
     fresh: bool = False
+    # Variables of its environment besides those of the tests.
+    environ: Mapping[str, str] | None = None
     left: str | None = field(default=None)  # what still fails, and why
 
     @property
@@ -141,7 +145,7 @@ def _run(case: Case, folder: Path, run: Callable[..., Outcome] | None) -> Outcom
     if case.during is not None:
         meddler = threading.Thread(target=case.during, args=(folder,), daemon=True)
         meddler.start()
-    outcome = (run or _warm)(*case.arguments, cwd=folder, timeout=WAITED)
+    outcome = (run or _warm)(*case.arguments, cwd=folder, timeout=WAITED, env=case.environ)
     if meddler is not None:
         meddler.join(10)
     return outcome
@@ -160,6 +164,7 @@ def _check_end(case: Case, outcome: Outcome) -> None:
     assert outcome.code in case.codes, said
     assert outcome.cpu_seconds <= case.seconds, f"too slow: {said}"
     assert outcome.peak <= case.memory, f"over the budget: {said}"
+    assert len(printed) <= MOST_PRINTED, f"{len(printed):,} characters were printed: {said[:1000]}"
     assert OBEYED.isdisjoint(printed), (
         f"a terminal would obey {sorted(OBEYED & set(printed))!r}: {said[:300]!r}"
     )

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import hostile_beside
 import hostile_configs
+import hostile_costs
 import hostile_damage
+import hostile_folders
 import hostile_models
 import hostile_outputs
 import hostile_places
 import hostile_questions
+import hostile_reach
+import hostile_surroundings
 import hostile_tables
 import hostile_text
 import hostile_tokenizer_files
 import hostile_tokenizers
 import hostile_trainings
 
-PREPARING = (hostile_text, hostile_tables, hostile_places, hostile_configs, hostile_outputs, hostile_damage)
+PREPARING = (
+    hostile_text,
+    hostile_tables,
+    hostile_places,
+    hostile_configs,
+    hostile_folders,
+    hostile_costs,
+    hostile_reach,
+    hostile_surroundings,
+    hostile_outputs,
+    hostile_damage,
+)
 # Tried by `make soak` and `make fuzz` alone.
 LEARNING = (
     hostile_tokenizer_files,

@@ -158,8 +158,7 @@ def _json_values() -> Iterator[Case]:
             f"json-record-{name}-first-and-carried",
             "input.jsonl",
             record + b"\n" + WHOLE,
-            0,
-            3,
+            *((0, 3, 4) if name == "many-members" else (0, 3)),  # 50,000 columns need 660 MB
             dataset={"columns": "*"},
             config={"output": "text"},
         )

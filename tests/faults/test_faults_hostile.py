@@ -1,6 +1,6 @@
 """Hundreds of hostile inputs for every verb.
 
-`make test` tries the same forty each time, `make soak` and `make fuzz` all of them.
+`make test` tries the same sixty or so each time, `make soak` and `make fuzz` all of them.
 """
 
 from __future__ import annotations

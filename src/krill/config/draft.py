@@ -64,6 +64,7 @@ class Draft:
         self.notices: list[str] = []
         self.datatrove: dict[str, Any] = {}
         self._origins: dict[Path, Origin] = {}
+        self._holders: set[Path] = set()  # places inside of which something was put
         self._unknown: list[tuple[Path, Origin]] = []
 
     def add_tree(self, tree: Any, layer: Layer, where: Callable[[Path], str]) -> None:
@@ -135,8 +136,10 @@ class Draft:
             return
         if earlier is not None and earlier.layer == origin.layer <= Layer.ENVIRONMENT:
             self._must_agree(earlier, _value_at(self.tree, path), origin, value)
-        for inside in [known for known in self._origins if known[: len(path)] == path]:
-            del self._origins[inside]
+        if path in self._holders:  # a section in the place of its keys: rare, and a look at all of them
+            for inside in [known for known in self._origins if known[: len(path)] == path]:
+                del self._origins[inside]
+        self._holders.update(path[:length] for length in range(len(path)))
         self._origins[path] = origin
         _set_at(self.tree, path, value)
 

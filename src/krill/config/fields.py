@@ -11,6 +11,7 @@ import math
 import os
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, StringConstraints
 from pydantic_core import CoreSchema, core_schema
 
 from krill.budget.size import parse_size
-from krill.config.messages import one_of
+from krill.config.messages import MOST_TOLD, one_of
 from krill.errors import ConfigError
 
 KB = 10**3
@@ -191,9 +192,9 @@ def _path_text(value: Any) -> Any:
 
 def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
     """The values, which must not repeat."""
-    repeated = sorted({value for value in values if values.count(value) > 1})
+    repeated = sorted(value for value, times in Counter(values).items() if times > 1)
     if repeated:
-        raise ValueError(f"must not repeat {one_of(repeated, last='and')}")
+        raise ValueError(f"must not repeat {one_of(repeated[:MOST_TOLD], last='and')}")
     return values
 
 

@@ -49,9 +49,17 @@ def shown(value: object) -> str:
         try:
             text = json.dumps(value, ensure_ascii=False, default=str)
         except (ValueError, TypeError, RecursionError):
-            text = repr(value)
+            text = _written(value)
     text = _printable(re.sub(r"\s+", " ", text) if "\n" in text else text)
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def _written(value: object) -> str:
+    """What Python writes; of what it can't write, such as a number of 5,000 digits, the type."""
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):
+        return type(value).__name__
 
 
 def _printable(text: str) -> str:

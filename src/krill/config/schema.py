@@ -67,7 +67,7 @@ class DatasetConfig(Section):
     separator: str | None = Field(
         default=None,
         description="Plain text only: a file is split into documents at this text. `null` means the first "
-        "of `tokenizer.special_tokens`; an empty text makes each file one document.",
+        "of `tokenizer.special_tokens`; an empty text makes each file one document. At most 1,000 bytes.",
     )
     columns: Annotated[tuple[Text, ...], AfterValidator(distinct), BeforeValidator(_as_list)] = Field(
         default=(),

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from krill.config.messages import Path
+from krill.config.messages import Path, shown
 from krill.errors import ConfigError
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
@@ -23,6 +23,10 @@ _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool",
 
 # PyYAML takes a hundred times as much, and no config has a hundredth of it.
 _MOST_BYTES = 1_000_000
+# Digits of a number: beyond, Python neither reads nor writes it, and 60 to the power of some is slow work.
+_LONGEST_NUMBER = 4300
+# What PyYAML raises of a text that is not what its tag says: `!!bool maybe`, `!!int ""`, `!!timestamp now`.
+_NOT_OF_ITS_TAG = (ValueError, KeyError, IndexError, AttributeError, OverflowError)
 # Keys and values, those behind an alias each time that it stands: a few lines can stand for billions.
 _MOST_VALUES = 100_000
 
@@ -43,6 +47,19 @@ class _Loader(yaml.SafeLoader):
                 problem_mark=node.start_mark,
             )
         return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if not isinstance(node, yaml.ScalarNode):
+            return super().construct_object(node, deep)
+        kind = node.tag.rpartition(":")[2]
+        try:
+            if kind in ("int", "float") and len(node.value) > _LONGEST_NUMBER:
+                raise ValueError(node.value)
+            return super().construct_object(node, deep)
+        except _NOT_OF_ITS_TAG:
+            raise yaml.MarkedYAMLError(
+                problem=f"`{shown(node.value)}` can't be read as `{kind}`", problem_mark=node.start_mark
+            ) from None
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
@@ -98,7 +115,7 @@ def parse_value(text: str) -> Any:
         return text
     try:
         return loader.construct_object(yaml.ScalarNode(tag, text))
-    except ValueError:
+    except yaml.YAMLError:
         return text
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from krill.corpus.arrow_dictionaries import Dictionaries
 from krill.corpus.arrow_messages import DICTIONARY_BATCH, RECORD_BATCH, SCHEMA, Message, NotArrow, messages
 from krill.corpus.carried import as_carried, carried_schema
 from krill.corpus.checks import check_batch, check_columns
@@ -42,7 +43,7 @@ class ArrowReader:
         self._schema_bytes = found.schema_bytes
         self._columns = wanted_columns(file, found.schema)
         self.schema = carried_schema(file, found.schema)
-        self._dictionaries = found.dictionaries
+        self._dictionaries = Dictionaries(found.dictionaries)
         self._batches = np.array(found.batches, _MESSAGE)
         self._refuse_more_rows_than_bytes()
         self._text_type = self.schema.field(file.source.text_column).type
@@ -51,25 +52,18 @@ class ArrowReader:
 
     @property
     def whole_bytes(self) -> int:
-        """The largest record batch that is too large for a block and can't be read in slices, and all
-        dictionaries, which are read with every batch: as they are stored and, if compressed, as decoded."""
+        """The largest record batch that is too large for a block and can't be read in slices, and the
+        dictionaries that a batch needs, which are read with it."""
         batches = self._batches[[not self._can_map(chunk) for chunk in range(len(self._batches))]]
         stored = np.where(batches["compressed"], batches["end"] - batches["start"], 0)
         large = (batches["bytes"] + stored)[batches["bytes"] > self._limits.block_bytes]
-        return int(large.max(initial=0)) + self._dictionary_bytes
+        return int(large.max(initial=0)) + self._dictionaries.held_bytes
 
     @property
     def each_batch_bytes(self) -> int:
         """What every batch in flight holds of the file's dictionaries; if the text is folded itself, batches
         are read one at a time and unfolded."""
-        return 0 if pa.types.is_dictionary(self._text_type) else self._dictionary_bytes
-
-    @property
-    def _dictionary_bytes(self) -> int:
-        return sum(
-            each.decoded_bytes + (each.end - each.start if each.compressed else 0)
-            for each in self._dictionaries
-        )
+        return 0 if pa.types.is_dictionary(self._text_type) else self._dictionaries.held_bytes
 
     def read(self, first: int, stop: int) -> pa.RecordBatch:
         with input_errors(self._file), open_raw(self._file) as source:
@@ -89,8 +83,7 @@ class ArrowReader:
     def _decode(self, source: pa.NativeFile, chunk: int) -> pa.RecordBatch:
         """A batch as if it were the only one of a stream: then Arrow sees to dictionaries and compression."""
         start, end = self._range(chunk)
-        needed = [(each.start, each.end) for each in self._dictionaries if each.start < start]
-        stream = self._as_stream(source, [*needed, (start, end)])
+        stream = self._as_stream(source, [*self._dictionaries.needed(start), (start, end)])
         fields = [self.schema.get_field_index(name) for name in self._columns]
         options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
         for batch in pa.ipc.open_stream(pa.py_buffer(stream), options=options):

@@ -41,6 +41,10 @@ class Message:
     decoded_bytes: int = 0
     """Its body, decompressed."""
     compressed: bool = False
+    dictionary: int = 0
+    """Of a dictionary: which one it is."""
+    delta: bool = False
+    """Whether it adds to the one before it; else it takes its place."""
 
 
 def messages(read: Read, size: int) -> Iterator[Message]:
@@ -84,7 +88,10 @@ def _parse(message: _Table, start: int, body: int, end: int, read: Read) -> Mess
     decoded = _decompressed_bytes(batch, body, end, read) if compressed else end - body
     if rows < 0 or decoded > _MOST_BYTES:
         raise NotArrow(f"the message at byte {start:,} has {rows:,} rows in {decoded:,} bytes")
-    return Message(kind, start, end, rows, decoded, compressed)
+    if kind == RECORD_BATCH:
+        return Message(kind, start, end, rows, decoded, compressed)
+    number, delta = message.table(2).scalar(0, "<q"), bool(message.table(2).scalar(2, "<B"))
+    return Message(kind, start, end, rows, decoded, compressed, number, delta)
 
 
 def _decompressed_bytes(batch: _Table, body: int, end: int, read: Read) -> int:

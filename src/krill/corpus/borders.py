@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable
 from functools import cache
 
+from krill import _native
+
 # Steps to walk back through overlapping separators before matching from the left instead.
 _PATIENCE = 64
 
@@ -27,7 +29,8 @@ class Borders:
         self.separator = separator
         self._length = len(separator)
         self._pattern = re.compile(re.escape(separator))
-        self.overlaps_itself = any(separator.startswith(separator[i:]) for i in range(1, len(separator)))
+        self._native = _native.Separator(separator)
+        self.overlaps_itself = self._native.overlaps_itself
 
     def first_end(self, buffer: bytes | bytearray, begin: int = 0) -> int:
         """The first border in a buffer that begins with a record and has none before `begin`; -1 = none."""
@@ -55,11 +58,9 @@ class Borders:
 
     def next_certain(self, buffer: bytes, begin: int) -> int:
         """The first border behind a separator at or after `begin` that none overlaps; -1 = none."""
-        while (found := buffer.find(self.separator, begin)) >= 0:
-            if self._overlapped_from(buffer, found) < 0:
-                return found + self._length
-            begin = found + 1
-        return -1
+        if self.overlaps_itself:
+            return self._native.next_certain(buffer, begin)
+        return self.first_end(buffer, begin)
 
     def _overlapped_from(self, buffer: bytes | bytearray, found: int) -> int:
         """The separator before `found` that reaches into it, or -1."""

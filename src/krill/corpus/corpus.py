@@ -22,6 +22,7 @@ from krill.corpus.formats import CorpusFile, DatasetSource, Format
 from krill.corpus.opening import Openers
 from krill.corpus.readers import Limits
 from krill.corpus.slices import sliced
+from krill.corpus.source_checks import check_source
 from krill.corpus.splits import parse_split
 from krill.corpus.streams import CHUNK_BYTES, DecodedStream
 from krill.errors import ConfigError, InputError
@@ -326,7 +327,7 @@ def _source_files(
     source: DatasetSource, dataset: int, openers: Openers, limits: Limits, exclude: Sequence[Path]
 ) -> Sequence[CorpusFile]:
     """The files of one source, checked as far as can be without reading them."""
-    _check_columns(source)
+    check_source(source, limits)
     split = parse_split(source.split)
     files = FileTable()
     for found in discover(source, split, exclude):
@@ -365,20 +366,6 @@ def _as_lines_if_so(file: CorpusFile) -> CorpusFile:
             if head:
                 return replace(file, format=Format.JSON_LINES) if head.startswith(b"{") else file
     return replace(file, format=Format.JSON_LINES)
-
-
-def _check_columns(source: DatasetSource) -> None:
-    if "*" in source.columns and source.columns != ALL:
-        raise ConfigError(f'`columns` of `{source.path}` names "*", which is all of them, and others besides')
-    for name in source.columns:
-        if name == source.text_column:
-            raise ConfigError(f"the column `{name}` of `{source.path}` is its text: it is carried anyway")
-        if name in ("text", "position"):
-            raise ConfigError(
-                f"the column `{name}` of `{source.path}` can't be carried: the name is Krill's own"
-            )
-    if len(set(source.columns)) < len(source.columns):
-        raise ConfigError(f"a column of `{source.path}` is named twice in `columns:`")
 
 
 def _check_carried(files: Sequence[CorpusFile], openers: Openers) -> None:

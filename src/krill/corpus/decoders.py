@@ -22,6 +22,8 @@ _OTHER_BYTES = 1 << 20
 _GZIP_BYTES = 64 << 10
 _BZ2_BYTES_PER_LEVEL = 400_000
 _HEAD_BYTES = 64
+# Frames that are to be skipped, as a file may begin with; behind more of them nobody looks for a window.
+_MOST_SKIPPED = 10_000
 # Few compressed bytes at a time: a block of four may become 128 KiB.
 _ZSTD_STEP = 128
 _LARGEST_WINDOW = 1 << 31
@@ -58,18 +60,21 @@ def zstd_window(file: CorpusFile) -> int:
 
 def _zstd_frame(file: CorpusFile) -> tuple[int, int]:
     """The window of the first frame that has content, and how much that is, as far as it says."""
+    if file.remote:
+        return 0, _UNKNOWN
     offset = 0
-    while not file.remote:
-        head = _head(file, offset)
-        if len(head) < 8:
-            break
-        magic, size = struct.unpack_from("<II", head)
-        if magic in _ZSTD_SKIPPED:
+    with Path(file.location).open("rb", buffering=0) as opened:
+        for _ in range(_MOST_SKIPPED):
+            opened.seek(offset)
+            head = opened.read(_HEAD_BYTES)
+            if len(head) < 8:
+                break
+            magic, size = struct.unpack_from("<II", head)
+            if magic == _ZSTD_MAGIC:
+                return _zstd_header(head)
+            if magic not in _ZSTD_SKIPPED:
+                break
             offset += 8 + size
-            continue
-        if magic == _ZSTD_MAGIC:
-            return _zstd_header(head)
-        break
     return 0, _UNKNOWN
 
 
@@ -124,6 +129,8 @@ def _xz_content(file: CorpusFile) -> int:
         index = opened.read(length)
     records, at = _varint(index, 1)
     content = stored = 0
+    if 2 * records > len(index):  # each takes two bytes at least: it is damaged, and its decoder will say so
+        return _UNKNOWN
     for _ in range(records):
         unpadded, at = _varint(index, at)
         decoded, at = _varint(index, at)
@@ -149,9 +156,8 @@ def _bz2_bytes(head: bytes) -> int:
     return min(max(level, 1), 9) * _BZ2_BYTES_PER_LEVEL + 100_000
 
 
-def _head(file: CorpusFile, offset: int = 0) -> bytes:
+def _head(file: CorpusFile) -> bytes:
     with Path(file.location).open("rb", buffering=0) as opened:
-        opened.seek(offset)
         return opened.read(_HEAD_BYTES)
 
 

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 from krill.corpus.formats import (
@@ -30,10 +30,13 @@ from krill.corpus.formats import (
 from krill.corpus.remote import ask, file_system, mark_of
 from krill.corpus.remote_faults import shown_url
 from krill.corpus.splits import Split, canonical, splits_of
+from krill.corpus.stated_files import DATASET_DICT, KRILL_OUTPUT, SAVED_DATASET, Stated
 from krill.errors import InputError, MissingExtra
-from krill.flow.input_file import read_json
 
 _HUB_ID = re.compile(r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?::(?P<config>[\w.-]+))?")
+
+# Addresses of files of this machine, which are read as such: by all threads, and by its own patterns.
+_LOCAL = ("file://", "local://")
 
 # What comes with the data in folders from the hub, and is none.
 _METADATA = frozenset({"README.md", "config.json", "dataset_info.json", "dataset_infos.json"})
@@ -59,6 +62,8 @@ def discover(source: DatasetSource, split: Split, exclude: Sequence[Path] = ()) 
     What lies in a folder of `exclude`, or in a run's work folder, is read only if the path names it itself.
     """
     path = source.path
+    for protocol in _LOCAL:
+        path = path.removeprefix(protocol)
     if "://" in path:
         return _remote(path, split, exclude)
     location = os.path.expanduser(path)  # noqa: PTH111  keeps the path as it was written otherwise
@@ -179,11 +184,12 @@ def _in_work(name: str) -> bool:
 
 def _folder(path: str, location: str, split: Split, passed: Passed) -> Iterable[Found]:
     root = Path(location)
-    if (root / "krill-run.json").is_file():
-        return _krill_output(path, root, split)
-    if (root / "dataset_dict.json").is_file():
+    if (root / KRILL_OUTPUT).is_file():
+        _only_train(path, split)
+        return _inside(path, root, Stated(path, root, KRILL_OUTPUT).text_files())
+    if (root / DATASET_DICT).is_file():
         return _dataset_dict(path, root, split)
-    if (root / "state.json").is_file():
+    if (root / SAVED_DATASET).is_file():
         return _saved_dataset(path, root, split)
     if location in passed:
         raise _own_output(path)
@@ -219,57 +225,21 @@ def _walk(path: str, root: Path, passed: Passed) -> list[str]:
     return sorted(names)
 
 
-def _krill_output(path: str, root: Path, split: Split) -> list[Found]:
-    """The kept documents of an earlier run (`output: text` or `both`)."""
-    _only_train(path, split)
-    shards = (_read_json(path, root / "krill-run.json").get("text") or {}).get("shards") or []
-    if not shards:
-        raise InputError(
-            f"`{path}` holds only tokens, no text to read",
-            hint="make it with `output: text` or `output: both`, or name its source instead",
-        )
-    return _listed(path, root, (shard.get("file") for shard in shards))
-
-
 def _dataset_dict(path: str, root: Path, split: Split) -> list[Found]:
-    names = _read_json(path, root / "dataset_dict.json").get("splits") or []
-    (name,) = _choose(path, {str(name): [str(name)] for name in names}, split)
+    names = Stated(path, root, DATASET_DICT).splits()
+    (name,) = _choose(path, {name: [name] for name in names}, split)
     return _saved_dataset(f"{path.rstrip('/')}/{name}", root / name, None)
 
 
 def _saved_dataset(path: str, root: Path, split: Split | None) -> list[Found]:
-    state = _read_json(path, root / "state.json")
+    stated = Stated(path, root, SAVED_DATASET)
     if split is not None:
-        _only_train(path, split, state.get("_split"))
-    return _listed(path, root, (entry.get("filename") for entry in state.get("_data_files") or []))
+        _only_train(path, split, stated.split)
+    return _inside(path, root, stated.saved_files())
 
 
-def _listed(path: str, root: Path, names: Iterable[Any]) -> list[Found]:
-    """Files that a manifest names; they can't be outside its folder."""
-    files = []
-    for name in names:
-        inside = (
-            isinstance(name, str) and not PurePosixPath(name).is_absolute() and ".." not in name.split("/")
-        )
-        if not inside:
-            raise InputError(
-                f"the manifest in `{path}` names the file `{name}`, which is not inside it", hint=_SAVE_AGAIN
-            )
-        files.append(_named(f"{path.rstrip('/')}/{name}", str(root / name)))
-    return files
-
-
-_SAVE_AGAIN: Final = "copy the dataset again, or save it anew; or name its data files themselves"
-
-
-def _read_json(path: str, file: Path) -> dict[str, Any]:
-    try:
-        value = read_json(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"can't read `{file.name}` in `{path}`: {error}", hint=_SAVE_AGAIN) from error
-    if not isinstance(value, dict):
-        raise InputError(f"`{file.name}` in `{path}` is not a JSON object", hint=_SAVE_AGAIN)
-    return value
+def _inside(path: str, root: Path, names: Iterable[str]) -> list[Found]:
+    return [_named(f"{path.rstrip('/')}/{name}", str(root / name)) for name in names]
 
 
 def _remote(url: str, split: Split, exclude: Sequence[Path]) -> list[Found]:

@@ -35,6 +35,7 @@ from krill.corpus.streams import (
 from krill.errors import InputError
 
 _LONGEST_MARK = 4  # bytes of a byte order mark
+_NAMES_SHOWN = 50
 _PLAIN = pa.schema([("text", pa.large_string()), ("position", pa.uint64())])
 
 
@@ -222,7 +223,9 @@ def _refuse_without_text(file: CorpusFile, key_seen: bool) -> None:
     column = file.source.text_column
     record = _first_record(file)
     if not key_seen:
-        keys = ", ".join(f"`{key}`" for key in record)
+        keys = ", ".join(f"`{key}`" for key in list(record)[:_NAMES_SHOWN])
+        if len(record) > _NAMES_SHOWN:
+            keys += f" and {len(record) - _NAMES_SHOWN:,} more"
         raise InputError(
             f"no column `{column}` in `{file.path}`" + (f"; there are: {keys}" if keys else ""),
             hint="set `text_column:` to the one that holds the text",

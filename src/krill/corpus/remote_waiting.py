@@ -21,9 +21,14 @@ SAID_EVERY: Final = 10.0
 
 _logger: Final = logging.getLogger("krill")
 
+# Of a line: an address may be thousands of characters long, and is said again and again.
+_LONGEST: Final = 600
+
 
 def say(line: str) -> None:
-    """One line about something that is not an error yet."""
+    """One line about something that is not an error yet; of a long one, its beginning and its end."""
+    if len(line) > _LONGEST:
+        line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
     _logger.warning("%s", line)
 
 

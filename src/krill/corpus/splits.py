@@ -17,6 +17,8 @@ _NOTATION = re.compile(
     r"(?:\[(?:(?P<start>-?[\d_]+)(?P<start_percent>%)?)?:(?:(?P<stop>-?[\d_]+)(?P<stop_percent>%)?)?\])?"
 )
 
+_LONGEST_SHOWN = 80
+
 _KEYWORDS = {
     "train": ("train", "training"),
     "validation": ("validation", "valid", "val", "dev"),
@@ -59,16 +61,24 @@ class Split:
 def parse_split(notation: str) -> Split:
     """`train`, or a slice of it."""
     match = _NOTATION.fullmatch(notation.strip())
-    if match is None:
+    try:
+        if match is None:
+            raise ValueError(notation)
+        # Python's own rules for what stands between digits, and how many there may be.
+        bounds = [None if match[key] is None else int(match[key]) for key in ("start", "stop")]
+    except ValueError:
         raise ConfigError(
-            f"can't read the split `{notation}`",
+            f"can't read the split `{_shortened(notation)}`",
             hint="write `train`, `train[:10%]`, `train[1000:2000]` or `train[-10%:]`",
-        )
-    bounds = [None if match[key] is None else int(match[key]) for key in ("start", "stop")]
+        ) from None
     percent = bool(match["start_percent"] or match["stop_percent"])
     if percent and any(abs(bound) > 100 for bound in bounds if bound is not None):
-        raise ConfigError(f"the split `{notation}` goes beyond 100 %")
+        raise ConfigError(f"the split `{_shortened(notation)}` goes beyond 100 %")
     return Split(match["name"], bounds[0], bounds[1], percent)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def split_of_file(path: str) -> str | None:

@@ -39,6 +39,7 @@ documents, 44 MB with 2 million."""
 _BLOCK_ROWS: Final = 61_440
 _BLOCK_BYTES: Final = 4 * 10**6
 _POSITION_BYTES: Final = 8
+_MOST_RUNS: Final = 2**31 - 1
 _SCHEMA: Final = (
     "CREATE TABLE runs (run INTEGER, identity TEXT, state TEXT, output TEXT, documents BIGINT)",
     "CREATE TABLE sources (run INTEGER, file INTEGER, path TEXT)",
@@ -115,12 +116,10 @@ class DatabaseIndex:
         if not self._folder.check(kind) or not self.path.exists():
             return []
         with self._open(write=False) as database:
-            if not _has_schema(database):
+            if not _has_schema(database, self.path):
                 return []  # all that is left of a run that died before it had anything to add
-            found = database.execute(
-                "SELECT identity, documents FROM runs WHERE state = 'finished' ORDER BY identity"
-            )
-        return [Generation(str(name), self.path, int(records)) for name, records in found if name != identity]
+            found = sorted(_finished_runs(database, self.path))
+        return [Generation(name, self.path, records) for name, _, records in found if name != identity]
 
     def write_pinned(self, kind: str, names: Sequence[str], path: Path) -> None:
         """The hashes or bands of the runs `names`, as one file of raw numbers."""
@@ -129,10 +128,9 @@ class DatabaseIndex:
             runs, expected = self._numbers(database, names)
             written = 0
             for rows in database.hashes(runs):
-                block = b"".join(row[0] for row in rows)
-                if any(len(row[0]) != size for row in rows):
+                if any(not isinstance(row[0], bytes) or len(row[0]) != size for row in rows):
                     raise _damaged(self.path, f"it has a hash that is not of {size} bytes")
-                out.write(block)
+                out.write(b"".join(row[0] for row in rows))
                 written += len(rows)
             if written != expected:
                 raise _damaged(self.path, f"it has {written:,} documents where its runs kept {expected:,}")
@@ -147,6 +145,7 @@ class DatabaseIndex:
             with self._opened(write=True) as database:
                 self._make_schema(database)
                 _remove(database, "state = 'writing' OR (state = 'pending' AND identity = ?)", identity)
+                _finished_runs(database, self.path)
                 run = _begin(database, identity, noted)
                 documents = 0
                 for hashes, positions in _blocks(noted, size):
@@ -177,12 +176,7 @@ class DatabaseIndex:
 
     def _numbers(self, database: Database, names: Sequence[str]) -> tuple[list[int], int]:
         """The runs of these names in the database, and how many documents they kept."""
-        found = {
-            name: (run, records)
-            for name, run, records in database.execute(
-                "SELECT identity, run, documents FROM runs WHERE state = 'finished'"
-            )
-        }
+        found = {name: (run, records) for name, run, records in _finished_runs(database, self.path)}
         for name in names:
             if name not in found:
                 raise StorageError(
@@ -192,7 +186,7 @@ class DatabaseIndex:
         return [found[name][0] for name in names], sum(found[name][1] for name in names)
 
     def _make_schema(self, database: Database) -> None:
-        if not _has_schema(database):
+        if not _has_schema(database, self.path):
             with database.transaction():
                 for statement in _SCHEMA:
                     database.execute(statement)
@@ -232,9 +226,30 @@ def _damaged(path: Path, fact: str) -> StorageError:
     )
 
 
-def _has_schema(database: Database) -> bool:
+def _has_schema(database: Database, path: Path) -> bool:
+    """Whether the tables are there. A view of such a name may have rows without end, and a trigger changes
+    what is written: neither is Krill's."""
     # DuckDB has a view of this name, too.
-    return bool(database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'runs'")[0][0])
+    found = database.execute(
+        "SELECT name, type FROM sqlite_master"
+        " WHERE type = 'trigger' OR name IN ('runs', 'sources', 'documents') LIMIT 4"
+    )
+    if found and sorted(found) != [(name, "table") for name in ("documents", "runs", "sources")]:
+        raise _damaged(path, "its tables are not those that Krill makes")
+    return bool(found)
+
+
+def _finished_runs(database: Database, path: Path) -> list[tuple[str, int, int]]:
+    """Name, number and documents of each run that counts; all are checked, as SQLite's columns take values of
+    any kind."""
+    found: list[tuple[str, int, int]] = []
+    for name, run, documents, state in database.execute("SELECT identity, run, documents, state FROM runs"):
+        known = isinstance(name, str) and isinstance(run, int) and isinstance(documents, int)
+        if not known or not 0 < run < _MOST_RUNS or documents < 0:
+            raise _damaged(path, "a run in it has no name, or a number that is not Krill's")
+        if state == "finished":
+            found.append((name, run, documents))
+    return found
 
 
 def _remove(database: Database, which: str, identity: str) -> None:

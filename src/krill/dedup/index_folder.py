@@ -26,7 +26,7 @@ DESCRIPTION: Final = "krill-index.json"
 DATABASES: Final[dict[str, str]] = {"sqlite": "index.sqlite", "duckdb": "index.duckdb"}
 _LOCK: Final = ".lock"
 # Databases came later: who knows of files alone must not take one for an empty index.
-_VERSIONS: Final = {"files": 1, "sqlite": 2, "duckdb": 2}
+_VERSIONS: Final[dict[Storage, int]] = {"files": 1, "sqlite": 2, "duckdb": 2}
 _KIND = re.compile(
     r"(?:hashes-(?:document|paragraph|line)|minhash-ngram\d+-bands(?P<bands>\d+)-rows\d+)-v\d+"
 )
@@ -67,7 +67,7 @@ def storage_of(folder: str | Path) -> Storage | None:
         return None
     found = IndexFolder(folder, "files").description() or {}
     storage = found.get("storage", "files")
-    return storage if storage in _VERSIONS else "files"
+    return next((known for known in _VERSIONS if known == storage), "files")
 
 
 @contextmanager
@@ -117,8 +117,8 @@ class IndexFolder:
         if found is None:
             return False
         storage = found.get("storage", "files")
-        version = _VERSIONS.get(storage)
-        if found.get("version") != version:
+        version = next((_VERSIONS[known] for known in _VERSIONS if known == storage), None)
+        if version is None or found.get("version") != version:
             raise StorageError(
                 f"the index of duplicates `{self.path}` has version `{found.get('version')}`,"
                 f" this Krill reads version `{version or max(_VERSIONS.values())}`",

@@ -62,7 +62,8 @@ class CommitLog:
             raise StorageError(
                 f"the record `{path}` can't be read: {error}", hint="start anew with --overwrite"
             ) from None
-        assert isinstance(record, dict)
+        if not isinstance(record, dict):
+            raise damaged(path, "is not a record")
         return record
 
     def place(self, unit: int, name: str) -> Path:

@@ -28,10 +28,11 @@ _VALUE_BYTES: Final = 64
 _QUOTE_BYTES: Final = 40  # a string, by its two quotes; as a key of a large object it takes this much
 
 
-def open_descriptor(path: str | os.PathLike[str]) -> int:
-    """The descriptor of a regular file, to be read."""
+def open_descriptor(path: str | os.PathLike[str], *, links: bool = True) -> int:
+    """The descriptor of a regular file, or, with `links`, of the one that a link names, to be read."""
     # Else opening a pipe that nobody writes to waits for somebody.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
     try:
         kind = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(kind):
@@ -44,14 +45,14 @@ def open_descriptor(path: str | os.PathLike[str]) -> int:
     return descriptor
 
 
-def open_regular(path: str | os.PathLike[str]) -> FileIO:
+def open_regular(path: str | os.PathLike[str], *, links: bool = True) -> FileIO:
     """A regular file, to be read; without a buffer."""
-    return FileIO(open_descriptor(path), "rb")
+    return FileIO(open_descriptor(path, links=links), "rb")
 
 
-def read_input(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+def read_input(path: str | os.PathLike[str], most: int | None = None, *, links: bool = True) -> bytes:
     """All of a regular file, if that is at most `most` bytes."""
-    with open_regular(path) as file:
+    with open_regular(path, links=links) as file:
         size = os.fstat(file.fileno()).st_size
         if most is not None and size > most:
             raise _refused(errno.EFBIG, f"it has {size:,} bytes, and at most {most:,} are read", path)
@@ -65,11 +66,11 @@ def read_input(path: str | os.PathLike[str], most: int | None = None) -> bytes:
     raise _refused(errno.EFBIG, f"it has more than {most:,} bytes", path)
 
 
-def read_json(path: str | os.PathLike[str], most: int = MOST_SETTINGS) -> Any:
+def read_json(path: str | os.PathLike[str], most: int = MOST_SETTINGS, *, links: bool = True) -> Any:
     """What a file of JSON says; a ValueError if it is not JSON."""
     import orjson
 
-    return orjson.loads(read_input(path, most))
+    return orjson.loads(read_input(path, most, links=links))
 
 
 def json_bytes(content: bytes) -> int:

@@ -13,7 +13,6 @@ folders it speaks of are there, and removed before they are; so without it, what
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
@@ -40,8 +39,8 @@ from krill.flow.outputs import (
     unlink_all,
 )
 from krill.flow.uninterrupted import uninterrupted
+from krill.flow.work_folder import LOCK, begun_run, gate, hold, is_of_others
 
-_LOCK = "lock"
 # What a rename says of a folder whose new name is taken: by a folder that is not empty, or by a file.
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
@@ -97,7 +96,7 @@ class RunFolder:
                 self._made = [folder for folder in self.work.parents if not folder.exists()]
                 self._refuse_work_of_others()
                 self.work.mkdir(parents=True, exist_ok=True)
-                self._lock = _lock(self.work / _LOCK, self.output, self._setting, shared=self._shared)
+                self._lock = hold(self.work / LOCK, self.output, self._setting, shared=self._shared)
                 if not self._shared:
                     self._bring_back_old()
                     if not self.dataset.exists():  # it was published, and killed before it could tidy up
@@ -144,21 +143,19 @@ class RunFolder:
                 folder.rmdir()
 
     def _refuse_work_of_others(self) -> None:
-        """A folder of the name that this run works in has the lock if it is Krill's, or nothing."""
-        lock = self.work / _LOCK
-        if self.work.is_dir() and not lock.exists() and any(self.work.iterdir()) and not lock.exists():
+        if is_of_others(self.work):
             raise not_ours(str(self.work), self._setting)
 
     def _remove_work(self) -> None:
         """The lock last: what is left when this is killed is still seen to be Krill's. Never raises."""
         with suppress(OSError):
             for path in self.work.iterdir():
-                if path.name != _LOCK:
+                if path.name != LOCK:
                     if path.is_dir() and not path.is_symlink():
                         shutil.rmtree(path, ignore_errors=True)
                     else:
                         path.unlink(missing_ok=True)
-            (self.work / _LOCK).unlink(missing_ok=True)
+            (self.work / LOCK).unlink(missing_ok=True)
             self.work.rmdir()
 
     def finished(self) -> dict[str, Any] | None:
@@ -175,12 +172,8 @@ class RunFolder:
 
     def begun(self) -> dict[str, Any] | None:
         """What an unfinished run here was, or None."""
-        try:
-            found = read_json(self._run, MOST_MANIFEST)
-        except (OSError, ValueError):
-            return None
         # Without its dataset the run was published, and killed before it could tidy up.
-        return found if isinstance(found, dict) and self.dataset.is_dir() else None
+        return begun_run(self._run) if self.dataset.is_dir() else None
 
     def begin(self, run: Mapping[str, Any], *, overwrite: bool) -> str:
         """Decide what this command does: "finished" (nothing), "continue" an unfinished run, or "start";
@@ -192,8 +185,7 @@ class RunFolder:
         """
         if not self._shared:
             return self._begin(run, overwrite=overwrite)
-        with storage_errors(self.work), (self.work / "begin.lock").open("w") as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)  # two that come at once must not both start it
+        with storage_errors(self.work), gate(self.work):  # two that come at once must not both start it
             return self._begin(run, overwrite=overwrite)
 
     def _begin(self, run: Mapping[str, Any], *, overwrite: bool) -> str:
@@ -370,28 +362,3 @@ def _manifest_in(folder: Path) -> dict[str, Any] | None:
 def _remove(folder: Path) -> None:
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
-
-
-def _lock(path: Path, output: Path, setting: str, *, shared: bool) -> int:
-    """A lock on `path`, also when another run removes the file meanwhile."""
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(descriptor, 32).decode("ascii", "replace").strip() or "unknown"
-            os.close(descriptor)
-            raise StorageError(
-                f"another run is writing `{output}` (process {holder})",
-                hint=f"wait for it to end, or choose another `{setting}`",
-            ) from None
-        try:
-            same = path.stat().st_ino == os.fstat(descriptor).st_ino
-        except FileNotFoundError:
-            same = False
-        if same:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-            return descriptor
-        os.close(descriptor)
-        path.parent.mkdir(parents=True, exist_ok=True)

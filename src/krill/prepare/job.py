@@ -100,8 +100,8 @@ def run_preprocess(
     load_engine(elsewhere)
     with ExitStack() as stack:
         stack.enter_context(bounded_process(threads, parquet=parquet))
-        refuse_early(config, limit, threads, floor, steps)
         meter = stack.enter_context(Meter(limit, floor))
+        refuse_early(config, meter, threads, steps)
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)
         place = _place_of(config, shared=share is not None)
@@ -142,14 +142,12 @@ def run_preprocess(
     return Summary(_output_of(config), "done", manifest)
 
 
-def refuse_early(
-    config: KrillConfig, limit: int, threads: int, floor: int = 0, steps: Sequence[Function] = ()
-) -> None:
+def refuse_early(config: KrillConfig, meter: Meter, threads: int, steps: Sequence[Function] = ()) -> None:
     """Refuse a budget that would be too small for any input, before a model or a document is read.
 
-    What it says would do has to do for this input, so the files are looked at for that.
+    What it says would do has to do for this input, so the files are looked at for that. A budget that is not
+    refused is guarded from now on: the list of the files alone may be too large for it.
     """
-    meter = Meter(limit, floor)  # only to plan with: nothing is guarded yet, as the answer is known
     engine = driver_needs(config.engine)
     try:
         meter.plan([*preprocess_needs(config, threads, own_steps=steps), *engine])

@@ -20,7 +20,7 @@ from krill.dedup.index_database import DatabaseIndex, Noted, PendingRun
 from krill.dedup.index_folder import DESCRIPTION, Storage, storage_of
 from krill.flow import CommitLog
 from krill.flow.atomic import write_json
-from krill.flow.commits import reading_artifact
+from krill.flow.commits import damaged, reading_artifact
 from krill.flow.input_file import MOST_MANIFEST, read_json
 from krill.prepare.resolve import kind_of, noted_files
 from krill.prepare.scan import POSITIONS
@@ -59,8 +59,11 @@ class EarlierRuns:
         path = stages / _PINNED
         if not path.exists():
             write_json(path, [found.name for found in self._index.pin(self._kind, self._identity)])
-        with reading_artifact(path):
-            names = read_json(path, MOST_MANIFEST)
+        try:
+            with reading_artifact(path):
+                names = read_json(path, MOST_MANIFEST)
+        except ValueError:
+            raise damaged(path, "is not a list of names") from None
         return _files_of(self._index, self._kind, names, stages / _SEEN)
 
     def prepare(self, scanned: CommitLog, keep_files: Sequence[Path], corpus: Corpus) -> Pending | PendingRun:

@@ -64,6 +64,25 @@ def test_the_last_border_is_right_also_if_the_buffer_begins_anywhere(
     assert found == -1 or len(before) + found in _record_ends(before + text, separator)
 
 
+@given(_TEXT, _SEPARATOR, st.integers(0, 70))
+@example(b"\n" * 40, b"\n\n", 3)
+def test_a_certain_border_is_behind_a_separator_that_no_other_overlaps(
+    text: bytes, separator: bytes, begin: int
+) -> None:
+    size = len(separator)
+    starts = [at for at in range(len(text)) if text.startswith(separator, at)]
+    alone = [at for at in starts if not any(at - size < other < at for other in starts)]
+    expected = next((at + size for at in alone if at >= begin), -1)
+    # Those before `begin` are seen as far as they reach.
+    assert Borders(separator).next_certain(text, begin) == expected
+
+
+@given(_SEPARATOR)
+def test_a_separator_overlaps_itself_if_it_ends_as_it_begins(separator: bytes) -> None:
+    expected = any(separator.startswith(separator[at:]) for at in range(1, len(separator)))
+    assert Borders(separator).overlaps_itself == expected
+
+
 def test_an_empty_separator_has_no_borders() -> None:
     borders = Borders(b"")
     assert borders.last_end(b"abc", anchored=True) == -1

@@ -79,6 +79,28 @@ def test_of_what_is_damaged_nothing_is_known_and_nothing_raised(tmp_path: Path, 
         assert decoder_bytes(_file(tmp_path / name, content)) <= 5 * MIB
 
 
+def test_an_index_that_states_more_blocks_than_it_has_bytes_is_not_counted_through(tmp_path: Path) -> None:
+    whole = lzma.compress(CONTENT)
+    length = (int.from_bytes(whole[-8:-4], "little") + 1) * 4
+    index = len(whole) - 12 - length
+    endless = whole[: index + 1] + b"\xff" * 8 + b"\x7f" + whole[index + 10 :]
+    assert len(endless) == len(whole)
+    assert decoder_bytes(_file(tmp_path / "a.txt.xz", endless)) >= decoder_bytes(
+        _file(tmp_path / "b.txt.xz", whole)
+    )
+
+
+def test_frames_without_end_that_are_skipped_tell_no_window(tmp_path: Path) -> None:
+    skipped = bytes.fromhex("502a4d1800000000")
+    assert zstd_window(_file(tmp_path / "a.txt.zst", skipped * 200_000 + _zstd(24))) == 0
+    assert texts(tmp_path / "a.txt.zst") == texts(_written(tmp_path / "b.txt", CONTENT))
+
+
+def _written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
 def test_a_window_beyond_128_mib_is_read_also_when_several_frames_follow(tmp_path: Path) -> None:
     packed = _zstd(28)
     path = tmp_path / "a.txt.zst"

@@ -108,6 +108,15 @@ def test_a_file_with_the_name_of_a_pattern_is_that_file(tmp_path: Path) -> None:
     assert texts(tmp_path / "a[1].jsonl") == ["bracket"]
 
 
+@pytest.mark.parametrize("protocol", ["file://", "local://"])
+def test_an_address_of_this_machine_is_a_path(tmp_path: Path, protocol: str) -> None:
+    _lines(tmp_path / "a.jsonl", "one")
+    _lines(tmp_path / "b.jsonl", "two")
+    assert texts(f"{protocol}{tmp_path}/*.jsonl") == ["one", "two"]
+    corpus = corpus_of(f"{protocol}{tmp_path}/a.jsonl")
+    assert not corpus.sequential and [file.path for file in corpus.files] == [f"{tmp_path}/a.jsonl"]
+
+
 def test_a_saved_hugging_face_dataset_is_read_in_its_own_order(tmp_path: Path) -> None:
     for name, text in (("z.arrow", "first"), ("a.arrow", "second")):
         write_arrow(tmp_path / name, table([text]), stream=True)
@@ -156,10 +165,36 @@ def test_a_manifest_can_not_name_files_outside_its_folder(tmp_path: Path) -> Non
 
 
 def test_a_damaged_manifest_is_an_error(tmp_path: Path) -> None:
-    for text in ("{", "[]"):
+    for text in ("{", "[]", "[" * 100_000, '{"_data_files": 5}', '{"_data_files": [5]}'):
         (tmp_path / "state.json").write_text(text)
-        with pytest.raises(InputError, match=r"state\.json"):
+        with pytest.raises(InputError, match=r"state\.json") as caught:
             corpus_of(tmp_path)
+        assert caught.value.hint is not None
+
+
+@pytest.mark.parametrize(
+    ("manifest", "fact"),
+    [
+        ({"text": [1]}, "`text` of `krill-run.json`"),
+        ({"text": {"shards": 7}}, "`text.shards` of `krill-run.json`"),
+        ({"text": {"shards": ["a"]}}, "`text.shards` of `krill-run.json`"),
+        ({"text": {"shards": [{"file": "a\0b"}]}}, "not inside it"),
+        ({"text": {"shards": [{"file": "."}]}}, "not inside it"),
+        ({"text": {"shards": [{"file": "a\ud800"}]}}, "names `a\\ud800`, which is not UTF-8"),
+    ],
+)
+def test_a_manifest_that_names_no_files_is_an_error(tmp_path: Path, manifest: object, fact: str) -> None:
+    (tmp_path / "krill-run.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError) as caught:
+        corpus_of(tmp_path)
+    assert fact in caught.value.message and caught.value.hint is not None
+
+
+@pytest.mark.parametrize("splits", [5, "train", [["train"]], ["train", ".."], ["train", "/etc"]])
+def test_splits_are_folders_inside_the_dataset(tmp_path: Path, splits: object) -> None:
+    (tmp_path / "dataset_dict.json").write_text(json.dumps({"splits": splits}))
+    with pytest.raises(InputError, match=r"not inside it|`splits` of `dataset_dict.json`"):
+        corpus_of(tmp_path)
 
 
 def test_files_that_all_speak_of_splits_are_chosen_by_it(tmp_path: Path) -> None:

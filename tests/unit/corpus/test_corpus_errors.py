@@ -25,7 +25,7 @@ from corpus_reading import (
 )
 
 from krill.corpus import DatasetSource
-from krill.errors import InputError
+from krill.errors import ConfigError, InputError
 
 DOCUMENTS = [f"document {i} " * 50 for i in range(200)]
 
@@ -151,6 +151,21 @@ def test_a_column_that_is_not_text_names_its_type(tmp_path: Path, ending: str, k
         texts(DatasetSource(str(path), text_column="id"))
 
 
+def test_of_thousands_of_keys_the_first_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({f"key {at}": 1 for at in range(4000)}) + "\n")
+    with pytest.raises(InputError) as error:
+        texts(tmp_path / "a.jsonl")
+    assert error.value.message.endswith("`key 48`, `key 49` and 3,950 more")
+
+
+def test_a_message_stays_readable_whatever_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f'"{"x" * 500_000}",b\n1,2\n')
+    with pytest.raises(InputError) as error:
+        texts(tmp_path / "a.csv")
+    assert len(error.value.message) < 8000
+    assert error.value.message.startswith("no column `text`") and error.value.message.endswith("`b`")
+
+
 def test_records_that_lack_text_by_chance_are_null_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": null}\n{"id": 1}\n')
@@ -180,6 +195,12 @@ def test_wide_encodings_are_an_error_with_the_remedy(tmp_path: Path, encoding: s
     path.write_bytes("\ufeffhello".encode(encoding))
     error = _error(path, f"is encoded in {encoding[:6].upper()}, not UTF-8")
     assert (error.hint or "").startswith("iconv -f UTF-")
+
+
+def test_a_separator_of_over_a_kilobyte_is_a_config_error(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("some text")
+    with pytest.raises(ConfigError, match="has 1,001 bytes: at most 1,000"):
+        corpus_of(DatasetSource(str(tmp_path / "a.txt"), separator="x" * 1001))
 
 
 def test_a_file_without_permission_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

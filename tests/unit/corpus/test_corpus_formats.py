@@ -116,6 +116,22 @@ def test_text_may_be_of_any_string_type(tmp_path: Path, kind: pa.DataType, unit_
     assert texts(tmp_path / "a.parquet", unit_bytes=unit_bytes) == documents
 
 
+@pytest.mark.parametrize("deltas", [False, True])
+def test_a_batch_is_read_with_the_dictionary_that_it_was_written_with(tmp_path: Path, deltas: bool) -> None:
+    schema = pa.schema({"text": pa.dictionary(pa.int32(), pa.string())})
+    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=deltas)
+    path = tmp_path / "a.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema, options=options) as writer:
+        for at in range(200):
+            # Each adds a value to the one before it, and every tenth begins anew.
+            values = pa.array([f"text {number}" for number in range(at - at % 10, at + 1)])
+            last = pa.DictionaryArray.from_arrays(pa.array([len(values) - 1], pa.int32()), values)
+            writer.write_batch(pa.record_batch([last], schema=schema))
+    assert texts(path) == [f"text {at}" for at in range(200)]
+    corpus = corpus_of(path)
+    assert corpus.held_bytes < 20 * 1024  # ten values, not all that there were
+
+
 def test_a_stream_with_dictionaries_in_other_columns_is_read(tmp_path: Path) -> None:
     rows = table(["one", "two", "three"]).append_column("tag", pa.array(["x", "y", "x"]).dictionary_encode())
     write_arrow(tmp_path / "a.arrow", rows, stream=True, batch=2)

@@ -80,11 +80,16 @@ def test_an_empty_slice_is_an_error(tmp_path: Path) -> None:
         corpus_of(DatasetSource(str(path), "train[100:]"))
 
 
-@pytest.mark.parametrize("notation", ["", "train[", "train[5]", "train[a:b]", "train+test", "train[1:2:3]"])
+@pytest.mark.parametrize(
+    "notation",
+    ["", "train[", "train[5]", "train[a:b]", "train+test", "train[1:2:3]", "train[_:]", "train[1__0:]",
+     f"train[:{'9' * 5000}]"],
+)  # fmt: skip
 def test_a_split_that_can_not_be_read_is_a_config_error(tmp_path: Path, notation: str) -> None:
     with pytest.raises(ConfigError, match="can't read the split") as error:
         corpus_of(DatasetSource(str(write(tmp_path, "txt", ["a"])), notation))
     assert "train[:10%]" in (error.value.hint or "")
+    assert len(error.value.message) < 120
 
 
 def test_percent_beyond_the_whole_is_a_config_error() -> None:

@@ -51,6 +51,18 @@ def error_classes(base: type[errors.KrillError] = errors.KrillError) -> Iterator
             yield from error_classes(below)
 
 
+def test_every_error_of_input_storage_and_budget_has_a_hint() -> None:
+    told = {"InputError", "StorageError", "BudgetError"}
+    without = []
+    for file in sorted((ROOT / "src" / "krill").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in told:
+                given = {keyword.arg for keyword in node.keywords}
+                if given.isdisjoint({"hint", None}):
+                    without.append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    assert without == []
+
+
 def test_the_exit_codes_are_those_of_the_errors() -> None:
     codes = {error.__name__: error.exit_code for error in error_classes()}
     rows = list(table_rows(PREPROCESS, "Exit codes"))

@@ -150,6 +150,56 @@ def test_the_lock_names_its_holder(tmp_path):
     assert f"(process {os.getpid()})" in refused.value.message
 
 
+@pytest.mark.parametrize("name", ["lock", "run.json", "begin.lock", "dataset", "stages", "replaced"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_link_in_the_work_folder_is_not_followed(tmp_path, name, shared):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("years of work")
+    (tmp_path / ".out.krill").mkdir()
+    if name != "lock":
+        (tmp_path / ".out.krill" / "lock").write_text("1")
+    is_folder = name in ("dataset", "stages", "replaced")
+    (tmp_path / ".out.krill" / name).symlink_to(precious if is_folder else precious / "file")
+    run = opened(tmp_path / "out", None)
+    run._shared = shared
+    with pytest.raises(StorageError, match="is not a Krill output"):
+        run.__enter__()
+    assert (precious / "file").read_text() == "years of work"
+
+
+def test_somebodys_file_that_is_called_as_the_lock_is_kept(tmp_path):
+    (tmp_path / ".out.krill").mkdir()
+    (tmp_path / ".out.krill" / "lock").write_text("the key is under the mat, as always")
+    with pytest.raises(StorageError, match="is not a Krill output"):
+        opened(tmp_path / "out", None).__enter__()
+    assert (tmp_path / ".out.krill" / "lock").read_text() == "the key is under the mat, as always"
+
+
+@pytest.mark.parametrize("said", ['{"spill_dir": 5}', '{"spill_dir": "a\\u0000b"}', "[1]", "noise", ""])
+def test_what_is_no_record_of_a_run_is_litter(tmp_path, said):
+    work = tmp_path / ".out.krill"
+    (work / "dataset").mkdir(parents=True)
+    (work / "lock").write_text("1")
+    (work / "run.json").write_text(said)
+    assert run(tmp_path / "out", "new") == "start"
+    assert content_of(tmp_path / "out") == "new"
+
+
+def test_a_pipe_in_the_place_of_a_record_or_a_manifest_is_not_waited_for(tmp_path):
+    work = tmp_path / ".out.krill"
+    (work / "dataset").mkdir(parents=True)
+    (work / "lock").write_text("1")
+    os.mkfifo(work / "run.json")
+    with pytest.raises(StorageError, match="is not a Krill output"):
+        run(tmp_path / "out", "new")
+    assert (work / "run.json").is_fifo()
+    (tmp_path / "other").mkdir()
+    os.mkfifo(tmp_path / "other" / "krill-run.json")
+    with pytest.raises(StorageError, match="is not a Krill output"):
+        run(tmp_path / "other", "new")
+
+
 def test_a_link_leads_to_the_folder_that_is_written(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk" / "dataset")
