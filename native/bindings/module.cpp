@@ -22,6 +22,7 @@ void bind_qa(nb::module_&);
 void bind_datatrove(nb::module_&);
 void bind_parquet(nb::module_&);
 void bind_literals(nb::module_&);
+void bind_columns(nb::module_&);
 
 NB_MODULE(_native, m) {
   // What a batch's memory belongs to may outlive the module: JAX keeps arrays to the interpreter's end.
@@ -46,4 +47,5 @@ NB_MODULE(_native, m) {
   bind_datatrove(m);
   bind_parquet(m);
   bind_literals(m);
+  bind_columns(m);
 }

@@ -168,6 +168,14 @@ def pick_texts(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Offsets and data of those documents whose `keep` is not 0."""
 
+# ---- Columns: native/bindings/bind_columns.cpp ----
+
+def row_bytes(schema: object, batch: object) -> tuple[NDArray[np.int64], list[int]]:
+    """What the rows of a batch weigh, strings and plain numbers; and the places of all other columns.
+
+    The arguments are what `RecordBatch.__arrow_c_array__` gives; the batch must have been validated.
+    """
+
 # ---- Parquet: native/bindings/bind_parquet.cpp ----
 
 def parquet_footer(

@@ -136,7 +136,7 @@ class Meter:
             base = self._program()
         # From now on nothing may go beyond. Before, a refusal says what would do; the guard could not.
         plan = make_plan(self.limit, base, needs, reserve=RESERVE, before=self.peak + LATE_PAGES)
-        self._start_guard()
+        self.guard()
         return plan
 
     @property
@@ -179,17 +179,18 @@ class Meter:
         _native.trim(code=True)
         return self.used + CODE_IN_USE
 
-    def _start_guard(self) -> None:
-        """In a command, and once."""
+    def guard(self, error: BudgetError | None = None) -> None:
+        """End the process with `error` before it goes beyond the limit; in a command, and once."""
         if self.floor or not _guards_process or self._guard is not None:
             return
         from krill import _native
 
-        message = (
-            f"error: memory reached the budget in spite of the plan: {format_size(self.limit)} given\n"
-            f"hint: what was committed is kept: {_LARGER}\n"
+        error = error or BudgetError(
+            f"memory reached the budget in spite of the plan: {format_size(self.limit)} given",
+            hint=f"what was committed is kept: {_LARGER}",
         )
-        guard = _native.MemoryGuard(self.limit - RESERVE, message, BudgetError.exit_code)
+        message = f"error: {error}\n"
+        guard = _native.MemoryGuard(self.limit - RESERVE, message, error.exit_code)
         if guard.start():
             self._guard = guard
 

@@ -33,6 +33,7 @@ _NUMBERS = {
         "float64",
     )
 }
+_PICKED = {pa.large_string(), *_NUMBERS}
 
 
 def as_arrow(values: npt.NDArray[Any]) -> pa.Array:
@@ -64,23 +65,37 @@ def null_flags(column: pa.Array) -> npt.NDArray[np.uint8] | None:
 
 def pick(column: pa.Array, keep: npt.NDArray[np.bool_]) -> pa.Array:
     """The values that `keep` marks: the columns of every document fast, those carried along by Arrow."""
-    if column.null_count == 0 and column.type == pa.large_string():
-        return text_column(*_native.pick_texts(*text_buffers(column), keep.view(np.uint8)))
-    if column.null_count == 0 and column.type in _NUMBERS:
-        return as_arrow(as_numpy(column, _NUMBERS[column.type])[keep])
-    return column.filter(as_mask(keep))
+    return pick_rows(pa.RecordBatch.from_arrays([column], [""]), keep).column(0)
 
 
 def pick_rows(batch: pa.RecordBatch, keep: npt.NDArray[np.bool_]) -> pa.RecordBatch:
     """The rows that `keep` marks."""
-    return pa.RecordBatch.from_arrays([pick(column, keep) for column in batch.columns], schema=batch.schema)
+    columns = batch.columns
+    # Texts and numbers of which none is missing are picked one by one, all others by Arrow in one call.
+    plain = [not column.null_count and column.type in _PICKED for column in columns]
+    if not all(plain):
+        others = [at for at, is_plain in enumerate(plain) if not is_plain]
+        filtered = batch.select(others).filter(as_mask(keep))
+        for at, column in zip(others, filtered.columns, strict=True):
+            columns[at] = column
+    for at, is_plain in enumerate(plain):
+        if is_plain:
+            columns[at] = _picked_natively(columns[at], keep)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _picked_natively(column: pa.Array, keep: npt.NDArray[np.bool_]) -> pa.Array:
+    if column.type in _NUMBERS:
+        return as_arrow(as_numpy(column, _NUMBERS[column.type])[keep])
+    return text_column(*_native.pick_texts(*text_buffers(column), keep.view(np.uint8)))
 
 
 def row_bytes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """What each row weighs, all columns together."""
-    total = np.zeros(batch.num_rows, np.int64)
-    for column in batch.columns:
-        total += row_sizes(column)
+    batch.validate()  # that offsets and null flags are there, which are read natively
+    total, others = _native.row_bytes(*batch.__arrow_c_array__())
+    for at in others:
+        total += row_sizes(batch.column(at))
     return total
 
 

@@ -17,17 +17,18 @@ _PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary
 
 def carried_schema(file: CorpusFile, schema: pa.Schema) -> pa.Schema:
     """The schema with the types that columns are carried in."""
+    fields = list(schema)
     for name in file.source.columns:
         index = schema.get_field_index(name)
-        kind = carried_type(schema.field(index).type)
+        kind = carried_type(fields[index].type)
         if kind is None:
             raise InputError(
-                f"the column `{name}` of `{file.path}` has the type `{schema.field(index).type}`, which"
+                f"the column `{name}` of `{file.path}` has the type `{fields[index].type}`, which"
                 " can't be carried",
                 hint="take it out of `columns:`, or convert it",
             )
-        schema = schema.set(index, schema.field(index).with_type(kind))
-    return schema
+        fields[index] = fields[index].with_type(kind)
+    return pa.schema(fields, schema.metadata)
 
 
 def carried_type(kind: pa.DataType) -> pa.DataType | None:

@@ -19,12 +19,13 @@ from krill.corpus.documents import MAX_FILE_BYTES, MAX_FILES, Block, Part, Start
 from krill.corpus.file_table import FileTable, Fingerprints
 from krill.corpus.fingerprint import content_digest
 from krill.corpus.formats import CorpusFile, DatasetSource, Format
+from krill.corpus.holes import refuse_holes
+from krill.corpus.json_array import as_lines_if_so
 from krill.corpus.opening import Openers
 from krill.corpus.readers import Limits
 from krill.corpus.slices import sliced
 from krill.corpus.source_checks import check_source
 from krill.corpus.splits import parse_split
-from krill.corpus.streams import CHUNK_BYTES, DecodedStream
 from krill.errors import ConfigError, InputError
 
 # Of a page, with the heap's own unevenness, which grows with the size of what it is asked for.
@@ -345,7 +346,8 @@ def _source_files(
             remote=found.remote,
             mark=found.mark,
         )
-        files.append(_as_lines_if_so(file))
+        refuse_holes(file)
+        files.append(as_lines_if_so(file))
     if not any(file.bytes or file.remote for file in files):
         raise InputError(f"`{source.path}` is empty", hint="there is nothing in it to read: check the path")
     if source.columns == ALL:
@@ -354,18 +356,6 @@ def _source_files(
     if files[0].source.columns:
         _check_carried(files, openers)
     return sliced(files, split, openers) if split.sliced else files
-
-
-def _as_lines_if_so(file: CorpusFile) -> CorpusFile:
-    """A `.json` file that does not begin an array holds JSON lines."""
-    if file.format is not Format.JSON_ARRAY:
-        return file
-    with DecodedStream(file) as stream:
-        while head := stream.read(CHUNK_BYTES):
-            head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-            if head:
-                return replace(file, format=Format.JSON_LINES) if head.startswith(b"{") else file
-    return replace(file, format=Format.JSON_LINES)
 
 
 def _check_carried(files: Sequence[CorpusFile], openers: Openers) -> None:

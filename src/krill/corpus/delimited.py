@@ -90,7 +90,7 @@ class CsvBlock:
         if len(malformed) and not self.limits.skip_malformed:
             raise self._unreadable(int(malformed[0]), found)
         names = [self.source.source.text_column, *self.source.source.columns]
-        columns = list(string_columns(len(names), len(self.rows) - len(malformed), *fields))
+        columns = string_columns(len(names), len(self.rows) - len(malformed), *fields)
         batch = pa.RecordBatch.from_arrays(columns, names)
         offsets = (np.delete(self.rows, malformed) + self.start).astype(np.uint64)
         documents = to_documents(self.source, self.limits, batch, offsets)

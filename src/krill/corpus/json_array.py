@@ -8,9 +8,10 @@ chunk, and a block of documents.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from krill.corpus.blocks import ReadyBlock, SizedBlock
-from krill.corpus.formats import CorpusFile
+from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.readers import DocumentReader, Limits
 from krill.corpus.streams import CHUNK_BYTES, DecodedStream
 
@@ -47,3 +48,15 @@ def _pass_by(reader: DocumentReader, stream: DecodedStream, until: int) -> None:
             return
         reader.feed(chunk, stream.offset - len(chunk))
         reader.take()
+
+
+def as_lines_if_so(file: CorpusFile) -> CorpusFile:
+    """A `.json` file that does not begin an array holds JSON lines."""
+    if file.format is not Format.JSON_ARRAY:
+        return file
+    with DecodedStream(file) as stream:
+        while head := stream.read(CHUNK_BYTES):
+            head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+            if head:
+                return replace(file, format=Format.JSON_LINES) if head.startswith(b"{") else file
+    return replace(file, format=Format.JSON_LINES)

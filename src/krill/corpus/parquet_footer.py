@@ -48,7 +48,8 @@ class Footer:
 
     def leaves(self, names: list[str]) -> NDArray[np.int64]:
         """The numbers of the leaves that make up these columns of the table."""
-        return np.flatnonzero([column in names for column in self.columns])
+        wanted = set(names)
+        return np.flatnonzero([column in wanted for column in self.columns])
 
 
 def read_footer(read: Read, size: int) -> Footer:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def check_pages(file: CorpusFile, footer: Footer, groups: range, leaves: NDArray
     if file.remote:
         return
     cells = slice(groups.start, groups.stop), leaves
-    starts = _starts(footer)[cells].ravel()
+    starts = _starts(footer, cells).ravel()
     ends = starts + footer.compressed[cells].ravel()
     with open(file.location, "rb", buffering=0) as opened:
         found = _native.damaged_parquet_pages(opened.fileno(), starts, ends, footer.values[cells].ravel())
@@ -92,10 +92,11 @@ def check_pages(file: CorpusFile, footer: Footer, groups: range, leaves: NDArray
         raise EOFError(f"the page at byte {found.max():,} is damaged, or longer than its column")
 
 
-def _starts(footer: Footer) -> NDArray[np.int64]:
-    """Where each column begins: with its dictionary, if it has one."""
-    data, dictionary = footer.data_page_offsets, footer.dictionary_page_offsets
-    return np.where(dictionary > 0, np.minimum(data, dictionary), data)
+def _starts(footer: Footer, cells: Any) -> NDArray[np.int64]:
+    """Where some columns of row groups begin: with the dictionary, if there is one."""
+    data, dictionary = footer.data_page_offsets[cells], footer.dictionary_page_offsets[cells]
+    starts: NDArray[np.int64] = np.where(dictionary > 0, np.minimum(data, dictionary), data)
+    return starts
 
 
 class PageWalk:
@@ -140,7 +141,7 @@ class PageWalk:
         """Those that may still be looked at."""
         if self._left <= 0:
             return
-        start = int(_starts(self._footer)[group, leaf])
+        start = int(_starts(self._footer, (group, leaf)))
         end = min(start + int(self._footer.compressed[group, leaf]), self._file.bytes)
         with RangeReader(self._file) as reader:
             for page in pages(reader.read, start, end):

@@ -7,16 +7,38 @@ The one exception is a record longer than a block: it is parsed right here, as i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
+from krill.budget import format_size
 from krill.corpus.blocks import RangeBlock, SizedBlock, parse_in_pieces
 from krill.corpus.borders import borders_of, next_border
 from krill.corpus.documents import Part
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits, separator_of
+from krill.corpus.remote_waiting import SAID_EVERY, say
 from krill.corpus.streams import CHUNK_BYTES, RangeReader
 
 _FIRST_WINDOW = 1 << 16
+
+
+class _Search:
+    """One search for a border: says where it is when it takes long, as a record may be all of a terabyte."""
+
+    def __init__(self, reader: RangeReader) -> None:
+        self._reader = reader
+        self._said = time.monotonic()
+
+    def read(self, start: int, end: int) -> bytes:
+        now = time.monotonic()
+        if now - self._said >= SAID_EVERY:
+            self._said = now
+            file = self._reader.file
+            say(
+                f"`{file.path}` has {format_size(file.bytes)}: looking for the end of a record, at"
+                f" {format_size(start)}"
+            )
+        return self._reader.read(start, end)
 
 
 class RangedBytes:
@@ -44,7 +66,8 @@ class RangedBytes:
             for line in range((start // unit + 1) * unit, self._stop, unit):
                 if line <= start:  # in a record that is longer than a unit: where it ends was found before
                     continue
-                end = next_border(self._borders, reader.read, line, start=self._file.start, stop=self._stop)
+                read = _Search(reader).read
+                end = next_border(self._borders, read, line, start=self._file.start, stop=self._stop)
                 if end > start:
                     yield Part(self._file.ordinal, start, end)
                     start = end
@@ -95,9 +118,10 @@ class RangedBytes:
             return stop
         overlap = len(self._borders.separator) - 1
         low = start + self._limits.block_bytes - overlap
+        search = _Search(reader)
         while low + overlap < stop:
             high = min(stop, low + overlap + CHUNK_BYTES)
-            end = self._borders.first_end(reader.read(max(low, start), high))
+            end = self._borders.first_end(search.read(max(low, start), high))
             if end >= 0:
                 return max(low, start) + end
             low = high - overlap

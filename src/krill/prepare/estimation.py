@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from krill.config import KrillConfig, load_config
 from krill.corpus import Corpus
 from krill.faults import system_errors
 from krill.prepare.dedup_needs import load_databases, minhash_of
+from krill.prepare.early_refusal import refuse_early, writes_parquet
 from krill.prepare.input import open_input
 from krill.prepare.needs import preprocess_needs, sizes_of
 from krill.prepare.prediction import Prediction, predict
@@ -60,8 +62,11 @@ def run_estimate(config: KrillConfig, *, floor: int = 0, workers: int = 1) -> Es
     limit = resolve_limit(config.memory)
     threads = resolve_threads(config.threads)
     load_databases(config)
-    with bounded_process(threads, parquet=False), Meter(limit, floor) as meter:
-        meter.plan(preprocess_needs(config, threads))
+    with ExitStack() as stack:
+        # The run itself begins with the same code in memory.
+        stack.enter_context(bounded_process(threads, parquet=writes_parquet(config)))
+        meter = stack.enter_context(Meter(limit, floor))
+        refuse_early(config, meter, lambda sizes: preprocess_needs(config, threads, sizes, made=False))
         steps = steps_of(config.preprocess)
         # What is only looked at need not be read to its end.
         corpus = open_input(config.model_copy(update={"verify": False}))

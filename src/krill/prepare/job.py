@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 import krill
-from krill.budget import Meter, Plan, resident_bytes
+from krill.budget import Meter, Need, Plan, resident_bytes
 from krill.budget.process import bounded_process
 from krill.config import KrillConfig, differing_keys, identity_dict, load_config, to_dict
 from krill.corpus import Corpus, changed
@@ -20,7 +20,7 @@ from krill.dedup import Pending
 from krill.dedup.index_database import PendingRun
 from krill.engines import Engine, driver_needs, load_engine, open_engine
 from krill.engines.worker_share import worker_part
-from krill.errors import BudgetError, ConfigError, KrillError
+from krill.errors import ConfigError
 from krill.faults import system_errors
 from krill.flow.atomic import listed
 from krill.flow.decision import CONTINUE, FINISHED, PUBLISHED, PUT_INTO_PLACE
@@ -32,9 +32,10 @@ from krill.flow.run_folder import RunFolder
 from krill.prepare.context import Context
 from krill.prepare.dedup_needs import load_databases
 from krill.prepare.disk import DiskCap, check_free_space, folder_bytes
+from krill.prepare.early_refusal import refuse_early, writes_parquet
 from krill.prepare.fleet import EngineFleet
 from krill.prepare.input import open_against, open_input
-from krill.prepare.needs import preprocess_needs, sizes_of
+from krill.prepare.needs import InputSizes, preprocess_needs, sizes_of
 from krill.prepare.prediction import Prediction
 from krill.prepare.seen_before import earlier_runs
 from krill.prepare.share import PATIENCE, Share, ShareFleet
@@ -95,18 +96,21 @@ def run_preprocess(
     started = time.monotonic()
     elsewhere = config.engine if config.engine.name != "local" else None
     limit, threads = worker_part(elsewhere, config.memory, config.threads)
-    parquet = config.preprocess.output != "tokens" or config.preprocess.rejected
     load_databases(config)
     load_engine(elsewhere)
+
+    def needs(sizes: InputSizes | None, *, made: bool = False) -> list[Need]:
+        own = preprocess_needs(config, threads, sizes, own_steps=steps, made=made)
+        return [*own, *driver_needs(elsewhere)]
+
     with ExitStack() as stack:
-        stack.enter_context(bounded_process(threads, parquet=parquet))
+        stack.enter_context(bounded_process(threads, parquet=writes_parquet(config)))
         meter = stack.enter_context(Meter(limit, floor))
-        refuse_early(config, meter, threads, steps)
+        refuse_early(config, meter, needs)
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)
         place = _place_of(config, shared=share is not None)
-        needs = preprocess_needs(config, threads, sizes_of(corpus), own_steps=steps)
-        plan = meter.plan([*needs, *driver_needs(elsewhere)])
+        plan = meter.plan(needs(sizes_of(corpus), made=True))
         run = describe_run(config, corpus, against, made)
         earlier = earlier_runs(config, run["identity"])
         with place as folder:
@@ -133,31 +137,13 @@ def run_preprocess(
                 predicted = _run(stages)
             if share is not None:
                 return None
-            plan = plan.expecting(preprocess_needs(config, threads, predicted.sizes, own_steps=steps))
+            plan = plan.expecting(needs(predicted.sizes, made=True))
             pending = stages.prepare_index()
             manifest = _manifest(
                 stages, run, plan, predicted, time.monotonic() - started, continued=state == CONTINUE
             )
             _publish(folder, manifest, pending, threads)
     return Summary(_output_of(config), "done", manifest)
-
-
-def refuse_early(config: KrillConfig, meter: Meter, threads: int, steps: Sequence[Function] = ()) -> None:
-    """Refuse a budget that would be too small for any input, before a model or a document is read.
-
-    What it says would do has to do for this input, so the files are looked at for that. A budget that is not
-    refused is guarded from now on: the list of the files alone may be too large for it.
-    """
-    engine = driver_needs(config.engine)
-    try:
-        meter.plan([*preprocess_needs(config, threads, own_steps=steps), *engine])
-    except BudgetError as refusal:
-        try:
-            sizes = sizes_of(open_input(config))
-        except KrillError:
-            raise refusal from None
-        meter.plan([*preprocess_needs(config, threads, sizes, own_steps=steps, made=False), *engine])
-        raise
 
 
 def _output_of(config: KrillConfig) -> Path | str:

@@ -139,7 +139,7 @@ def _write_all(
 
 def _write_shard(path: Path, carried: pa.Schema, batches: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:
     """One file; None if there is no batch at all."""
-    aligned = (_with_all_columns(batch, carried) for batch in batches)
+    aligned = map(_AllColumns(carried).of, batches)
     for first in aligned:  # the first batch tells what steps have measured
         with TextShardWriter(path, first.schema) as writer:
             for batch in chain([first], aligned):
@@ -148,18 +148,40 @@ def _write_shard(path: Path, carried: pa.Schema, batches: Iterator[pa.RecordBatc
     return None
 
 
-def _with_all_columns(batch: pa.RecordBatch, carried: pa.Schema) -> pa.RecordBatch:
-    """The batch without its positions, with every source's columns: text, carried ones, the rest."""
-    import pyarrow as pa
+class _AllColumns:
+    """Batches without their positions, with every source's columns: text, carried ones, the rest.
 
-    fields = [pa.field("text", pa.large_string()), *carried]
-    names = {field.name for field in fields}
-    fields += [field for field in batch.schema if field.name not in names and field.name != "position"]
-    there = dict(zip(batch.schema.names, batch.columns, strict=True))
-    columns = [
-        there[field.name] if field.name in there else pa.nulls(batch.num_rows, field.type) for field in fields
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+    What a batch lacks is found out once for all batches of one schema.
+    """
+
+    def __init__(self, carried: pa.Schema) -> None:
+        self._carried = carried
+        self._seen: pa.Schema | None = None
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        if self._seen is None or not batch.schema.equals(self._seen, check_metadata=True):
+            self._learn(batch.schema)
+        if self._whole:
+            return batch.select(self._places)
+        columns = [
+            pa.nulls(batch.num_rows, kind) if place < 0 else batch.column(place)
+            for place, kind in zip(self._places, self._wanted.types, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._wanted)
+
+    def _learn(self, schema: pa.Schema) -> None:
+        import pyarrow as pa
+
+        fields = [pa.field("text", pa.large_string()), *self._carried]
+        names = {field.name for field in fields}
+        fields += [field for field in schema if field.name not in names and field.name != "position"]
+        self._seen, self._wanted = schema, pa.schema(fields)
+        there = {name: place for place, name in enumerate(schema.names)}
+        self._places = [there.get(name, -1) for name in self._wanted.names]
+        picked = pa.schema([schema.field(place) for place in self._places if place >= 0], schema.metadata)
+        self._whole = picked.equals(self._wanted, check_metadata=True)
 
 
 def _kept(

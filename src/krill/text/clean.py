@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from krill import _native
-from krill.corpus.arrays import null_flags, pick
+from krill.corpus.arrays import null_flags, pick_rows
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.checks import without_invalid
 from krill.corpus.documents import Documents
@@ -42,17 +42,15 @@ class Clean:
         offsets, data, kept, _, counts = _native.clean(
             *text_buffers(text), null_mask, self.strip, self.min_chars
         )
-        columns = batch.columns
-        columns[at] = text_column(offsets, data)
         rejected = documents.rejected
+        others = batch.remove_column(at)
         if len(kept) < batch.num_rows:
             keep = np.zeros(batch.num_rows, np.bool_)
             keep[kept] = True
-            columns = [column if i == at else pick(column, keep) for i, column in enumerate(columns)]
+            others = pick_rows(others, keep)
             if rejected is not None:
                 rejected = (*rejected, _rejected(batch.set_column(at, "text", text), keep, null_mask))
-        schema = batch.schema.set(at, pa.field("text", pa.large_string()))
-        cleaned = pa.RecordBatch.from_arrays(columns, schema=schema)
+        cleaned = others.add_column(at, pa.field("text", pa.large_string()), text_column(offsets, data))
         return Documents(cleaned, _merge(documents.counts, counts), rejected)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from krill.corpus.arrays import row_bytes, row_sizes
+from call_counts import calls_of
+from krill.corpus.arrays import pick_rows, row_bytes, row_sizes
 from properties import tried
 
 _TEXT = st.text(max_size=20)
@@ -131,3 +133,66 @@ def test_weighing_loads_nothing_heavy() -> None:
         "assert not {'pandas', 'pyarrow.compute'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@tried(40)
+@given(data=st.data())
+def test_rows_of_many_columns_weigh_what_each_column_does(data: st.DataObject) -> None:
+    rows = data.draw(st.integers(0, 6))
+    kinds = data.draw(st.lists(st.sampled_from(_KINDS), min_size=1, max_size=6))
+    columns = [
+        pa.array(data.draw(st.lists(values | st.none(), min_size=rows, max_size=rows)), kind)
+        for kind, values in kinds
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, [str(at) for at in range(len(columns))])
+    start = data.draw(st.integers(0, rows))
+    piece = batch.slice(start, data.draw(st.integers(0, rows - start)))
+    expected = sum((row_sizes(column) for column in piece.columns), np.zeros(piece.num_rows, np.int64))
+    assert row_bytes(piece).tolist() == expected.tolist()
+
+
+def test_offsets_that_stand_anywhere_in_memory_are_read() -> None:
+    offsets = pa.py_buffer(b"!" + np.array([0, 2, 5], np.int64).tobytes()).slice(1)
+    column = pa.Array.from_buffers(pa.large_string(), 2, [None, offsets, pa.py_buffer(b"abcde")])
+    assert row_bytes(pa.RecordBatch.from_arrays([column], ["text"])).tolist() == [8 + 2, 8 + 3]
+
+
+def test_offsets_that_are_missing_are_not_read() -> None:
+    batch = pa.RecordBatch.from_pydict({"text": ["ab"] * 777})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    damaged = sink.getvalue().to_pybytes().replace(struct.pack("<q", 777), struct.pack("<q", 10**9))
+    with pa.ipc.open_stream(damaged) as reader:
+        longer = reader.read_next_batch()
+    assert longer.num_rows == 10**9
+    with pytest.raises(pa.ArrowInvalid):
+        row_bytes(longer)
+
+
+def _wide(columns: int) -> pa.RecordBatch:
+    column = pa.array(["one", None, "three"], pa.large_string())
+    return pa.RecordBatch.from_arrays([column] * columns, [f"c{at}" for at in range(columns)])
+
+
+def test_weighing_rows_takes_as_many_calls_for_a_thousand_columns_as_for_ten() -> None:
+    few, many = _wide(10), _wide(1000)
+    assert calls_of(lambda: row_bytes(many)) == calls_of(lambda: row_bytes(few))
+
+
+@tried(40)
+@given(keep=st.lists(st.booleans(), min_size=3, max_size=3))
+def test_picking_rows_gives_what_picking_each_value_does(keep: list[bool]) -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "text": pa.array(["a", "bcd", ""], pa.large_string()),
+            "nulls": pa.array([None, "x", None], pa.large_string()),
+            "number": pa.array([1, 2, 3]),
+            "missing": pa.array([None, 2, 3]),
+            "list": pa.array([[1], [], None]),
+        }
+    )
+    expected = [row for row, kept in zip(batch.to_pylist(), keep, strict=True) if kept]
+    picked = pick_rows(batch, np.array(keep))
+    assert picked.to_pylist() == expected
+    assert picked.schema == batch.schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -83,3 +84,26 @@ def test_a_histogram_that_contradicts_the_schema_does_not_end_the_process(tmp_pa
     footer = footer_of(bytes(content))
     assert footer.columns == ("text",)
     assert footer.rows.tolist() == [3]
+
+
+class _Name(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Name.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_finding_the_leaves_of_many_columns_compares_each_name_a_few_times() -> None:
+    names = tuple(_Name(f"column {number}") for number in range(500))
+    table = np.zeros((1, len(names)), np.int64)
+    footer = Footer(None, names, np.zeros(1, np.int64), *[table] * 6)
+    wanted = [_Name(f"column {number}") for number in range(1, 500, 2)]
+    _Name.compared = 0
+    assert footer.leaves(wanted).tolist() == list(range(1, 500, 2))
+    assert _Name.compared < 3 * len(names)

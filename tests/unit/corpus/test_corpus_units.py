@@ -22,7 +22,7 @@ from corpus_reading import (
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from krill.corpus import DatasetSource, Unit
+from krill.corpus import DatasetSource, Unit, ranged_bytes
 from properties import tried
 
 _FILES = tried(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -203,3 +203,25 @@ def test_separators_that_lie_across_chunks_are_found(
 
 def _unit_positions(path: Path) -> list[int]:
     return [unit.position for unit, _ in corpus_of(path, unit_bytes=200).walk(lambda _: None)]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_a_long_search_for_the_end_of_a_record_says_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(b'{"text": "' + b"a" * 3_000_000 + b'"}\n')
+    corpus = corpus_of(path, unit_bytes=64_000)
+    (unit,) = corpus.units()
+    assert not caplog.messages  # it took no ten seconds
+    monkeypatch.setattr(ranged_bytes, "SAID_EVERY", 0.0)
+    assert corpus.units() == [unit]
+    line = f"`{path}` has 3.00 MB: looking for the end of a record, at "
+    assert len(caplog.messages) > 2
+    assert all(message.startswith(line) for message in caplog.messages)
+    assert caplog.messages[-1].endswith(" MB")
+    caplog.clear()
+    blocks = [block.documents() for block in corpus.blocks(unit)]
+    assert sum(map(len, column(blocks, "text"))) >= 3_000_000
+    assert caplog.messages
+    assert all(message.startswith(line) for message in caplog.messages)

@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import krill
+from call_counts import calls_of
 from krill.errors import ConfigError, InputError
+from krill.prepare.text_output import _write_shard
 
 _WORDS = [
     f"{first}{second}" for first in ("wha", "kri", "ocea", "pla") for second in ("le", "ll", "nic", "nk")
@@ -143,3 +145,24 @@ def test_a_step_given_in_python_is_applied_and_belongs_to_the_run(tmp_path: Path
     assert found["documents"]["dropped"] == {"step:without_b": 1}
     with pytest.raises(ConfigError, match="a step of your own"):
         krill.preprocess(config, memory="400MB")
+
+
+def test_writing_the_next_batch_takes_as_many_calls_for_a_thousand_columns_as_for_ten(tmp_path: Path) -> None:
+    def wide(columns: int) -> tuple[pa.Schema, pa.RecordBatch]:
+        column = pa.array(["one", None, "three"], pa.large_string())
+        carried = pa.schema([(f"c{at}", pa.large_string()) for at in range(columns)])
+        position = pa.array([1, 2, 3], pa.uint64())
+        batch = pa.RecordBatch.from_arrays(
+            [column, position, *[column] * columns], ["text", "position", *carried.names]
+        )
+        return carried, batch
+
+    def calls_for_one_more(columns: int) -> int:
+        carried, batch = wide(columns)
+        counts = [
+            calls_of(lambda: _write_shard(tmp_path / "shard", carried, iter([batch] * times)))  # noqa: B023
+            for times in (2, 3)
+        ]
+        return counts[1] - counts[0]
+
+    assert calls_for_one_more(1000) == calls_for_one_more(10)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from call_counts import calls_of
 from krill.corpus.documents import Documents
 from krill.text import Clean, Step
 from krill.text.reference import reference_clean
@@ -105,3 +106,16 @@ def test_real_text_is_cleaned_as_the_reference_does() -> None:
     result = Clean(True, 100).apply(documents_of(texts))
     assert result.batch["text"].to_pylist() == [text for text in expected if text is not None]
     assert result.counts["too_short"] == expected.count(None)
+
+
+def test_cleaning_takes_as_many_calls_with_a_thousand_carried_columns_as_with_ten() -> None:
+    def wide(columns: int) -> Documents:
+        batch = documents_of([b"a document", b"another one", b"short"]).batch
+        origin = batch.column(2)
+        names = [*batch.schema.names, *(f"c{at}" for at in range(columns))]
+        return Documents(pa.RecordBatch.from_arrays([*batch.columns, *[origin] * columns], names), {})
+
+    for min_chars in (0, 8):  # all are kept; one is dropped
+        few, many = wide(10), wide(1000)
+        step = Clean(strip=True, min_chars=min_chars)
+        assert calls_of(lambda: step.apply(many)) == calls_of(lambda: step.apply(few))  # noqa: B023
