@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
@@ -15,6 +15,10 @@ from krill.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# A word of more characters is shown by its first part that is no id.
+_MOST_SHOWN: Final = 200
 
 
 def decode(
@@ -63,6 +67,7 @@ def _numbers(words: Iterable[str]) -> NDArray[Any]:
     for word in words:
         for number in word.replace(",", " ").split():
             if not number.isdecimal() or len(number) > 10 or int(number) >= 2**32:
-                raise InputError(f"`{number}` is not a token id", hint="give whole numbers from 0 on")
+                told = word if len(word) <= _MOST_SHOWN else number
+                raise InputError(f"`{told}` is not a token id", hint="give whole numbers from 0 on")
             numbers.append(int(number))
     return np.array(numbers, np.uint32)
