@@ -23,8 +23,8 @@ void release_code();
 
 class MemoryGuard {
  public:
-  // When it holds `ends_at` bytes, also after `release_code`, the process ends with `exit_code`; `message` is written
-  // to standard error before.
+  // When it holds `ends_at` bytes the process ends with `exit_code`; `message` is written to standard error before.
+  // When little is left, code is released.
   MemoryGuard(std::int64_t ends_at, std::string message, int exit_code);
   MemoryGuard(const MemoryGuard&) = delete;
   MemoryGuard& operator=(const MemoryGuard&) = delete;

@@ -55,6 +55,7 @@ GROWING = """
 import sys
 import pyarrow.parquet, pyarrow.compute, numpy
 from krill import _native
+pyarrow.compute.sum(pyarrow.array(numpy.arange(10)))
 guard = _native.MemoryGuard(_native.resident_bytes() + 2 * 10**6, "the end\\n", 4)
 assert guard.start()
 held = [b"x" * 10**6 for _ in range(int(sys.argv[1]))]

@@ -183,6 +183,8 @@ class Meter:
         """End the process with `error` before it goes beyond the limit; in a command, and once."""
         if self.floor or not _guards_process or self._guard is not None:
             return
+        if self.peak > self.limit - RESERVE:
+            return  # loading the program took more: nothing is left to be kept
         from krill import _native
 
         error = error or BudgetError(

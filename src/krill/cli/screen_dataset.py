@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from krill.shards.inspection import TextFacts, TokenFacts
 
 _SAMPLE_CHARS = 300
+# Reasons that are listed one by one: all that Krill has, and some of a user's own.
+_MOST_REASONS = 100
 
 
 def print_summary(summary: Summary) -> None:
@@ -146,8 +149,14 @@ def _document_rows(documents: Mapping[str, Any]) -> list[Row]:
     from krill.prepare.summary import NOTES, told_reason
 
     rows = [("documents", f"{documents['read']:,} read, {documents['kept']:,} kept")]
-    rows += [("  dropped", f"{count:,} {told_reason(name)}") for name, count in documents["dropped"].items()]
-    rows += [("  mended", f"{count:,} {NOTES.get(name, name)}") for name, count in documents["notes"].items()]
+    dropped = documents["dropped"]
+    shown = islice(dropped.items(), _MOST_REASONS)
+    rows += [("  dropped", f"{count:,} {told_reason(name)}") for name, count in shown]
+    if len(dropped) > _MOST_REASONS:
+        more = sum(islice(dropped.values(), _MOST_REASONS, None))
+        rows.append(("  dropped", f"{more:,} for {len(dropped) - _MOST_REASONS:,} other reasons"))
+    notes = islice(documents["notes"].items(), _MOST_REASONS)
+    rows += [("  mended", f"{count:,} {NOTES.get(name, name)}") for name, count in notes]
     return rows
 
 

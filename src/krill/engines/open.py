@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from krill.config.engine import EngineConfig
 
 
-# What Ray's driver holds besides its code, which is loaded before: 23 MB when it has joined a cluster, the
-# rest with tasks under way.
-RAY_DRIVER: Final = 32 * 10**6
+# What Ray's driver holds besides its code, which is loaded before: 23 MB when it has joined a cluster, some
+# more with tasks under way. A worker has the same budget, and takes up to 13 MB more to load.
+RAY_DRIVER: Final = 45 * 10**6
 
 
 def load_engine(config: EngineConfig | None) -> None:

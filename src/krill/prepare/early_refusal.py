@@ -25,7 +25,8 @@ def refuse_early(
     try:
         meter.plan(needs(None))
     except BudgetError as refusal:
-        meter.guard(refusal)
+        least = (refusal.hint or "").replace("would do", "is the least for any input", 1)
+        meter.guard(BudgetError(refusal.message, hint=least))
         try:
             sizes = sizes_of(open_input(config))
         except KrillError:

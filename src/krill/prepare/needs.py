@@ -140,6 +140,11 @@ def text_cost(nbytes: int) -> int:
     return 5 * nbytes + 3 * MB
 
 
+def expected_text(nbytes: int) -> int:
+    """The same of most blocks."""
+    return 4 * nbytes + 2 * MB
+
+
 def pack_cost(batch_bytes: int) -> int:
     """A shard being packed: a batch of rows as read and as written, its document borders and the message."""
     return 4 * batch_bytes
@@ -220,7 +225,7 @@ def preprocess_needs(
                 "text being written",
                 text_cost(largest),
                 useful=text_cost(largest) * threads,
-                expected=min(text_cost(block) * shards, touched - code),
+                expected=min(expected_text(block) * shards, touched - code),
                 during="text",
                 remedy=SMALLER_DOCUMENTS,
             )

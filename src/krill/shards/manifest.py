@@ -333,8 +333,8 @@ def _check_room(path: Path, needed: int, limit: int) -> None:
     held = resident_bytes()
     if held + needed > limit:
         raise BudgetError(
-            f"`{path}` takes {format_size(needed)} to read, {format_size(limit)} are given and"
-            f" {format_size(held)} in use",
+            f"the budget is too small: `{path}` takes {format_size(needed)} to read beside"
+            f" {format_size(held)} in use, given {format_size(limit)}",
             hint=f"--memory {-(-(held + needed) * 11 // 10 // 10**6)}MB would do",
         )
 
