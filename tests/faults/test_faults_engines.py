@@ -10,6 +10,7 @@ import re
 import signal
 import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,10 @@ def kill_one(cluster: RayCluster, job: Job, chance: random.Random) -> int:
 def survive(case: Case, cluster: RayCluster, folder: Path, kills: int, chance: random.Random) -> None:
     """Kill so many workers while they work; between two of them, something gets done."""
     killed = 0
-    while killed < kills:
-        job = case.on(cluster, folder / str(killed), retries=min(kills, 100))
+    for life in count():
+        if killed == kills:
+            return
+        job = case.on(cluster, folder / str(life), retries=min(kills, 100))
         run = start(job, cluster)
         done = 0
         while run.process.poll() is None:

@@ -28,8 +28,11 @@ from krill.corpus.source_checks import check_source
 from krill.corpus.splits import parse_split
 from krill.errors import ConfigError, InputError
 
-# Of a page, with the heap's own unevenness, which grows with the size of what it is asked for.
+# Of a page, with the heap's own unevenness, which grows with the size of what it is asked for; beside a large
+# one up to 34 MB were held, whatever its size.
 _EXPECTED_COPIES = 2
+_LARGE = 20 * 10**6
+_BESIDE = 40 * 10**6
 # Of rows as long as documents are, what reading CSV holds besides blocks.
 _CSV_BUFFERS = 6 * 10**6
 
@@ -80,12 +83,13 @@ class Corpus:
         if file.format in (Format.CSV, Format.TSV):
             remedy = "set preprocess.max_document_bytes lower (a row of CSV may be twice as long)"
             return Need("a row of CSV", held, expected=_CSV_BUFFERS, remedy=remedy)
+        filled = sum(file.decoded_bytes for file in self.files)
         if file.compression is None:
             remedy = f"write `{file.path}` in smaller pages or batches"
-            copies = _EXPECTED_COPIES * held
-            return Need("a page or batch read whole", held, useful=copies, expected=copies, remedy=remedy)
+            expected = max(min(_EXPECTED_COPIES * held, 4 * filled), held + (_BESIDE if held > _LARGE else 0))
+            return Need("a page or batch read whole", held, useful=expected, expected=expected, remedy=remedy)
         remedy = f"compress `{file.path}` again, with a smaller window"
-        return Need("the window of a decoder", held, remedy=remedy)
+        return Need("the window of a decoder", held, expected=min(held, 4 * filled), remedy=remedy)
 
     @cached_property
     def _most_held(self) -> tuple[int, CorpusFile | None]:

@@ -69,7 +69,9 @@ def dedup_needs(config: KrillConfig, text_bytes: int | None) -> list[Need]:
         if dedup.verify is not None:
             least += verify_share(config.preprocess.max_document_bytes)
     useful = 2**62 if text_bytes is None else max(least, useful)
-    return [Need(DEDUP_TABLE, least, useful=useful, expected=useful, during="resolve")]
+    # No block is read meanwhile, which the plan counts as held always.
+    expected = useful if minhash is None else useful * 3 // 5
+    return [Need(DEDUP_TABLE, least, useful=useful, expected=expected, during="resolve")]
 
 
 def databases_of(config: KrillConfig) -> set[str]:

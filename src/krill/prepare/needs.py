@@ -32,8 +32,14 @@ EXPECTED_WRITING: Final = (9 * MB, 2.2)
 # What reading holds besides the block: buffers on the way, and what the sample of the input has left. Then
 # what is expected on top, at least, for each byte of text, and at the most: of Arrow, whose files are mapped;
 # of Parquet, whose pages leave gaps in the heap; of decoders, and of text kept for the stages after the scan.
-READING: Final = 8 * MB
-EXPECTED_READING: Final = {Format.ARROW: (0, 0.4, 18 * MB), Format.PARQUET: (9 * MB, 0.05, 29 * MB)}
+READING: Final = 9 * MB
+EACH_THREAD: Final = 2 * MB
+HELD_LARGE: Final = 20 * MB
+EXPECTED_READING: Final = {
+    Format.ARROW: (0, 0.4, 21 * MB),
+    Format.PARQUET: (9 * MB, 0.05, 29 * MB),
+    Format.JSON_ARRAY: (0, 0.02, 6 * MB),
+}
 EXPECTED_DECODING: Final = (0, 0.05, 4 * MB)
 # Freed memory between blocks in use, which only a trim gives back: it grows over the 128 MB between two of
 # them. Near the limit it is trimmed more often.
@@ -51,8 +57,8 @@ FEWER_FILES: Final = "join small files"
 # Each of very many columns, for each block in flight: its array and what Arrow writes it with. Measured with
 # 1,000 and 10,000 columns of JSON lines.
 FEW_COLUMNS: Final = 100
-SCANNED_COLUMN_BYTES: Final = 2500
-WRITTEN_COLUMN_BYTES: Final = 2500
+COLUMN_BYTES: Final = 2500
+EXPECTED_COLUMN_BYTES: Final = 4000
 # A token in a shard, most often.
 TOKEN_BYTES: Final = 2
 SMALLER_DOCUMENTS: Final = (
@@ -97,8 +103,9 @@ def sizes_of(corpus: Corpus) -> InputSizes:
 def input_needs(sizes: InputSizes, threads: int) -> Iterator[Need]:
     """What the input makes a run hold besides its blocks."""
     if sizes.held is not None:
-        expected = sizes.held.minimum if sizes.held.expected is None else sizes.held.expected
-        yield replace(sizes.held, expected=min(expected, 4 * sizes.text_bytes))
+        # One thread has one piece of it at a time.
+        few = threads == 1 and sizes.held.minimum < HELD_LARGE and sizes.held.expected is not None
+        yield replace(sizes.held, expected=sizes.held.minimum) if few else sizes.held
     if sizes.each_batch:
         # Those being read, and those gathered for a row group of text.
         held = sizes.each_batch * (threads + 3)
@@ -108,10 +115,11 @@ def input_needs(sizes: InputSizes, threads: int) -> Iterator[Need]:
         listed = LISTED_FILE_BYTES * sizes.files
         yield Need("the list of files in the manifest", listed, during="manifest", remedy=FEWER_FILES)
     if sizes.columns > FEW_COLUMNS:
-        wide, fewer = sizes.columns * (threads + 2), "name fewer `columns:`"
-        name = f"{sizes.columns:,} columns"
-        yield Need(name, SCANNED_COLUMN_BYTES * wide, during="scan", remedy=fewer)
-        yield Need(f"{name} being written", WRITTEN_COLUMN_BYTES * wide, during="text", remedy=fewer)
+        wide = sizes.columns * (threads + 2)
+        least, most, fewer = COLUMN_BYTES * wide, EXPECTED_COLUMN_BYTES * wide, "name fewer `columns:`"
+        for during, name in (("scan", "columns"), ("text", "columns being written")):
+            name = f"{sizes.columns:,} {name}"
+            yield Need(name, least, useful=most, expected=most, during=during, remedy=fewer)
 
 
 def scan_cost(nbytes: int) -> int:
@@ -122,7 +130,7 @@ def scan_cost(nbytes: int) -> int:
 def encode_cost(nbytes: int) -> int:
     """A block being encoded, at the most: itself, the cleaned copy, ids in the tokenizer's and the dataset's
     type."""
-    return 7 * nbytes // 2 + 2 * MB
+    return 9 * nbytes // 2 + 4 * MB
 
 
 def expected_scan(nbytes: int) -> int:
@@ -140,9 +148,9 @@ def text_cost(nbytes: int) -> int:
     return 5 * nbytes + 3 * MB
 
 
-def expected_text(nbytes: int) -> int:
-    """The same of most blocks."""
-    return 4 * nbytes + 2 * MB
+def expected_text(nbytes: int, shards: int) -> int:
+    """The same of most blocks, with so many being written at once."""
+    return (4 * nbytes + 2 * MB) * shards + 3 * MB * (shards - 1)
 
 
 def pack_cost(batch_bytes: int) -> int:
@@ -183,8 +191,8 @@ def preprocess_needs(
         Need(
             "the block being read",
             largest + READING,
-            useful=largest + READING + reading,
-            expected=block + READING + reading,
+            useful=largest + READING + reading + EACH_THREAD * (threads - 1),
+            expected=block + READING + reading + EACH_THREAD * (threads - 1),
             remedy=SMALLER_DOCUMENTS,
         ),
         Need(
@@ -225,14 +233,15 @@ def preprocess_needs(
                 "text being written",
                 text_cost(largest),
                 useful=text_cost(largest) * threads,
-                expected=min(expected_text(block) * shards, touched - code),
+                expected=min(expected_text(block, shards), touched - code),
                 during="text",
                 remedy=SMALLER_DOCUMENTS,
             )
         )
     if settings.output != "text":
         tokens_per_byte = 1.0 if sizes is None else sizes.tokens_per_byte
-        expected = expected_encode(block, tokens_per_byte)
+        # Most of what filters have passed is in blocks that are not full.
+        expected = expected_encode(block, tokens_per_byte) // (2 if settings.filters else 1)
         needs.append(in_flight("blocks being encoded", "encode", encode_cost, expected))
         needs.extend(encoder_needs(config.tokenizer, settings.max_document_bytes, threads))
         rows = pack_cost(max(2**20, settings.sequence_len * 4)) + _window_bytes(config)
