@@ -26,7 +26,7 @@ def test_a_budget_that_is_too_small_is_refused_before_the_input_is_looked_at(rer
         4,
         "the budget is too small: the plan needs",
         "given 60.0 MB",
-        "blocks being scanned",
+        "blocks being encoded",
         hint="MB would do; or set preprocess.",
     )
 

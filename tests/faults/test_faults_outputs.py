@@ -50,7 +50,7 @@ def test_a_manifest_that_does_not_fit_is_refused_with_what_would_do(out, krill, 
     done = krill(*VERBS[verb], cwd=out.parent)
     assert done.code == 4, done.err
     assert done.peak <= 256e6
-    assert "error: `out/krill-run.json` takes " in done.err
+    assert "error: the budget is too small: `out/krill-run.json` takes " in done.err
     given = f"{int(done.err.split('hint: --memory ')[1].split('MB would do')[0])}MB"
     words = [given if word == "256MB" else word for word in VERBS[verb]]
     read = krill(*words, cwd=out.parent)
