@@ -9,6 +9,7 @@ from pathlib import Path
 BENCHMARKS = (
     "clean_text",
     "preprocess_bytes",
+    "predictions",
     "preprocess",
     "seed_scale",
     "quality_filters",
