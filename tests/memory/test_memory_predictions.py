@@ -9,7 +9,7 @@ from predictions import BOUNDS, SETTINGS, Cell, measure, preprocess_cells, token
 
 USUAL = [
     Cell("preprocess", "jsonl", 7, 1, "tokens"),
-    Cell("preprocess", "jsonl", 50, 2, "both", config=SETTINGS["both"]),
+    Cell("preprocess", "jsonl", 50, 1, "both", config=SETTINGS["both"]),
     Cell("preprocess", "parquet", 7, 1, "tokens"),
     Cell("preprocess", "csv", 7, 2, "tokens"),
     Cell("preprocess", "jsonl", 1, 1, "MinHash, filters", config=SETTINGS["MinHash, filters"]),
