@@ -20,8 +20,8 @@ namespace krill {
 
 namespace {
 
-// What may become resident in a millisecond, in huge pages; in small ones two threads touch 4 MB.
-constexpr std::int64_t kGrowthPerMillisecond = 10'000'000;
+// What may become resident in a millisecond, in huge pages or by one large read; in small ones two threads touch 4 MB.
+constexpr std::int64_t kGrowthPerMillisecond = 30'000'000;
 constexpr std::int64_t kLongestMilliseconds = 20;
 constexpr std::int64_t kShortestNanoseconds = 100'000;
 // It takes 1 to 3 ms, in which two threads touch 12 MB.

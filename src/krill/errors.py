@@ -11,7 +11,7 @@ _LONGEST = 8000
 _BEGINNING, _END = 6000, 1500
 
 
-def _readable(text: str) -> str:
+def readable(text: str) -> str:
     """A text that a person can read: of a longer one, its beginning and its end."""
     if len(text) <= _LONGEST:
         return text
@@ -25,8 +25,8 @@ class KrillError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        self.message = _readable(message)
-        self.hint = None if hint is None else _readable(hint)
+        self.message = readable(message)
+        self.hint = None if hint is None else readable(hint)
         super().__init__(self.message)
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from krill.budget.size import format_size
 from krill.cli.streams import TrustedWriter, escape, escape_json, standard_output
+from krill.errors import readable
 
 _LABEL_WIDTH = 14
 
@@ -78,7 +79,7 @@ def _labelled(label: str, style: str, message: str) -> None:
 
 def print_rows(console: Console, rows: Iterable[Row]) -> None:
     for label, fact in rows:
-        console.print(plain(f"{label:{_LABEL_WIDTH}} ", "bold") + plain(fact))
+        console.print(plain(f"{readable(label):{_LABEL_WIDTH}} ", "bold") + plain(readable(fact)))
 
 
 def plain(text: str, style: str = "") -> Text:
