@@ -18,7 +18,7 @@ std::int64_t resident_bytes();
 
 // Lets go of the pages of programs and libraries that are mapped from their files and were never written: code that
 // ran while modules were loaded counts as held for ever otherwise. What is still used is mapped again from the page
-// cache when it is touched. 35 of 90 MB after start, in 0.3 ms; does nothing where the system can't.
+// cache when it is touched. 35 of 65 MB after start, in 1 to 2 ms; does nothing where the system can't.
 void release_code();
 
 class MemoryGuard {

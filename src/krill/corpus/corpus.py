@@ -31,7 +31,7 @@ from krill.errors import ConfigError, InputError
 # Of a page, with the heap's own unevenness, which grows with the size of what it is asked for; beside a large
 # one up to 34 MB were held, whatever its size.
 _EXPECTED_COPIES = 2
-_LARGE = 20 * 10**6
+LARGE_PIECE = 20 * 10**6
 _BESIDE = 40 * 10**6
 # Of rows as long as documents are, what reading CSV holds besides blocks.
 _CSV_BUFFERS = 6 * 10**6
@@ -86,7 +86,9 @@ class Corpus:
         filled = sum(file.decoded_bytes for file in self.files)
         if file.compression is None:
             remedy = f"write `{file.path}` in smaller pages or batches"
-            expected = max(min(_EXPECTED_COPIES * held, 4 * filled), held + (_BESIDE if held > _LARGE else 0))
+            expected = max(
+                min(_EXPECTED_COPIES * held, 4 * filled), held + (_BESIDE if held > LARGE_PIECE else 0)
+            )
             return Need("a page or batch read whole", held, useful=expected, expected=expected, remedy=remedy)
         remedy = f"compress `{file.path}` again, with a smaller window"
         return Need("the window of a decoder", held, expected=min(held, 4 * filled), remedy=remedy)

@@ -15,6 +15,7 @@ from typing import Final
 from krill.budget import Kind, Need
 from krill.config import KrillConfig
 from krill.corpus import Corpus
+from krill.corpus.corpus import LARGE_PIECE
 from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.corpus.formats import Format
 from krill.flow.object_store import PART_BYTES, is_object_url
@@ -34,7 +35,6 @@ EXPECTED_WRITING: Final = (9 * MB, 2.2)
 # of Parquet, whose pages leave gaps in the heap; of decoders, and of text kept for the stages after the scan.
 READING: Final = 9 * MB
 EACH_THREAD: Final = 2 * MB
-HELD_LARGE: Final = 20 * MB
 EXPECTED_READING: Final = {
     Format.ARROW: (0, 0.4, 21 * MB),
     Format.PARQUET: (9 * MB, 0.05, 29 * MB),
@@ -104,7 +104,7 @@ def input_needs(sizes: InputSizes, threads: int) -> Iterator[Need]:
     """What the input makes a run hold besides its blocks."""
     if sizes.held is not None:
         # One thread has one piece of it at a time.
-        few = threads == 1 and sizes.held.minimum < HELD_LARGE and sizes.held.expected is not None
+        few = threads == 1 and sizes.held.minimum < LARGE_PIECE and sizes.held.expected is not None
         yield replace(sizes.held, expected=sizes.held.minimum) if few else sizes.held
     if sizes.each_batch:
         # Those being read, and those gathered for a row group of text.
