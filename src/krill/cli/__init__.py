@@ -30,6 +30,8 @@ def main() -> None:
     gc.set_threshold(20_000)
     # NumPy's library for matrices starts threads that wait by spinning; nothing here multiplies any.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # A library written in Rust would print a page of frames before its error, which is told in a line.
+    os.environ["RUST_BACKTRACE"] = "0"
     # Whether pydantic has plugins, it asks every package that is installed, at each start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from krill.cli import app

@@ -11,7 +11,7 @@ from krill.errors import KrillError
 from krill.shards import Inspection, Manifest, Report, inspect, validate
 from krill.shards.duplicates import Cluster, find_clusters
 from krill.shards.inspection import Decode
-from krill.tokenizer import open_encoder
+from krill.tokenizer.open import encoder_needs, open_encoder
 
 # A row group of text with what Arrow makes of it, and the code pages that the first one touches: checking
 # 132 MB of Parquet held 58 MB above the base on one thread and 85 MB on two.
@@ -21,12 +21,15 @@ _ROW_BATCH = 10_000_000
 
 
 def look_into(folder: Path, *, samples: int, seed: int, memory: str | int = "auto") -> Inspection:
-    """Facts and samples of an output; rows are shown as text if their tokenizer can still be opened."""
+    """Facts and samples of an output; rows are shown as text if their tokenizer can be opened and fits."""
     limit = resolve_limit(memory)
     manifest = Manifest.load(folder, limit=limit)
+    need = Need("samples", _cost(manifest))
     with Meter(limit) as meter:
-        meter.plan([Need("samples", _cost(manifest))])
-        return inspect(folder, samples, seed, _decoder(manifest))
+        decode = _decoder(manifest, meter, need)
+        if decode is None:
+            meter.plan([need])
+        return inspect(folder, samples, seed, decode)
 
 
 def look_at_duplicates(folder: Path, *, count: int, memory: str | int = "auto") -> list[Cluster]:
@@ -54,13 +57,15 @@ def _cost(manifest: Manifest) -> int:
     return _ROW_BATCH if manifest.text is None and manifest.rejected is None else _ROW_GROUP
 
 
-def _decoder(manifest: Manifest) -> Decode | None:
+def _decoder(manifest: Manifest, meter: Meter, beside: Need) -> Decode | None:
+    """Makes text of rows; planned for with what is needed beside it. None where ids are shown instead."""
     if manifest.dataset is None:
         return None
     try:
-        settings = load_config(dict(manifest.extra["settings"]), environ={})
-        encoder = open_encoder(settings.tokenizer)
+        tokenizer = load_config(dict(manifest.extra["settings"]), environ={}).tokenizer
+        plan = meter.plan([beside, *encoder_needs(tokenizer, 0)])
+        encoder = open_encoder(tokenizer, plan)
     except (KrillError, KeyError, TypeError, ValueError):
-        return None  # moved or gone since: ids are shown instead
+        return None  # moved, gone, or too large for the budget
     described = manifest.tokenizer or {}
     return encoder.decode if encoder.describe()["fingerprint"] == described.get("fingerprint") else None

@@ -14,6 +14,8 @@ from typing import Final
 from krill.errors import InputError
 from krill.flow.input_file import open_regular, read_input, read_json
 
+# Gemma 3, one of the largest, has 33 MB.
+MOST_TOKENIZER: Final = 500_000_000
 HINT: Final = "point `tokenizer.path` at a tokenizer.json, or a folder that holds one"
 DECLARATIONS: Final = ("tokenizer_config.json", "special_tokens_map.json")
 _EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
@@ -22,7 +24,7 @@ _EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
 def read_tokenizer_file(file: Path) -> bytes:
     """The file's bytes, or an error that says what to do."""
     try:
-        return read_input(file)
+        return read_input(file, MOST_TOKENIZER)
     except OSError as error:
         raise InputError(f"can't read the tokenizer `{file}`: {error.strerror}", hint=HINT) from None
 

@@ -20,6 +20,7 @@ from krill.errors import ConfigError, InputError
 from krill.flow.atomic import encode_json, storage_errors, write_bytes
 from krill.flow.input_file import read_input
 from krill.tokenizer.alphabet import to_bytes
+from krill.tokenizer.declared import MOST_TOKENIZER
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import pre_tokenizer, recognise
 from krill.tokenizer.presets import CHAT_TEMPLATE, check_chat
@@ -198,7 +199,7 @@ def load_trained(path: Path) -> Trained:
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
-        content = read_input(file)
+        content = read_input(file, MOST_TOKENIZER)
     except OSError as error:
         raise InputError(
             f"can't read the tokenizer `{file}`: {error.strerror}",
