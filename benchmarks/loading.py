@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
+from krill.dataset import DatasetPart, token_shard_name
 from krill.loading import load
-from krill.shards import DatasetPart, token_shard_name
 from made_dataset import LAYOUT, WIDTH, linked_dataset, save_manifest, write_shard
 from measured import run_measured
 

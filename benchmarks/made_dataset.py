@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from krill.shards import DatasetPart, Layout, Manifest, RowBatch, ShardInfo, ShardWriter, token_shard_name
-from krill.shards.dataset_files import write_dataset_parts
+from krill.dataset import DatasetPart, Layout, Manifest, RowBatch, ShardInfo, ShardWriter, token_shard_name
+from krill.dataset.dataset_files import write_dataset_parts
 
 WIDTH = 2048
 LAYOUT = Layout(WIDTH, "uint16")

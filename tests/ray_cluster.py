@@ -193,7 +193,7 @@ def _start(folder: Path) -> None:
 def main(folder: Path) -> dict[str, Any] | None:
     """Keep a cluster for those who have left a file in `folder`. Returns in forks too, with their request."""
     here = [name for name in _RAY_IMPORTS if find_spec(name.partition(".")[0])]
-    warm_server.load_rooms([*warm_server.LOADED, "krill.prepare.worker", *here])
+    warm_server.load_rooms([*warm_server.LOADED, "krill.pipeline.worker", *here])
     gc.freeze()
     temporary = Path(tempfile.mkdtemp(prefix="krill-ray-", dir="/tmp"))
     (temporary / "workers").mkdir()

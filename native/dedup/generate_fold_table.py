@@ -1,6 +1,6 @@
 """Writes fold_table.cpp: what each character becomes before near-duplicates are looked for.
 
-In: `unicodedata` of the running Python, and `fold_character` of `krill.dedup.reference`, which is the
+In: `unicodedata` of the running Python, and `fold_character` of `oracles.dedup`, which is the
 definition. Out: runs of code points that change in the same way. Hangul syllables are left out: they come
 apart by arithmetic.
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 
-from krill.dedup.reference import DIGIT, SEPARATORS, fold_character
+from oracles.dedup import DIGIT, SEPARATORS, fold_character
 
 POINTS = 0x110000
 HANGUL = range(0xAC00, 0xAC00 + 11_172)

@@ -1,4 +1,4 @@
-// Where the buffers of one Arrow record batch lie, read from its message header; krill.shards.message is the
+// Where the buffers of one Arrow record batch lie, read from its message header; krill.dataset.message is the
 // same in Python and says more. Every position is checked before it is read.
 #pragma once
 

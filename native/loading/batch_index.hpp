@@ -1,4 +1,4 @@
-// Where the rows of one record batch begin, and the lengths of their documents: krill.shards.batch_index is
+// Where the rows of one record batch begin, and the lengths of their documents: krill.dataset.batch_index is
 // the same in Python. Twelve bytes at most for each row and four for each document.
 #pragma once
 

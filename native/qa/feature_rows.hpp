@@ -1,5 +1,5 @@
 // Features for question answering as rows of numbers: question, window and special tokens put together.
-// krill.qa.reference is the same in Python, one feature at a time. Holds nothing.
+// oracles.qa is the same in Python, one feature at a time. Holds nothing.
 #pragma once
 
 #include <cstddef>

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from krill.budget import MemoryMonitor
+    from krill.compat.preprocess import run_datatrove_pipeline, tokenize_and_pack
     from krill.config import KrillConfig
+    from krill.dataset.export import export
     from krill.loading.dataset import load, mix
-    from krill.prepare import estimate, preprocess, run_datatrove_pipeline, tokenize_and_pack
-    from krill.prepare import preprocess as do_preprocess
-    from krill.shards.export import export
+    from krill.pipeline import estimate, preprocess
+    from krill.pipeline import preprocess as do_preprocess
     from krill.training.job import train
 
 
@@ -45,14 +46,14 @@ __all__ = [
 _HOMES = {
     "KrillConfig": ("krill.config", "KrillConfig"),
     "MemoryMonitor": ("krill.budget", "MemoryMonitor"),
-    "do_preprocess": ("krill.prepare", "preprocess"),
-    "estimate": ("krill.prepare", "estimate"),
-    "export": ("krill.shards.export", "export"),
+    "do_preprocess": ("krill.pipeline", "preprocess"),
+    "estimate": ("krill.pipeline", "estimate"),
+    "export": ("krill.dataset.export", "export"),
     "load": ("krill.loading.dataset", "load"),
     "mix": ("krill.loading.dataset", "mix"),
-    "preprocess": ("krill.prepare", "preprocess"),
-    "run_datatrove_pipeline": ("krill.prepare", "run_datatrove_pipeline"),
-    "tokenize_and_pack": ("krill.prepare", "tokenize_and_pack"),
+    "preprocess": ("krill.pipeline", "preprocess"),
+    "run_datatrove_pipeline": ("krill.compat.preprocess", "run_datatrove_pipeline"),
+    "tokenize_and_pack": ("krill.compat.preprocess", "tokenize_and_pack"),
     "train": ("krill.training.job", "train"),
 }
 

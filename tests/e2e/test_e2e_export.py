@@ -11,7 +11,7 @@ import pytest
 
 import krill as package
 from jobs import Job, check_error, document, json_lines
-from krill.shards import Dataset
+from krill.dataset import Dataset
 from krill.tokenizer.byte import EOS
 from lives import Life
 

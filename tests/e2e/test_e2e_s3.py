@@ -18,7 +18,7 @@ import krill
 import warm
 from jobs import Job, check_error, document, json_lines
 from krill.errors import StorageError
-from krill.flow.object_store import PART_BYTES, ObjectStore
+from krill.storage.object_store import PART_BYTES, ObjectStore
 from object_store import ENVIRONMENT, s3_files, s3_server
 from peers import peer
 

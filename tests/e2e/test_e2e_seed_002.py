@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from krill.tokenizer.bpe import BPE, merges_of, vocabulary_of
+from krill.compat.bpe import BPE, merges_of, vocabulary_of
 from krill.tokenizer.files import load_trained
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reference import count_words, train
+from oracles.tokenizer import count_words, train
 from real_text import real_texts
 
 ROOT = Path(__file__).resolve().parents[2]

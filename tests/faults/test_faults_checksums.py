@@ -18,10 +18,10 @@ import krill
 import warm
 from jobs import Job, check_error, document, json_lines
 from krill.corpus.fingerprint import WHOLE_BYTES
+from krill.dataset import Dataset, Manifest
+from krill.dataset.shard_file import ShardFile
 from krill.errors import InputError
-from krill.flow import checksums
-from krill.shards import Dataset, Manifest
-from krill.shards.shard_file import ShardFile
+from krill.storage import checksums
 from lives import Life
 from readings import write_recall
 from trainings import prepare, tiny_config

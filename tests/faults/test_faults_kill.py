@@ -18,7 +18,7 @@ import pytest
 
 from conftest import dataset_bytes
 from jobs import Job, check_error, document, json_lines
-from krill.flow.decision import PUT_INTO_PLACE
+from krill.storage.decision import PUT_INTO_PLACE
 from lives import Life
 from real_text import grow_jsonl
 

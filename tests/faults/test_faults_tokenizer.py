@@ -33,7 +33,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from krill.corpus import DatasetSource
-from krill.flow.progress import Silent
+from krill.threads.progress import Silent
 from krill.tokenizer import count as counting
 from krill.tokenizer import plain_text
 from krill.tokenizer.options import TrainOptions

@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import krill
 from corpus_targets import check_corpus
 from fuzzing import Target
+from krill.dataset import Dataset, validate
+from krill.dataset.duplicates import find_clusters
+from krill.dataset.export import export
+from krill.dataset.inspection import inspect
 from krill.loading import load
-from krill.shards import Dataset, validate
-from krill.shards.duplicates import find_clusters
-from krill.shards.export import export
-from krill.shards.inspection import inspect
 from mutations import mutate_bytes, mutate_json
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]

@@ -29,9 +29,9 @@ from datatrove.utils.hashing import HashConfig
 from near_duplicates import with_near_duplicates
 
 import krill
+from krill.dataset.export import export
+from krill.dataset.export.ds import told_tokens
 from krill.datatrove import ExactSignatures, MinhashSignatures, PackDataset, Tokenize
-from krill.shards.export import export
-from krill.shards.export.ds import told_tokens
 from krill.tokenizer import load, train
 from peers import peer
 from real_text import real_texts

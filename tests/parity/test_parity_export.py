@@ -14,8 +14,8 @@ from tokenizers import Tokenizer, processors
 
 import krill
 import warm
-from krill.shards import Dataset
-from krill.shards.export import export
+from krill.dataset import Dataset
+from krill.dataset.export import export
 from real_text import real_texts
 
 SEQUENCE_LEN = 256

@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "loading"))
 
 from loading_samples import VOCAB_SIZE, SampleRows, write_rows
 
+from krill.dataset import Layout
 from krill.loading import load
-from krill.shards import Layout
 from peers import peer
 
 torch = peer("torch")

@@ -16,7 +16,7 @@ from near_duplicates import similar_pairs, with_near_duplicates
 
 from krill.dedup import CLUSTER_RECORD, MinHash, Verify, resolve_minhash
 from krill.dedup.groups import MIN_SHARE
-from krill.dedup.reference import fold_character, reference_words
+from oracles.dedup import fold_character, reference_words
 
 Clusters = Callable[[float | None], np.ndarray]
 

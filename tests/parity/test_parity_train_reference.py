@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from krill.tokenizer.alphabet import to_text
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reference import count_words, encode, train
+from oracles.tokenizer import count_words, encode, train
 from properties import tried
 from real_text import real_texts
 

@@ -1,5 +1,5 @@
 """`BPE` where older scripts look for it. There is one trainer, and it is bounded."""
 
-from krill.tokenizer.bpe import BPE
+from krill.compat.bpe import BPE
 
 __all__ = ["BPE"]

@@ -34,7 +34,7 @@ def estimate(
     from krill.cli.screen_train import print_outline
 
     loaded = options.load(config)
-    from krill.prepare.estimation import run_estimate
+    from krill.pipeline.estimation import run_estimate
     from krill.tokenizer.open import fallback_notice
 
     result = run_estimate(loaded, workers=workers)

@@ -12,7 +12,7 @@ from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions
 from krill.errors import Interrupted
 
 if TYPE_CHECKING:
-    from krill.shards.export import ExportSummary
+    from krill.dataset.export import ExportSummary
 
 
 def export(
@@ -67,7 +67,7 @@ def export(
     from krill.budget import resolve_limit
     from krill.cli.progress import watch
     from krill.cli.screen import over_budget, print_json, print_notices
-    from krill.shards.export import ExportOptions, run_export
+    from krill.dataset.export import ExportOptions, run_export
 
     memory = options.memory or "auto"
     chosen = ExportOptions(to=to, split=split, what=what, text=text, lines=lines, dtype=dtype)

@@ -37,7 +37,7 @@ def inspect(
     """
     from krill.cli.screen import print_json
     from krill.cli.screen_dataset import print_clusters, print_inspection
-    from krill.prepare.look import look_at_duplicates, look_into
+    from krill.pipeline.look import look_at_duplicates, look_into
 
     config = config_at(path)
     folder = Path(path if config is None else config.preprocess.prepared_path)

@@ -48,8 +48,8 @@ def preprocess(
     loaded = options.load(config, engine, disk=disk, verify=believed.key)
     from krill.budget import resolve_limit
     from krill.errors import ConfigError
-    from krill.prepare.job import run_preprocess
-    from krill.prepare.share import FINISH, PATIENCE, Share
+    from krill.pipeline.job import run_preprocess
+    from krill.pipeline.share import FINISH, PATIENCE, Share
 
     share = None if task is None or task == FINISH else Share.parse(task)
     if wait is not None and share is None:

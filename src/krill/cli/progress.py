@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from krill.budget import MemoryMonitor, format_size, resident_bytes
 from krill.cli.options import OutputOptions
-from krill.flow.progress import Progress, Silent
+from krill.threads.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

@@ -14,10 +14,10 @@ from krill.budget.size import format_size
 from krill.cli.screen import Row, console_of, counted, plain, print_rows, told_duration, told_memory
 
 if TYPE_CHECKING:
-    from krill.prepare import Estimate, Summary
-    from krill.shards import Inspection, Manifest, Report
-    from krill.shards.duplicates import Cluster
-    from krill.shards.inspection import TextFacts, TokenFacts
+    from krill.dataset import Inspection, Manifest, Report
+    from krill.dataset.duplicates import Cluster
+    from krill.dataset.inspection import TextFacts, TokenFacts
+    from krill.pipeline import Estimate, Summary
 
 _SAMPLE_CHARS = 300
 # Reasons that are listed one by one: all that Krill has, and some of a user's own.
@@ -146,7 +146,7 @@ def _text_block(label: str, text: str) -> Text:
 
 
 def _document_rows(documents: Mapping[str, Any]) -> list[Row]:
-    from krill.prepare.summary import NOTES, told_reason
+    from krill.pipeline.summary import NOTES, told_reason
 
     rows = [("documents", f"{documents['read']:,} read, {documents['kept']:,} kept")]
     dropped = documents["dropped"]

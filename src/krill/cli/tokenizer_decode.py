@@ -51,7 +51,7 @@ def decode(
             return loaded.decode(some, skip_special_tokens=skip_special_tokens)
 
         if input is not None:
-            from krill.prepare.token_file import decoded, read_ids
+            from krill.pipeline.token_file import decoded, read_ids
 
             for piece in decoded(read_ids(input, loaded.vocab_size), text, loaded.eos_id):
                 output.write_data(piece)

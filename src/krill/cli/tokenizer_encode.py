@@ -76,7 +76,7 @@ def _encode_files(
     from krill.cli.screen import over_budget, print_json, print_notices
     from krill.cli.screen_tokenizer import print_encoding
     from krill.config import load_config
-    from krill.prepare.token_file import encode_files
+    from krill.pipeline.token_file import encode_files
 
     config = load_config(settings, environ={})
     if output is None:

@@ -70,8 +70,8 @@ def train_and_tell(
 
 def _save_prefixed(folder: Path, prefix: Path) -> list[Path]:
     """The tokenizer in `folder` once more, in the two files that `MemoryEfficientBPE` reads."""
-    from krill.flow.atomic import storage_errors
-    from krill.tokenizer.bpe import MemoryEfficientBPE
+    from krill.compat.bpe import MemoryEfficientBPE
+    from krill.storage.atomic import storage_errors
 
     tokenizer = MemoryEfficientBPE()
     tokenizer.load(folder / "tokenizer.json")

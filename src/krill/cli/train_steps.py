@@ -65,7 +65,7 @@ def _with_places(config: KrillConfig) -> dict[str, Any]:
 
 def _make_missing(config: KrillConfig, output: OutputOptions, *, overwrite: bool) -> None:
     """A tokenizer and a dataset, where the run reads its own; what is finished is left as it is."""
-    from krill.flow.atomic import storage_errors, write_bytes
+    from krill.storage.atomic import storage_errors, write_bytes
     from krill.training.folder import check_ours
 
     folder = Path(config.train.output_dir)

@@ -22,7 +22,7 @@ def validate(
     """
     from krill.cli.screen import print_json
     from krill.cli.screen_dataset import print_report
-    from krill.prepare.look import check_all
+    from krill.pipeline.look import check_all
 
     config = config_at(path)
     if config is not None:

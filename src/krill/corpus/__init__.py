@@ -6,7 +6,7 @@ whole, and their *blocks*, which any thread turns into `Documents`: text, positi
 What comes out depends on the input and on the config alone.
 
 Held in memory: a few numbers per file and per chunk of columnar files; otherwise nothing but the blocks
-that were asked for and not yet dropped. Reading ahead is left to `flow.ordered_map`, which bounds the
+that were asked for and not yet dropped. Reading ahead is left to `threads.ordered_map`, which bounds the
 blocks in flight by their `nbytes`.
 """
 

@@ -1,8 +1,8 @@
 """Blocks: bounded pieces of input that any thread can turn into documents.
 
 Reading ahead is not done here: a block is made when it is asked for, and whoever asks bounds how many are
-in flight by their `nbytes` (`flow.ordered_map`). Held in memory: a `RawBlock` its bytes, a `ReadyBlock` its
-batch, the others nothing until they are parsed.
+in flight by their `nbytes` (`threads.ordered_map`). Held in memory: a `RawBlock` its bytes, a `ReadyBlock`
+its batch, the others nothing until they are parsed.
 """
 
 from __future__ import annotations

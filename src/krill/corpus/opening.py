@@ -25,7 +25,7 @@ from krill.corpus.readers import Limits
 from krill.corpus.record_starts import record_starts
 from krill.corpus.streamed_bytes import StreamedBytes
 from krill.corpus.streams import input_errors, read_in_order
-from krill.flow.checksums import ListedFiles
+from krill.storage.checksums import ListedFiles
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 from krill.errors import InputError
 from krill.faults import first_line
-from krill.flow.input_file import MOST_MANIFEST, read_input
+from krill.storage.input_file import MOST_MANIFEST, read_input
 
 KRILL_OUTPUT: Final = "krill-run.json"
 DATASET_DICT: Final = "dataset_dict.json"

@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from krill.dataset.export.ds import END_DTYPE, INDEX_SUFFIX, TOKENS_SUFFIX
 from krill.errors import InputError
-from krill.flow.atomic import atomic_writer
-from krill.flow.checksums import ListedFiles
-from krill.flow.input_file import open_regular
 from krill.pack import TokenRuns
-from krill.shards.export.ds import END_DTYPE, INDEX_SUFFIX, TOKENS_SUFFIX
+from krill.storage.atomic import atomic_writer
+from krill.storage.checksums import ListedFiles
+from krill.storage.input_file import open_regular
 
 _AT_ONCE: Final = 1 << 14
 _LONGEST: Final = 2**32 - 1

@@ -23,16 +23,16 @@ from datatrove.pipeline.base import PipelineStep
 import krill
 from krill.budget import Meter, Need, Plan, make_plan, resident_bytes, resolve_limit
 from krill.config import load_config
+from krill.dataset import DatasetPart, Layout, Manifest, RowBatch, ShardInfo, ShardWriter, write_dataset_parts
+from krill.dataset.dataset_files import output_kind
+from krill.dataset.shard import token_shard_name
 from krill.datatrove.ds_runs import DsFiles
 from krill.errors import ConfigError, InputError
-from krill.flow.decision import FINISHED, PUBLISHED
-from krill.flow.run_folder import RunFolder
 from krill.pack import FittedRows, PackedRows, TokenRuns, Windows, WrappedRows, fitting_of
-from krill.prepare.assemble import PackedSource, row_ranges
-from krill.prepare.needs import pack_cost
-from krill.shards import DatasetPart, Layout, Manifest, RowBatch, ShardInfo, ShardWriter, write_dataset_parts
-from krill.shards.dataset_files import output_kind
-from krill.shards.shard import token_shard_name
+from krill.pipeline.assemble import PackedSource, row_ranges
+from krill.pipeline.needs import pack_cost
+from krill.storage.decision import FINISHED, PUBLISHED
+from krill.storage.run_folder import RunFolder
 from krill.tokenizer import open_encoder
 
 _COMMAND: Final = "pack"

@@ -22,7 +22,7 @@ from krill.dedup.minhash import MinHash
 from krill.dedup.near import Resolution
 from krill.dedup.streams import write_keep_files
 from krill.errors import MissingExtra
-from krill.flow.atomic import storage_errors
+from krill.storage.atomic import storage_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa

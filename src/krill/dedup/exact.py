@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from krill import _native
 from krill.dedup.spill import HASH_BITS, Digit, Spill
 from krill.dedup.streams import HASH_BYTES, HashStream, UnitHashes, write_keep_files
-from krill.flow import ordered_map
+from krill.threads import ordered_map
 
 # Hashes that a table is given at once: 0.4 ms of work, beside which Python's part of a call is small.
 READ_RECORDS = 16_384

@@ -24,7 +24,7 @@ from krill import _native
 from krill.dedup.exact import MAX_SPLIT_RECORDS, SLACK, TABLE_UNIT, keys_in, table_for
 from krill.dedup.spill import Digit, Spill
 from krill.dedup.streams import HASH_BYTES, HashStream
-from krill.flow import ordered_map
+from krill.threads import ordered_map
 
 KEY_BITS = 64
 READ_RECORDS = 16_384

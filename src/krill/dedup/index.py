@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from krill.dedup.index_folder import IndexFolder, check_identity, record_bytes
 from krill.dedup.streams import bytes_of, number_blocks, records_in
 from krill.errors import StorageError
-from krill.flow.atomic import atomic_writer, fsync_dir, storage_errors, sweep_temporaries
-from krill.flow.commits import damaged, reading_artifact
+from krill.storage.atomic import atomic_writer, fsync_dir, storage_errors, sweep_temporaries
+from krill.storage.commits import damaged, reading_artifact
 
 if TYPE_CHECKING:
     import numpy as np

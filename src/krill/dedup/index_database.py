@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from krill.dedup.index import Generation, kept_blocks
 from krill.dedup.index_folder import DATABASES, IndexFolder, check_identity, record_bytes
 from krill.errors import StorageError
-from krill.flow.atomic import atomic_writer
+from krill.storage.atomic import atomic_writer
 
 if TYPE_CHECKING:
     import numpy as np

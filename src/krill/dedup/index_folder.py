@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 from krill.dedup.minhash import HASH_VERSION, MinHash
 from krill.dedup.streams import HASH_BYTES
 from krill.errors import ConfigError, StorageError
-from krill.flow.atomic import storage_errors, write_json
-from krill.flow.input_file import read_json
+from krill.storage.atomic import storage_errors, write_json
+from krill.storage.input_file import read_json
 
 Storage = Literal["files", "sqlite", "duckdb"]
 

@@ -4,7 +4,7 @@ In: a column of documents. Out: `bands` numbers of 64 bits for each. Two documen
 their shingles (runs of `ngram` words) agree in a given band with the probability s^rows, and in at least one
 with 1 - (1 - s^rows)^bands. Held in memory: a few kilobytes beside the numbers, whatever a document's length.
 
-What counts as a word is `krill.dedup.reference.reference_words`: lower case, no diacritics, no punctuation,
+What counts as a word is `oracles.dedup.reference_words`: lower case, no diacritics, no punctuation,
 every number a 0. A document of fewer words than a shingle has is one shingle.
 """
 

@@ -33,8 +33,8 @@ from krill.dedup.runs import RunStream, end_runs, find_run, reading
 from krill.dedup.shuffle import Shuffle, plan_shuffle, width_of, write_split
 from krill.dedup.spill import Digit, read_all, write_all
 from krill.dedup.streams import UnitHashes, write_keep_files
-from krill.flow.atomic import atomic_writer, storage_errors
-from krill.flow.commits import damaged
+from krill.storage.atomic import atomic_writer, storage_errors
+from krill.storage.commits import damaged
 
 FLAG_BYTES = 1
 COPY_FLAGS = 1 << 16

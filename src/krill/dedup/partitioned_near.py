@@ -28,8 +28,8 @@ from krill.dedup.near import Resolution, edges_of, write_clusters
 from krill.dedup.runs import RunStream, end_runs
 from krill.dedup.shuffle import Shuffle, plan_shuffle, width_of, write_split
 from krill.dedup.streams import HASH_BYTES, BandRecords, bytes_of
-from krill.flow.atomic import atomic_writer
-from krill.flow.commits import damaged
+from krill.storage.atomic import atomic_writer
+from krill.storage.commits import damaged
 
 
 def plan_bands(documents: int, bands: int, *, share: int, workers: int) -> Shuffle:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from krill.dedup.spill import read_all, write_all
 from krill.dedup.streams import HashStream
-from krill.flow.atomic import storage_errors
+from krill.storage.atomic import storage_errors
 
 
 class RecordFile:

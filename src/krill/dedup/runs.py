@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from krill.dedup.spill import read_all
 from krill.dedup.streams import HASH_BYTES, bytes_of
-from krill.flow.atomic import AtomicFile
-from krill.flow.commits import damaged, reading_artifact
+from krill.storage.atomic import AtomicFile
+from krill.storage.commits import damaged, reading_artifact
 
 INDEX_BYTES = 8
 MARK = int.from_bytes(b"krillrun", "little")

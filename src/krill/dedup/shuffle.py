@@ -24,7 +24,7 @@ from krill import _native
 from krill.dedup.runs import end_runs
 from krill.dedup.spill import Digit, Spill
 from krill.dedup.streams import HASH_BYTES, HashStream, bytes_of
-from krill.flow.atomic import AtomicFile, atomic_writer
+from krill.storage.atomic import AtomicFile, atomic_writer
 
 MAX_WIDTH = 12
 """The most bits that name a partition; more records than 4,096 partitions take are split again by whoever

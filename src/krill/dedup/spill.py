@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from krill import _native
 from krill.dedup.streams import HASH_BYTES, HashStream, bytes_of
-from krill.flow.atomic import storage_errors
+from krill.storage.atomic import storage_errors
 
 HASH_BITS = 128
 COUNT_BYTES = 8

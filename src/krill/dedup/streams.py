@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from krill.flow.atomic import AtomicFile
-from krill.flow.commits import damaged, reading_artifact
+from krill.storage.atomic import AtomicFile
+from krill.storage.commits import damaged, reading_artifact
 
 HASH_BYTES = 16
 

@@ -31,8 +31,8 @@ from krill.corpus.buffers import text_buffers
 from krill.dedup.groups import GroupLayout, tell_groups
 from krill.dedup.records import RecordFile
 from krill.dedup.streams import BandRecords, HashStream
-from krill.flow import ordered_map
-from krill.flow.atomic import storage_errors
+from krill.storage.atomic import storage_errors
+from krill.threads import ordered_map
 
 if TYPE_CHECKING:
     import pyarrow as pa

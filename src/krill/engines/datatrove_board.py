@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from krill.flow.atomic import storage_errors, write_bytes
+from krill.storage.atomic import storage_errors, write_bytes
 
 _FOLDERS = ("orders", "taken", "answers", "workers", "crews")
 # Workers reach for different ones of the first orders: of a thousand that want the very first, one gets it.

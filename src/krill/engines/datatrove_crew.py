@@ -21,7 +21,7 @@ from typing import Protocol
 from krill.engines.datatrove_board import Board
 from krill.engines.datatrove_hand import ended_with
 from krill.errors import ConfigError
-from krill.flow.atomic import storage_errors, write_json
+from krill.storage.atomic import storage_errors, write_json
 
 # Slurm is asked about a job soon after its start, when most mistakes show, then less and less often.
 _FIRST_QUESTION = 1.0

@@ -26,7 +26,7 @@ from krill.engines.datatrove_sites import Site, open_site
 from krill.engines.entries import TaskFault, packed, unpacked
 from krill.engines.retries import Attempts
 from krill.errors import ConfigError, KrillError, MissingExtra
-from krill.flow.uninterrupted import uninterrupted
+from krill.threads.uninterrupted import uninterrupted
 
 # Tasks that wait beside each one that runs, so that no worker waits for the driver.
 _WAITING = 2

@@ -20,7 +20,7 @@ from typing import Self
 import orjson
 import psutil
 
-from krill.flow.atomic import write_json
+from krill.storage.atomic import write_json
 
 BEAT_SECONDS = 10.0
 """How often a living process touches its file."""

@@ -15,7 +15,7 @@ import orjson
 
 from krill.engines.datatrove_crew import CrewPlan
 from krill.engines.datatrove_pipeline import executor_of
-from krill.flow.atomic import write_bytes
+from krill.storage.atomic import write_bytes
 
 
 def main(path: Path) -> None:

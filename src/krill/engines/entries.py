@@ -22,7 +22,7 @@ from krill.engines.contract import Resources, Task
 from krill.errors import ConfigError, KrillError, StorageError
 
 ENTRIES: Mapping[str, tuple[str, str]] = {
-    "preprocess": ("krill.prepare.worker", "run_task"),
+    "preprocess": ("krill.pipeline.worker", "run_task"),
     "tokenizer": ("krill.tokenizer.worker", "run_task"),
     "qa": ("krill.qa.worker", "run_task"),
 }

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from krill.compat.memory_usage import estimate_memory_usage
     from krill.loading.dataset import LoadedDataset, load, mix
     from krill.loading.loader import Loader
-    from krill.loading.memory_usage import estimate_memory_usage
     from krill.loading.source import RowSource
     from krill.loading.stream.loader import StreamingDataLoader
 
@@ -32,7 +32,7 @@ _HOMES = {
     "Loader": "krill.loading.loader",
     "RowSource": "krill.loading.source",
     "StreamingDataLoader": "krill.loading.stream.loader",
-    "estimate_memory_usage": "krill.loading.memory_usage",
+    "estimate_memory_usage": "krill.compat.memory_usage",
     "load": "krill.loading.dataset",
     "mix": "krill.loading.dataset",
 }

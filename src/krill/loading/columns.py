@@ -19,8 +19,8 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from krill import _native
+from krill.dataset.row_batch import RowBatch
 from krill.errors import ConfigError
-from krill.shards.row_batch import RowBatch
 
 Batch = dict[str, npt.NDArray[Any]]
 LabelKind = Literal["shifted", "hf"]

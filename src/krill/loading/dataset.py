@@ -19,6 +19,8 @@ import numpy.typing as npt
 
 from krill.budget.plan import Need, make_plan, resolve_limit
 from krill.budget.size import parse_size
+from krill.dataset.manifest import MANIFEST_NAME
+from krill.dataset.reader import row_numbers
 from krill.errors import ConfigError, InputError
 from krill.faults import system_errors
 from krill.loading.array_list import ArrayList
@@ -31,8 +33,6 @@ from krill.loading.ours import KrillRows, OnMissing
 from krill.loading.source import RowSource
 from krill.loading.state import Identity
 from krill.loading.world import find_world
-from krill.shards.manifest import MANIFEST_NAME
-from krill.shards.reader import row_numbers
 
 # Indexes of record batches: a few kilobytes for each mebibyte of tokens that is read from again and again.
 _LEAST_CACHE = 1_000_000

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from krill.dataset.manifest import SourceRows
+from krill.dataset.row_batch import RowBatch
 from krill.errors import ConfigError
 from krill.loading.source import RowSource
-from krill.shards.manifest import SourceRows
-from krill.shards.row_batch import RowBatch
 
 
 class JoinedRows:

@@ -22,11 +22,11 @@ import numpy.typing as npt
 
 from krill import _native
 from krill.errors import InputError
-from krill.flow.ordered import ordered_map
 from krill.loading.columns import Batch, ColumnMaker
 from krill.loading.order import Order
 from krill.loading.source import RowSource
 from krill.loading.state import Identity, make_state, read_state
+from krill.threads.ordered import ordered_map
 
 
 @dataclass(frozen=True)

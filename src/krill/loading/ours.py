@@ -22,14 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from krill import _native
+from krill.dataset.dataset_files import fingerprint
+from krill.dataset.layout import Layout
+from krill.dataset.manifest import DatasetPart, Manifest, SourceRows
+from krill.dataset.reader import part_of
+from krill.dataset.row_batch import RowBatch
+from krill.dataset.shard import ShardInfo
 from krill.errors import InputError
-from krill.flow.checksums import DAMAGED_HINT, check_file
-from krill.shards.dataset_files import fingerprint
-from krill.shards.layout import Layout
-from krill.shards.manifest import DatasetPart, Manifest, SourceRows
-from krill.shards.reader import part_of
-from krill.shards.row_batch import RowBatch
-from krill.shards.shard import ShardInfo
+from krill.storage.checksums import DAMAGED_HINT, check_file
 
 OnMissing = Literal["fail", "skip"]
 

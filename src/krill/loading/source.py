@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from krill.shards.row_batch import RowBatch
+from krill.dataset.row_batch import RowBatch
 
 
 class RowSource(Protocol):

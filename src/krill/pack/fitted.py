@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from krill.flow.commits import damaged
 from krill.pack.stream import TokenRuns
+from krill.storage.commits import damaged
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from krill.flow.commits import damaged
 from krill.pack.permutation import Permutation
+from krill.storage.commits import damaged
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from krill.flow.commits import damaged, reading_artifact
+from krill.storage.commits import damaged, reading_artifact
 
 if TYPE_CHECKING:
     import numpy as np

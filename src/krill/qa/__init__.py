@@ -10,16 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from krill.qa.batches import QaLoader
-    from krill.qa.cache import Prepared, prepare
-    from krill.qa.chunks import ChunkedCacheManager, StreamingSquadProcessor
-    from krill.qa.dataset import QaDataset
-    from krill.qa.features import Shape
-    from krill.qa.inexact import InexactSpan
-    from krill.qa.memory_tokens import configure_memory_tokens
-    from krill.qa.metrics import SquadScores, squad_metrics
-    from krill.qa.predictions import AnswerCollector, Prediction
-    from krill.qa.seed_names import (
+    from krill.compat.qa import (
         LazySquadLikeQADataset,
         create_dataloader,
         create_dataset_from_cache,
@@ -28,6 +19,15 @@ if TYPE_CHECKING:
         process_and_cache_dataset,
         upload_processed_dataset_to_hub,
     )
+    from krill.compat.qa_chunks import ChunkedCacheManager, StreamingSquadProcessor
+    from krill.qa.batches import QaLoader
+    from krill.qa.cache import Prepared, prepare
+    from krill.qa.dataset import QaDataset
+    from krill.qa.features import Shape
+    from krill.qa.inexact import InexactSpan
+    from krill.qa.memory_tokens import configure_memory_tokens
+    from krill.qa.metrics import SquadScores, squad_metrics
+    from krill.qa.predictions import AnswerCollector, Prediction
 
 __all__ = [
     "AnswerCollector",

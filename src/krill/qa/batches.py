@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from krill.errors import ConfigError, MissingExtra
-from krill.flow import ordered_map
 from krill.loading.order import InOrder, Order, Shuffled
 from krill.qa.answers import NOWHERE
 from krill.qa.assembly import FeatureRows
 from krill.qa.dataset import METADATA, QaDataset
 from krill.qa.selection import STRATEGIES, Strategy, choose_begins
+from krill.threads import ordered_map
 
 Numbers = npt.NDArray[np.int64]
 Batch = dict[str, Any]

@@ -25,16 +25,16 @@ from krill.budget.process import bounded_process
 from krill.corpus.fingerprint import changed
 from krill.engines import driver_needs, load_engine
 from krill.engines.worker_share import engine_named, worker_part
-from krill.flow.atomic import write_json
-from krill.flow.decision import FINISHED, PUBLISHED, PUT_INTO_PLACE
-from krill.flow.outputs import MANIFEST, OutputKind
-from krill.flow.progress import Progress, Silent
-from krill.flow.run_folder import RunFolder
 from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
 from krill.qa.features import Shape
 from krill.qa.sources import DEFAULT_SPLIT, open_source
 from krill.qa.tables import SCHEMAS, table_name
 from krill.qa.units import Job, UnitMaker, reading_needs, unit_needs
+from krill.storage.atomic import write_json
+from krill.storage.decision import FINISHED, PUBLISHED, PUT_INTO_PLACE
+from krill.storage.outputs import MANIFEST, OutputKind
+from krill.storage.run_folder import RunFolder
+from krill.threads.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from krill.config.engine import EngineConfig

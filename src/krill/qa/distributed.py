@@ -15,12 +15,12 @@ from krill.budget import Meter, Plan
 from krill.config.engine import EngineConfig
 from krill.engines import Resources, Task, open_engine
 from krill.engines.worker_share import one_thread_of
-from krill.flow import CommitLog
-from krill.flow.atomic import storage_errors, write_bytes
-from krill.flow.progress import Progress
-from krill.flow.run_folder import RunFolder
 from krill.qa.units import IDS, Job, UnitInput, totals_of, unit_inputs
 from krill.qa.worker import paragraphs_json
+from krill.storage import CommitLog
+from krill.storage.atomic import storage_errors, write_bytes
+from krill.storage.run_folder import RunFolder
+from krill.threads.progress import Progress
 
 ENTRY: Final = "qa"
 _TOKENIZER: Final = "tokenizer"

@@ -23,11 +23,11 @@ from krill.budget import Kind, Need
 from krill.config.messages import shown
 from krill.corpus.buffers import text_column_of
 from krill.errors import ConfigError, InputError
-from krill.flow.input_file import read_json
 from krill.qa.columns import starts_of
 from krill.qa.layout import Declared, Layout, find_layout
 from krill.qa.memory_tokens import memory_token_ids
 from krill.qa.wordwise import Found, Words, encode_wordwise, find_words
+from krill.storage.input_file import read_json
 from krill.tokenizer.declared import declared_tokens
 from krill.tokenizer.document_errors import DocumentError
 from krill.tokenizer.huggingface import GROUP_BYTES, LibraryCalls, open_library

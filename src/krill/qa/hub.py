@@ -10,16 +10,16 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+from krill.dataset.shard import is_plain_name
 from krill.errors import InputError
-from krill.flow.checksums import check_file
-from krill.flow.hub_access import RepositoryKind
-from krill.flow.hub_download import fetch_folder, hub_files
-from krill.flow.hub_upload import push_files
-from krill.flow.outputs import MANIFEST, stated_checksums
 from krill.qa.cache import write_manifest
 from krill.qa.stored import read_manifest
 from krill.qa.tables import SCHEMAS, check_unit
-from krill.shards.shard import is_plain_name
+from krill.storage.checksums import check_file
+from krill.storage.hub_access import RepositoryKind
+from krill.storage.hub_download import fetch_folder, hub_files
+from krill.storage.hub_upload import push_files
+from krill.storage.outputs import MANIFEST, stated_checksums
 
 _KIND: Final[RepositoryKind] = "dataset"
 _TABLES: Final = tuple(f"{table}-*.arrow" for table in SCHEMAS)

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from krill.dataset.fields import Fields
 from krill.errors import ConfigError, InputError
-from krill.shards.fields import Fields
 
 Kind = Literal["fixed", "question", "context"]
 _MOST_ID: Final = 2**31 - 1

@@ -19,14 +19,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from krill.dataset.fields import Fields
 from krill.errors import InputError
-from krill.flow.input_file import MOST_MANIFEST, read_json
-from krill.flow.outputs import MANIFEST, stated_checksums
 from krill.qa.assembly import Assembler, FeatureRows
 from krill.qa.cache import COMMAND, FORMAT
 from krill.qa.layout import Layout
 from krill.qa.tables import SCHEMAS, Unit, read_unit, table_name, unit_path
-from krill.shards.fields import Fields
+from krill.storage.input_file import MOST_MANIFEST, read_json
+from krill.storage.outputs import MANIFEST, stated_checksums
 
 Numbers = npt.NDArray[np.int64]
 _HINT: Final = "prepare it again with `krill qa prepare --overwrite`"

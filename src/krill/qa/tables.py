@@ -23,10 +23,10 @@ import pyarrow as pa
 from krill import _native
 from krill.corpus.arrays import as_arrow, as_numpy
 from krill.corpus.checks import check_batch
+from krill.dataset.hashing import HashingFile
 from krill.errors import InputError
-from krill.flow.checksums import refuse_checksum
 from krill.qa.answers import NOWHERE
-from krill.shards.hashing import HashingFile
+from krill.storage.checksums import refuse_checksum
 
 FEATURE_COLUMNS: Final = ("example", "segment", "begin", "length", "first", "last")
 _IDS: Final = pa.large_list(pa.uint32())

@@ -21,15 +21,16 @@ import numpy as np
 from krill.budget import Meter, Need, Plan
 from krill.budget.plan import Kind
 from krill.errors import BudgetError, ConfigError, InputError
-from krill.flow import CommitLog, ordered_map
-from krill.flow.progress import Progress
-from krill.flow.run_folder import RunFolder
 from krill.qa.encoding import QaTokenizer
 from krill.qa.examples import Paragraph, first_questions
 from krill.qa.features import MOST_LISTED, Shape, make_unit
 from krill.qa.seen_ids import SeenIds
 from krill.qa.sources import Source
 from krill.qa.squad_json import RecordTooLong
+from krill.storage import CommitLog
+from krill.storage.run_folder import RunFolder
+from krill.threads import ordered_map
+from krill.threads.progress import Progress
 
 UNITS: Final = "units"
 IDS: Final = "question ids"

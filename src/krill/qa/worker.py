@@ -17,12 +17,12 @@ from krill.budget import Meter
 from krill.budget.meter import peak_bytes
 from krill.budget.process import bounded_process
 from krill.engines import Resources
-from krill.flow.commits import damaged, reading_artifact
 from krill.qa.encoding import QaTokenizer, fingerprint_of, tokenizer_from
 from krill.qa.examples import Paragraph, Question
 from krill.qa.features import Shape
 from krill.qa.layout import Layout
 from krill.qa.units import UNITS, check_fits, make_record, making_need
+from krill.storage.commits import damaged, reading_artifact
 
 _kept: QaTokenizer | None = None
 

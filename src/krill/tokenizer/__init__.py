@@ -16,7 +16,7 @@ from krill.tokenizer.encoder import Encoder
 from krill.tokenizer.open import open_encoder
 
 if TYPE_CHECKING:
-    from krill.tokenizer.bpe import BPE, MemoryEfficientBPE
+    from krill.compat.bpe import BPE, MemoryEfficientBPE
     from krill.tokenizer.tokenizer import Tokenizer, load
     from krill.tokenizer.training import train
     from krill.tokenizer.words import word_counts
@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BPE": "krill.tokenizer.bpe",
-    "MemoryEfficientBPE": "krill.tokenizer.bpe",
+    "BPE": "krill.compat.bpe",
+    "MemoryEfficientBPE": "krill.compat.bpe",
     "Tokenizer": "krill.tokenizer.tokenizer",
     "load": "krill.tokenizer.tokenizer",
     "train": "krill.tokenizer.training",

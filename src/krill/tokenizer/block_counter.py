@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from krill import _native
 from krill.corpus.formats import CorpusFile
 from krill.errors import StorageError
-from krill.flow.atomic import storage_errors
+from krill.storage.atomic import storage_errors
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import PATTERNS
 from krill.tokenizer.pieces import Piece

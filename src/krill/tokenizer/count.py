@@ -23,10 +23,10 @@ from krill.corpus import Corpus, UnitEnd
 from krill.corpus.documents import position_of
 from krill.corpus.formats import CorpusFile, Format
 from krill.errors import StorageError
-from krill.flow import Throttle, ordered_map
-from krill.flow.atomic import storage_errors, write_bytes
-from krill.flow.input_file import MOST_MANIFEST, read_json
-from krill.flow.progress import Progress
+from krill.storage.atomic import storage_errors, write_bytes
+from krill.storage.input_file import MOST_MANIFEST, read_json
+from krill.threads import Throttle, ordered_map
+from krill.threads.progress import Progress
 from krill.tokenizer.block_counter import BlockCounter, boundaries_of, cuts_of, damaged_spill
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.pieces import BytesPiece, DocumentsPiece, Piece, streamed_pieces, text_pieces

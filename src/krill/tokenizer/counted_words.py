@@ -16,8 +16,8 @@ from typing import BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from krill.flow.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
-from krill.flow.commits import damaged, reading_artifact
+from krill.storage.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
+from krill.storage.commits import damaged, reading_artifact
 
 SHARDS: Final = 64
 """By which the native counter parts words; a segment holds words of one."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from krill.errors import InputError
-from krill.flow.input_file import open_regular, read_input, read_json
+from krill.storage.input_file import open_regular, read_input, read_json
 
 # Gemma 3, one of the largest, has 33 MB.
 MOST_TOKENIZER: Final = 500_000_000

@@ -20,11 +20,11 @@ from krill.config.engine import EngineConfig
 from krill.corpus import Corpus
 from krill.engines import Engine, Resources, Task, open_engine
 from krill.engines.worker_share import one_thread_of
-from krill.flow import CommitLog
-from krill.flow.atomic import atomic_writer, storage_errors
-from krill.flow.commits import reading_artifact
-from krill.flow.progress import Progress
-from krill.flow.run_folder import RunFolder
+from krill.storage import CommitLog
+from krill.storage.atomic import atomic_writer, storage_errors
+from krill.storage.commits import reading_artifact
+from krill.storage.run_folder import RunFolder
+from krill.threads.progress import Progress
 from krill.tokenizer import count as counting
 from krill.tokenizer.block_counter import boundaries_of
 from krill.tokenizer.count import INVENTORY, Inventory, finished_inventory, save_finished

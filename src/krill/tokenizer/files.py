@@ -17,8 +17,8 @@ from typing import Any, Final
 import orjson
 
 from krill.errors import ConfigError, InputError
-from krill.flow.atomic import encode_json, storage_errors, write_bytes
-from krill.flow.input_file import read_input
+from krill.storage.atomic import encode_json, storage_errors, write_bytes
+from krill.storage.input_file import read_input
 from krill.tokenizer.alphabet import to_bytes
 from krill.tokenizer.declared import MOST_TOKENIZER
 from krill.tokenizer.options import TrainOptions

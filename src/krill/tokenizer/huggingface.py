@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from krill.budget import format_size
 from krill.errors import InputError
-from krill.flow import Gate
+from krill.threads import Gate
 from krill.tokenizer.declared import HINT, file_fingerprint, find_eos, read_tokenizer_file
 from krill.tokenizer.document_errors import DocumentError, DocumentTooLarge, outside_vocabulary
 from krill.tokenizer.outline import Outline, outline_of

@@ -13,8 +13,8 @@ import numpy as np
 
 from krill import _native
 from krill.budget import format_size
-from krill.flow.atomic import storage_errors
-from krill.flow.progress import Progress
+from krill.storage.atomic import storage_errors
+from krill.threads.progress import Progress
 from krill.tokenizer.alphabet import initial_ids, to_bytes
 from krill.tokenizer.block_counter import damaged_spill
 from krill.tokenizer.count import Inventory

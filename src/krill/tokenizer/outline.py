@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from krill.errors import InputError
-from krill.flow.input_file import open_regular
+from krill.storage.input_file import open_regular
 from krill.tokenizer.declared import HINT
 
 READ_BYTES: Final = 1 << 20

@@ -18,7 +18,7 @@ from krill.budget.process import bounded_process
 from krill.config.messages import shown
 from krill.errors import InputError
 from krill.faults import system_errors
-from krill.flow import ordered_map
+from krill.threads import ordered_map
 from krill.tokenizer.huggingface import HuggingFaceEncoder
 from krill.tokenizer.native import NativeEncoder
 from krill.tokenizer.open import file_needs, open_file, tokenizer_file

@@ -27,11 +27,11 @@ from krill.engines import driver_needs, load_engine
 from krill.engines.worker_share import engine_named, worker_part
 from krill.errors import ConfigError, InputError, KrillError
 from krill.faults import system_errors
-from krill.flow.atomic import listed, write_json
-from krill.flow.decision import CONTINUE, FINISHED, PUBLISHED, PUT_INTO_PLACE
-from krill.flow.outputs import MANIFEST, OutputKind
-from krill.flow.progress import Progress, Silent
-from krill.flow.run_folder import RunFolder
+from krill.storage.atomic import listed, write_json
+from krill.storage.decision import CONTINUE, FINISHED, PUBLISHED, PUT_INTO_PLACE
+from krill.storage.outputs import MANIFEST, OutputKind
+from krill.storage.run_folder import RunFolder
+from krill.threads.progress import Progress, Silent
 from krill.tokenizer import count as counting
 from krill.tokenizer.alphabet import initial_ids
 from krill.tokenizer.files import WRITTEN_FILES, check_rank_file, save

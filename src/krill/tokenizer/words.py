@@ -14,7 +14,7 @@ from typing import BinaryIO
 from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.corpus import DatasetSource
-from krill.flow.progress import Silent
+from krill.threads.progress import Silent
 from krill.tokenizer.count import Counting, count
 from krill.tokenizer.needs import TEXT, WORDS, counting_needs
 from krill.tokenizer.options import TrainOptions

@@ -20,8 +20,9 @@ from krill.corpus import CorpusFile
 from krill.corpus.fingerprint import fingerprint
 from krill.engines import Resources
 from krill.errors import InputError
-from krill.flow import CommitLog, ordered_map
-from krill.flow.atomic import storage_errors
+from krill.storage import CommitLog
+from krill.storage.atomic import storage_errors
+from krill.threads import ordered_map
 from krill.tokenizer.block_counter import BlockCounter, cuts_of, damaged_spill
 from krill.tokenizer.count import BLOCK_BYTES
 from krill.tokenizer.counted_words import COUNTED, Gathered, appearing, append_index, scratch_beside

@@ -25,9 +25,9 @@ from typing import Any
 import jax
 
 from krill.errors import ConfigError, InputError, StorageError
-from krill.flow.atomic import fsync_dir, storage_errors, write_bytes
-from krill.flow.input_file import MOST_SETTINGS, open_regular, read_input
 from krill.model.sizing import ModelShape
+from krill.storage.atomic import fsync_dir, storage_errors, write_bytes
+from krill.storage.input_file import MOST_SETTINGS, open_regular, read_input
 
 HEADER = "checkpoint.json"
 ARRAYS = "arrays"

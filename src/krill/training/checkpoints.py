@@ -23,8 +23,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import jax
 
 from krill.errors import StorageError
-from krill.flow.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
 from krill.model.sizing import ModelShape
+from krill.storage.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
 from krill.training.checkpoint_files import (
     HEADER,
     Damaged,

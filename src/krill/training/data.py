@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from krill.config import KrillConfig
-    from krill.flow.progress import Progress
+    from krill.threads.progress import Progress
     from krill.training.vocabulary import Vocabulary
 
 Batch = dict[str, "NDArray[Any]"]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from krill.budget import Meter, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.errors import Interrupted
-from krill.flow.progress import Progress, Silent
 from krill.model.installed import require_train_extra
+from krill.threads.progress import Progress, Silent
 from krill.training.inference_needs import inference_needs, running_need
 from krill.training.xla import bound_xla, start_backend
 

@@ -21,9 +21,9 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from krill.errors import ConfigError, StorageError
-from krill.flow.atomic import TEMPORARY_SUFFIX, storage_errors, sweep_temporaries, write_json
-from krill.flow.input_file import MOST_MANIFEST, read_json
-from krill.flow.outputs import MANIFEST, refuse_foreign
+from krill.storage.atomic import TEMPORARY_SUFFIX, storage_errors, sweep_temporaries, write_json
+from krill.storage.input_file import MOST_MANIFEST, read_json
+from krill.storage.outputs import MANIFEST, refuse_foreign
 
 COMMAND: Final = "train"
 SETTING: Final = "train.output_dir"

@@ -21,8 +21,8 @@ from krill.budget.process import bounded_process
 from krill.config import KrillConfig, differing_keys, load_config, to_dict
 from krill.errors import ConfigError
 from krill.faults import system_errors
-from krill.flow.progress import Progress, Silent
 from krill.model.installed import require_train_extra
+from krill.threads.progress import Progress, Silent
 from krill.training.data import TrainData, open_data
 from krill.training.folder import COMMAND, TrainFolder
 from krill.training.loggers import check_loggers

@@ -21,7 +21,7 @@ import jax
 from krill import _native
 from krill.budget import format_size, resident_bytes
 from krill.errors import InputError, Interrupted
-from krill.flow.progress import Progress
+from krill.threads.progress import Progress
 from krill.training.checkpoints import CheckpointStore, Trained
 from krill.training.data import Batch
 from krill.training.metrics import MetricsFile, Window

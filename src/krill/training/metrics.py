@@ -21,8 +21,8 @@ from typing import Any, Protocol
 import orjson
 
 from krill.errors import StorageError
-from krill.flow.atomic import storage_errors, write_bytes
-from krill.flow.input_file import read_input
+from krill.storage.atomic import storage_errors, write_bytes
+from krill.storage.input_file import read_input
 
 BITS_PER_NAT = 1 / math.log(2)
 # Lines that are kept while the disk is full; of more, the oldest are lost.

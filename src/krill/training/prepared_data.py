@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from krill.config import KrillConfig
+from krill.dataset.manifest import MANIFEST_NAME, Manifest
 from krill.errors import ConfigError, InputError
-from krill.flow.progress import Progress
 from krill.loading.dataset import LoadedDataset, load
-from krill.shards.manifest import MANIFEST_NAME, Manifest
+from krill.threads.progress import Progress
 from krill.training.data import Batch, check_ids, filled_up
 from krill.training.vocabulary import Vocabulary, vocabulary_of_config, vocabulary_of_dataset
 

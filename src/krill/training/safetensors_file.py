@@ -19,8 +19,8 @@ import orjson
 from numpy.typing import NDArray
 
 from krill.errors import InputError
-from krill.flow.atomic import atomic_writer
-from krill.flow.input_file import open_regular
+from krill.storage.atomic import atomic_writer
+from krill.storage.input_file import open_regular
 
 Array = NDArray[Any]
 

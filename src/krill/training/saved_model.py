@@ -19,12 +19,12 @@ import orjson
 
 from krill.budget import Plan
 from krill.errors import ConfigError, InputError
-from krill.flow.atomic import storage_errors, write_bytes, write_json
-from krill.flow.hub_upload import push_files
-from krill.flow.input_file import read_input, read_json
 from krill.model.llama import from_llama, llama_config, llama_tensors, shape_from_llama
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer, init_transformer
+from krill.storage.atomic import storage_errors, write_bytes, write_json
+from krill.storage.hub_upload import push_files
+from krill.storage.input_file import read_input, read_json
 from krill.tokenizer.declared import DECLARATIONS
 from krill.tokenizer.open import open_file, tokenizer_file
 from krill.training.byte_tokenizer import byte_tokenizer_json

@@ -22,12 +22,12 @@ import numpy as np
 from krill.budget import Need, Plan
 from krill.corpus import DatasetSource, open_corpus
 from krill.corpus.formats import Format
+from krill.dataset.manifest import MANIFEST_NAME, Manifest
 from krill.errors import InputError
 from krill.loading.dataset import load
 from krill.loading.stream.plan import BLOCKS, UNIT_BYTES, Sizes, stream_needs
 from krill.loading.stream.sequences import BEGINNING
 from krill.loading.stream.tokens import TextTokens
-from krill.shards.manifest import MANIFEST_NAME, Manifest
 from krill.tokenizer.declared import DECLARATIONS, file_fingerprint, read_tokenizer_file
 from krill.tokenizer.open import open_file
 from krill.training.byte_tokenizer import byte_tokenizer_json

@@ -17,9 +17,9 @@ from krill import _native
 from krill.budget import Meter, Need, Plan, format_size
 from krill.config import KrillConfig
 from krill.errors import BudgetError
-from krill.flow.progress import Progress
 from krill.model.sizing import breakdown, count_parameters
 from krill.model.transformer import Transformer
+from krill.threads.progress import Progress
 from krill.training.checkpoints import SAVING_BYTES, CheckpointStore
 from krill.training.compiler import Compiler
 from krill.training.data import TrainData

@@ -17,9 +17,9 @@ import numpy as np
 from krill.config import KrillConfig
 from krill.corpus import DatasetSource
 from krill.errors import ConfigError
-from krill.flow.progress import Progress
 from krill.loading.stream.loader import StreamingDataLoader
 from krill.loading.stream.state import StreamState
+from krill.threads.progress import Progress
 from krill.tokenizer import ByteEncoder
 from krill.training.data import Batch, check_ids
 from krill.training.vocabulary import Vocabulary, vocabulary_of_config

@@ -81,7 +81,7 @@ def test_the_dataset_is_loaded_validated_and_not_packed_twice(
     dataset = krill.load(tmp_path / "packed")
     assert totals(step)["rows"] == len(dataset) > 50
     assert totals(step)["tokens"] == len(dataset) * SEQUENCE_LEN
-    report = krill.shards.validate(tmp_path / "packed")
+    report = krill.dataset.validate(tmp_path / "packed")
     assert report.rows == len(dataset)
     before = (tmp_path / "packed" / "krill-run.json").stat().st_mtime_ns
     step.run()

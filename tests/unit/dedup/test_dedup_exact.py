@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from krill import _native
 from krill.dedup import MIN_SHARE, resolve_exact, table_bytes
 from krill.dedup.exact import Layout, resolve_with
-from krill.dedup.reference import reference_exact
 from krill.errors import StorageError
+from oracles.dedup import reference_exact
 from properties import tried
 
 

@@ -28,9 +28,9 @@ from krill.dedup import clusters as clusters_module
 from krill.dedup import groups as groups_module
 from krill.dedup.groups import MIN_SHARE, GroupLayout
 from krill.dedup.near import resolve_with
-from krill.dedup.reference import reference_clusters
 from krill.dedup.streams import BandRecords
 from krill.errors import StorageError
+from oracles.dedup import reference_clusters
 from properties import tried
 
 Bands = list[list[int]]

@@ -27,11 +27,11 @@ from krill.dedup import (
 from krill.dedup import exact as exact_module
 from krill.dedup.exact import Layout
 from krill.dedup.partitioned_exact import answer_with, join_with
-from krill.dedup.reference import reference_exact
 from krill.dedup.runs import RunStream, find_run
 from krill.dedup.shuffle import write_split
 from krill.dedup.streams import UnitHashes
 from krill.errors import StorageError
+from oracles.dedup import reference_exact
 from properties import tried
 
 Hashes = list[bytes]

@@ -26,12 +26,12 @@ from krill.dedup import (
 from krill.dedup import groups as groups_module
 from krill.dedup.groups import MIN_SHARE, GroupLayout
 from krill.dedup.partitioned_near import answer_with, cluster_with
-from krill.dedup.reference import reference_clusters
 from krill.dedup.runs import RunStream, end_runs
 from krill.dedup.shuffle import write_split
 from krill.dedup.streams import BandRecords, records_in
 from krill.errors import StorageError
-from krill.flow.atomic import atomic_writer
+from krill.storage.atomic import atomic_writer
+from oracles.dedup import reference_clusters
 from properties import tried
 
 Bands = list[list[int]]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from krill import _native
 from krill.corpus.buffers import text_buffers
 from krill.dedup import keep_pieces, piece_hashes
-from krill.dedup.reference import reference_keep_pieces, reference_pieces
+from oracles.dedup import reference_keep_pieces, reference_pieces
 from properties import tried
 
 Level = Literal["line", "paragraph"]

@@ -17,8 +17,8 @@ from krill import errors
 from krill.budget import Kind
 from krill.config import load_config
 from krill.corpus.formats import COMPRESSIONS, FORMATS
-from krill.prepare.needs import preprocess_needs
-from krill.prepare.summary import NOTES, REASONS_BY_STAGES
+from krill.pipeline.needs import preprocess_needs
+from krill.pipeline.summary import NOTES, REASONS_BY_STAGES
 
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
 BUDGET, PREPROCESS, SOURCES = (ROOT / "docs" / name for name in ("budget.md", "preprocess.md", "sources.md"))
@@ -105,6 +105,7 @@ def test_the_map_names_every_room() -> None:
     there = {path.name for path in house.iterdir() if (path / "__init__.py").is_file()} | {
         "errors.py",
         "faults.py",
+        "shards.py",
     }
     assert set(rooms()) == there
 
@@ -119,9 +120,12 @@ def test_no_room_imports_one_below_it() -> None:
 
 
 def imported_rooms(file: Path) -> set[str]:
-    """What a module imports from `krill`, wherever in it."""
+    """What a module imports from `krill`, wherever in it; a package's face may name types of any other."""
     modules: list[str] = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    if file.name == "__init__.py":
+        tree.body = [node for node in tree.body if not isinstance(node, ast.If)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:

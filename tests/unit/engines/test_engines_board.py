@@ -11,7 +11,7 @@ from pathlib import Path
 from krill.engines import datatrove_pulse
 from krill.engines.datatrove_board import Board
 from krill.engines.datatrove_pulse import Life, Listener, Pulse
-from krill.flow.atomic import write_json
+from krill.storage.atomic import write_json
 
 
 def test_workers_that_reach_at_once_get_different_orders(tmp_path) -> None:

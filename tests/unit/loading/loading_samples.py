@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from krill.shards import (
+from krill.dataset import (
     DatasetPart,
     Layout,
     Manifest,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from krill.dataset import DatasetPart, Layout, RowBatch, ShardWriter, token_shard_name
 from krill.loading.foreign.opening import open_source
 from krill.loading.ours import KrillRows
 from krill.loading.source import RowSource
-from krill.shards import DatasetPart, Layout, RowBatch, ShardWriter, token_shard_name
 from made_dataset import save_manifest
 
 

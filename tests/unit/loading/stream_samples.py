@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from krill.loading.stream.loader import StreamingDataLoader
-from krill.loading.stream.reference import reference_batches, reference_sequences, reference_shuffled
 from krill.tokenizer import ByteEncoder
 from krill.tokenizer.byte import EOS
+from oracles.streaming import reference_batches, reference_sequences, reference_shuffled
 
 SEQ_LEN = 16
 

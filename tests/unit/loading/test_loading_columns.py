@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from loading_samples import SampleRows
 
 from krill import _native
+from krill.dataset import Layout, RowBatch
+from krill.dataset.layout import TOKEN_DTYPES
 from krill.errors import ConfigError
 from krill.loading.columns import ColumnMaker, Columns
-from krill.loading.reference import as_lists, reference_columns
-from krill.shards import Layout, RowBatch
-from krill.shards.layout import TOKEN_DTYPES
+from oracles.loading import as_lists, reference_columns
 
 WIDTH = 12
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from loading_samples import SampleRows, write_rows
 
+from krill.dataset import Layout
 from krill.errors import BudgetError, ConfigError, InputError
 from krill.loading import LoadedDataset, load
-from krill.shards import Layout
 
 
 @pytest.fixture(scope="module", params=[True, False])

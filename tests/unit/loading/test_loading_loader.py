@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from loading_samples import SampleRows, write_rows
 
+from krill.dataset import Layout
 from krill.errors import BudgetError, ConfigError, InputError
 from krill.loading import LoadedDataset, Loader, load
-from krill.loading.reference import reference_columns, reference_order
-from krill.shards import Layout
+from oracles.loading import reference_columns, reference_order
 
 ROWS = 53
 WIDTH = 6

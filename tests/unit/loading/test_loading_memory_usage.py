@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from krill.compat.memory_usage import estimate_memory_usage
 from krill.errors import ConfigError
-from krill.loading.memory_usage import estimate_memory_usage
 
 
 def test_megabytes_are_sequences_times_tokens_times_bytes_of_inputs_and_labels() -> None:

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loading_samples import SampleRows, write_rows
 
+from krill.dataset import Layout, SourceRows
 from krill.errors import ConfigError
 from krill.loading import load, mix
 from krill.loading.mixture import WHOLE, Mixed, Part, Schedule, row_shares
 from krill.loading.order import InOrder, Shuffled
-from krill.loading.reference import reference_schedule
-from krill.shards import Layout, SourceRows
+from oracles.loading import reference_schedule
 
 RULES = ["stop", "repeat", "drop"]
 

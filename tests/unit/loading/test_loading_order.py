@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from krill.loading.order import SHUFFLE_WINDOW, InOrder, Shuffled
-from krill.loading.reference import reference_order
+from oracles.loading import reference_order
 from shuffle_quality import neighbour_distances
 
 SIZES = st.integers(1, 300)

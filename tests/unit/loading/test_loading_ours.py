@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loading_samples import SampleRows, write_rows
 
+from krill.dataset import Dataset, Layout, SourceRows
+from krill.dataset.layout import TOKEN_DTYPES
 from krill.errors import InputError
 from krill.loading.ours import KrillRows
-from krill.shards import Dataset, Layout, SourceRows
-from krill.shards.layout import TOKEN_DTYPES
 
 
 def numbers(*rows: int) -> np.ndarray:

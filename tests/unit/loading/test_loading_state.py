@@ -7,9 +7,9 @@ import json
 import pytest
 from loading_samples import SampleRows, write_rows
 
+from krill.dataset import Layout
 from krill.errors import ConfigError, InputError
 from krill.loading import LoadedDataset, load
-from krill.shards import Layout
 
 OPTIONS = {"batch_size": 4, "shuffle": True, "seed": 1, "shuffle_window": 16}
 

@@ -12,8 +12,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 import krill
 from krill.errors import ConfigError
 from krill.loading.stream.loader import StreamingDataLoader
-from krill.loading.stream.reference import reference_batches, reference_sequences
 from krill.tokenizer import MemoryEfficientBPE
+from oracles.streaming import reference_batches, reference_sequences
 
 DOCUMENTS = [f"Document {number} tells of krill, whales and the sea. " * 3 for number in range(40)]
 END = "<|endoftext|>"

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from krill import _native
-from krill.text.reference import reference_clean
+from oracles.clean import reference_clean
 from properties import tried
 
 # Pieces at every border of well-formed UTF-8, and whitespace; text between them comes in runs longer than

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from inventories import byte_counts, read_inventory, record
 from krill import _native
 from krill.tokenizer.patterns import PATTERNS
-from krill.tokenizer.reference import count_words
+from oracles.tokenizer import count_words
 from properties import tried
 
 # From one that lets a shard hold seven words to one that never spills.

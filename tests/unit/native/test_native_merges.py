@@ -15,7 +15,7 @@ from krill import _native
 from krill.errors import ConfigError
 from krill.tokenizer.alphabet import initial_ids, to_bytes
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reference import train
+from oracles.tokenizer import train
 from properties import tried
 
 PLENTY = 1 << 26

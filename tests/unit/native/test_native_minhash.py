@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from krill import _native
 from krill.corpus.buffers import text_buffers, text_column
 from krill.dedup.minhash import MinHash
-from krill.dedup.reference import (
+from oracles.dedup import (
     fold_character,
     reference_clusters,
     reference_jaccard,

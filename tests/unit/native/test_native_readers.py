@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from krill import _native
-from krill.corpus.reference import JsonSettings, Reading, Row, read_json, read_text
+from oracles.corpus import JsonSettings, Reading, Row, read_json, read_text
 from properties import tried
 
 SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "docs_sample.jsonl.gz"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from krill import _native
 from krill.errors import StorageError
 from krill.pack import FittedRows, TokenRuns, Windows, fitting_of
-from krill.pack.reference import reference_best_fit, reference_own_rows
+from oracles.pack import reference_best_fit, reference_own_rows
 from properties import tried
 
 REFERENCES = {"bfd": reference_best_fit, "none": reference_own_rows}

@@ -18,8 +18,8 @@ from krill.qa.encoding import QaTokenizer, open_tokenizer
 from krill.qa.examples import Paragraph, Question
 from krill.qa.features import Made, Shape, make_unit
 from krill.qa.memory_tokens import configure_memory_tokens
-from krill.qa.reference import reference_features, reference_windows
 from krill.qa.windows import find_windows
+from oracles.qa import reference_features, reference_windows
 from properties import tried
 from questions import KINDS, library_of, story, tokenizer_of
 

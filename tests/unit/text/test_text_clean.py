@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from call_counts import calls_of
 from krill.corpus.documents import Documents
 from krill.text import Clean, Step
-from krill.text.reference import reference_clean
+from oracles.clean import reference_clean
 from properties import tried
 
 SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "docs_sample.jsonl.gz"

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from krill.errors import ConfigError, InputError
-from krill.tokenizer.bpe import (
+from krill.compat.bpe import (
     BPE,
     MemoryEfficientBPE,
     merges_of,
@@ -17,8 +16,9 @@ from krill.tokenizer.bpe import (
     trained_from,
     vocabulary_of,
 )
+from krill.errors import ConfigError, InputError
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reference import count_words, encode, train
+from oracles.tokenizer import count_words, encode, train
 from real_text import real_texts
 
 END = "<|endoftext|>"

@@ -14,11 +14,11 @@ from inventories import read_inventory
 from jobs import json_lines
 from krill.corpus import DatasetSource, open_corpus
 from krill.errors import BudgetError, StorageError
-from krill.flow.progress import Silent
+from krill.threads.progress import Silent
 from krill.tokenizer import plain_text
 from krill.tokenizer.count import INVENTORY, SPILL, STATE, Counting, count
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reference import count_words
+from oracles.tokenizer import count_words
 from real_text import real_texts
 
 END = "<|endoftext|>"

@@ -16,7 +16,7 @@ from krill.tokenizer.files import OPTIONS_KEY, check_rank_file, load_trained, sa
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import PATTERNS
 from krill.tokenizer.presets import CHAT, preset_tokens, with_preset
-from krill.tokenizer.reference import count_words, encode, train
+from oracles.tokenizer import count_words, encode, train
 from properties import tried
 from real_text import real_texts
 

@@ -11,7 +11,7 @@ from inventories import read_inventory
 from krill import _native
 from krill.tokenizer.foreign_words import ForeignWords
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reference import count_words
+from oracles.tokenizer import count_words
 from properties import tried
 
 REGEXES = (r"\w+|[^\w\s]+|\s+", r"\p{L}+|\p{N}{1,2}|.", r" ?[a-z]+", r"[\s\S]+", r"\d")

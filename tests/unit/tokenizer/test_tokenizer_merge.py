@@ -6,11 +6,11 @@ import pytest
 
 from inventories import byte_counts, write_inventory
 from krill.errors import ConfigError, StorageError
-from krill.flow.progress import Silent
+from krill.threads.progress import Silent
 from krill.tokenizer.count import Inventory
 from krill.tokenizer.merge import merge
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reference import train
+from oracles.tokenizer import train
 
 COUNTS = {b"low": 5, b"lower": 2, b"newest": 6, b"widest": 3, b" the": 9, b"ab c": 4}
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from inventories import byte_counts, write_inventory
-from krill.flow.progress import Silent
+from krill.threads.progress import Silent
 from krill.tokenizer.count import Inventory
 from krill.tokenizer.merge import merge
 from krill.tokenizer.options import TrainOptions

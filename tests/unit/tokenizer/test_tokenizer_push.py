@@ -9,8 +9,8 @@ from krill.errors import ConfigError, InputError, MissingExtra, StorageError
 from krill.tokenizer.files import save
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.push import push_tokenizer
-from krill.tokenizer.reference import train
 from local_hub import serving
+from oracles.tokenizer import train
 
 pytest.importorskip("huggingface_hub")
 

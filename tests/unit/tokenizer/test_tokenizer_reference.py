@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from krill.errors import ConfigError
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reference import count_words, encode, train
+from oracles.tokenizer import count_words, encode, train
 from properties import tried
 
 WORDS = st.dictionaries(

@@ -10,8 +10,8 @@ from jobs import json_lines
 from krill.corpus import DatasetSource, open_corpus
 from krill.tokenizer.files import save
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reference import count_words, train
 from krill.tokenizer.sample import SAMPLE_BYTES, bytes_per_token, sample_texts
+from oracles.tokenizer import count_words, train
 
 WORDS = "one two three "
 MEMORY = 64 * 10**6

@@ -19,12 +19,12 @@ from jobs import json_lines
 from krill.budget import resident_bytes
 from krill.corpus import DatasetSource
 from krill.errors import BudgetError, ConfigError, InputError, KrillError, StorageError
-from krill.flow.progress import Silent
+from krill.threads.progress import Silent
 from krill.tokenizer.files import load_trained
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reference import count_words
-from krill.tokenizer.reference import train as train_slowly
 from krill.tokenizer.training import run_training
+from oracles.tokenizer import count_words
+from oracles.tokenizer import train as train_slowly
 from real_text import real_texts
 
 END = "<|endoftext|>"

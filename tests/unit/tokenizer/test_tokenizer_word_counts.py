@@ -8,7 +8,7 @@ import pytest
 
 import krill
 from krill.errors import InputError
-from krill.tokenizer.reference import count_words
+from oracles.tokenizer import count_words
 
 TEXTS = ["The krill and the whale.\n\nÜber 300 m tief", " the the the", "\tthe end<|x|>the"]
 

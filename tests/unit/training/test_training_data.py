@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import krill
 from krill.config import load_config
 from krill.errors import ConfigError, InputError
-from krill.flow.progress import Silent
+from krill.threads.progress import Silent
 from krill.tokenizer import ByteEncoder
 from krill.tokenizer.open import open_encoder
 from krill.training.data import check_ids, open_data

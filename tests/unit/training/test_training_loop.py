@@ -13,7 +13,7 @@ import pytest
 
 from krill.config import load_config
 from krill.errors import InputError, Interrupted
-from krill.flow.progress import Silent
+from krill.threads.progress import Silent
 from krill.training import loop as loop_module
 from krill.training.checkpoints import CheckpointStore
 from krill.training.data import open_data

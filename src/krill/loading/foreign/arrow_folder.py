@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from krill.dataset.row_batch import RowBatch
+from krill.dataset.shard import is_plain_name
 from krill.errors import InputError
 from krill.loading.foreign.arrow_index import BATCH, ArrowFile, BatchColumns, checked_offsets
 from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
 from krill.loading.foreign.id_columns import IDS, SEQ_LENGTHS
 from krill.loading.foreign.row_files import NumbersFile, RowFiles
-from krill.shards.row_batch import RowBatch
-from krill.shards.shard import is_plain_name
 
 
 class ArrowRows:

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from krill.corpus.arrow_messages import RECORD_BATCH, SCHEMA, Message, NotArrow, messages
+from krill.dataset.message import PREFIX_BYTES, BatchHeader, Buffer, header_bytes, parse_batch_header
 from krill.errors import InputError
 from krill.loading.foreign.id_columns import IDS, SEQ_LENGTHS, IdColumns
 from krill.loading.foreign.row_files import read_exactly
-from krill.shards.message import PREFIX_BYTES, BatchHeader, Buffer, header_bytes, parse_batch_header
 
 BATCH = np.dtype(
     [

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from krill import _native
+from krill.dataset.recently_used import RecentlyUsed
+from krill.dataset.row_batch import RowBatch
 from krill.errors import InputError
 from krill.loading.foreign.ragged import Counts, ends_of, pick_lists, row_batch
 from krill.loading.foreign.row_files import NumbersFile, reading
-from krill.shards.recently_used import RecentlyUsed
-from krill.shards.row_batch import RowBatch
 
 # A file of a cache that several processes fill may be dropped between fetching and opening it.
 _TRIES = 5

@@ -21,11 +21,11 @@ import pyarrow as pa
 from krill.corpus.arrays import as_numpy
 from krill.corpus.checks import check_batch
 from krill.errors import InputError
-from krill.flow.atomic import AtomicFile
 from krill.loading.foreign.chunked_rows import ChunkIndex
 from krill.loading.foreign.id_columns import IDS, SEQ_LENGTHS, IdColumns
 from krill.loading.foreign.ragged import Counts, ends_of
 from krill.loading.foreign.row_files import NumbersFile
+from krill.storage.atomic import AtomicFile
 
 _TRAILER_BYTES = 24
 

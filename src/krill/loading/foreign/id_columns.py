@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from krill.dataset.layout import TOKEN_DTYPES
 from krill.errors import InputError
-from krill.shards.layout import TOKEN_DTYPES
 
 IDS, SEQ_LENGTHS = "input_ids", "seq_lengths"
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from krill.corpus.splits import canonical, splits_of
+from krill.dataset.manifest import MANIFEST_NAME
 from krill.errors import ConfigError, InputError
 from krill.loading.foreign.arrow_folder import ArrowRows, saved_files, split_folder
 from krill.loading.foreign.ds_rows import DsRows, index_names
@@ -23,7 +24,6 @@ from krill.loading.foreign.row_files import is_url
 from krill.loading.foreign.shard_cache import ShardCache, default_cache_dir
 from krill.loading.ours import OnMissing
 from krill.loading.source import RowSource
-from krill.shards.manifest import MANIFEST_NAME
 
 _PARQUET = (".parquet",)
 _ARROW = (".arrow", ".ipc", ".feather")

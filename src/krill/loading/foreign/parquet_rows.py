@@ -22,14 +22,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from krill.corpus.parquet_footer import Footer, read_footer
+from krill.dataset.row_batch import RowBatch
 from krill.errors import InputError
-from krill.flow.atomic import AtomicFile
 from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
 from krill.loading.foreign.decoded_group import read_group_index, write_group
 from krill.loading.foreign.id_columns import IDS, SEQ_LENGTHS, IdColumns
 from krill.loading.foreign.row_files import NumbersFile, RowFiles, read_exactly, reading
 from krill.loading.foreign.shard_cache import ShardCache
-from krill.shards.row_batch import RowBatch
+from krill.storage.atomic import AtomicFile
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

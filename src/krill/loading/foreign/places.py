@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from krill.errors import InputError
-from krill.flow.input_file import MOST_MANIFEST, read_input
 from krill.loading.foreign.remote import RemoteFiles, Shard, list_files, names_files, read_small
 from krill.loading.foreign.row_files import LocalFiles, RowFiles, reading
 from krill.loading.foreign.shard_cache import ShardCache
+from krill.storage.input_file import MOST_MANIFEST, read_input
 
 
 class Place(Protocol):

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from krill.dataset.row_batch import RowBatch
 from krill.errors import InputError
-from krill.shards.row_batch import RowBatch
 
 Counts = npt.NDArray[np.int64]
 

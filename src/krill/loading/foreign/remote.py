@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, cast
 
 from krill.corpus.remote import RemoteFile, ask, file_system
 from krill.errors import InputError
-from krill.flow.atomic import AtomicFile
-from krill.flow.input_file import open_regular
 from krill.loading.foreign.row_files import reading
 from krill.loading.foreign.shard_cache import ShardCache
+from krill.storage.atomic import AtomicFile
+from krill.storage.input_file import open_regular
 
 _CHUNK_BYTES = 1 << 20
 _LOOK_BYTES = 1 << 16

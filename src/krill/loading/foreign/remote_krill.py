@@ -20,15 +20,15 @@ import numpy.typing as npt
 import orjson
 
 from krill import _native
+from krill.dataset.dataset_files import fingerprint
+from krill.dataset.fields import Fields
+from krill.dataset.manifest import MANIFEST_NAME, Manifest
+from krill.dataset.reader import part_of
+from krill.dataset.row_batch import RowBatch
 from krill.errors import InputError
 from krill.loading.foreign.remote import RemoteFiles, Shard
 from krill.loading.foreign.shard_cache import ShardCache
 from krill.loading.ours import ShardTable
-from krill.shards.dataset_files import fingerprint
-from krill.shards.fields import Fields
-from krill.shards.manifest import MANIFEST_NAME, Manifest
-from krill.shards.reader import part_of
-from krill.shards.row_batch import RowBatch
 
 # A file of a cache that several processes fill may be dropped between fetching and opening it.
 _TRIES = 5

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from krill.errors import InputError, KrillError, MissingExtra
 from krill.faults import first_line
-from krill.flow.input_file import open_regular
+from krill.storage.input_file import open_regular
 
 
 class RowFiles(Protocol):

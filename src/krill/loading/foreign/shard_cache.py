@@ -18,7 +18,7 @@ from pathlib import Path
 
 from krill.budget import format_size
 from krill.errors import BudgetError
-from krill.flow.atomic import AtomicFile, atomic_writer, storage_errors, sweep_temporaries
+from krill.storage.atomic import AtomicFile, atomic_writer, storage_errors, sweep_temporaries
 
 _LOCK = "krill-cache.lock"
 # Nothing of another form is looked at, and nothing else ever removed: the folder may have other uses.

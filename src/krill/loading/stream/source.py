@@ -17,6 +17,7 @@ from krill import _native
 from krill.budget import Plan, format_size, make_plan
 from krill.corpus import Corpus, CorpusFile, DatasetSource, open_corpus
 from krill.corpus.formats import Format
+from krill.dataset import smallest_dtype
 from krill.errors import BudgetError
 from krill.loading.stream.options import StreamOptions
 from krill.loading.stream.plan import (
@@ -33,7 +34,6 @@ from krill.loading.stream.shuffle_buffer import HeldSequences, Sequences, Shuffl
 from krill.loading.stream.state import StreamState, input_identity
 from krill.loading.stream.tokenizer import as_file_or_encoder
 from krill.loading.stream.tokens import TextTokens
-from krill.shards import smallest_dtype
 from krill.tokenizer import Encoder
 from krill.tokenizer.open import open_file
 

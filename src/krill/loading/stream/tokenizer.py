@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from krill.errors import ConfigError, InputError
-from krill.flow.atomic import encode_json
+from krill.storage.atomic import encode_json
 from krill.tokenizer import Encoder
 from krill.tokenizer.open import tokenizer_file
 
@@ -30,7 +30,7 @@ def as_file_or_encoder(tokenizer: Any) -> Iterator[Path | Encoder]:
     if isinstance(tokenizer, str | Path):
         yield _existing(tokenizer)
         return
-    from krill.tokenizer.bpe import MemoryEfficientBPE
+    from krill.tokenizer import MemoryEfficientBPE
     from krill.tokenizer.tokenizer import Tokenizer
 
     if isinstance(tokenizer, Tokenizer):

@@ -20,10 +20,10 @@ import orjson
 from krill.budget import Meter, Need, Plan, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.errors import ConfigError, Interrupted, StorageError
-from krill.flow.atomic import atomic_writer, refuse_special
-from krill.flow.input_file import read_json
-from krill.flow.progress import Progress, Silent
 from krill.model.installed import require_train_extra
+from krill.storage.atomic import atomic_writer, refuse_special
+from krill.storage.input_file import read_json
+from krill.threads.progress import Progress, Silent
 from krill.training.inference_needs import RUNNING, inference_needs, running_need
 from krill.training.xla import bound_xla, start_backend
 

@@ -20,8 +20,8 @@ import krill
 from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.config import differing_keys
-from krill.flow.progress import Progress, Silent
 from krill.model.installed import require_train_extra
+from krill.threads.progress import Progress, Silent
 from krill.training.folder import TrainFolder
 from krill.training.qa.settings import ReaderSettings
 from krill.training.xla import bound_xla

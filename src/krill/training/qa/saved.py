@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krill.errors import ConfigError, InputError, KrillError
-from krill.flow.atomic import storage_errors, write_json
-from krill.flow.input_file import read_json
 from krill.model.llama import from_llama, llama_config, llama_tensors, shape_from_llama
 from krill.model.recurrent import MemoryTokens, Reader, ReaderShape, init_reader
+from krill.storage.atomic import storage_errors, write_json
+from krill.storage.input_file import read_json
 from krill.training.checkpoint_files import named_arrays
 from krill.training.checkpoints import CheckpointStore
 from krill.training.folder import CHECKPOINTS

@@ -16,8 +16,8 @@ import jax
 from krill import _native
 from krill.budget import Meter, Need, Plan, format_size
 from krill.errors import BudgetError
-from krill.flow.progress import Progress
 from krill.model.recurrent import Reader
+from krill.threads.progress import Progress
 from krill.training.checkpoints import SAVING_BYTES, CheckpointStore
 from krill.training.compiler import lean
 from krill.training.folder import TrainFolder

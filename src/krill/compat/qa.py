@@ -1,0 +1,255 @@
+"""The names that seeds of this room use: one call to prepare, one to open, one to load.
+
+Comes in: a dataset's name or path, a tokenizer, lengths. Goes out: a cache in `cache_dir`, a lazy dataset of
+it, batches. What is asked for decides which cache is used: source, tokenizer, lengths, stride and memory
+tokens are all in its name, so a stale one is never served and a fresh one is always found.
+
+`use_streaming`, `use_lazy_loading` and `streaming_chunk_size` are taken and change nothing: there is one way,
+which streams and loads lazily.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from krill.budget import resident_bytes
+from krill.errors import BudgetError, ConfigError
+from krill.faults import system_errors
+from krill.qa.batches import BatchShape, Framework, QaLoader
+from krill.qa.cache import Prepared, describe, open_job, run_job
+from krill.qa.dataset import QaDataset
+from krill.qa.features import Shape
+from krill.qa.hub import HubCaches
+from krill.qa.selection import Strategy
+from krill.threads.progress import Silent
+
+GIB: Final = 2**30
+# These calls have one thread.
+_FEWER_THREADS: Final = "; or take fewer --threads"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def prepare_cache(
+    dataset_name: str | Path,
+    split: str,
+    cache_dir: str | Path,
+    *,
+    tokenizer: Any,
+    max_seq_length: int = 384,
+    doc_stride: int = 128,
+    max_examples: int | None = None,
+    max_n_segs: int | None = None,
+    memory: str | int = "auto",
+    hub: HubCaches | None = None,
+) -> Prepared:
+    """The cache of these features in `cache_dir`; if it is not there, it is had from the hub or made."""
+    floor = resident_bytes()
+    if tokenizer is None:
+        raise ConfigError(
+            "no tokenizer is given", hint="give one of `transformers` or `tokenizers`, or a path"
+        )
+    shape = Shape(max_seq_length, doc_stride, max_n_segs)
+    job = open_job(dataset_name, split, tokenizer, shape, max_examples, memory=memory, threads=1, floor=floor)
+    folder = Path(cache_dir) / f"{cache_prefix(dataset_name, split)}{describe(job)['identity'][:16]}"
+    if hub is not None and not folder.exists():
+        hub.fetch(folder)
+    return run_job(
+        job, output=folder, memory=memory, threads=1, overwrite=False, progress=Silent(), floor=floor
+    )
+
+
+@contextmanager
+def budget_in_gib() -> Iterator[None]:
+    """Refusals name the budget as these calls do: `max_memory_gb`, in GiB."""
+    try:
+        yield
+    except BudgetError as error:
+
+        def in_gib(found: re.Match[str]) -> str:
+            return f"max_memory_gb={math.ceil(int(found[1]) * 10**6 / GIB * 1000) / 1000}"
+
+        hint = re.sub(r"--memory (\d+)MB", in_gib, (error.hint or "").removesuffix(_FEWER_THREADS))
+        raise BudgetError(error.message, hint=hint.replace("--memory", "max_memory_gb")) from None
+
+
+def cache_prefix(dataset_name: str | Path, split: str) -> str:
+    """How the folders of all caches of a dataset and split begin."""
+    return f"{_UNSAFE.sub('-', Path(dataset_name).name)}-{_UNSAFE.sub('-', split)}-"
+
+
+@system_errors()
+def process_and_cache_dataset(
+    dataset_name: str,
+    split: str,
+    cache_dir: str,
+    max_examples: int | None,
+    max_seq_length: int,
+    doc_stride: int,
+    streaming_chunk_size: int,
+    tokenizer: Any,
+    max_n_segs: int | None = None,
+    use_streaming: bool = True,
+    max_memory_gb: float = 8.0,
+) -> int:
+    """Make the features of a dataset and keep them in `cache_dir`; returns how many there are.
+
+    `dataset_name` is a hub id, a SQuAD file, JSON lines, or a folder; `max_memory_gb` is the budget, in GiB.
+    """
+    with budget_in_gib():
+        return prepare_cache(
+            dataset_name,
+            split,
+            cache_dir,
+            tokenizer=tokenizer,
+            max_seq_length=max_seq_length,
+            doc_stride=doc_stride,
+            max_examples=max_examples,
+            max_n_segs=max_n_segs,
+            memory=int(max_memory_gb * GIB),
+        ).features
+
+
+@system_errors()
+def create_dataset_from_cache(
+    dataset_name: str,
+    split: str,
+    cache_dir: str,
+    max_examples: int | None,
+    max_seq_length: int,
+    doc_stride: int,
+    max_n_segs: int | None = None,
+    tokenizer: Any = None,
+    use_lazy_loading: bool = True,
+    hub_dataset_id: str | None = None,
+    use_hub_dataset: bool = True,
+    hub_token: str | None = None,
+    memory: str | int = "auto",
+) -> QaDataset:
+    """The dataset of these features. What is not in `cache_dir` comes from the hub's `hub_dataset_id`, if one
+    is given and it holds these very features, or else is made."""
+    wanted = hub_dataset_id is not None and use_hub_dataset
+    made = prepare_cache(
+        dataset_name,
+        split,
+        cache_dir,
+        tokenizer=tokenizer,
+        max_seq_length=max_seq_length,
+        doc_stride=doc_stride,
+        max_examples=max_examples,
+        max_n_segs=max_n_segs,
+        memory=memory,
+        hub=HubCaches(str(hub_dataset_id), hub_token) if wanted else None,
+    )
+    return QaDataset(made.folder, memory=memory)
+
+
+def create_dataloader(
+    dataset: QaDataset,
+    batch_size: int,
+    shuffle: bool = False,
+    num_workers: int = 0,
+    use_time_step_major: bool = True,
+    max_segments: int | None = None,
+    segment_selection_strategy: Strategy = "answer_centered",
+    epoch_seed: int | None = None,
+    framework: Framework = "torch",
+) -> QaLoader:
+    """Batches of a dataset: lists over time steps, or plain features. Each iteration is another epoch, in an
+    order that follows from `epoch_seed` and the number of the epoch; workers are threads."""
+    shape = BatchShape(
+        batch_size, use_time_step_major, max_segments, segment_selection_strategy, framework, num_workers
+    )
+    return QaLoader(dataset, shape, shuffle=shuffle, seed=epoch_seed or 0)
+
+
+def create_evaluation_dataloader(
+    dataset_name: str,
+    split: str,
+    tokenizer: Any,
+    max_seq_length: int = 384,
+    doc_stride: int = 64,
+    batch_size: int = 8,
+    max_examples: int | None = None,
+    max_n_segs: int | None = None,
+    cache_dir: str = "./.cache",
+    use_time_step_major: bool = True,
+    framework: Framework = "torch",
+) -> tuple[QaDataset, QaLoader]:
+    """The dataset of these features, made if need be, and batches of all of it in order."""
+    dataset = create_dataset_from_cache(
+        dataset_name,
+        split,
+        cache_dir,
+        max_examples,
+        max_seq_length,
+        doc_stride,
+        max_n_segs,
+        tokenizer,
+    )
+    loader = create_dataloader(
+        dataset, batch_size, use_time_step_major=use_time_step_major, framework=framework
+    )
+    return dataset, loader
+
+
+class LazySquadLikeQADataset(QaDataset):
+    """The dataset of a cache that `cache_manager` keeps; made if it is missing.
+
+    `cache_params` are `tokenizer`, `max_seq_length`, `doc_stride`, `max_examples` and `max_n_segs`.
+    """
+
+    def __init__(
+        self,
+        cache_manager: Any,
+        dataset_name: str,
+        split: str,
+        cache_params: Mapping[str, Any],
+        *,
+        memory: str | int = "auto",
+    ) -> None:
+        made = prepare_cache(dataset_name, split, cache_manager.cache_dir, memory=memory, **cache_params)
+        super().__init__(made.folder, memory=memory)
+
+
+def upload_processed_dataset_to_hub(
+    dataset_name: str,
+    split: str,
+    hub_dataset_id: str,
+    tokenizer: Any,
+    max_seq_length: int = 384,
+    doc_stride: int = 64,
+    max_examples: int | None = None,
+    max_n_segs: int | None = None,
+    cache_dir: str = "./.cache",
+    hub_token: str | None = None,
+    private: bool = False,
+) -> str:
+    """Put the cache of these features, made if need be, into a dataset repository of the hub; returns its
+    address. `create_dataset_from_cache(hub_dataset_id=...)` finds it there."""
+    made = prepare_cache(
+        dataset_name,
+        split,
+        cache_dir,
+        tokenizer=tokenizer,
+        max_seq_length=max_seq_length,
+        doc_stride=doc_stride,
+        max_examples=max_examples,
+        max_n_segs=max_n_segs,
+    )
+    return HubCaches(hub_dataset_id, hub_token).upload(made.folder, private=private)
+
+
+def load_dataset_from_hub(
+    hub_dataset_id: str,
+    split: str,
+    cache_dir: str = "./.cache",
+    hub_token: str | None = None,
+    memory: str | int = "auto",
+) -> QaDataset:
+    """The dataset of the one cache that the repository holds for a split."""
+    return QaDataset(HubCaches(hub_dataset_id, hub_token).fetch_split(split, Path(cache_dir)), memory=memory)

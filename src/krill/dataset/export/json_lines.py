@@ -1,0 +1,123 @@
+"""JSON lines: a row, a document's ids, a document's text or a kept document with its columns on each line.
+
+Comes in: rows, documents of ids, or records. Goes out: one file, UTF-8, one JSON object a line. Held in
+memory: the lines of a batch, twice while they are joined.
+
+Lines are made by C functions that `map` calls one after the other: for ids and records the interpreter runs
+no code of its own for each of them. Only a tokenizer's `decode` is called once for each document.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice, repeat
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+
+from krill.dataset.export.documents import DocumentBatch
+from krill.dataset.export.sink import ExportedFile
+from krill.dataset.hashing import HashingFile
+from krill.dataset.row_batch import RowBatch
+
+Item = TypeVar("Item")
+Decode = Callable[[npt.NDArray[Any]], str]
+
+# Lines that are joined at once: each is some Python objects until then, about 300 bytes of them.
+_LINES_AT_ONCE: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some lines as they will be written."""
+
+    content: list[bytes]
+    count: int
+    tokens: int = 0
+
+
+class LinesSink(Generic[Item]):
+    """One file; `lines` makes an item's lines."""
+
+    def __init__(self, path: Path, lines: Callable[[Item], Lines]) -> None:
+        self._lines = lines
+        self._count = 0
+        self._tokens = 0
+        self._file = HashingFile(path)
+
+    def prepare(self, item: Item) -> Lines:
+        return self._lines(item)
+
+    def write(self, prepared: Lines) -> None:
+        for content in prepared.content:
+            self._file.write(content)
+        self._count += prepared.count
+        self._tokens += prepared.tokens
+
+    def commit(self) -> list[ExportedFile]:
+        counts = {"lines": self._count, "tokens": self._tokens} if self._tokens else {"lines": self._count}
+        return [ExportedFile.of(self._file, counts)]
+
+    def abort(self) -> None:
+        self._file.abort()
+
+
+def row_lines(batch: RowBatch) -> Lines:
+    """`{"input_ids": [...], "seq_lengths": [...]}` of each row."""
+    ids = _arrays(batch.tokens, batch.offsets[:-1], batch.offsets[1:])
+    lengths = _arrays(batch.seq_lengths, batch.seq_offsets[:-1], batch.seq_offsets[1:])
+    parts = (repeat(b'{"input_ids":'), map(_json, ids), repeat(b',"seq_lengths":'), map(_json, lengths))
+    return Lines(_joined(batch.rows, *parts), batch.rows, len(batch.tokens))
+
+
+def id_lines(batch: DocumentBatch) -> Lines:
+    """`{"input_ids": [...]}` of each document, EOS included."""
+    count = len(batch.offsets) - 1
+    ids = _arrays(batch.tokens, batch.offsets[:-1], batch.offsets[1:])
+    return Lines(_joined(count, repeat(b'{"input_ids":'), map(_json, ids)), count, len(batch.tokens))
+
+
+def text_lines(batch: DocumentBatch, decode: Decode, bos_id: int | None, eos_id: int | None) -> Lines:
+    """`{"text": "..."}` of each document, without the BOS and EOS around it."""
+    begins, ends = batch.offsets[:-1], batch.offsets[1:]
+    if eos_id is not None:
+        ends = ends - (batch.tokens[ends - 1] == eos_id)
+    if bos_id is not None:
+        begins = begins + (batch.tokens[begins] == bos_id)
+    texts = map(decode, _arrays(batch.tokens, begins, ends))
+    count = len(begins)
+    return Lines(_joined(count, repeat(b'{"text":'), map(_json, texts)), count, len(batch.tokens))
+
+
+def record_lines(batch: pa.RecordBatch) -> Lines:
+    """All columns of each record; bytes are written as base64, and what JSON has no form for as text."""
+    dumps = partial(orjson.dumps, default=_as_text, option=orjson.OPT_APPEND_NEWLINE)
+    return Lines([b"".join(map(dumps, batch.to_pylist()))], batch.num_rows)
+
+
+_json = partial(orjson.dumps, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _arrays(
+    values: npt.NDArray[Any], begins: npt.NDArray[Any], ends: npt.NDArray[Any]
+) -> Iterator[npt.NDArray[Any]]:
+    return map(values.__getitem__, map(slice, begins.tolist(), np.maximum(begins, ends).tolist()))
+
+
+def _joined(count: int, *parts: Iterable[bytes]) -> list[bytes]:
+    """Lines whose parts come one of each at a time, some without end; some thousand are joined at once."""
+    pieces = chain.from_iterable(zip(*parts, repeat(b"}\n")))
+    per_line = len(parts) + 1
+    starts = range(0, count, _LINES_AT_ONCE)
+    return [b"".join(islice(pieces, per_line * min(_LINES_AT_ONCE, count - start))) for start in starts]
+
+
+def _as_text(value: object) -> str:
+    return b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)

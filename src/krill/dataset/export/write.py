@@ -1,0 +1,140 @@
+"""The files of an export, format by format.
+
+Comes in: an opened source, the options, and a folder that is published later. Goes out: the files in it.
+Held in memory: what the plan's shares allow: the items in flight and what each format's sink holds.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from krill.budget import Plan, format_size
+from krill.corpus.buffers import text_column
+from krill.dataset.export.documents import DocumentBatch, EndedTokens, documents, ended_tokens
+from krill.dataset.export.ds import DsSink
+from krill.dataset.export.flat import FILE_NAMES, FlatSink, write_meta
+from krill.dataset.export.json_lines import Lines, LinesSink, id_lines, record_lines, row_lines, text_lines
+from krill.dataset.export.megatron import MegatronSink
+from krill.dataset.export.needs import Costs
+from krill.dataset.export.options import ExportOptions
+from krill.dataset.export.parquet import ParquetSink
+from krill.dataset.export.sink import ExportedFile, Flow, Prepared, Sink, pour
+from krill.dataset.export.source import Source
+from krill.dataset.export.token_type import token_dtype
+from krill.dataset.manifest import DatasetPart
+from krill.dataset.row_batch import RowBatch
+from krill.dataset.shard import ShardInfo
+from krill.errors import StorageError
+from krill.tokenizer import Encoder
+
+Tokens = TypeVar("Tokens", RowBatch, EndedTokens, DocumentBatch)
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What is written, and with what."""
+
+    source: Source
+    options: ExportOptions
+    costs: Costs
+    plan: Plan
+    folder: Path
+    flow: Flow
+
+    def write(self, tokenizer: Path | None) -> list[ExportedFile]:
+        """All files; `tokenizer` says where it is now if not where the dataset's config has it."""
+        progress = self.flow.progress
+        progress.begin("export", sum(shard.bytes for shard in self._shards_read()))
+        files = self._records() if self.options.what == "text" else self._tokens(tokenizer)
+        progress.end("export")
+        return files
+
+    def _shards_read(self) -> Iterable[ShardInfo]:
+        if self.options.what == "text" and self.source.manifest.text is not None:
+            return self.source.manifest.text.shards
+        return (shard for part in self.source.parts(self.options.split).values() for shard in part.shards)
+
+    def _records(self) -> list[ExportedFile]:
+        sink = LinesSink[pa.RecordBatch](self.folder / "documents.jsonl", record_lines)
+        batches = self.source.documents(self.flow.progress)
+        return pour(batches, sink, lambda batch: self.costs.per_byte * batch.nbytes, self.flow)
+
+    def _tokens(self, tokenizer: Path | None) -> list[ExportedFile]:
+        encoder = None
+        if self.options.text:
+            config = self.source.tokenizer_config(tokenizer)
+            encoder = self.source.open_tokenizer(config, self.flow.threads)
+        dtype = token_dtype(self.options, self.source.vocab_size)
+        parts = self.source.parts(self.options.split)
+        self._check_space(parts.values(), dtype)
+        files = [
+            replace(file, split=split)
+            for split, part in parts.items()
+            for file in self._split(split, part, dtype, encoder)
+        ]
+        if self.options.to == "bin":
+            files.append(write_meta(self.folder, dtype, files, self.source.manifest.tokenizer or {}))
+        return files
+
+    def _split(
+        self, split: str, part: DatasetPart, dtype: str, encoder: Encoder | None
+    ) -> list[ExportedFile]:
+        rows = self.source.rows(split, self.flow.progress)
+        match self.options.to:
+            case "bin":
+                return self._pour(rows, FlatSink(self.folder / FILE_NAMES.get(split, f"{split}.bin"), dtype))
+            case "parquet":
+                return self._pour(rows, ParquetSink(self.folder, split, part.layout))
+            case "megatron":
+                ended = ended_tokens(rows, self.source.joining(part))
+                return self._pour(ended, MegatronSink(self.folder, split, dtype))
+            case "datatrove":
+                ended = ended_tokens(rows, self.source.joining(part))
+                name = str((self.source.manifest.tokenizer or {}).get("name") or "unknown")
+                return self._pour(ended, DsSink(self.folder, split, dtype, name))
+            case "jsonl":
+                path = self.folder / f"{split}.jsonl"
+                if not self.options.by_documents:
+                    return self._pour(rows, LinesSink(path, row_lines))
+                longest = self.costs.longest_document(self.plan)
+                whole = documents(rows, self.source.joining(part), longest)
+                return self._pour(whole, LinesSink(path, self._document_lines(encoder)))
+
+    def _document_lines(self, encoder: Encoder | None) -> Callable[[DocumentBatch], Lines]:
+        if encoder is None:
+            return id_lines
+        bos_id = self.source.token("bos_id")
+        bos_id = _begins_every_text(encoder) if bos_id is None else bos_id
+        return partial(text_lines, decode=encoder.decode, bos_id=bos_id, eos_id=self.source.token("eos_id"))
+
+    def _pour(self, items: Iterable[Tokens], sink: Sink[Tokens, Prepared]) -> list[ExportedFile]:
+        return pour(items, sink, lambda item: self.costs.per_byte * item.tokens.nbytes, self.flow)
+
+    def _check_space(self, parts: Iterable[DatasetPart], dtype: str) -> None:
+        """Refuse at once what can't end well: the least that the files will take is known."""
+        least = sum(part.tokens for part in parts) * np.dtype(dtype).itemsize
+        if self.options.to not in ("bin", "datatrove", "megatron"):
+            return  # compressed, or of a size that only the tokens tell
+        free = shutil.disk_usage(self.folder).free
+        if least > free:
+            raise StorageError(
+                f"the export takes at least {format_size(least)}, and {format_size(free)} are free where "
+                f"`{self.folder.parent.parent}` is",
+                hint="free some space, or choose an --output on another device",
+            )
+
+
+def _begins_every_text(encoder: Encoder) -> int | None:
+    """The token that a tokenizer puts before any text by itself; None if it has no such."""
+    nothing_and_a_letter = text_column(np.array([0, 0, 1], np.int64), np.frombuffer(b"a", np.uint8))
+    ids, lengths = encoder.encode(nothing_and_a_letter)
+    added = int(lengths[0]) - (0 if encoder.eos_id is None else 1)
+    return int(ids[0]) if added and ids[0] == ids[lengths[0]] else None

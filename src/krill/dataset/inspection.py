@@ -1,0 +1,236 @@
+"""A look into an output folder: what `krill inspect` shows, as data.
+
+Comes in: a folder, a number of samples, and perhaps a way to turn ids into text. Goes out: an `Inspection`.
+Lengths come from at most 256 record batches, spread evenly, of which only `seq_lengths` are read. Held in
+memory: those lengths, the samples, and one row group per sampled document.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from krill.dataset.manifest import DatasetPart, Manifest, SourceRows, TextPart
+from krill.dataset.reader import Dataset
+from krill.dataset.shard_file import ShardFile
+from krill.dataset.text_shard import TextShard
+
+_MOST_BATCHES = 256
+_SAMPLE_CHARS = 2000
+
+Decode = Callable[[npt.NDArray[Any]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Least, middle and most of a set of numbers."""
+
+    least: int
+    median: float
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """How many lengths lie between `low` and `high`, both included."""
+
+    low: int
+    high: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRow:
+    """One row; `text` only if there was something to decode it with."""
+
+    row: int
+    input_ids: list[int]
+    seq_lengths: list[int]
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleDocument:
+    """One kept document, cut to its first 2000 characters of `chars`."""
+
+    row: int
+    chars: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFacts:
+    """The packed rows, or those of one split. `sampled_rows` says how many rows the distributions come from;
+    `row_lengths` is there if rows vary in length."""
+
+    split: str | None
+    rows: int
+    tokens: int
+    sequence_len: int
+    token_dtype: str
+    vocab_size: int
+    shards: int
+    bytes: int
+    sampled_rows: int
+    documents_per_row: Spread | None
+    row_lengths: Spread | None
+    sources: tuple[SourceRows, ...]
+    piece_lengths: tuple[Bucket, ...]
+    samples: tuple[SampleRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextFacts:
+    """The kept documents."""
+
+    rows: int
+    shards: int
+    bytes: int
+    samples: tuple[SampleDocument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """Everything `krill inspect` shows."""
+
+    path: str
+    krill: str
+    command: str
+    seconds: float
+    documents: Mapping[str, Any]
+    tokens: Mapping[str, Any]
+    dropped: Mapping[str, int]
+    stages: Sequence[Mapping[str, Any]]
+    predicted_peak: int
+    measured_peak: int
+    dataset: TokenFacts | None
+    validation: TokenFacts | None
+    text: TextFacts | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def inspect(path: str | Path, samples: int = 3, seed: int = 0, decode: Decode | None = None) -> Inspection:
+    """Look into `path`, an output folder of Krill; `seed` chooses the samples."""
+    folder = Path(path)
+    manifest = Manifest.load(folder)
+    chance = random.Random(seed)
+    return Inspection(
+        path=str(folder),
+        krill=manifest.krill,
+        command=manifest.command,
+        seconds=manifest.seconds,
+        documents=manifest.documents,
+        tokens=manifest.tokens,
+        dropped=manifest.documents["dropped"],
+        stages=manifest.stages,
+        predicted_peak=manifest.budget["predicted_peak"],
+        measured_peak=manifest.budget["measured_peak"],
+        dataset=_token_facts(folder, manifest.dataset, samples, chance, decode),
+        validation=_token_facts(folder, manifest.validation, samples, chance, decode),
+        text=_text_facts(folder, manifest.text, samples, chance) if manifest.text else None,
+    )
+
+
+def _token_facts(
+    folder: Path, part: DatasetPart | None, samples: int, chance: random.Random, decode: Decode | None
+) -> TokenFacts | None:
+    if part is None:
+        return None
+    with Dataset(folder, split=part.split or "train") as dataset:
+        per_row, widths, lengths = _sampled_lengths(dataset)
+        assert dataset.manifest.tokenizer is not None
+        return TokenFacts(
+            split=part.split,
+            rows=part.rows,
+            tokens=part.tokens,
+            sequence_len=part.layout.sequence_len,
+            token_dtype=part.layout.token_dtype,
+            vocab_size=dataset.manifest.tokenizer["vocab_size"],
+            shards=len(part.shards),
+            bytes=sum(shard.bytes for shard in part.shards),
+            sampled_rows=len(per_row),
+            documents_per_row=_spread(per_row),
+            row_lengths=None if part.layout.fixed else _spread(widths),
+            sources=part.sources,
+            piece_lengths=log2_histogram(lengths),
+            samples=tuple(_sample_row(dataset, row, decode) for row in _choose(chance, part.rows, samples)),
+        )
+
+
+def _sampled_lengths(
+    dataset: Dataset,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Documents and tokens in each row and the lengths of the pieces, from record batches spread over all."""
+    batches = [
+        (number, batch) for number, shard in enumerate(dataset.shards) for batch in range(len(shard.batches))
+    ]
+    step = max(1, -(-len(batches) // _MOST_BATCHES))
+    indexes = [dataset.batch_index(shard, batch) for shard, batch in batches[::step]]
+    if not indexes:
+        return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+    return (
+        np.concatenate([np.diff(index.offsets) for index in indexes]),
+        np.concatenate([np.diff(index.token_offsets) for index in indexes]),
+        np.concatenate([index.seq_lengths for index in indexes]),
+    )
+
+
+def _spread(values: npt.NDArray[Any]) -> Spread | None:
+    if len(values) == 0:
+        return None
+    return Spread(int(values.min()), float(np.median(values)), int(values.max()))
+
+
+def log2_histogram(lengths: npt.NDArray[Any]) -> tuple[Bucket, ...]:
+    """Counts of lengths in 1, 2-3, 4-7, 8-15 and so on; from the first bucket that has any to the last."""
+    positive = lengths[lengths > 0]
+    if len(positive) == 0:
+        return ()
+    # frexp is exact where a rounded logarithm is not: 2**n falls into the bucket that it opens.
+    exponents = np.frexp(positive.astype(np.float64))[1] - 1
+    counts = np.bincount(exponents).tolist()
+    powers = range(int(exponents.min()), len(counts))
+    return tuple(Bucket(2**power, 2 ** (power + 1) - 1, counts[power]) for power in powers)
+
+
+def _choose(chance: random.Random, rows: int, samples: int) -> list[int]:
+    return sorted(chance.sample(range(rows), min(samples, rows)))
+
+
+def _sample_row(dataset: Dataset, row: int, decode: Decode | None) -> SampleRow:
+    found = dataset[row]
+    text = None if decode is None else decode(found["input_ids"])
+    return SampleRow(row, found["input_ids"].tolist(), found["seq_lengths"].tolist(), text)
+
+
+def _text_facts(folder: Path, part: TextPart, samples: int, chance: random.Random) -> TextFacts:
+    starts = [0, *accumulate(shard.rows for shard in part.shards)]
+    chosen = []
+    for row in _choose(chance, part.rows, samples):
+        shard = bisect_right(starts, row) - 1
+        text = _document(ShardFile(folder, part.shards[shard]), row - starts[shard])
+        chosen.append(SampleDocument(row, len(text), text[:_SAMPLE_CHARS]))
+    return TextFacts(part.rows, len(part.shards), sum(shard.bytes for shard in part.shards), tuple(chosen))
+
+
+def _document(file: ShardFile, row: int) -> str:
+    """One document, by reading the row group that holds it."""
+    with TextShard(file) as opened:
+        starts = [0, *accumulate(opened.group_rows)]
+        group = bisect_right(starts, row) - 1
+        if group == len(opened.group_rows):
+            file.fail(f"has {starts[-1]} rows, and the manifest says {file.shard.rows}")
+        text = opened.read(group, ["text"]).column("text")[row - starts[group]].as_py() or ""
+    if not isinstance(text, str):
+        file.fail(f"has no column `text` of strings, but of `{type(text).__name__}`")
+    return text

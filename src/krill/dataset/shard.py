@@ -1,0 +1,83 @@
+"""What is known of a finished shard: its name, size, checksum, and where its record batches begin.
+
+Comes in: what a writer counted. Goes out: a record that the manifest and the commit log store as JSON.
+Held in memory: eight bytes (and a Python integer) for each record batch.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from krill.dataset.fields import Fields
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def token_shard_name(number: int) -> str:
+    return f"data-{number:05d}.arrow"
+
+
+def text_shard_name(number: int) -> str:
+    return f"text-{number:05d}.parquet"
+
+
+def rejected_shard_name(number: int) -> str:
+    return f"rejected-{number:05d}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """One finished file. `batches` are the byte offsets of its record batch messages; empty for Parquet.
+    `tokens` is stated where rows vary in length."""
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+    batches: tuple[int, ...] = ()
+    tokens: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+
+    def to_json(self) -> dict[str, Any]:
+        known: dict[str, Any] = {
+            "file": self.file,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "sha256": self.sha256,
+        }
+        if self.tokens is not None:
+            known["tokens"] = self.tokens
+        if self.batches:
+            known["batches"] = list(self.batches)
+        return known | dict(self.extra)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ShardInfo:
+        return cls.from_fields(Fields(value, source="shard"))
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> ShardInfo:
+        file = fields.text("file")
+        if not is_plain_name(file):
+            fields.refuse("file", f"must be a file name inside the folder, not `{file}`")
+        sha256 = fields.text("sha256")
+        if _SHA256.fullmatch(sha256) is None:
+            fields.refuse("sha256", f"must be 64 hexadecimal digits, not `{sha256[:80]}`")
+        size = fields.count("bytes")
+        batches = fields.counts("batches") if fields.has("batches") else ()
+        if not all(map(operator.lt, batches, (*batches[1:], size))):
+            pairs = enumerate(pairwise((*batches, size)))
+            index, before, after = next((index, *pair) for index, pair in pairs if pair[0] >= pair[1])
+            fields.refuse(f"batches[{index}]", f"is `{before}`, not below what follows it, `{after}`")
+        tokens = fields.count("tokens") if fields.has("tokens") else None
+        return cls(file, fields.count("rows"), size, sha256, batches, tokens, fields.rest())
+
+
+def is_plain_name(name: str) -> bool:
+    """One path component that names neither this folder, nor another one, nor a hidden file."""
+    return 0 < len(name) < 256 and not name.startswith(".") and not set(name) & {"/", "\\", "\0"}

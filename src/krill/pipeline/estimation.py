@@ -1,0 +1,95 @@
+"""`krill estimate`: the plan, the disk and the rough time of a run, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from krill.budget import Meter, Plan, resident_bytes, resolve_limit, resolve_threads
+from krill.budget.process import bounded_process
+from krill.config import KrillConfig, load_config
+from krill.corpus import Corpus
+from krill.faults import system_errors
+from krill.pipeline.dedup_needs import load_databases, minhash_of
+from krill.pipeline.early_refusal import refuse_early, writes_parquet
+from krill.pipeline.input import open_input
+from krill.pipeline.needs import preprocess_needs, sizes_of
+from krill.pipeline.prediction import Prediction, predict
+from krill.pipeline.sampling import look
+from krill.pipeline.token_work import check_tokens, layout_of
+from krill.text import Step
+from krill.text.build import steps_of
+from krill.tokenizer import Encoder, open_encoder
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run would take."""
+
+    plan: Plan
+    threads: int
+    files: int
+    input_bytes: int
+    predicted: Prediction
+    vocab_size: int | None
+    """Of the tokenizer; None where only text is written."""
+    workers: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "budget": self.plan.to_json(),
+            "threads": self.threads,
+            "workers": self.workers,
+            "files": self.files,
+            "input_bytes": self.input_bytes,
+            **self.predicted.to_json(),
+        }
+
+
+@system_errors()
+def estimate(config: Any, *, memory: str | int | None = None, threads: int | str | None = None) -> Estimate:
+    """What `krill.preprocess` with this config would take."""
+    return run_estimate(load_config(config, memory=memory, threads=threads), floor=resident_bytes())
+
+
+def run_estimate(config: KrillConfig, *, floor: int = 0, workers: int = 1) -> Estimate:
+    """The same for the command line, where the budget is the whole process, and for so many workers of an
+    engine, each with this budget and these threads."""
+    config.require_for_preprocess()
+    limit = resolve_limit(config.memory)
+    threads = resolve_threads(config.threads)
+    load_databases(config)
+    with ExitStack() as stack:
+        # The run itself begins with the same code in memory.
+        stack.enter_context(bounded_process(threads, parquet=writes_parquet(config)))
+        meter = stack.enter_context(Meter(limit, floor))
+        refuse_early(config, meter, lambda sizes: preprocess_needs(config, threads, sizes, made=False))
+        steps = steps_of(config.preprocess)
+        # What is only looked at need not be read to its end.
+        corpus = open_input(config.model_copy(update={"verify": False}))
+        needs = preprocess_needs(config, threads, sizes_of(corpus))
+        plan = meter.plan(needs)
+        encoder = None
+        if config.preprocess.output != "text":
+            encoder = open_encoder(config.tokenizer, plan, threads)
+            check_tokens(config, encoder)
+        predicted = _predicted(config, corpus, steps, threads, encoder, workers)
+        plan = plan.expecting(preprocess_needs(config, threads, predicted.sizes))
+    vocab_size = None if encoder is None else encoder.vocab_size
+    return Estimate(plan, threads, len(corpus.files), corpus.input_bytes, predicted, vocab_size, workers)
+
+
+def _predicted(
+    config: KrillConfig,
+    corpus: Corpus,
+    steps: Sequence[Step],
+    threads: int,
+    encoder: Encoder | None,
+    workers: int,
+) -> Prediction:
+    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
+    sample = look(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
+    return predict(config, corpus, sample, threads, width, workers)

@@ -1,0 +1,82 @@
+"""What a run says of itself at its end: the same facts on screen, as JSON, and in `krill-run.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from krill.dataset import Manifest
+
+# Counts that are reasons why a document was dropped, in the order in which a document meets them; what the
+# filters say stands between.
+_BEFORE_FILTERS = {
+    "malformed": "malformed records",
+    "oversize": "longer than max_document_bytes",
+    "not_text": "no text (missing or not a string)",
+    "too_short": "fewer than min_chars characters",
+}
+_AFTER_FILTERS = {
+    "duplicate": "duplicates",
+    "too_few_tokens": "fewer than min_length tokens",
+    "too_many_tokens": "more than max_length tokens",
+    "over_max_tokens": "beyond max_tokens of their source",
+}
+REASONS_BY_STAGES = {**_BEFORE_FILTERS, **_AFTER_FILTERS}
+# Counts of documents that were mended or cut, and kept.
+NOTES = {
+    "oversize_split": "documents split at max_document_bytes",
+    "invalid_utf8": "documents with invalid UTF-8 removed",
+    "surrogates_removed": "documents with lone surrogates removed",
+    "pieces_removed": "lines or paragraphs that stood before removed",
+    "cut_into_rows": "documents longer than a row, cut into several",
+}
+# Counts of what a reader saw, which say nothing about a document's fate.
+_SEEN = ("records", "key_seen")
+
+
+def told_reason(name: str) -> str:
+    """A reason in words."""
+    from krill.text.build import REASONS
+
+    if name.startswith("step:"):
+        return f"dropped by your step {name.removeprefix('step:')}"
+    return {**REASONS, **REASONS_BY_STAGES}.get(name, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The end of a run; `status` is "done", or "finished" if an earlier run had done everything."""
+
+    output: Path | str
+    """A folder, or the URL of one in an object store."""
+    status: str
+    manifest: Manifest
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`: the manifest without its long lists."""
+        manifest = self.manifest.to_json()
+        for part in ("dataset", "validation", "text", "rejected"):
+            if manifest.get(part):
+                manifest[part] = {**manifest[part], "shards": len(manifest[part]["shards"])}
+        for files in ("inputs", "against"):
+            manifest[files] = len(manifest.get(files, ()))
+        return {"output": str(self.output), "status": self.status, **manifest}
+
+
+def document_counts(counts: Mapping[str, int], kept: int) -> dict[str, Any]:
+    """Documents read, kept, dropped by reason, and mended."""
+    known = (*_BEFORE_FILTERS, *_AFTER_FILTERS, *NOTES, *_SEEN)
+    by_filters = [name for name in counts if name not in known]
+    order = (*_BEFORE_FILTERS, *by_filters, *_AFTER_FILTERS)
+    dropped = {name: counts[name] for name in order if counts.get(name)}
+    notes = {name: counts[name] for name in NOTES if counts.get(name)}
+    return {"read": kept + sum(dropped.values()), "kept": kept, "dropped": dropped, "notes": notes}
+
+
+def told_counts(documents: Mapping[str, Any]) -> str:
+    """Why documents were dropped, and how many were mended, in one line."""
+    why = [f"{count:,} {told_reason(name)}" for name, count in documents["dropped"].items()]
+    why += [f"{count:,} {NOTES.get(name, name)}" for name, count in documents["notes"].items()]
+    return ", ".join(why)

@@ -1,0 +1,112 @@
+"""Where the files of a run are, for those who write and read them by their paths.
+
+A run's files have paths on this machine. Mostly that is all there is to it: `LOCAL`. Where the run is in an
+object store, the paths are those of a mirror (`mirror.py`), which sends what is committed and fetches what
+is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from krill.storage.atomic import storage_errors, write_bytes
+
+RECORD_SUFFIX: Final = ".json"
+
+
+class Units(Protocol):
+    """The finished units of a stage."""
+
+    def __contains__(self, unit: object, /) -> bool: ...
+
+    def __iter__(self) -> Iterator[int]: ...
+
+    def __len__(self) -> int: ...
+
+    def add(self, unit: int, /) -> None: ...
+
+
+class Files(Protocol):
+    """The files of a run, named by their paths on this machine."""
+
+    def units(self, folder: Path) -> Units:
+        """The units whose records are in `folder`, which is made if need be."""
+        ...
+
+    def bring(self, paths: Iterable[Path]) -> None:
+        """See to it that these files can be read; those that are nowhere are left to the reader to miss."""
+        ...
+
+    def sizes(self, paths: Iterable[Path]) -> list[int]:
+        """The bytes of files, which need not be brought for that."""
+        ...
+
+    def send(self, paths: Iterable[Path]) -> None:
+        """Let the other machines see these files, which are whole."""
+        ...
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Write a small file that is there as a whole or not at all, for all machines."""
+        ...
+
+    def remove(self, folder: Path) -> None:
+        """Remove the files of a folder."""
+        ...
+
+    def rest(self) -> None:
+        """Nobody reads now: let go of what can be had again."""
+        ...
+
+
+class LocalFiles:
+    """Files of this machine, or of a file system that all machines see."""
+
+    def units(self, folder: Path) -> Units:
+        """See `Files`."""
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            return {unit for path in folder.iterdir() if (unit := recorded_unit(path.name)) is not None}
+
+    def bring(self, paths: Iterable[Path]) -> None:
+        """They are here."""
+
+    def sizes(self, paths: Iterable[Path]) -> list[int]:
+        """See `Files`."""
+        return [path.stat().st_size for path in paths]
+
+    def send(self, paths: Iterable[Path]) -> None:
+        """They are seen."""
+
+    def write(self, path: Path, data: bytes) -> None:
+        """See `Files`."""
+        write_bytes(path, data)
+
+    def remove(self, folder: Path) -> None:
+        """See `Files`."""
+        with storage_errors(folder):
+            for path in folder.iterdir():
+                path.unlink()
+
+    def rest(self) -> None:
+        """Nothing was fetched."""
+
+
+LOCAL: Final = LocalFiles()
+
+
+def unit_name(unit: int, name: str) -> str:
+    """The file of a unit's artifact."""
+    return f"{unit:020d}.{name}"
+
+
+def record_name(unit: int) -> str:
+    """The file of a unit's record."""
+    return f"{unit:020d}{RECORD_SUFFIX}"
+
+
+def recorded_unit(name: str) -> int | None:
+    """The unit whose record has this name; None for any other file."""
+    stem = name.removesuffix(RECORD_SUFFIX)
+    return int(stem) if stem != name and stem.isdigit() else None

@@ -1,0 +1,139 @@
+"""What is in an output, told apart: files that Krill wrote, and files of others, which it never removes.
+
+In: a folder and the manifest in it. Out: the names of the files that the manifest doesn't account for, and
+the checksums of those that it lists. Held in memory: the names of all files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from krill.errors import StorageError
+from krill.threads.ordered import ordered_map
+
+MANIFEST: Final = "krill-run.json"
+_LISTED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OutputKind:
+    """The outputs of one command. `files` are the names, from the output on, of what a run wrote according to
+    its manifest, the manifest itself left out; it must take any JSON object. `names` matches what a run that
+    was not finished may have left in the output's place, where outputs are made in place."""
+
+    command: str
+    files: Callable[[Mapping[str, Any]], Iterable[str]]
+    names: re.Pattern[str] | None = None
+
+    def written(self, manifest: Mapping[str, Any]) -> set[str]:
+        """All that a run wrote."""
+        return {MANIFEST, *self.files(manifest)}
+
+    def may_be_left(self, name: str) -> bool:
+        """Whether a file without a manifest beside it can be one of an unfinished run's."""
+        return name == MANIFEST or (self.names is not None and self.names.fullmatch(name) is not None)
+
+    def check_replaceable(self, finished: Mapping[str, Any], output: str, setting: str) -> None:
+        """An output is replaced only by one of the same command, even where it may be overwritten."""
+        if finished.get("command") != self.command:
+            raise StorageError(
+                f"`{output}` holds what `krill {finished.get('command')}` made: nothing in it was touched",
+                hint=f"choose another `{setting}`",
+            )
+
+
+def stated_checksums(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The SHA-256 of each file that a manifest lists, by the name from its folder on; what is not of that
+    form, as in a file that anybody may have written, is left out."""
+    found: dict[str, str] = {}
+    for part in ("dataset", "validation", "text", "rejected"):
+        described = manifest.get(part)
+        if isinstance(described, dict):
+            split = described.get("split")
+            _add_stated(found, described.get("shards"), f"{split}/" if isinstance(split, str) else "")
+    _add_stated(found, manifest.get("files"), "")
+    return found
+
+
+def _add_stated(found: dict[str, str], entries: Any, folder: str) -> None:
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict):
+            name, sha256 = entry.get("file"), entry.get("sha256")
+            if isinstance(name, str) and isinstance(sha256, str):
+                found[folder + name] = sha256
+
+
+def entries_of(folder: Path) -> list[str]:
+    """The names of everything in a folder and in those below it; folders end in `/`."""
+    found: list[str] = []
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for root, folders, files in os.walk(folder, onerror=fail):
+        inside = Path(root).relative_to(folder)
+        links = [name for name in folders if (Path(root) / name).is_symlink()]
+        found += [(inside / name).as_posix() for name in (*files, *links)]
+        found += [f"{(inside / name).as_posix()}/" for name in folders if name not in links]
+    return found
+
+
+def foreign_files(entries: Iterable[str], written: Collection[str]) -> list[str]:
+    """Those of `entries` that are not among what was `written`, sorted; folders only if they hold nothing of
+    it, and nothing else that is named."""
+    names = set(entries)
+    ours = {*written, *(f"{parent}/" for name in written for parent in PurePosixPath(name).parents)}
+    foreign = {name for name in names if name not in ours}
+    inside = {f"{parent}/" for name in foreign for parent in PurePosixPath(name.rstrip("/")).parents}
+    return sorted(foreign - inside)
+
+
+def refuse_foreign(foreign: Collection[str], output: str, *, kept: str, hint: str) -> None:
+    """Raise a StorageError if there is anything; `kept` says what became of the work so far."""
+    if foreign:
+        raise StorageError(
+            f"`{output}` holds {listed(foreign)}, which Krill did not write: {kept}", hint=hint
+        )
+
+
+def listed(names: Collection[str]) -> str:
+    """The first few, and how many more there are."""
+    shown = [f"`{name}`" for name in sorted(names)[:_LISTED]]
+    more = len(names) - len(shown)
+    if more:
+        shown.append(f"{more:,} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def remove_written(folder: Path, written: Collection[str], *, threads: int = 1) -> None:
+    """Remove what a run wrote, the manifest last, and the folders that are empty then. Never raises.
+
+    What is removed is looked up in the folder: no name that a manifest states leads out of it.
+    """
+    with suppress(OSError):
+        entries = entries_of(folder)
+        files = [folder / name for name in entries if name in written and name != MANIFEST]
+        unlink_all(files, threads)
+        with suppress(FileNotFoundError):
+            (folder / MANIFEST).unlink()
+        folders = sorted((name for name in entries if name.endswith("/")), reverse=True)
+        for path in (*(folder / name for name in folders), folder):
+            with suppress(OSError):
+                path.rmdir()
+
+
+def unlink_all(files: Iterable[Path], threads: int) -> None:
+    """Remove files: the system takes a second to forget the pages of a gigabyte of them. Never raises."""
+
+    def unlink(path: Path) -> None:
+        with suppress(OSError):
+            path.unlink()
+
+    for _ in ordered_map(unlink, files, threads=threads, bytes_in_flight=threads, size=lambda _: 1):
+        pass
