@@ -53,16 +53,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "batches": ("QaLoader",),
-    "cache": ("Prepared", "prepare"),
-    "chunks": ("ChunkedCacheManager", "StreamingSquadProcessor"),
-    "dataset": ("QaDataset",),
-    "features": ("Shape",),
-    "inexact": ("InexactSpan",),
-    "memory_tokens": ("configure_memory_tokens",),
-    "metrics": ("SquadScores", "squad_metrics"),
-    "predictions": ("AnswerCollector", "Prediction"),
-    "seed_names": (
+    "krill.qa.batches": ("QaLoader",),
+    "krill.qa.cache": ("Prepared", "prepare"),
+    "krill.qa.dataset": ("QaDataset",),
+    "krill.qa.features": ("Shape",),
+    "krill.qa.inexact": ("InexactSpan",),
+    "krill.qa.memory_tokens": ("configure_memory_tokens",),
+    "krill.qa.metrics": ("SquadScores", "squad_metrics"),
+    "krill.qa.predictions": ("AnswerCollector", "Prediction"),
+    "krill.compat.qa": (
         "LazySquadLikeQADataset",
         "create_dataloader",
         "create_dataset_from_cache",
@@ -71,8 +70,9 @@ _MODULES = {
         "process_and_cache_dataset",
         "upload_processed_dataset_to_hub",
     ),
+    "krill.compat.qa_chunks": ("ChunkedCacheManager", "StreamingSquadProcessor"),
 }
-_HOMES = {name: f"krill.qa.{module}" for module, names in _MODULES.items() for name in names}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

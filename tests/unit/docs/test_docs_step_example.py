@@ -20,7 +20,7 @@ STEPS = [block for block in blocks_of(ROOT / "CONTRIBUTING.md") if "file" in blo
 _PRELUDE = """
 import sys
 sys.meta_path = [finder for finder in sys.meta_path if "ScikitBuild" not in type(finder).__name__]
-sys.path.insert(0, "src")
+sys.path[:0] = ["src", "tests"]
 import krill
 assert krill.__file__.startswith(sys.argv[1]), krill.__file__
 """
@@ -37,6 +37,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("copy").resolve()
     package = root / "src" / "krill"
     shutil.copytree(Path(krill.__file__).parent, package)  # with the bytecode of what stays as it is
+    shutil.copytree(ROOT / "tests" / "oracles", root / "tests" / "oracles")
     native = Path(_native.__file__)
     shutil.copy(native, package / native.name)
     for block in STEPS:

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 import yaml
-from test_prepare_dedup import article, kept, run, write
+from test_pipeline_dedup import article, kept, run, write
 
 import krill as package
 from conftest import dataset_bytes
