@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from in_process_engine import InProcessEngine
 from krill.engines.contract import Done, Resources, Task
-from krill.engines.local import LocalEngine
 
 
-class Crew(LocalEngine):
+class Crew(InProcessEngine):
     """Breaks off after `most` tasks, as a driver that is killed; runs each of them `lives` times."""
 
     def __init__(self, most: int = 10**6, lives: int = 1) -> None:

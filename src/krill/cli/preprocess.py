@@ -47,16 +47,16 @@ def preprocess(
 
     loaded = options.load(config, engine, disk=disk, verify=believed.key)
     from krill.budget import resolve_limit
+    from krill.engines.rank import FINISH, PATIENCE, Rank
     from krill.errors import ConfigError
     from krill.pipeline.job import run_preprocess
-    from krill.pipeline.share import FINISH, PATIENCE, Share
 
-    share = None if task is None or task == FINISH else Share.parse(task)
-    if wait is not None and share is None:
+    rank = None if task is None or task == FINISH else Rank.parse(task)
+    if wait is not None and rank is None:
         raise ConfigError("--wait is given, and no share of the work that could wait", hint="add --task 1/2")
-    if share is not None and overwrite:
+    if rank is not None and overwrite:
         raise ConfigError(
-            f"--overwrite starts a run anew, and task {share} is a part of one",
+            f"--overwrite starts a run anew, and task {rank} is a part of one",
             hint="start the first task of a new run without it, in another `preprocess.prepared_path`",
         )
     if not output.quiet:
@@ -66,12 +66,12 @@ def preprocess(
             loaded,
             overwrite=overwrite,
             progress=progress,
-            share=share,
+            rank=rank,
             patience=PATIENCE if wait is None else wait,
         )
     if summary is None:
         if not output.quiet:
-            print_notices([f"task {share} is done; when all are: krill preprocess {config} --task {FINISH}"])
+            print_notices([f"task {rank} is done; when all are: krill preprocess {config} --task {FINISH}"])
         return
     budget = summary.manifest.budget
     if summary.status == "done" and budget["measured_peak"] > budget["limit"]:

@@ -146,12 +146,12 @@ def _text_block(label: str, text: str) -> Text:
 
 
 def _document_rows(documents: Mapping[str, Any]) -> list[Row]:
-    from krill.pipeline.summary import NOTES, told_reason
+    from krill.pipeline.summary import NOTES, describe_reason
 
     rows = [("documents", f"{documents['read']:,} read, {documents['kept']:,} kept")]
     dropped = documents["dropped"]
     shown = islice(dropped.items(), _MOST_REASONS)
-    rows += [("  dropped", f"{count:,} {told_reason(name)}") for name, count in shown]
+    rows += [("  dropped", f"{count:,} {describe_reason(name)}") for name, count in shown]
     if len(dropped) > _MOST_REASONS:
         more = sum(islice(dropped.values(), _MOST_REASONS, None))
         rows.append(("  dropped", f"{more:,} for {len(dropped) - _MOST_REASONS:,} other reasons"))

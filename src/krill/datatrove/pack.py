@@ -29,8 +29,8 @@ from krill.dataset.shard import token_shard_name
 from krill.datatrove.ds_runs import DsFiles
 from krill.errors import ConfigError, InputError
 from krill.pack import FittedRows, PackedRows, TokenRuns, Windows, WrappedRows, fitting_of
-from krill.pipeline.assemble import PackedSource, row_ranges
-from krill.pipeline.needs import pack_cost
+from krill.pipeline.stages.pack import row_ranges
+from krill.pipeline.stages.windows import PackedSource, pack_cost
 from krill.storage.decision import FINISHED, PUBLISHED
 from krill.storage.run_folder import RunFolder
 from krill.tokenizer import open_encoder

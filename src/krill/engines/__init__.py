@@ -6,7 +6,7 @@ task commits them, so one that died is simply run again. Held in memory here: th
 them.
 """
 
-from krill.engines.contract import Done, Engine, Resources, Task
+from krill.engines.contract import Done, Resources, Task, TaskRunner
 from krill.engines.open import driver_needs, load_engine, open_engine
 
-__all__ = ["Done", "Engine", "Resources", "Task", "driver_needs", "load_engine", "open_engine"]
+__all__ = ["Done", "Resources", "Task", "TaskRunner", "driver_needs", "load_engine", "open_engine"]

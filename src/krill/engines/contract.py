@@ -40,8 +40,8 @@ class Done(NamedTuple):
     result: Mapping[str, Any]
 
 
-class Engine(Protocol):
-    """Runs tasks."""
+class TaskRunner(Protocol):
+    """Runs tasks on workers."""
 
     @property
     def workers(self) -> int:

@@ -56,7 +56,7 @@ class DatatroveEngine:
         return self._workers
 
     def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
-        """See `Engine`."""
+        """See `TaskRunner`."""
         source = iter(tasks)
         first = next(source, None)
         if first is None:

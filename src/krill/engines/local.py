@@ -1,34 +1,20 @@
-"""The engine of one process: tasks one after the other, each with all threads.
-
-A local run needs no tasks at all; this is for running a part of the work that others share.
-"""
+"""The engine of one process: its threads do all tasks of a stage. Nothing is held."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
-from krill.budget import resident_bytes
-from krill.engines.contract import Done, Resources, Task
-from krill.engines.entries import packed, perform, unpacked
+from krill.engines.stage import Stage
 
 
 class LocalEngine:
-    """Runs tasks here."""
+    """Runs stages here."""
 
     workers = 1
 
-    def __init__(self) -> None:
-        self._floor = resident_bytes()
+    def run(self, stage: Stage) -> None:
+        stage.run(stage.missing(stage.tasks()))
 
-    def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
-        """See `Engine`."""
-        resources = replace(resources, floor=self._floor)
-        for task in tasks:
-            yield Done(task, unpacked(perform(packed(entry, task, resources))))
-
-    def ready(self, entry: str, task: Task, resources: Resources) -> None:
-        """Nothing is gained by it here."""
-
-    def close(self) -> None:
-        """Nothing is held."""
+    def facts(self) -> Mapping[str, Any]:
+        return {"name": "local"}

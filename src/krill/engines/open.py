@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from krill.budget import Kind, Need
-from krill.engines.contract import Engine
+from krill.engines.contract import TaskRunner
 
 if TYPE_CHECKING:
     from krill.config.engine import EngineConfig
@@ -31,7 +31,7 @@ def driver_needs(config: EngineConfig | None) -> list[Need]:
     return [Need("the driver of Ray", RAY_DRIVER, Kind.WATCHED)]
 
 
-def open_engine(config: EngineConfig) -> Engine | None:
+def open_engine(config: EngineConfig) -> TaskRunner | None:
     """The engine that the config names; None for `local`, whose work needs no tasks."""
     if config.name == "ray":
         from krill.engines.ray_engine import RayEngine

@@ -55,7 +55,7 @@ class RayEngine:
         return self._asked or max(1, self._cores // self._threads)
 
     def ready(self, entry: str, task: Task, resources: Resources) -> None:
-        """See `Engine`: to start a process and load what it needs takes a second."""
+        """See `TaskRunner`: to start a process and load what it needs takes a second."""
         remote, room = self._worker(entry, resources)
         self._getting_ready = [
             remote.remote(packed(entry, task, resources)) for _ in range(min(self.workers, room))
@@ -80,7 +80,7 @@ class RayEngine:
         return self._remote.options(**needs, max_retries=0, name=f"krill {entry}"), room
 
     def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
-        """See `Engine`."""
+        """See `TaskRunner`."""
         self._running.clear()  # of a call that was given up
         remote, room = self._worker(entry, resources)
         most = self.workers if self.workers < room else (1 + _WAITING) * self.workers

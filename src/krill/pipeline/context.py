@@ -32,7 +32,7 @@ _IN_COMMIT = 2  # units: one that is synced and one that waits
 _UNITS_PER_TRIM = 4
 
 
-class Places(Protocol):
+class RunPaths(Protocol):
     """Where a run's files are: those between its stages, and the dataset so far; and how to reach them."""
 
     @property
@@ -45,22 +45,22 @@ class Places(Protocol):
     def files(self) -> Files: ...
 
 
-class Piece(Protocol):
-    """What one item gave."""
+class BlockResult(Protocol):
+    """What the work on one block returns."""
 
     @property
     def bytes_read(self) -> int: ...
 
 
-Given = TypeVar("Given", bound=Piece)
-Given_contra = TypeVar("Given_contra", contravariant=True)
+Block = TypeVar("Block", bound=BlockResult)
+Block_contra = TypeVar("Block_contra", contravariant=True)
 
 
-class Making(Protocol[Given_contra]):
+class UnitWriter(Protocol[Block_contra]):
     """A unit whose files are being written."""
 
-    def add(self, piece: Given_contra, /) -> None:
-        """Append what an item gave."""
+    def add(self, block: Block_contra, /) -> None:
+        """Append the result of a block."""
         ...
 
     def commit(self) -> int:
@@ -90,9 +90,11 @@ class Context:
     plan: Plan
     meter: Meter
     threads: int
-    folder: Places
+    folder: RunPaths
     progress: Progress
     disk: DiskCap
+    shared: bool = False
+    """Whether other processes read and write the same stages meanwhile."""
     _units_done: Iterator[int] = field(default_factory=partial(count, 1))
     _abandoned: threading.Event = field(default_factory=threading.Event)
     _maps: list[Generator[Any, None, None]] = field(default_factory=list)
@@ -105,6 +107,7 @@ class Context:
     ) -> None:
         for results in self._maps:
             results.close()
+        self._maps.clear()
 
     def log(self, stage: str) -> CommitLog:
         """What a stage has committed."""
@@ -138,8 +141,8 @@ class Context:
     def make_units(
         self,
         groups: Iterable[tuple[Group, Iterable[Item]]],
-        begin: Callable[[Group], Making[Given]],
-        work: Callable[[Item], Given],
+        begin: Callable[[Group], UnitWriter[Block]],
+        work: Callable[[Item], Block],
         *,
         in_flight: int,
         size: Callable[[Item], int],
@@ -150,20 +153,20 @@ class Context:
         made and could not be committed is aborted.
         """
         # Those in commit, the next one, and the one that is being made.
-        recent: deque[Making[Given]] = deque(maxlen=_IN_COMMIT + 2)
+        recent: deque[UnitWriter[Block]] = deque(maxlen=_IN_COMMIT + 2)
 
-        def made() -> Iterator[Making[Given]]:
-            unit: Making[Given] | None = None
-            for group, piece in self._map_grouped(work, groups, in_flight=in_flight, size=size):
+        def made() -> Iterator[UnitWriter[Block]]:
+            unit: UnitWriter[Block] | None = None
+            for group, result in self._map_grouped(work, groups, in_flight=in_flight, size=size):
                 if unit is None:
                     unit = begin(group)
                     recent.append(unit)
-                if piece is None:
+                if result is None:
                     yield unit
                     unit = None
                 else:
-                    unit.add(piece)
-                    self.progress.advance(piece.bytes_read)
+                    unit.add(result)
+                    self.progress.advance(result.bytes_read)
 
         commits = ordered_map(
             lambda unit: unit.commit(), made(), threads=1, bytes_in_flight=_IN_COMMIT, size=lambda _: 1

@@ -12,13 +12,14 @@ from krill.budget.process import bounded_process
 from krill.config import KrillConfig, load_config
 from krill.corpus import Corpus
 from krill.faults import system_errors
+from krill.pipeline.block_encoder import check_tokens, layout_of
 from krill.pipeline.dedup_needs import load_databases, minhash_of
 from krill.pipeline.early_refusal import refuse_early, writes_parquet
 from krill.pipeline.input import open_input
-from krill.pipeline.needs import preprocess_needs, sizes_of
+from krill.pipeline.needs import sizes_of
+from krill.pipeline.pipeline import preprocess_needs
 from krill.pipeline.prediction import Prediction, predict
-from krill.pipeline.sampling import look
-from krill.pipeline.token_work import check_tokens, layout_of
+from krill.pipeline.sampling import sample_input
 from krill.text import Step
 from krill.text.build import steps_of
 from krill.tokenizer import Encoder, open_encoder
@@ -68,7 +69,7 @@ def run_estimate(config: KrillConfig, *, floor: int = 0, workers: int = 1) -> Es
         meter = stack.enter_context(Meter(limit, floor))
         refuse_early(config, meter, lambda sizes: preprocess_needs(config, threads, sizes, made=False))
         steps = steps_of(config.preprocess)
-        # What is only looked at need not be read to its end.
+        # What is only sampled need not be read to its end.
         corpus = open_input(config.model_copy(update={"verify": False}))
         needs = preprocess_needs(config, threads, sizes_of(corpus))
         plan = meter.plan(needs)
@@ -91,5 +92,5 @@ def _predicted(
     workers: int,
 ) -> Prediction:
     width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
-    sample = look(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
+    sample = sample_input(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
     return predict(config, corpus, sample, threads, width, workers)

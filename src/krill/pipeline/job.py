@@ -22,22 +22,27 @@ from krill.dataset.fields import Fields
 from krill.dataset.manifest import MANIFEST_NAME
 from krill.dedup import Pending
 from krill.dedup.index_database import PendingRun
-from krill.engines import Engine, driver_needs, load_engine, open_engine
+from krill.engines import Resources, TaskRunner, driver_needs, load_engine, open_engine
+from krill.engines.local import LocalEngine
+from krill.engines.rank import PATIENCE, Rank, RankEngine
+from krill.engines.stage import Engine
 from krill.engines.worker_share import worker_part
+from krill.engines.workers import WorkersEngine, WorkerSpec
 from krill.errors import ConfigError
 from krill.faults import system_errors
+from krill.pipeline.block_encoder import check_tokens, layout_of, missing_bos
 from krill.pipeline.context import Context
-from krill.pipeline.dedup_needs import load_databases
+from krill.pipeline.dedup_needs import load_databases, minhash_of
 from krill.pipeline.disk import DiskCap, check_free_space, folder_bytes
 from krill.pipeline.early_refusal import refuse_early, writes_parquet
-from krill.pipeline.fleet import EngineFleet
 from krill.pipeline.input import open_against, open_input
-from krill.pipeline.needs import InputSizes, preprocess_needs, sizes_of
-from krill.pipeline.prediction import Prediction
+from krill.pipeline.needs import InputSizes, sizes_of
+from krill.pipeline.pipeline import Pipeline, build_stages, preprocess_needs
+from krill.pipeline.prediction import Prediction, predict
+from krill.pipeline.sampling import sample_input
 from krill.pipeline.seen_before import earlier_runs
-from krill.pipeline.share import PATIENCE, Share, ShareFleet
-from krill.pipeline.stages import Stages, facts
 from krill.pipeline.summary import Summary
+from krill.pipeline.worker import SPEC, worker_spec
 from krill.storage.atomic import listed
 from krill.storage.decision import CONTINUE, FINISHED, PUBLISHED, PUT_INTO_PLACE
 from krill.storage.files import LOCAL
@@ -48,7 +53,8 @@ from krill.text import Step
 from krill.text.build import fingerprints_of, steps_of
 from krill.text.user_step import Function
 from krill.threads.progress import Progress, Silent
-from krill.tokenizer.open import tokenizer_fingerprint
+from krill.tokenizer import Encoder, open_encoder
+from krill.tokenizer.open import fallback_notice, tokenizer_fingerprint
 
 _COMMAND: Final = "preprocess"
 _KIND: Final = output_kind(_COMMAND)
@@ -85,12 +91,12 @@ def run_preprocess(
     progress: Progress,
     steps: Sequence[Function] = (),
     floor: int = 0,
-    share: Share | None = None,
+    rank: Rank | None = None,
     patience: float = PATIENCE,
 ) -> Summary | None:
     """The same for the command line, where `floor` is 0: the budget is the whole process.
 
-    With a `share` it does that share of the work and nothing else, and returns None.
+    With a `rank` it does that rank's share of the work and nothing else, and returns None.
     """
     config.require_for_preprocess()
     started = time.monotonic()
@@ -109,7 +115,7 @@ def run_preprocess(
         refuse_early(config, meter, needs)
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)
-        place = _place_of(config, shared=share is not None)
+        place = _place_of(config, shared=rank is not None)
         plan = meter.plan(needs(sizes_of(corpus), made=True))
         run = describe_run(config, corpus, against, made)
         earlier = earlier_runs(config, run["identity"])
@@ -125,29 +131,51 @@ def run_preprocess(
                 progress.note("continuing an earlier run of this config")
             disk = DiskCap(config.disk, folder_bytes(folder.stages))
             with (
-                _engine_of(config, steps, share) as engine,
-                Context(config, corpus, made, plan, meter, threads, folder, progress, disk) as context,
+                _engine_of(config, steps, rank) as runner,
+                Context(
+                    config,
+                    corpus,
+                    made,
+                    plan,
+                    meter,
+                    threads,
+                    folder,
+                    progress,
+                    disk,
+                    shared=rank is not None,
+                ) as context,
             ):
-                stages = Stages(context, folder.discard, against, earlier)
-                if share is not None:
-                    stages.fleet = ShareFleet(share, context, patience)
-                elif engine is not None:
-                    fleet = EngineFleet(engine, config.engine.name, context, folder, run["identity"])
-                    stages.fleet = fleet
-                predicted = _run(stages)
-            if share is not None:
+                engine: Engine = LocalEngine()
+                if rank is not None:
+                    engine = RankEngine(rank, patience, note=progress.note)
+                elif runner is not None:
+                    engine = _workers(runner, context, folder, run["identity"])
+                encoder = _open_encoder(context)
+                predicted = _predict(context, encoder)
+                stages = build_stages(
+                    context, encoder, against=against, earlier=earlier, workers=engine.workers
+                )
+                pipeline = Pipeline(context, stages, folder.discard)
+                pipeline.run(engine)
+            if rank is not None:
                 return None
             plan = plan.expecting(needs(predicted.sizes, made=True))
-            pending = stages.prepare_index()
-            manifest = _manifest(
-                stages, run, plan, predicted, time.monotonic() - started, continued=state == CONTINUE
-            )
+            pending = pipeline.write_index(earlier)
+            found = {**pipeline.facts(), "tokenizer": _describe_tokenizer(config, encoder)}
+            seconds = time.monotonic() - started
+            extra = {
+                "continued": state == CONTINUE,
+                "predicted": predicted.to_json(),
+                "duplicates": pipeline.outputs.get("duplicates"),
+                "engine": dict(engine.facts()),
+            }
+            manifest = _manifest(context, run, plan, found, extra, seconds)
             _publish(folder, manifest, pending, threads)
     return Summary(_output_of(config), "done", manifest)
 
 
 def _output_of(config: KrillConfig) -> Path | str:
-    """The output as it is told to people."""
+    """The output as people see it."""
     output = config.preprocess.prepared_path
     return output if is_object_url(output) else Path(output)
 
@@ -185,12 +213,12 @@ def _finished(folder: RunFolder | RemoteRun) -> Manifest:
 
 @contextmanager
 def _engine_of(
-    config: KrillConfig, steps: Sequence[Function], share: Share | None
-) -> Iterator[Engine | None]:
+    config: KrillConfig, steps: Sequence[Function], rank: Rank | None
+) -> Iterator[TaskRunner | None]:
     """The engine that the config names, until the run ends; None for this process itself."""
-    if share is not None and config.engine.name != "local":
+    if rank is not None and config.engine.name != "local":
         raise ConfigError(
-            f"--task {share} is a share of the work without a scheduler, and `engine` is"
+            f"--task {rank} is a share of the work without a scheduler, and `engine` is"
             f" `{config.engine.name}`",
             hint="leave out --task, or set --engine local",
         )
@@ -207,16 +235,52 @@ def _engine_of(
             engine.close()
 
 
-def _run(stages: Stages) -> Prediction:
-    """All stages, after a look at what they will take."""
-    context = stages.context
-    encoder = stages.open_encoder()
-    predicted = stages.predict(encoder)
+def _workers(
+    runner: TaskRunner, context: Context, folder: RunFolder | RemoteRun, identity: str
+) -> WorkersEngine:
+    """The engine whose workers find this run by its address, or in its object store."""
+    folder.note(SPEC, worker_spec(context))
+
+    def done(result: Mapping[str, Any]) -> None:
+        context.disk.add(result["kept"])
+        context.progress.advance(result["bytes"])
+
+    resources = Resources(context.plan.limit, context.threads)
+    anywhere = folder.files is not LOCAL
+    spec = WorkerSpec(_COMMAND, folder.address, identity, resources, anywhere)
+    return WorkersEngine(runner, context.config.engine.name, spec, done)
+
+
+def _open_encoder(context: Context) -> Encoder | None:
+    """Before anything is read: hours later is too late to learn that a file is no tokenizer."""
+    config = context.config
+    if config.preprocess.output == "text":
+        return None
+    notice = fallback_notice(config.tokenizer)
+    if notice is not None:
+        context.progress.note(notice)
+    encoder = open_encoder(config.tokenizer, context.plan, context.threads)
+    check_tokens(config, encoder)
+    return encoder
+
+
+def _describe_tokenizer(config: KrillConfig, encoder: Encoder | None) -> dict[str, Any] | None:
+    if encoder is None:
+        return None
+    bos = missing_bos(encoder) if config.preprocess.bos else None
+    # The second for whoever turns rows into text again.
+    return encoder.describe() if bos is None else {**encoder.describe(), "bos_id": bos}
+
+
+def _predict(context: Context, encoder: Encoder | None) -> Prediction:
+    """What to expect of the run, from a sample of the input; refuses what the disk can't hold."""
+    config, folder = context.config, context.folder
+    sample = sample_input(context.corpus, context.steps, minhash_of(config.preprocess.dedup), encoder)
+    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
+    predicted = predict(config, context.corpus, sample, context.threads, width)
     context.disk.check_estimate(predicted.spill_bytes)
-    folder = context.folder
     if folder.files is LOCAL:
         check_free_space({folder.stages: predicted.spill_bytes, folder.dataset: predicted.output_bytes})
-    stages.run(encoder)
     return predicted
 
 
@@ -231,16 +295,14 @@ def _publish(
 
 
 def _manifest(
-    stages: Stages,
+    context: Context,
     run: Mapping[str, Any],
     plan: Plan,
-    predicted: Prediction,
+    found: Mapping[str, Any],
+    extra: Mapping[str, Any],
     seconds: float,
-    *,
-    continued: bool,
 ) -> Manifest:
     """Everything there is to say of the run."""
-    context = stages.context
     return Manifest(
         krill=run["krill"],
         command=_COMMAND,
@@ -254,17 +316,14 @@ def _manifest(
             "threads": context.threads,
         },
         seconds=round(seconds, 3),
-        **facts(stages),
+        **found,
         extra={
-            "continued": continued,
-            "predicted": predicted.to_json(),
+            **extra,
             "spilled_bytes": context.disk.used,
-            "duplicates": stages.duplicates,
             "settings": to_dict(context.config),
             "tokenizer_fingerprint": run["tokenizer"],
             "against": run["against"],
             "steps": run["steps"],
-            "engine": {"name": "local"} if stages.fleet is None else dict(stages.fleet.facts()),
         },
     )
 

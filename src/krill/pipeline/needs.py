@@ -18,18 +18,11 @@ from krill.corpus import Corpus
 from krill.corpus.corpus import LARGE_PIECE
 from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.corpus.formats import Format
-from krill.pack import fitting_of
-from krill.pipeline.dedup_needs import dedup_needs, index_needs
 from krill.storage.object_store import PART_BYTES, is_object_url
 from krill.text.build import HELD_ALWAYS, step_needs
 from krill.text.user_step import Function
-from krill.tokenizer.open import encoder_needs
 
 MB: Final = 10**6
-# Pages of Parquet's and zstd's code and tables that the first row groups touch; then what little input
-# touches of them and of the text being written: so much, and so much for each byte of text.
-PARQUET_WRITER: Final = 23 * MB
-EXPECTED_WRITING: Final = (9 * MB, 2.2)
 # What reading holds besides the block: buffers on the way, and what the sample of the input has left. Then
 # what is expected on top, at least, for each byte of text, and at the most: of Arrow, whose files are mapped;
 # of Parquet, whose pages leave gaps in the heap; of decoders, and of text kept for the stages after the scan.
@@ -59,8 +52,6 @@ FEWER_FILES: Final = "join small files"
 FEW_COLUMNS: Final = 100
 COLUMN_BYTES: Final = 2500
 EXPECTED_COLUMN_BYTES: Final = 4000
-# A token in a shard, most often.
-TOKEN_BYTES: Final = 2
 SMALLER_DOCUMENTS: Final = (
     "set preprocess.max_document_bytes lower (the longest document is held several times)"
 )
@@ -122,42 +113,6 @@ def input_needs(sizes: InputSizes, threads: int) -> Iterator[Need]:
             yield Need(name, least, useful=most, expected=most, during=during, remedy=fewer)
 
 
-def scan_cost(nbytes: int) -> int:
-    """A block being scanned, at the most: itself, the cleaned copy, its hashes, the compressed spill."""
-    return 4 * nbytes + 2 * MB
-
-
-def encode_cost(nbytes: int) -> int:
-    """A block being encoded, at the most: itself, the cleaned copy, ids in the tokenizer's and the dataset's
-    type."""
-    return 9 * nbytes // 2 + 4 * MB
-
-
-def expected_scan(nbytes: int) -> int:
-    """The same of most blocks, which are neither spilled nor matched."""
-    return 3 * nbytes // 2 + MB // 2
-
-
-def expected_encode(nbytes: int, tokens_per_byte: float) -> int:
-    """The same with so many tokens."""
-    return nbytes + int(1.5 * tokens_per_byte * nbytes) + MB
-
-
-def text_cost(nbytes: int) -> int:
-    """A shard of text being written: a row group gathered and compressed, beside its next block."""
-    return 5 * nbytes + 3 * MB
-
-
-def expected_text(nbytes: int, shards: int) -> int:
-    """The same of most blocks, with so many being written at once."""
-    return (4 * nbytes + 2 * MB) * shards + 3 * MB * (shards - 1)
-
-
-def pack_cost(batch_bytes: int) -> int:
-    """A shard being packed: a batch of rows as read and as written, its document borders and the message."""
-    return 4 * batch_bytes
-
-
 def block_nbytes(config: KrillConfig) -> int:
     """What `Block.nbytes` says of a full block: its input and the batch parsed from it."""
     return 2 * config.preprocess.unit_bytes // BLOCKS_PER_UNIT
@@ -168,97 +123,75 @@ def largest_nbytes(config: KrillConfig) -> int:
     return max(block_nbytes(config), 2 * config.preprocess.max_document_bytes)
 
 
-def preprocess_needs(
-    config: KrillConfig,
-    threads: int,
-    sizes: InputSizes | None = None,
-    *,
-    own_steps: Sequence[Function] = (),
-    made: bool | None = None,
-) -> list[Need]:
-    """The needs of this config's stages; with `sizes`, what such input will make of them. Steps are `made`
-    already, unless nothing is known of the input."""
-    made = sizes is not None if made is None else made
-    settings = config.preprocess
-    given = None if sizes is None else sizes.text_bytes
-    text_bytes, reading = (2**62, 0) if sizes is None else (sizes.text_bytes, sizes.reading)
-    full = block_nbytes(config)
-    largest = largest_nbytes(config)
-    block = full if sizes is None or sizes.block_bytes is None else sizes.block_bytes
-    # One for each thread, and the next one; of little input, few are there at once.
-    blocks = min(threads + 1, max(1, -(-text_bytes // block)))
-    needs = [
-        Need(
-            "the block being read",
-            largest + READING,
-            useful=largest + READING + reading + EACH_THREAD * (threads - 1),
-            expected=block + READING + reading + EACH_THREAD * (threads - 1),
-            remedy=SMALLER_DOCUMENTS,
-        ),
-        Need(
-            "freed memory that is used again",
-            LEAST_SLACK,
-            Kind.WATCHED,
-            useful=HEAP_SLACK,
-            expected=min(HEAP_SLACK, text_bytes // 8),
-        ),
-    ]
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """What a stage's needs follow from: the config, the threads and, once they are known, the sizes of the
+    input. Steps are `made` already, unless nothing is known of the input."""
 
-    def in_flight(name: str, stage: str, cost: Callable[[int], int], expected: int) -> Need:
+    config: KrillConfig
+    threads: int
+    sizes: InputSizes | None = None
+    own_steps: Sequence[Function] = ()
+    made: bool = False
+
+    @property
+    def text_bytes(self) -> int:
+        """Of the input; where that is not known, more than any has."""
+        return 2**62 if self.sizes is None else self.sizes.text_bytes
+
+    @property
+    def tokens_per_byte(self) -> float:
+        return 1.0 if self.sizes is None else self.sizes.tokens_per_byte
+
+    @property
+    def largest(self) -> int:
+        """`Block.nbytes` of the largest block."""
+        return largest_nbytes(self.config)
+
+    @property
+    def block(self) -> int:
+        """`Block.nbytes` of most blocks, as far as that is known."""
+        known = None if self.sizes is None else self.sizes.block_bytes
+        return block_nbytes(self.config) if known is None else known
+
+    def blocks_in_flight(self, name: str, stage: str, cost: Callable[[int], int], expected: int) -> Need:
+        """Blocks in work: one for each thread, and the next one; of little input, few are there at once."""
+        blocks = min(self.threads + 1, max(1, -(-self.text_bytes // self.block)))
         return Need(
             name,
-            cost(largest),
-            useful=cost(largest) * (threads + 1),
+            cost(self.largest),
+            useful=cost(self.largest) * (self.threads + 1),
             expected=expected * blocks,
             during=stage,
             remedy=SMALLER_DOCUMENTS,
         )
 
-    needs.append(in_flight("blocks being scanned", "scan", scan_cost, expected_scan(block)))
-    if sizes is not None:
-        needs.extend(input_needs(sizes, threads))
+
+def reading_needs(sizing: Sizing) -> Iterator[Need]:
+    """What every run holds, whatever its stages are: the input being read, steps, an object store."""
+    settings, threads = sizing.config.preprocess, sizing.threads
+    reading = 0 if sizing.sizes is None else sizing.sizes.reading
+    held = READING + reading + EACH_THREAD * (threads - 1)
+    yield Need(
+        "the block being read",
+        sizing.largest + READING,
+        useful=sizing.largest + held,
+        expected=sizing.block + held,
+        remedy=SMALLER_DOCUMENTS,
+    )
+    yield Need(
+        "freed memory that is used again",
+        LEAST_SLACK,
+        Kind.WATCHED,
+        useful=HEAP_SLACK,
+        expected=min(HEAP_SLACK, sizing.text_bytes // 8),
+    )
+    if sizing.sizes is not None:
+        yield from input_needs(sizing.sizes, threads)
     if is_object_url(settings.prepared_path):
-        needs.append(Need("the object store", OBJECT_STORE + FETCHED * threads, Kind.WATCHED))
-    needs.extend(dedup_needs(config, given))
-    needs.extend(index_needs(config))
-    needs.extend(_step_needs(config, step_needs(settings, threads, own_steps, made=made)))
-    if settings.output != "tokens" or settings.rejected:
-        shards = min(threads, max(1, -(-text_bytes // settings.shard_size)))
-        least, rate = EXPECTED_WRITING
-        touched = least + int(rate * text_bytes)
-        code = min(PARQUET_WRITER, touched)
-        needs.append(Need("the Parquet writer", PARQUET_WRITER, Kind.WATCHED, expected=code, during="text"))
-        needs.append(
-            Need(
-                "text being written",
-                text_cost(largest),
-                useful=text_cost(largest) * threads,
-                expected=min(expected_text(block, shards), touched - code),
-                during="text",
-                remedy=SMALLER_DOCUMENTS,
-            )
-        )
-    if settings.output != "text":
-        tokens_per_byte = 1.0 if sizes is None else sizes.tokens_per_byte
-        # Most of what filters have passed is in blocks that are not full.
-        expected = expected_encode(block, tokens_per_byte) // (2 if settings.filters else 1)
-        needs.append(in_flight("blocks being encoded", "encode", encode_cost, expected))
-        needs.extend(encoder_needs(config.tokenizer, settings.max_document_bytes, threads))
-        rows = pack_cost(max(2**20, settings.sequence_len * 4)) + _window_bytes(config)
-        remedy = "set preprocess.sequence_len lower (a row is held whole)"
-        token_bytes = int(TOKEN_BYTES * tokens_per_byte * text_bytes)
-        packing = rows * min(threads, max(1, -(-token_bytes // settings.shard_size)))
-        needs.append(
-            Need(
-                "rows being packed",
-                rows,
-                useful=rows * threads,
-                expected=packing,
-                during="pack",
-                remedy=remedy,
-            )
-        )
-    return needs
+        yield Need("the object store", OBJECT_STORE + FETCHED * threads, Kind.WATCHED)
+    steps = step_needs(settings, threads, sizing.own_steps, made=sizing.made)
+    yield from _step_needs(sizing.config, steps)
 
 
 def _step_needs(config: KrillConfig, needs: Sequence[Need]) -> Iterator[Need]:
@@ -287,11 +220,3 @@ def scans(config: KrillConfig, corpus: Corpus) -> bool:
     settings = config.preprocess
     twice = settings.output == "both" and bool(settings.filters)
     return settings.dedup.method != "none" or corpus.sequential or settings.rejected or twice
-
-
-def _window_bytes(config: KrillConfig) -> int:
-    """What fitting documents into rows holds of a window."""
-    settings = config.preprocess
-    if settings.packing == "wrapped":
-        return 0
-    return fitting_of(settings.packing, settings.sequence_len, settings.pack_window).held_bytes

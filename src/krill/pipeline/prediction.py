@@ -1,4 +1,4 @@
-"""What a run will take, told from a look at some of its input: documents, tokens, disk, output, time.
+"""What a run will take, from a sample of its input: documents, tokens, disk, output, time.
 
 In: the config, the corpus and a `Sample`. Out: a `Prediction`, which `krill estimate` prints and a run keeps
 beside what it measures. Held in memory: a few numbers.

@@ -1,9 +1,9 @@
-"""A look at some of the input: what it gives, and how fast, before the whole of it is read.
+"""A sample of the input: what it gives, and how fast, before the whole of it is read.
 
 In: a corpus, the steps and the encoder of a run. Out: rates per byte of decoded input, measured on a few
 blocks from all over it. Held in memory: one block at a time.
 
-A look takes a fraction of a second. What it finds sizes estimates and shares, never the output.
+It takes a fraction of a second. What it finds sizes estimates and shares, never the output.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from itertools import islice
 from krill.corpus import Block, Corpus
 from krill.dedup import MinHash
 from krill.pipeline.needs import InputSizes
-from krill.pipeline.scan import text_bytes
-from krill.pipeline.survivors import hashes_of, spill, survivors
+from krill.pipeline.surviving_units import hashes_of, spill, survivors, text_bytes
 from krill.text import Step
 from krill.tokenizer import Encoder
 from krill.tokenizer.document_errors import naming_document
 
 BLOCKS = 8
-"""Blocks that are looked at: with default units a megabyte each."""
+"""Blocks that are read: with default units a megabyte each."""
 
 
 @dataclass(slots=True)
@@ -61,7 +60,9 @@ class Sample:
         setattr(self, name, getattr(self, name) + time.perf_counter() - begun)
 
 
-def look(corpus: Corpus, steps: Sequence[Step], minhash: MinHash | None, encoder: Encoder | None) -> Sample:
+def sample_input(
+    corpus: Corpus, steps: Sequence[Step], minhash: MinHash | None, encoder: Encoder | None
+) -> Sample:
     """Read some blocks as a run would, and measure."""
     sample = Sample()
     for block in _blocks(corpus):

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from krill.config import KrillConfig
+from krill.config import DedupConfig, KrillConfig
 from krill.corpus import Corpus, DatasetSource
-from krill.dedup import DedupIndex, Pending
+from krill.dedup import DedupIndex, Pending, hash_kind, minhash_kind
 from krill.dedup.index_database import DatabaseIndex, Noted, PendingRun
 from krill.dedup.index_folder import DESCRIPTION, Storage, storage_of
-from krill.pipeline.resolve import kind_of, noted_files
-from krill.pipeline.scan import POSITIONS
+from krill.pipeline.dedup_needs import minhash_of
+from krill.pipeline.stages.scan import BANDS, HASHES, POSITIONS
 from krill.storage import CommitLog
 from krill.storage.atomic import write_json
 from krill.storage.commits import damaged, reading_artifact
@@ -27,6 +27,18 @@ from krill.storage.input_file import MOST_MANIFEST, read_json
 
 _PINNED = "pinned.json"
 _SEEN = "seen-before"
+
+
+def kind_of(dedup: DedupConfig) -> str:
+    """What is compared with what: numbers of different kinds don't belong together."""
+    minhash = minhash_of(dedup)
+    return hash_kind(dedup.level) if minhash is None else minhash_kind(minhash)
+
+
+def noted_files(dedup: DedupConfig, scanned: CommitLog) -> list[Path]:
+    """The scan's files of hashes or bands, one for each unit."""
+    name = BANDS if dedup.method == "minhash" else HASHES
+    return [scanned.place(unit, name) for unit in scanned.units()]
 
 
 def against_sources(config: KrillConfig) -> list[DatasetSource]:

@@ -32,11 +32,11 @@ NOTES = {
     "pieces_removed": "lines or paragraphs that stood before removed",
     "cut_into_rows": "documents longer than a row, cut into several",
 }
-# Counts of what a reader saw, which say nothing about a document's fate.
+# Counts of what a reader saw, which say nothing about what became of a document.
 _SEEN = ("records", "key_seen")
 
 
-def told_reason(name: str) -> str:
+def describe_reason(name: str) -> str:
     """A reason in words."""
     from krill.text.build import REASONS
 
@@ -75,8 +75,8 @@ def document_counts(counts: Mapping[str, int], kept: int) -> dict[str, Any]:
     return {"read": kept + sum(dropped.values()), "kept": kept, "dropped": dropped, "notes": notes}
 
 
-def told_counts(documents: Mapping[str, Any]) -> str:
+def describe_counts(documents: Mapping[str, Any]) -> str:
     """Why documents were dropped, and how many were mended, in one line."""
-    why = [f"{count:,} {told_reason(name)}" for name, count in documents["dropped"].items()]
+    why = [f"{count:,} {describe_reason(name)}" for name, count in documents["dropped"].items()]
     why += [f"{count:,} {NOTES.get(name, name)}" for name, count in documents["notes"].items()]
     return ", ".join(why)

@@ -30,7 +30,8 @@ from krill.corpus.formats import Format
 from krill.dataset import smallest_dtype
 from krill.errors import BudgetError, InputError, StorageError
 from krill.pipeline.input import open_input
-from krill.pipeline.needs import InputSizes, encode_cost, preprocess_needs, sizes_of
+from krill.pipeline.needs import InputSizes, Sizing, reading_needs, sizes_of
+from krill.pipeline.stages.encode import ENCODING, Encode, encode_cost
 from krill.storage.atomic import AtomicFile, refuse_special, storage_errors
 from krill.storage.input_file import open_regular
 from krill.text import Clean
@@ -156,9 +157,10 @@ def _as_long_as(corpus: Corpus, config: KrillConfig) -> KrillConfig:
 
 def _needs(config: KrillConfig, threads: int, sizes: InputSizes | None = None) -> list[Need]:
     """What preprocessing needs while it encodes; what helps is an option of the command here."""
+    sizing = Sizing(config, threads, sizes, made=sizes is not None)
     return [
         replace(need, remedy=need.remedy.replace("preprocess.max_document_bytes", "--max-document-bytes"))
-        for need in preprocess_needs(config, threads, sizes)
+        for need in (*reading_needs(sizing), *Encode.needs(sizing))
         if need.during in ("always", "start", "encode")
     ]
 
@@ -191,7 +193,7 @@ def _encode(
         work,
         blocks,
         threads=threads,
-        bytes_in_flight=plan.share("blocks being encoded"),
+        bytes_in_flight=plan.share(ENCODING),
         size=lambda block: encode_cost(block.nbytes),
         throttle=meter,
     ):

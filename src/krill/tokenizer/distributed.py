@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from krill.config.engine import EngineConfig
 from krill.corpus import Corpus
-from krill.engines import Engine, Resources, Task, open_engine
+from krill.engines import Resources, Task, TaskRunner, open_engine
 from krill.engines.worker_share import one_thread_of
 from krill.storage import CommitLog
 from krill.storage.atomic import atomic_writer, storage_errors
@@ -95,7 +95,7 @@ class _Done:
 class Distributed:
     """How one corpus is counted by others. `stages` and `work` are folders that all of them see."""
 
-    engine: Engine
+    engine: TaskRunner
     done: _Done
     resources: Resources
     corpus: Corpus

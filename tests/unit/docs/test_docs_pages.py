@@ -17,7 +17,7 @@ from krill import errors
 from krill.budget import Kind
 from krill.config import load_config
 from krill.corpus.formats import COMPRESSIONS, FORMATS
-from krill.pipeline.needs import preprocess_needs
+from krill.pipeline.pipeline import preprocess_needs
 from krill.pipeline.summary import NOTES, REASONS_BY_STAGES
 
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"

@@ -14,8 +14,7 @@ import krill
 from krill import _native
 from krill.dataset import Dataset
 from krill.errors import ConfigError
-from krill.pipeline.bos import missing_bos
-from krill.pipeline.encode import Encoded, Ration
+from krill.pipeline.block_encoder import EncodedBlock, TokenQuota, missing_bos
 from krill.tokenizer import ByteEncoder
 from krill.tokenizer.open import open_file
 
@@ -120,34 +119,36 @@ def test_lengths_that_do_not_add_up_are_refused() -> None:
         _native.begin_runs(np.arange(6, dtype=np.uint16), np.array([2, 5], np.uint32), 9)
 
 
-def encoded(fates: list[int], lengths: list[int]) -> Encoded:
+def encoded(outcomes: list[int], lengths: list[int]) -> EncodedBlock:
     ids = np.repeat(np.arange(len(lengths)), lengths)
     runs = []
     for split in (0, 1):
-        chosen = [at for at, fate in enumerate(fates) if fate == split]
+        chosen = [at for at, outcome in enumerate(outcomes) if outcome == split]
         runs.append((ids[np.isin(ids, chosen)], np.array([lengths[at] for at in chosen], np.uint32)))
-    return Encoded(len(lengths), 0, {}, np.array(fates, np.uint8), np.array(lengths, np.uint32), tuple(runs))
+    return EncodedBlock(
+        len(lengths), 0, {}, np.array(outcomes, np.uint8), np.array(lengths, np.uint32), tuple(runs)
+    )
 
 
-def test_a_ration_ends_with_the_first_document_that_does_not_fit() -> None:
-    ration = Ration(10)
-    first = ration.take(encoded([0, 1, 2, 0], [4, 50, 60, 5]))
-    assert [run[1].tolist() for run in first.runs] == [[4, 5], [50]]
-    assert not ration.full
-    second = ration.take(encoded([1, 0, 0, 1, 0], [3, 1, 2, 9, 1]))
-    assert [run[1].tolist() for run in second.runs] == [[1], [3]]
-    assert [run[0].tolist() for run in second.runs] == [[1], [0, 0, 0]]
-    assert (len(second.fates), second.documents) == (2, 5)
-    assert ration.full
-    third = ration.take(encoded([0, 1], [1, 1]))
-    assert [len(run[0]) for run in third.runs] == [0, 0]
-    assert (len(third.fates), third.documents) == (0, 2)
+def test_a_quota_ends_with_the_first_document_that_does_not_fit() -> None:
+    quota = TokenQuota(10)
+    first = quota.take(encoded([0, 1, 2, 0], [4, 50, 60, 5]))
+    assert [run[1].tolist() for run in first.splits] == [[4, 5], [50]]
+    assert not quota.full
+    second = quota.take(encoded([1, 0, 0, 1, 0], [3, 1, 2, 9, 1]))
+    assert [run[1].tolist() for run in second.splits] == [[1], [3]]
+    assert [run[0].tolist() for run in second.splits] == [[1], [0, 0, 0]]
+    assert (len(second.outcomes), second.documents) == (2, 5)
+    assert quota.full
+    third = quota.take(encoded([0, 1], [1, 1]))
+    assert [len(run[0]) for run in third.splits] == [0, 0]
+    assert (len(third.outcomes), third.documents) == (0, 2)
 
 
-def test_a_ration_goes_on_where_it_was() -> None:
-    ration = Ration(10)
-    ration.resume({"train": {"tokens": 8}, "full": False})
-    assert len(ration.take(encoded([0, 0], [2, 1])).fates) == 1
-    ration = Ration(10)
-    ration.resume({"train": {"tokens": 8}, "full": True})
-    assert len(ration.take(encoded([0], [1])).fates) == 0
+def test_a_quota_goes_on_where_it_was() -> None:
+    quota = TokenQuota(10)
+    quota.resume({"train": {"tokens": 8}, "full": False})
+    assert len(quota.take(encoded([0, 0], [2, 1])).outcomes) == 1
+    quota = TokenQuota(10)
+    quota.resume({"train": {"tokens": 8}, "full": True})
+    assert len(quota.take(encoded([0], [1])).outcomes) == 0

@@ -8,22 +8,22 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import krill
+from in_process_engine import InProcessEngine
 from krill.engines import Done, Resources, Task
-from krill.engines.local import LocalEngine
 from krill.errors import ConfigError, InputError
 from krill.pipeline import worker
-from krill.pipeline.fleet import task_sizes
+from krill.pipeline.stages import scan as scan_stage
+from krill.pipeline.stages.base import bundle_sizes
 from krill.pipeline.summary import Summary
 
 
-class Recorded(LocalEngine):
+class Recorded(InProcessEngine):
     """The engine of this process, as if it had several workers; remembers what it was given."""
 
     workers = 3
@@ -211,8 +211,8 @@ def test_a_worker_that_sees_another_input_says_so(
     tmp_path: Path, engine: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     datasets = write_input(tmp_path)
-    real = worker.fingerprint
-    monkeypatch.setattr(worker, "fingerprint", lambda file: {**real(file), "fingerprint": "another"})
+    real = scan_stage.fingerprint
+    monkeypatch.setattr(scan_stage, "fingerprint", lambda file: {**real(file), "fingerprint": "another"})
     with pytest.raises(InputError, match=r"sees another `.*part-0\.jsonl` than the run was begun with"):
         prepare(tmp_path, "shared", datasets)
 
@@ -227,7 +227,7 @@ def test_a_worker_with_another_version_refuses(
     def older(*order: Any) -> bytes:
         return sent(*order).replace(krill.__version__.encode(), b"0.0.1", 1)
 
-    monkeypatch.setattr("krill.engines.local.packed", older)
+    monkeypatch.setattr("in_process_engine.packed", older)
     with pytest.raises(ConfigError, match=r"has Krill .*, the run was started with 0\.0\.1"):
         prepare(tmp_path, "shared", write_input(tmp_path))
 
@@ -246,7 +246,7 @@ def test_own_functions_are_not_sent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("units", "workers"), [(1, 1), (3, 8), (62, 2), (1000, 2), (1000, 300)])
 def test_tasks_get_smaller_until_all_units_are_given_out(units: int, workers: int) -> None:
     sizes = []
-    for size in task_sizes("scan", units, workers):
+    for size in bundle_sizes(units, workers):
         sizes.append(size)
         if sum(sizes) >= units:
             break
@@ -257,8 +257,11 @@ def test_tasks_get_smaller_until_all_units_are_given_out(units: int, workers: in
     assert sizes[-min(units, workers) :] == [1] * min(units, workers)
 
 
-def test_tasks_of_stages_that_are_not_cut_into_units_have_one_part() -> None:
-    assert list(islice(task_sizes("pack", 100, 2), 5)) == [1] * 5
+def test_a_task_that_is_no_unit_is_sent_alone(tmp_path: Path, engine: Recorded) -> None:
+    prepare(tmp_path, "shared", write_input(tmp_path))
+    packed = [task.payload["tasks"] for task in engine.tasks if task.payload["stage"] == "pack"]
+    assert len(packed) > 1
+    assert {len(tasks) for tasks in packed} == {1}
 
 
 def test_a_task_is_named_with_its_range(tmp_path: Path, engine: Recorded) -> None:

@@ -12,12 +12,11 @@ import fsspec
 import pytest
 
 import krill
+from in_process_engine import InProcessEngine
 from krill.engines import Done, Resources, Task
-from krill.engines.local import LocalEngine
 from krill.errors import ConfigError, InputError, StorageError
 from krill.pipeline import worker
 from krill.pipeline.job import run_preprocess
-from krill.pipeline.share import Share
 from krill.pipeline.summary import Summary
 from krill.tokenizer import open_encoder as open_in_earnest
 
@@ -25,7 +24,7 @@ OUTPUT = "memory://bucket/out/set"
 WORK = "/bucket/out/.set.krill"
 
 
-class Strangers(LocalEngine):
+class Strangers(InProcessEngine):
     """Workers of this process, a new one for each task: none finds on its disk what another has made."""
 
     workers = 3
@@ -228,13 +227,13 @@ def test_shares_without_a_scheduler_meet_in_the_store(
     tmp_path: Path, store: Any, datasets: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from krill.config import load_config
-    from krill.pipeline.share import Waiting
+    from krill.engines.rank import Rank, Waiting
     from krill.threads.progress import Silent
 
     config = load_config(config_of(OUTPUT, datasets))
 
     def share(number: int) -> None:
-        run_preprocess(config, overwrite=False, progress=Silent(), share=Share(number, 2), patience=0)
+        run_preprocess(config, overwrite=False, progress=Silent(), rank=Rank(number, 2), patience=0)
 
     for _ in range(20):  # each gets as far as it can without the other
         ended = 0

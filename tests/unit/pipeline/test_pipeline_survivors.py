@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from krill.corpus import DatasetSource, Documents, open_corpus
 from krill.corpus.blocks import RangeBlock
 from krill.errors import InputError
-from krill.pipeline.survivors import hashes_of, survivors
+from krill.pipeline.surviving_units import hashes_of, survivors
 from krill.text.clean import Clean
 from properties import tried
 

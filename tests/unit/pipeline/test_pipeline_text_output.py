@@ -14,7 +14,7 @@ import pytest
 import krill
 from call_counts import calls_of
 from krill.errors import ConfigError, InputError
-from krill.pipeline.text_output import _write_shard
+from krill.pipeline.stages.text import write_shard
 
 _WORDS = [
     f"{first}{second}" for first in ("wha", "kri", "ocea", "pla") for second in ("le", "ll", "nic", "nk")
@@ -160,7 +160,7 @@ def test_writing_the_next_batch_takes_as_many_calls_for_a_thousand_columns_as_fo
     def calls_for_one_more(columns: int) -> int:
         carried, batch = wide(columns)
         counts = [
-            calls_of(lambda: _write_shard(tmp_path / "shard", carried, iter([batch] * times)))  # noqa: B023
+            calls_of(lambda: write_shard(tmp_path / "shard", carried, iter([batch] * times)))  # noqa: B023
             for times in (2, 3)
         ]
         return counts[1] - counts[0]

@@ -1,4 +1,4 @@
-"""Resolve in phases that many workers share, by hash partition.
+"""Dedup in phases that several workers share, by hash partition.
 
 In: what the scan noted of each unit. Out: the keep bits of every unit, the same as one process would write.
 
@@ -13,12 +13,11 @@ the result. Methods that need one table, or read texts again, are one task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from krill.dedup import (
     MIN_SHARE,
@@ -33,61 +32,142 @@ from krill.dedup import (
     split_bands,
     split_hashes,
 )
+from krill.engines.stage import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import DEDUP_TABLE, minhash_of
-from krill.pipeline.kept import CLUSTERS as UNIT_CLUSTERS
-from krill.pipeline.kept import KEEP
-from krill.pipeline.resolve import noted_files
+from krill.pipeline.seen_before import noted_files
+from krill.pipeline.stages.base import PipelineStage
+from krill.pipeline.stages.dedup import RESOLVE, Dedup
+from krill.pipeline.surviving_units import CLUSTERS as UNIT_CLUSTERS
+from krill.pipeline.surviving_units import KEEP
 from krill.storage import CommitLog
 
-if TYPE_CHECKING:
-    from krill.pipeline.stage_work import Parts, StageWork
-
-PLAN = "resolve-plan"
-SPLIT = "resolve-split"
-ANSWER = "resolve-answer"
-JOIN = "resolve-join"
-CLUSTERS = "resolve-clusters"
-PHASES = (SPLIT, ANSWER, JOIN, CLUSTERS)
+PLAN: Final = "resolve-plan"
+SPLIT: Final = "resolve-split"
+ANSWER: Final = "resolve-answer"
+JOIN: Final = "resolve-join"
+CLUSTERS: Final = "resolve-clusters"
 _HASH_BYTES = 16
 _BAND_BYTES = 8
 _LEAST_NEAR_SHARE = 8 * 1024 * 1024
 
-Do = Callable[[str, "Parts", "StageWork"], None]
-Made = tuple[dict[str, Any], Sequence[Path]]
-"""A part's record, and the files that were made with it."""
+PhaseResult = tuple[dict[str, Any], Sequence[Path]]
+"""A task's record, and the files that were made with it."""
 
 
-def resolve_in_phases(context: Context, work: StageWork, do: Do, workers: int) -> None:
-    """Have the phases done, one after the other, and commit what was found."""
-    dedup = context.config.preprocess.dedup
-    prior = work.prior_names
-    if dedup.method == "bloom" or dedup.verify is not None or dedup.implementation == "datatrove":
-        do("resolve", [prior], work)
-        return
-    do(PLAN, [[workers, prior]], work)
-    phases = Phases.read(context)
-    do(SPLIT, range(len(phases.groups)), work)
-    do(ANSWER, range(phases.partitions), work)
-    if dedup.method == "minhash":
-        do(CLUSTERS, [0], work)
-        found = phases.log(CLUSTERS).record(0)
-    else:
-        own = range(phases.prior_groups, len(phases.groups))
-        do(JOIN, own, work)
-        found = {"duplicates": sum(phases.log(JOIN).record(group)["duplicates"] for group in own)}
-    work.log("resolve").commit(0, found)
+def dedup_phases(dedup: Dedup, workers: int) -> list[PipelineStage]:
+    """The stages before `dedup` that do its work, so that nothing is left to it but to say what was found.
+
+    None for methods that need one table or read texts again: these are one task.
+    """
+    settings = dedup.settings
+    if settings.method == "bloom" or settings.verify is not None or settings.implementation == "datatrove":
+        return []
+    last = CLUSTERS if settings.method == "minhash" else JOIN
+    phases = [DedupPhase(dedup, name) for name in (SPLIT, ANSWER)]
+    return [DedupPlan(dedup, workers), *phases, LastPhase(dedup, last)]
 
 
-def remove_phases(context: Context) -> None:
-    """Remove what was only needed to get to the keep bits."""
-    for phase in (SPLIT, ANSWER):
-        context.log(phase).clear()
+class DedupPlan(PipelineStage):
+    """Cuts the work, once for all attempts of a run."""
+
+    def __init__(self, dedup: Dedup, workers: int) -> None:
+        super().__init__(dedup.context, PLAN)
+        self._dedup = dedup
+        self._workers = workers
+
+    @property
+    def part_of(self) -> str:
+        return RESOLVE
+
+    def tasks(self) -> Iterable[Any]:
+        return [] if 0 in self._dedup.log else [[self._workers, self._dedup.seen_before()]]
+
+    def missing(self, tasks: Iterable[Any]) -> Iterator[Any]:
+        return iter(()) if 0 in self.log else iter(tasks)
+
+    def run(self, tasks: Iterable[Any]) -> None:
+        for workers, seen_before in tasks:
+            prior = [self.context.path_of(name) for name in seen_before]
+            self.log.commit(0, _cut(self.context, self._dedup.scan.log, prior, workers))
+
+    def finish(self) -> StageReport:
+        return StageReport()
+
+    def describe(self, tasks: Sequence[Any]) -> str:
+        return self.name
 
 
-@dataclass(frozen=True)
+class DedupPhase(PipelineStage):
+    """One of the phases; a task is the number of a group of units, or of a partition."""
+
+    def __init__(self, dedup: Dedup, name: str) -> None:
+        super().__init__(dedup.context, name)
+        self._dedup = dedup
+
+    @property
+    def part_of(self) -> str:
+        return RESOLVE
+
+    def tasks(self) -> Iterable[int]:
+        return () if 0 in self._dedup.log else self._numbers(Phases.read(self.context))
+
+    def _numbers(self, phases: Phases) -> Iterable[int]:
+        groups = len(phases.groups)
+        numbers = {
+            SPLIT: range(groups),
+            ANSWER: range(phases.partitions),
+            JOIN: range(phases.prior_groups, groups),
+            CLUSTERS: range(1),
+        }
+        return numbers[self.name]
+
+    def run(self, tasks: Iterable[Any]) -> None:
+        """As many at once as there are threads and room."""
+        todo = list(tasks)
+        if not todo:
+            return
+        context, log, phases = self.context, self.log, Phases.read(self.context)
+        share = context.plan.share(DEDUP_TABLE)
+        least = MIN_SHARE if minhash_of(self._dedup.settings) is None else _LEAST_NEAR_SHARE
+        threads = 1 if self.name == CLUSTERS else max(1, min(context.threads, share // least))
+        work = {
+            SPLIT: phases.split,
+            ANSWER: phases.answer,
+            JOIN: phases.join,
+            CLUSTERS: phases.clusters,
+        }[self.name]
+
+        def one(task: int) -> tuple[int, PhaseResult]:
+            return task, work(task, log.place(task, "records"), share // threads)
+
+        for task, (record, files) in context.map(one, todo, in_flight=threads, size=lambda _: 1):
+            log.commit(task, record, files)
+
+    def finish(self) -> StageReport:
+        return StageReport()
+
+
+class LastPhase(DedupPhase):
+    """The phase that makes the keep bits; at its end the work of `Dedup` is done."""
+
+    def finish(self) -> StageReport:
+        resolved, log = self._dedup.log, self.log
+        if 0 not in resolved:
+            if self.name == CLUSTERS:
+                found = log.record(0)
+            else:
+                found = {"duplicates": sum(log.record(task)["duplicates"] for task in self.tasks())}
+            resolved.commit(0, found)
+        if not self.context.shared:  # what was only needed to get here; other ranks may not be as far
+            for name in (SPLIT, ANSWER):
+                self.context.log(name).clear()
+        return StageReport()
+
+
+@dataclass(frozen=True, slots=True)
 class Phases:
-    """What was decided for this run: groups of files, of which the first are of documents seen before."""
+    """How the work was cut: groups of files, of which the first are of documents seen before."""
 
     context: Context
     width: int
@@ -103,37 +183,17 @@ class Phases:
 
     @classmethod
     def read(cls, context: Context) -> Phases:
-        """What was decided."""
         return cls(context, **context.log(PLAN).record(0))
 
     @property
     def partitions(self) -> int:
         return Shuffle(self.width, 1).partitions
 
-    @cached_property
+    @property
     def prior_groups(self) -> int:
         return sum(not units for units in self.units)
 
-    def log(self, phase: str) -> CommitLog:
-        """What a phase has committed."""
-        return self.context.log(phase)
-
-    def do(self, phase: str, parts: Sequence[int]) -> None:
-        """Do these parts of a phase, as many at once as there are threads and room."""
-        work = {SPLIT: self._split, ANSWER: self._answer, JOIN: self._join, CLUSTERS: self._clusters}[phase]
-        log = self.log(phase)
-        share = self.context.plan.share(DEDUP_TABLE)
-        least = MIN_SHARE if minhash_of(self.context.config.preprocess.dedup) is None else _LEAST_NEAR_SHARE
-        threads = 1 if phase == CLUSTERS else max(1, min(self.context.threads, share // least))
-        todo = [part for part in parts if part not in log]
-
-        def one(part: int) -> tuple[int, Made]:
-            return part, work(part, log.place(part, "records"), share // threads)
-
-        for part, (record, files) in self.context.map(one, todo, in_flight=threads, size=lambda _: 1):
-            log.commit(part, record, files)
-
-    def _split(self, group: int, out: Path, share: int) -> Made:
+    def split(self, group: int, out: Path, share: int) -> PhaseResult:
         files = self._paths(group)
         minhash = minhash_of(self.context.config.preprocess.dedup)
         if minhash is None:
@@ -150,18 +210,18 @@ class Phases:
         )
         return {"records": records}, [out]
 
-    def _answer(self, partition: int, out: Path, share: int) -> Made:
+    def answer(self, partition: int, out: Path, share: int) -> PhaseResult:
         answer = answer_hashes if minhash_of(self.context.config.preprocess.dedup) is None else answer_bands
         return {"records": answer(self._made(SPLIT), partition, out, share=share, spill=self._spill)}, [out]
 
-    def _join(self, group: int, out: Path, share: int) -> Made:
+    def join(self, group: int, out: Path, share: int) -> PhaseResult:
         keep_files = self._unit_files(self.units[group], KEEP)
         duplicates = join_hashes(
             self._paths(group), group, self._made(ANSWER), keep_files, share=share, spill=self._spill
         )
         return {"duplicates": duplicates}, keep_files
 
-    def _clusters(self, part: int, out: Path, share: int) -> Made:
+    def clusters(self, part: int, out: Path, share: int) -> PhaseResult:
         units = [unit for group in self.units for unit in group]
         keep_files = self._unit_files(units, KEEP)
         cluster_files = None
@@ -186,7 +246,7 @@ class Phases:
         return paths
 
     def _made(self, phase: str) -> list[Path]:
-        log = self.log(phase)
+        log = self.context.log(phase)
         count = len(self.groups) if phase == SPLIT else self.partitions
         return [log.path(number, "records") for number in range(count)]
 
@@ -195,18 +255,11 @@ class Phases:
         return self.context.folder.stages / "resolve-spill"
 
     def _unit_files(self, units: Sequence[int], name: str) -> list[Path]:
-        resolved = self.log("resolve")
+        resolved = self.context.log(RESOLVE)
         return [resolved.place(unit, name) for unit in units]
 
 
-def decide(context: Context, scanned: CommitLog, prior: Sequence[Path], workers: int) -> None:
-    """Cut the work, unless an earlier life of the run did."""
-    log = context.log(PLAN)
-    if 0 not in log:
-        log.commit(0, _decided(context, scanned, prior, workers))
-
-
-def _decided(context: Context, scanned: CommitLog, prior: Sequence[Path], workers: int) -> dict[str, Any]:
+def _cut(context: Context, scanned: CommitLog, prior: Sequence[Path], workers: int) -> dict[str, Any]:
     dedup = context.config.preprocess.dedup
     files = noted_files(dedup, scanned)
     units = scanned.units()

@@ -1,4 +1,7 @@
-"""What the stages after resolve read: the blocks of a unit, each with who survived.
+"""What every stage reads: the blocks of a unit, each as the documents that survive.
+
+In: blocks of the corpus, or of what the scan kept of it, and who survived deduplication. Out: documents that
+pass all steps, the same in every stage that reads them. Held in memory: one block at a time.
 
 A block comes from the input itself, read and cleaned again, or from the scan's spill where the input can
 only be read from its beginning.
@@ -6,19 +9,22 @@ only be read from its beginning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from krill import _native
 from krill.corpus import Block, Corpus, Documents, Unit
 from krill.corpus.arrays import as_arrow, pick_rows
+from krill.corpus.blocks import RangeBlock
+from krill.corpus.buffers import text_buffers
+from krill.corpus.checks import check_batch
 from krill.errors import InputError
-from krill.pipeline.scan import REJECTED, SPILL, digest
-from krill.pipeline.survivors import Readable, SpilledBlock, hashes_of, survivors
 from krill.storage import CommitLog
 from krill.storage.commits import damaged, reading_artifact
 from krill.text import Step
+from krill.text.clean import Clean
 from krill.text.drop import rejected_rows, with_columns, with_statistics
 
 if TYPE_CHECKING:
@@ -30,14 +36,112 @@ KEEP: Final = "keep"
 """A unit's file of survivors."""
 CLUSTERS: Final = "clusters"
 """A unit's file of the clusters that its documents are in."""
+SPILL: Final = "spill"
+"""A unit's file of documents that the scan kept, compressed."""
+REJECTED: Final = "rejected"
+"""A unit's file of documents that the scan rejected."""
+
+
+class BlockOfDocuments(Protocol):
+    """A piece of input that knows its size and how to become documents: a corpus block or a spilled one."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def documents(self) -> Documents: ...
 
 
 @dataclass(frozen=True, slots=True)
-class KeptBlock:
+class SpilledBlock:
+    """The survivors of one block, as the scan wrote them: an Arrow stream of its own in the unit's file."""
+
+    path: Path
+    offset: int
+    size: int
+    text_bytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """What it will hold: the compressed bytes and the text they unfold to."""
+        return self.size + self.text_bytes
+
+    def documents(self) -> Documents:
+        """Read them back."""
+        import pyarrow as pa
+
+        with reading_artifact(self.path), self.path.open("rb", buffering=0) as file:
+            file.seek(self.offset)
+            data = file.read(self.size)
+        try:
+            with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+                batch = reader.read_next_batch()
+            check_batch(batch)
+            return Documents(batch, {})
+        except (pa.ArrowException, OSError, StopIteration) as error:
+            raise damaged(self.path, f"is not as it was written: {error}") from error
+
+
+def spill(batch: pa.RecordBatch) -> pa.Buffer:
+    """A batch as a compressed Arrow stream of its own."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def survivors(block: BlockOfDocuments, steps: Sequence[Step], *, collect: bool = False) -> Documents:
+    """The documents of `block` that pass every step, and why the others did not: with `collect`, the others
+    themselves."""
+    first = steps[0] if steps else None
+    if isinstance(first, Clean) and isinstance(block, RangeBlock) and block.cleans and not collect:
+        documents = block.clean_documents(first.strip, first.min_chars)
+        steps = steps[1:]
+    else:
+        documents = block.documents()
+    if collect:
+        documents = replace(documents, rejected=())
+    for step in steps:
+        documents = step.apply(documents)
+    return documents
+
+
+def hashes_of(documents: Documents) -> NDArray[np.uint64]:
+    """The 128-bit hash of each document."""
+    if documents.hashes is not None:
+        return documents.hashes
+    return _native.hash_documents(*text_buffers(documents.batch.column("text")))
+
+
+def add_counts(total: dict[str, int], counts: Mapping[str, int]) -> None:
+    """Add `counts` into `total`."""
+    for name, count in counts.items():
+        if count:
+            total[name] = total.get(name, 0) + count
+
+
+def digest(hashes: NDArray[np.uint64]) -> str:
+    """An order-free fingerprint of a block's documents."""
+    import numpy as np
+
+    first, second = np.bitwise_xor.reduce(hashes, axis=0).tolist() if len(hashes) else (0, 0)
+    return f"{first:016x}{second:016x}"
+
+
+def text_bytes(batch: pa.RecordBatch) -> int:
+    """Bytes of text in a batch."""
+    offsets, _ = text_buffers(batch.column("text"))
+    return int(offsets[-1] - offsets[0])
+
+
+@dataclass(frozen=True, slots=True)
+class SurvivingBlock:
     """A block to read for good; `expected` is what the scan saw in it, `keep` who survived dedup, `clusters`
     to which cluster each belongs, and `path` its file, or the last of several small ones."""
 
-    block: Readable
+    block: BlockOfDocuments
     steps: Sequence[Step]
     path: str
     expected: Mapping[str, Any] | None = None
@@ -88,11 +192,11 @@ class KeptBlock:
             raise _changed(self.path)
 
 
-class KeptUnits:
+class SurvivingUnits:
     """The units that later stages work on, in input order.
 
     With a scan, units are those it committed; without one they come from the corpus, whose files can then
-    all be read from any place, or are those that are given.
+    all be read from any place.
     """
 
     def __init__(
@@ -103,38 +207,30 @@ class KeptUnits:
         resolved: CommitLog | None = None,
         *,
         clusters: bool = False,
-        units: Iterable[Unit] | None = None,
     ) -> None:
         self._corpus = corpus
         self._steps = steps
         self._scanned = scanned
         self._resolved = resolved
         self.clusters = clusters
-        if units is None:
-            units = corpus.units() if scanned is None else ()
-        self._units = {unit.position: unit for unit in units}
 
-    def positions(self) -> list[int]:
-        """The units' identities."""
+    def tasks(self) -> Iterator[Any]:
+        """Each unit as a task names it: by its position or, where nothing was scanned, as a whole."""
         if self._scanned is not None:
-            return [position for position, _ in self._scanned]
-        return list(self._units)
+            return iter(self._scanned.units())
+        return (unit.to_json() for unit in self._corpus.units())
 
-    def unit(self, position: int) -> Unit | None:
-        """The unit at a position, where nothing was scanned."""
-        return self._units.get(position)
-
-    def blocks(self, position: int) -> Iterator[KeptBlock]:
+    def blocks(self, task: Any) -> Iterator[SurvivingBlock]:
         """The blocks of one unit."""
         if self._scanned is not None:
-            return self._seen(position, self._scanned.record(position))
-        return self._fresh(self._units[position])
+            return self._seen(task, self._scanned.record(task))
+        return self._fresh(Unit.from_json(task))
 
-    def _fresh(self, unit: Unit) -> Iterator[KeptBlock]:
+    def _fresh(self, unit: Unit) -> Iterator[SurvivingBlock]:
         for block in self._corpus.blocks(unit):
-            yield KeptBlock(block, self._steps, self._path(block))
+            yield SurvivingBlock(block, self._steps, self._path(block))
 
-    def _seen(self, position: int, record: Mapping[str, Any]) -> Iterator[KeptBlock]:
+    def _seen(self, position: int, record: Mapping[str, Any]) -> Iterator[SurvivingBlock]:
         keep = self._keep(position, record["documents"])
         clusters = self._cluster_records(position, record["documents"]) if self.clusters else None
         spilled = bool(record["blocks"]) and "spill" in record["blocks"][0]
@@ -142,7 +238,7 @@ class KeptUnits:
         first = 0
         for seen, (path, block) in zip(record["blocks"], blocks, strict=True):
             rows = slice(first, first + seen["documents"])
-            yield KeptBlock(
+            yield SurvivingBlock(
                 block,
                 () if spilled else self._steps,
                 path,
@@ -161,13 +257,13 @@ class KeptUnits:
         path = self._scanned.path(position, REJECTED)
         return [SpilledBlock(path, offset, size, size) for offset, size in places]
 
-    def _spilled(self, position: int, record: Mapping[str, Any]) -> Iterator[tuple[str, Readable]]:
+    def _spilled(self, position: int, record: Mapping[str, Any]) -> Iterator[tuple[str, BlockOfDocuments]]:
         assert self._scanned is not None
         path = self._scanned.path(position, SPILL)
         for seen in record["blocks"]:
             yield str(path), SpilledBlock(path, *seen["spill"])
 
-    def _read_again(self, record: Mapping[str, Any]) -> Iterator[tuple[str, Readable]]:
+    def _read_again(self, record: Mapping[str, Any]) -> Iterator[tuple[str, BlockOfDocuments]]:
         """The blocks of a unit as they are now, which must be as many as the scan saw."""
         unit = Unit.from_json(record["unit"])
         path = self._corpus.files[unit.parts[-1].file].path

@@ -1,0 +1,105 @@
+"""A rank: one of several processes that share a run without any scheduler, on any machines.
+
+In: which of how many this is. Out: its tasks of each stage, committed where all of them see it. Which tasks
+are whose follows from the tasks alone, so nobody has to be asked; where a stage needs what the others have
+made, this one waits for it. Held in memory: what a stage holds, and the list of tasks that are missing.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from krill.engines.stage import Stage
+from krill.errors import ConfigError, KrillError
+
+FINISH: Final = "finish"
+PATIENCE: Final = 600.0
+"""Seconds that a rank waits while none of the others commits anything."""
+_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Number `number`, from 1, of `world`."""
+
+    number: int
+    world: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.world}"
+
+    @classmethod
+    def parse(cls, text: str) -> Rank:
+        """`2/16`."""
+        found = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
+        rank = None if found is None else cls(int(found[1]), int(found[2]))
+        if rank is None or not 1 <= rank.number <= rank.world:
+            raise ConfigError(
+                f"--task is `{text}`, which is no share of the work",
+                hint="--task 1/16 to --task 16/16 are the sixteen shares; then --task finish",
+            )
+        return rank
+
+
+class Waiting(KrillError):
+    """The others are not as far."""
+
+    exit_code = 5
+
+
+class RankEngine:
+    """Does its own tasks here, and waits for those of the others.
+
+    `alive` tells a moment at which somebody still looked after all ranks, where that is known.
+    """
+
+    def __init__(
+        self,
+        rank: Rank,
+        patience: float = PATIENCE,
+        *,
+        note: Callable[[str], None] = lambda line: None,
+        alive: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.workers = rank.world
+        self._rank = rank
+        self._patience = patience
+        self._note = note
+        self._alive = alive
+
+    def run(self, stage: Stage) -> None:
+        bundles = stage.bundles(stage.tasks(), self._rank.world)
+        own = islice(bundles, self._rank.number - 1, None, self._rank.world)
+        missing = list(stage.missing(task for bundle in own for task in bundle))
+        if missing:
+            stage.run(missing)
+        self._wait(stage)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"name": "rank", "workers": self._rank.world}
+
+    def _wait(self, stage: Stage) -> None:
+        """Until all tasks are committed, or nobody has committed any for too long."""
+        missing = list(stage.missing(stage.tasks()))
+        news, alive = time.monotonic(), self._alive()
+        if missing:
+            self._note(
+                f"task {self._rank} has done its part of {stage.name}; the others have {len(missing):,} to go"
+            )
+        while missing:
+            if time.monotonic() - news > self._patience:
+                raise Waiting(
+                    f"task {self._rank} waits for {len(missing):,} parts of the stage {stage.name}, and for"
+                    f" {self._patience:,.0f} s nobody has finished one",
+                    hint="start the other tasks, then this one again: what is done stays done;"
+                    " `--task finish` does all the rest here",
+                )
+            time.sleep(_POLL_SECONDS)
+            left = list(stage.missing(missing))
+            if len(left) < len(missing) or self._alive() != alive:
+                missing, news, alive = left, time.monotonic(), self._alive()

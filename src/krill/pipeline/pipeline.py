@@ -1,0 +1,195 @@
+"""The pipeline: which stages a config asks for, in order, and the loop that runs them.
+
+In: a `Context`, the tokenizer and an engine. Out: the shards in the run's folder, and what the manifest says
+of them. Held in memory: what the stage that runs holds, and the encoder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
+
+from krill import _native
+from krill.budget import Need
+from krill.config import KrillConfig
+from krill.corpus import Corpus
+from krill.dedup import Pending
+from krill.dedup.index_database import PendingRun
+from krill.engines.stage import Engine, Stage, StageReport
+from krill.errors import InputError
+from krill.pipeline.context import Context
+from krill.pipeline.needs import InputSizes, Sizing, reading_needs, scans
+from krill.pipeline.seen_before import EarlierRuns
+from krill.pipeline.stages.base import UnitSource
+from krill.pipeline.stages.dedup import Dedup
+from krill.pipeline.stages.dedup_phases import dedup_phases
+from krill.pipeline.stages.encode import Encode
+from krill.pipeline.stages.pack import Pack
+from krill.pipeline.stages.rejected import Rejected
+from krill.pipeline.stages.scan import Scan
+from krill.pipeline.stages.shuffle import Shuffle
+from krill.pipeline.stages.text import Text
+from krill.pipeline.stages.trim import Trim
+from krill.pipeline.stages.windows import CountWindows
+from krill.pipeline.summary import describe_counts, document_counts
+from krill.pipeline.surviving_units import KEEP, SurvivingUnits, add_counts
+from krill.storage import CommitLog
+from krill.text.user_step import Function
+from krill.tokenizer import Encoder
+
+STAGES: Final = (Scan, Dedup, Trim, Text, Encode, CountWindows, Pack, Rejected)
+"""The stages that need memory of their own."""
+
+
+def preprocess_needs(
+    config: KrillConfig,
+    threads: int,
+    sizes: InputSizes | None = None,
+    *,
+    own_steps: Sequence[Function] = (),
+    made: bool | None = None,
+) -> list[Need]:
+    """The needs of this config's stages; with `sizes`, what such input will make of them. Those of the same
+    name are counted once."""
+    sizing = Sizing(config, threads, sizes, own_steps, sizes is not None if made is None else made)
+    needs = [*reading_needs(sizing), *(need for stage in STAGES for need in stage.needs(sizing))]
+    return list({(need.name, need.during): need for need in needs}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Unscanned:
+    """The documents of the corpus, where nothing has to be known of all before they are read for good."""
+
+    context: Context
+
+    def units(self) -> SurvivingUnits:
+        return SurvivingUnits(self.context.corpus, self.context.steps, None)
+
+    def records(self) -> CommitLog | None:
+        return None
+
+
+def build_stages(
+    context: Context,
+    encoder: Encoder | None,
+    *,
+    against: Corpus | None = None,
+    earlier: EarlierRuns | None = None,
+    workers: int = 1,
+    begun_with: Mapping[str, Any] | None = None,
+) -> list[Stage]:
+    """The stages of a run, in order; `workers` says how many processes share the work, and `begun_with` what
+    the run is, where another process began it."""
+    config, settings = context.config, context.config.preprocess
+    known = begun_with or {"inputs": None, "against": None}
+    source: UnitSource = Unscanned(context)
+    stages: list[Stage] = []
+    dropping: list[UnitSource] = []
+    scan = encode = None
+    if scans(config, context.corpus):
+        source = scan = Scan(context, context.corpus, "scan", fingerprints=known["inputs"])
+        stages.append(scan)
+    if scan is not None and settings.dedup.method != "none":
+        compared = None
+        if against is not None:
+            found = known["against"]
+            compared = Scan(context, against, "against", only_hashes=True, fingerprints=found)
+            stages.append(compared)
+        source = dedup = Dedup(context, scan, compared, earlier)
+        stages += [*(dedup_phases(dedup, workers) if workers > 1 else ()), dedup]
+        if settings.dedup.level != "document":
+            dropping.append(scan)
+            source = trim = Trim(context, scan, dedup)
+            stages.append(trim)
+    if settings.output != "tokens":
+        stages.append(Text(context, source))
+    if encoder is not None:
+        counted = scan is not None or settings.output != "tokens"
+        encode = Encode(context, source, encoder, counted=counted)
+        windows = CountWindows(context, encode)
+        pack = Pack(context, windows)
+        stages += [encode, windows, pack]
+        if settings.shuffle:
+            stages.append(Shuffle(context, pack))
+    if settings.rejected and scan is not None:
+        stages.append(Rejected(context, scan, [*dropping, source], encode))
+    return stages
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """The stages of one run, and what they found; `discard` removes a run that nothing can come of."""
+
+    context: Context
+    stages: Sequence[Stage]
+    discard: Callable[[], None]
+    timings: list[dict[str, Any]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    kept: int = 0
+    tokens: dict[str, int] = field(default_factory=dict)
+    outputs: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, engine: Engine) -> None:
+        """Have the missing tasks of all stages done, one stage after the other."""
+        for name, group in groupby(self.stages, key=lambda stage: stage.part_of):
+            stages = list(group)
+            with self._timed(name, stages[-1].input_bytes()) as timing:
+                for stage in stages:
+                    engine.run(stage)
+                    self._add(stage.finish(), timing)
+
+    def write_index(self, earlier: EarlierRuns | None) -> Pending | PendingRun | None:
+        """What this run kept, written to the persistent index and not counting yet; None without one."""
+        dedup = next((stage for stage in self.stages if isinstance(stage, Dedup)), None)
+        if earlier is None or dedup is None:
+            return None
+        scanned, resolved = dedup.scan.log, dedup.log
+        keep_files = [resolved.path(unit, KEEP) for unit in scanned.units()]
+        with self._timed("index", None) as timing:
+            timing["documents"] = self.kept
+            return earlier.prepare(scanned, keep_files, self.context.corpus)
+
+    def facts(self) -> dict[str, Any]:
+        """What the stages found, by the names that the manifest gives it."""
+        parts = {name: self.outputs.get(name) for name in ("dataset", "validation", "text", "rejected")}
+        documents = document_counts(self.counts, self.kept)
+        return {"stages": self.timings, "documents": documents, "tokens": self.tokens, **parts}
+
+    def _add(self, report: StageReport, timing: dict[str, Any]) -> None:
+        for name in ("bytes", "documents", "tokens"):
+            timing[name] += getattr(report, name)
+        add_counts(self.counts, report.counts)
+        if report.kept is not None:
+            self.kept = report.kept
+        self.tokens |= report.token_counts
+        self.outputs |= report.outputs
+        if report.shortage is not None:
+            raise self._nothing_left(*report.shortage)
+
+    def _nothing_left(self, fact: str, hint: str | None) -> InputError:
+        counts = document_counts(self.counts, self.kept)
+        self.discard()  # nothing to continue with: a changed config must not be refused for it
+        return InputError(
+            f"{fact}: {counts['read']:,} documents read; {describe_counts(counts) or 'none dropped'}",
+            hint=hint or "lower min_chars, min_length or sequence_len under `preprocess:`, or add input",
+        )
+
+    @contextmanager
+    def _timed(self, name: str, total: int | None) -> Iterator[dict[str, Any]]:
+        """Time a stage, charge its memory to it, show it."""
+        timing: dict[str, Any] = {"name": name, "seconds": 0.0, "bytes": 0, "documents": 0, "tokens": 0}
+        context = self.context
+        _native.trim()  # what the stage before has freed is not held through this one
+        begun = time.monotonic()
+        context.progress.begin(name, total)
+        with context.meter.stage(name):
+            yield timing
+        context.folder.files.rest()
+        context.progress.end(name)
+        timing["seconds"] = round(time.monotonic() - begun, 3)
+        timing["peak"] = context.meter.stages.get(name, 0)
+        self.timings.append(timing)

@@ -1,0 +1,167 @@
+"""Dedup, the stage `resolve`: which of the scanned documents survive.
+
+In: what the scan noted of each unit, and files of what counts as seen before. Out: for each unit a file of
+keep bits and, if wanted, one of clusters, all in one commit. Held in memory: the method's share of the plan,
+whatever the number of documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from krill.budget import Need
+from krill.dedup import Verify, resolve_bloom, resolve_exact, resolve_minhash
+from krill.dedup.datatrove_minhash import resolve_with_datatrove
+from krill.engines.stage import StageReport
+from krill.pipeline.context import Context
+from krill.pipeline.dedup_needs import DEDUP_TABLE, dedup_needs, index_needs, minhash_of
+from krill.pipeline.needs import Sizing
+from krill.pipeline.seen_before import EarlierRuns, against_files, noted_files
+from krill.pipeline.stages.base import PipelineStage
+from krill.pipeline.stages.scan import Scan
+from krill.pipeline.surviving_units import CLUSTERS, KEEP, SurvivingUnits
+from krill.storage import CommitLog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RESOLVE: Final = "resolve"
+
+
+class Dedup(PipelineStage):
+    """Finds out which of the documents of `scan` survive, in one task.
+
+    Not kept are copies of earlier ones, of those of `against`, and of what the `earlier` runs kept. Where
+    lines or paragraphs are compared, the bits are theirs, and `Trim` removes them.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        scan: Scan,
+        against: Scan | None = None,
+        earlier: EarlierRuns | None = None,
+    ) -> None:
+        super().__init__(context, RESOLVE)
+        self.scan = scan
+        self._against = against
+        self._earlier = earlier
+        self.settings = context.config.preprocess.dedup
+
+    @staticmethod
+    def needs(sizing: Sizing) -> Iterator[Need]:
+        yield from dedup_needs(sizing.config, None if sizing.sizes is None else sizing.sizes.text_bytes)
+        yield from index_needs(sizing.config)
+
+    def units(self) -> SurvivingUnits:
+        """All units, with the documents that survive."""
+        clusters = self.settings.method == "minhash" and self.settings.clusters
+        corpus, steps = self.context.corpus, self.context.steps
+        return SurvivingUnits(corpus, steps, self.scan.log, self.log, clusters=clusters)
+
+    def records(self) -> CommitLog:
+        return self.scan.log
+
+    def seen_before(self) -> list[str]:
+        """Files of what is not to be kept again, as tasks name them."""
+        context = self.context
+        files: list[Path] = []
+        if self._earlier is not None:
+            files += self._earlier.pinned(context.folder.stages)
+        against = context.log("against") if self._against is None else self._against.log
+        files += against_files(context.config, against, context.folder.stages)
+        return [context.task_path(path) for path in files]
+
+    def tasks(self) -> Iterable[list[str]]:
+        return [] if 0 in self.log else [self.seen_before()]
+
+    def missing(self, tasks: Iterable[Any]) -> Iterator[Any]:
+        return iter(()) if 0 in self.log else iter(tasks)
+
+    def run(self, tasks: Iterable[Any]) -> None:
+        for seen_before in tasks:
+            prior = [self.context.path_of(name) for name in seen_before]
+            log, units = self.log, self.scan.log.units()
+            keep_files = [log.place(unit, KEEP) for unit in units]
+            cluster_files = None
+            if self.settings.method == "minhash" and self.settings.clusters:
+                cluster_files = [log.place(unit, CLUSTERS) for unit in units]
+            found = _resolved(self.context, self.scan, prior, keep_files, cluster_files)
+            log.commit(0, found, [*keep_files, *(cluster_files or ())])
+
+    def finish(self) -> StageReport:
+        found = self.log.record(0)
+        size = sum(self.context.folder.files.sizes(noted_files(self.settings, self.scan.log)))
+        self.context.progress.advance(size)
+        report = StageReport(bytes=size, documents=self.scan.documents, outputs={"duplicates": found})
+        if self.settings.level == "document":
+            report.counts = {"duplicate": found["duplicates"]}
+            report.kept = self.scan.documents - found["duplicates"]
+        return report
+
+    def describe(self, tasks: Sequence[Any]) -> str:
+        return self.name
+
+
+def _resolved(
+    context: Context,
+    scan: Scan,
+    prior: Sequence[Path],
+    keep_files: Sequence[Path],
+    cluster_files: Sequence[Path] | None,
+) -> dict[str, Any]:
+    dedup, scanned, units = context.config.preprocess.dedup, scan.log, scan.units()
+    files = noted_files(dedup, scanned)
+    context.folder.files.bring([*files, *prior])
+    spill = context.folder.stages / "resolve-spill"
+    share = context.plan.share(DEDUP_TABLE)
+    if dedup.method == "exact":
+        return {
+            "duplicates": resolve_exact(
+                files, keep_files, share=share, spill=spill, threads=context.threads, prior=prior
+            )
+        }
+    if dedup.method == "bloom":
+        assert dedup.expected_documents is not None
+        return {
+            "duplicates": resolve_bloom(
+                files,
+                keep_files,
+                expected_documents=dedup.expected_documents,
+                false_positive_rate=dedup.false_positive_rate,
+                prior=prior,
+            )
+        }
+    minhash = minhash_of(dedup)
+    assert minhash is not None
+    if dedup.implementation == "datatrove":
+        counts = [record["documents"] for _, record in scanned]
+        return asdict(
+            resolve_with_datatrove(minhash, counts, keep_files, read_unit=_texts(units), spill=spill)
+        )
+    found = resolve_minhash(
+        files,
+        keep_files,
+        bands=minhash.bands,
+        share=share,
+        spill=spill,
+        threads=context.threads,
+        prior=prior,
+        verify=None if dedup.verify is None else Verify(dedup.verify, _texts(units), dedup.ngram),
+        cluster_files=cluster_files,
+    )
+    return asdict(found)
+
+
+def _texts(units: SurvivingUnits) -> Callable[[int], Iterator[pa.Array]]:
+    """The text columns of the k-th scanned unit."""
+    positions = list(units.tasks())
+
+    def texts(unit: int) -> Iterator[pa.Array]:
+        for block in units.blocks(positions[unit]):
+            yield block.read()[0].column("text")
+
+    return texts

@@ -1,0 +1,326 @@
+"""Encode: the kept documents of each unit become files of tokens, one pair for each split.
+
+Leaves for each unit a file of ids in the dataset's token type and a file of document lengths, and two more
+for a validation split; when all are there, one small table of all units for each stream of documents that is
+packed on its own. Documents of a source beyond its `max_tokens` are dropped: it ends before the first
+document of the training split that would exceed them, in all splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby, repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from krill.budget import Need
+from krill.corpus.documents import OFFSET_BITS, Unit
+from krill.engines.stage import StageReport
+from krill.pack import TokenRuns
+from krill.pipeline.block_encoder import (
+    CUT,
+    DROPS,
+    OUTCOMES,
+    OVER_MAX_TOKENS,
+    OVER_QUOTA,
+    TOO_FEW,
+    TOO_MANY,
+    TRAIN,
+    BlockEncoder,
+    EncodedBlock,
+    TokenQuota,
+    layout_of,
+    source_weights,
+)
+from krill.pipeline.context import Context
+from krill.pipeline.needs import MB, Sizing
+from krill.pipeline.stages.base import (
+    PipelineStage,
+    UnitSource,
+    bundle_sizes,
+    describe_units,
+    in_bundles,
+    unit_position,
+)
+from krill.pipeline.surviving_units import add_counts
+from krill.storage import CommitLog
+from krill.storage.commits import UnitFiles, damaged, reading_artifact
+from krill.tokenizer import Encoder
+from krill.tokenizer.open import encoder_needs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ENCODING: Final = "blocks being encoded"
+# The log of the tables that say what all units gave to each stream; a name on disk.
+_STREAMS: Final = "runs"
+
+
+def encode_cost(nbytes: int) -> int:
+    """A block being encoded, at the most: itself, the cleaned copy, ids in the tokenizer's and the dataset's
+    type."""
+    return 9 * nbytes // 2 + 4 * MB
+
+
+class Encode(PipelineStage):
+    """Encodes the documents of `source`; `counted` says that an earlier stage counts what reading drops."""
+
+    def __init__(self, context: Context, source: UnitSource, encoder: Encoder, *, counted: bool) -> None:
+        super().__init__(context, "encode")
+        self._source = source
+        self._counted = counted
+        self._encoder = BlockEncoder.of(context.config, encoder)
+        self.layout = layout_of(context.config, encoder.vocab_size)
+        self.splits = self._encoder.splits
+        self.weights = source_weights(context.config)
+        self.datasets: Sequence[int | None] = [None] if self.weights is None else range(len(self.weights))
+        """The sources that are packed on their own; None for all together."""
+        self.tokens = 0
+        """All that were encoded; known when the stage has finished."""
+        self._known: dict[int, TokenRuns] = {}
+
+    @staticmethod
+    def needs(sizing: Sizing) -> Iterator[Need]:
+        settings = sizing.config.preprocess
+        if settings.output == "text":
+            return
+        expected = sizing.block + int(1.5 * sizing.tokens_per_byte * sizing.block) + MB
+        if settings.filters:  # most of what they have passed is in blocks that are not full
+            expected //= 2
+        yield sizing.blocks_in_flight(ENCODING, "encode", encode_cost, expected)
+        yield from encoder_needs(sizing.config.tokenizer, settings.max_document_bytes, sizing.threads)
+
+    def tasks(self) -> Iterable[Any]:
+        return self._source.units().tasks()
+
+    def missing(self, tasks: Iterable[Any]) -> Iterator[Any]:
+        log = self.log
+        return (task for task in tasks if unit_position(task) not in log)
+
+    def bundles(self, tasks: Iterable[Any], workers: int) -> Iterator[list[Any]]:
+        """A source that gives only so many tokens has to be read in order, by one worker."""
+        sizes = bundle_sizes(sum(1 for _ in self.tasks()), workers)
+        for dataset, of_source in groupby(tasks, key=self._dataset_of):
+            if self.context.config.datasets[dataset].max_tokens is not None:
+                yield list(of_source)
+            else:
+                yield from in_bundles(of_source, sizes)
+
+    def run(self, tasks: Iterable[Any]) -> None:
+        """Of a source with a quota, they are all that are missing."""
+        context, log, encoder, units = self.context, self.log, self._encoder, self._source.units()
+        files = context.corpus.files
+        quotas = [TokenQuota(dataset.max_tokens) for dataset in context.config.datasets]
+        if any(dataset.max_tokens is not None for dataset in context.config.datasets):
+            for _, record in log:
+                quotas[record["dataset"]].resume(record)
+
+        def begin(task: Any) -> UnitTokens:
+            dataset = self._dataset_of(task)
+            return UnitTokens.begin(log, unit_position(task), dataset, quotas[dataset], encoder)
+
+        context.make_units(
+            (
+                (task, zip(repeat(quotas[self._dataset_of(task)]), units.blocks(task), strict=False))
+                for task in tasks
+            ),
+            begin,
+            lambda item: encoder.encode(item[1], files, counting=item[0].full),
+            in_flight=context.plan.share(ENCODING),
+            size=lambda item: encode_cost(item[1].nbytes),
+        )
+
+    def finish(self) -> StageReport:
+        report = StageReport()
+        counts: dict[str, int] = {}
+        tokens = {"kept": 0, "dropped_short": 0}
+        if self.context.config.preprocess.max_length is not None:
+            tokens["dropped_long"] = 0
+        for _, record in self.log:
+            here = record["counts"]
+            if self._counted:
+                here = {name: here[name] for name in (*DROPS, CUT) if name in here}
+            add_counts(counts, here)
+            for split in self.splits:
+                report.documents += record[split]["documents"]
+                report.tokens += record[split]["tokens"]
+            tokens["dropped_short"] += record["tokens_dropped"]
+            if "dropped_long" in tokens:
+                tokens["dropped_long"] += record["tokens_too_many"]
+            report.bytes += record["bytes_read"]
+        self.tokens = report.tokens
+        report.counts, report.token_counts, report.kept = counts, tokens, report.documents
+        self._save_streams()
+        return report
+
+    def describe(self, tasks: Sequence[Any]) -> str:
+        units = [task if isinstance(task, int) else Unit.from_json(task) for task in tasks]
+        return f"{self.name}, {describe_units(self.context, units)}"
+
+    def input_bytes(self) -> int | None:
+        return self.text_bytes(None)
+
+    @property
+    def streams(self) -> int:
+        """Streams of documents that are packed on their own, over all splits."""
+        return len(self.splits) * len(self.datasets)
+
+    def stream(self, number: int) -> TokenRuns:
+        """What all units gave to a stream; asked for when all are encoded."""
+        if number not in self._known:
+            self._known[number] = self._read_stream(number)
+        return self._known[number]
+
+    def _dataset_of(self, task: Any) -> int:
+        return self.context.corpus.files[unit_position(task) >> OFFSET_BITS].dataset
+
+    def _save_streams(self) -> None:
+        """What all units gave, in one place: a worker that packs needs no record of each."""
+        saved = self.context.log(_STREAMS)
+        for number in range(self.streams):
+            if number not in saved:
+                stream = self.stream(number)
+                files = saved.begin(number, _STREAMS)
+                for column in (stream.units, stream.tokens, stream.documents):
+                    files.write(_STREAMS, column)
+                files.commit({"units": len(stream.units)})
+
+    def _read_stream(self, number: int) -> TokenRuns:
+        import numpy as np
+
+        split = self.splits[number // len(self.datasets)]
+        saved = self.context.log(_STREAMS)
+        if number not in saved:
+            return committed_tokens(self.log, split, self.datasets[number % len(self.datasets)])
+        path = saved.path(number, _STREAMS)
+        units = saved.record(number)["units"]
+        with reading_artifact(path):
+            values = np.fromfile(path, np.uint64)
+        if len(values) != 3 * units:
+            raise damaged(path, f"has {len(values):,} numbers for {units:,} units")
+        of_units, tokens, documents = values.reshape(3, units)
+        return TokenRuns(
+            partial(token_path, self.log, split),
+            of_units,
+            tokens.astype(np.int64),
+            documents.astype(np.int64),
+        )
+
+
+@dataclass(slots=True)
+class UnitTokens:
+    """The token files of the unit being encoded."""
+
+    dataset: int
+    quota: TokenQuota
+    encoder: BlockEncoder
+    files: UnitFiles
+    taken: dict[str, dict[str, int]]
+    tokens_dropped: int = 0
+    tokens_too_many: int = 0
+    bytes_read: int = 0
+    full: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def begin(
+        cls, log: CommitLog, position: int, dataset: int, quota: TokenQuota, encoder: BlockEncoder
+    ) -> UnitTokens:
+        """Open the files of a unit."""
+        names = [name for split in encoder.splits for name in token_files(split)]
+        names += [OUTCOMES] if encoder.rejected else []
+        taken = {split: {"documents": 0, "tokens": 0} for split in encoder.splits}
+        return cls(dataset, quota, encoder, log.begin(position, *names), taken)
+
+    def add(self, block: EncodedBlock) -> None:
+        """Append what a block gave, as far as the source's quota goes."""
+        self.bytes_read += block.bytes_read
+        add_counts(self.counts, block.counts)
+        block = self.quota.take(block)
+        self.full = self.quota.full
+        # A block that was only counted has no tokens.
+        for split, (ids, lengths) in zip(self.encoder.splits, block.splits, strict=False):
+            for name, values in zip(token_files(split), (ids, lengths), strict=True):
+                self.files.write(name, values)
+            self.taken[split]["documents"] += len(lengths)
+            self.taken[split]["tokens"] += len(ids)
+        if self.encoder.rejected:
+            self.files.write(OUTCOMES, block.outcomes)
+            self.files.write(OUTCOMES, bytes([OVER_QUOTA]) * (block.documents - len(block.outcomes)))
+        self._count_dropped(block)
+
+    def _count_dropped(self, block: EncodedBlock) -> None:
+        too_few, too_many = block.outcomes == TOO_FEW, block.outcomes == TOO_MANY
+        add_counts(
+            self.counts,
+            {
+                "too_few_tokens": int(too_few.sum()),
+                "too_many_tokens": int(too_many.sum()),
+                OVER_MAX_TOKENS: block.documents - len(block.outcomes),
+            },
+        )
+        self.tokens_dropped += int(block.lengths[too_few].sum(dtype="int64"))
+        self.tokens_too_many += int(block.lengths[too_many].sum(dtype="int64"))
+        if self.encoder.row is not None:
+            longer = sum(int((lengths > self.encoder.row).sum()) for _, lengths in block.splits)
+            add_counts(self.counts, {CUT: longer})
+
+    def commit(self) -> int:
+        """The unit is done; returns what it keeps on disk."""
+        return self.files.commit(
+            {
+                "dataset": self.dataset,
+                **self.taken,
+                "tokens_dropped": self.tokens_dropped,
+                "tokens_too_many": self.tokens_too_many,
+                "bytes_read": self.bytes_read,
+                "full": self.full,
+                "counts": self.counts,
+            }
+        )
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        self.files.abort()
+
+
+def dropped_codes(log: CommitLog, unit: int) -> NDArray[np.uint8]:
+    """For each document of a unit 0, or the number (from 1) of the reason in `DROPS` why it was dropped."""
+    import numpy as np
+
+    path = log.path(unit, OUTCOMES)
+    with reading_artifact(path):
+        outcomes = np.fromfile(path, np.uint8)
+    return np.where(outcomes < TOO_FEW, 0, outcomes - np.uint8(TOO_FEW - 1)).astype(np.uint8)
+
+
+def token_files(split: str) -> tuple[str, str]:
+    """A unit's files of ids and of lengths."""
+    prefix = "" if split == TRAIN else f"{split}-"
+    return f"{prefix}tokens", f"{prefix}lengths"
+
+
+def token_path(log: CommitLog, split: str, unit: int, name: str) -> Path:
+    """Where a unit's `tokens` or `lengths` of a split are."""
+    return log.path(unit, token_files(split)[("tokens", "lengths").index(name)])
+
+
+def committed_tokens(log: CommitLog, split: str, dataset: int | None = None) -> TokenRuns:
+    """The token files of a split, for packing: of one source, or of all."""
+    import numpy as np
+
+    records = [
+        (unit, record[split]["tokens"], record[split]["documents"])
+        for unit, record in log
+        if dataset is None or record["dataset"] == dataset
+    ]
+    units, tokens, documents = zip(*records, strict=True) if records else ((), (), ())
+    return TokenRuns(
+        partial(token_path, log, split),
+        np.array(units, np.uint64),
+        np.array(tokens, np.int64),
+        np.array(documents, np.int64),
+    )

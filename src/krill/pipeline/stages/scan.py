@@ -1,0 +1,334 @@
+"""Scan: read every document once, clean and filter it, and note what finding its copies takes.
+
+Leaves for each unit a file of 128-bit hashes and, for near-duplicates, one of MinHash bands; the surviving
+documents themselves, compressed, where reading them again would cost more (input that can only be read from
+its beginning, or that has passed filters); and the rejected ones, if they are wanted. The record says how
+many documents each block gave and the XOR of their hashes: a later stage that reads the block again knows if
+the file has changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from krill.budget import Need
+from krill.corpus import Block, Corpus, Start, Unit, UnitEnd
+from krill.corpus.arrays import as_numpy
+from krill.corpus.fingerprint import fingerprint
+from krill.dedup import piece_hashes
+from krill.engines.stage import StageReport
+from krill.errors import InputError
+from krill.pipeline.context import Context
+from krill.pipeline.dedup_needs import minhash_of
+from krill.pipeline.needs import MB, Sizing, spills_text
+from krill.pipeline.stages.base import PipelineStage, bundle_sizes, describe_units, in_bundles
+from krill.pipeline.surviving_units import (
+    REJECTED,
+    SPILL,
+    SurvivingUnits,
+    add_counts,
+    digest,
+    hashes_of,
+    spill,
+    survivors,
+    text_bytes,
+)
+from krill.storage import CommitLog
+from krill.storage.commits import UnitFiles
+from krill.text.clean import valid_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from krill.dedup import MinHash
+
+Hashed = Literal["document", "paragraph", "line"]
+
+HASHES: Final = "hashes"
+BANDS: Final = "bands"
+POSITIONS: Final = "positions"
+SCANNING: Final = "blocks being scanned"
+
+
+def scan_cost(nbytes: int) -> int:
+    """A block being scanned, at the most: itself, the cleaned copy, its hashes, the compressed spill."""
+    return 4 * nbytes + 2 * MB
+
+
+def scan_needs(sizing: Sizing) -> Iterator[Need]:
+    """Blocks being scanned; most are neither spilled nor matched."""
+    expected = 3 * sizing.block // 2 + MB // 2
+    yield sizing.blocks_in_flight(SCANNING, "scan", scan_cost, expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the stages after the scan ask it for."""
+
+    hashes: Hashed | None = None
+    """What is hashed: documents, or their lines or paragraphs."""
+    minhash: MinHash | None = None
+    spill: bool = False
+    """Whether survivors are kept of all units; those of sequential files always are."""
+    rejected: bool = False
+    positions: bool = False
+    """Whether it is noted where that stands which is hashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedBlock:
+    """What one block gave: its record, and what goes into each of the unit's files."""
+
+    end: UnitEnd
+    bytes_read: int
+    documents: int
+    text_bytes: int
+    counts: Mapping[str, int]
+    digest: str | None = None
+    hashes: NDArray[np.uint64] | None = None
+    bands: NDArray[np.uint64] | None = None
+    positions: NDArray[np.uint64] | None = None
+    spilled: pa.Buffer | None = None
+    rejected: Sequence[pa.Buffer] = ()
+
+
+class Scan(PipelineStage):
+    """Scans `corpus`: the input or, with `only_hashes`, documents that the input is compared with.
+
+    `fingerprints` are those of the files when the run was begun, where this process did not take them itself.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        corpus: Corpus,
+        name: str,
+        *,
+        only_hashes: bool = False,
+        fingerprints: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(context, name)
+        self.corpus = corpus
+        self.documents = 0
+        """All that were scanned; known when the stage has finished."""
+        self._fingerprints = fingerprints
+        self._checked: set[int] = set()
+        settings = context.config.preprocess
+        dedup = settings.dedup
+        self._wanted = Wanted(
+            dedup.level if dedup.method in ("exact", "bloom") else None,
+            minhash_of(dedup),
+            spill=not only_hashes and spills_text(context.config, corpus),
+            rejected=not only_hashes and settings.rejected,
+            positions=not only_hashes and dedup.index != "files",
+        )
+        self._only_hashes = only_hashes
+
+    needs = staticmethod(scan_needs)
+
+    def units(self) -> SurvivingUnits:
+        """All units, with the documents that pass the steps."""
+        return SurvivingUnits(self.corpus, self.context.steps, self.log)
+
+    def records(self) -> CommitLog:
+        return self.log
+
+    def tasks(self) -> Iterator[dict[str, Any]]:
+        return (start.to_json() for start in self.corpus.starts())
+
+    def missing(self, tasks: Iterable[Any]) -> Iterator[Any]:
+        log, ended = self.log, self._ended
+        return (task for task in tasks if task["position"] not in (log if task["unit"] else ended))
+
+    def bundles(self, tasks: Iterable[Any], workers: int) -> Iterator[list[Any]]:
+        return in_bundles(tasks, bundle_sizes(sum(1 for _ in self.tasks()), workers))
+
+    def run(self, tasks: Iterable[Any]) -> None:
+        context, wanted, log = self.context, self._wanted, self.log
+        sequential: list[int] = []
+
+        def starts() -> Iterator[Start]:
+            for start in map(Start.from_json, tasks):
+                self._check_unchanged(start.files)
+                if start.unit is None:
+                    sequential.append(start.position)
+                yield start
+
+        def spilling(unit: Unit) -> bool:
+            return wanted.spill or self.corpus.files[unit.parts[0].file].sequential
+
+        def committed(position: int) -> UnitEnd | None:
+            return UnitEnd.from_json(log.record(position)["end"]) if position in log else None
+
+        context.make_units(
+            (
+                (unit, ((spilling(unit), block) for block in blocks))
+                for unit, blocks in self.corpus.walk(committed, starts())
+            ),
+            lambda unit: UnitScan.begin(log, unit, wanted, spilling=spilling(unit)),
+            lambda item: _scan_block(context, item[1], wanted, spilling=item[0]),
+            in_flight=context.plan.share(SCANNING),
+            size=lambda item: scan_cost(item[1].nbytes),
+        )
+        ended = self._ended
+        for position in sequential:  # the units of such files are only known once they were read
+            if position not in ended:
+                ended.commit(position, {})
+
+    def finish(self) -> StageReport:
+        report = StageReport()
+        counts: dict[str, int] = {}
+        for _, record in self.log:
+            add_counts(counts, record["counts"])
+            report.bytes += record["bytes_read"]
+            report.documents += record["documents"]
+        self.documents = report.documents
+        if not self._only_hashes:
+            report.counts, report.kept = counts, report.documents
+        return report
+
+    def describe(self, tasks: Sequence[Any]) -> str:
+        files, last = self.corpus.files, Start.from_json(tasks[-1])
+        if self._only_hashes:
+            return f"{self.name}, files {tasks[0]['files'][0] + 1} to {last.files[-1] + 1}"
+        if last.unit is not None:
+            first = Start.from_json(tasks[0])
+            return f"{self.name}, {describe_units(self.context, [first.unit or first.position, last.unit])}"
+        begin = describe_units(self.context, [tasks[0]["position"]]).removesuffix(", one unit")
+        return f"{self.name}, {begin} to the end of {files[last.files[-1]].path}"
+
+    def input_bytes(self) -> int | None:
+        return None if self.corpus.sequential else self.corpus.input_bytes
+
+    @property
+    def _ended(self) -> CommitLog:
+        """The files that can only be read from their beginning, as far as they were read to their end."""
+        return self.context.log(f"{self.name}-runs")
+
+    def _check_unchanged(self, ordinals: Iterable[int]) -> None:
+        """The files that a task reads are those that the run was begun with."""
+        expected, files = self._fingerprints, self.corpus.files
+        if expected is None:
+            return
+        for ordinal in sorted(set(ordinals) - self._checked):
+            found = fingerprint(files[ordinal]) if ordinal < len(files) else None
+            if ordinal >= len(expected) or found != expected[ordinal]:
+                path = expected[ordinal]["path"] if ordinal < len(expected) else f"file {ordinal + 1}"
+                raise InputError(
+                    f"the worker on `{platform.node()}` sees another `{path}` than the run was begun with",
+                    hint="let all machines see the same files, at rest, under the same paths",
+                )
+            self._checked.add(ordinal)
+
+
+def _scan_block(context: Context, block: Block, wanted: Wanted, *, spilling: bool) -> ScannedBlock:
+    documents = survivors(block, context.steps, collect=wanted.rejected)
+    batch = documents.batch
+    text = batch.column("text")
+    # Also where nothing compares documents: they tell whether the input has changed since.
+    hashes = hashes_of(documents) if wanted.hashes or wanted.minhash else None
+    return ScannedBlock(
+        UnitEnd.after(block),
+        block.size,
+        batch.num_rows,
+        text_bytes(batch),
+        documents.counts,
+        None if hashes is None else digest(hashes),
+        _hashes(text, wanted.hashes, hashes),
+        wanted.minhash.bands_of(text) if wanted.minhash is not None else None,
+        _positions(batch, wanted.hashes) if wanted.positions else None,
+        spill(batch) if spilling else None,
+        [spill(valid_text(rejected)) for rejected in documents.rejected or ()],
+    )
+
+
+def _hashes(
+    text: pa.Array, hashed: Hashed | None, of_documents: NDArray[np.uint64] | None
+) -> NDArray[np.uint64] | None:
+    """What goes into the unit's file of hashes."""
+    if hashed is None:
+        return None
+    return of_documents if hashed == "document" else piece_hashes(text, hashed)[0]
+
+
+def _positions(batch: pa.RecordBatch, hashed: Hashed | None) -> NDArray[np.uint64]:
+    """The position of each document, or for each of its lines or paragraphs once more."""
+    import numpy as np
+
+    column = batch.column("position")
+    positions = as_numpy(column, "uint64").copy()  # a view would hold the whole batch
+    if hashed is None or hashed == "document":
+        return positions
+    return np.repeat(positions, piece_hashes(batch.column("text"), hashed)[1])
+
+
+@dataclass(slots=True)
+class UnitScan:
+    """The artifacts and the record of the unit being scanned."""
+
+    unit: Unit
+    files: UnitFiles
+    end: UnitEnd = field(default_factory=lambda: UnitEnd(None))
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=lambda: {"documents": 0, "text_bytes": 0, "bytes_read": 0})
+
+    @classmethod
+    def begin(cls, log: CommitLog, unit: Unit, wanted: Wanted, *, spilling: bool) -> UnitScan:
+        """Open the files that are wanted of the unit."""
+        names = {
+            HASHES: wanted.hashes is not None,
+            BANDS: wanted.minhash is not None,
+            POSITIONS: wanted.positions,
+            SPILL: spilling,
+            REJECTED: wanted.rejected,
+        }
+        files = log.begin(unit.position, *(name for name, asked in names.items() if asked))
+        return cls(unit, files)
+
+    def add(self, block: ScannedBlock) -> None:
+        """Append what a block gave."""
+        seen: dict[str, Any] = {"documents": block.documents}
+        if block.digest is not None:
+            seen["digest"] = block.digest
+        if block.hashes is not None:
+            self.files.write(HASHES, block.hashes)
+            seen["hashes"] = len(block.hashes)
+        if block.bands is not None:
+            self.files.write(BANDS, block.bands)
+        if block.positions is not None:
+            self.files.write(POSITIONS, block.positions)
+        if block.spilled is not None:
+            seen["spill"] = [self.files.write(SPILL, block.spilled), block.spilled.size, block.text_bytes]
+        if block.rejected:
+            seen["rejected"] = [[self.files.write(REJECTED, part), part.size] for part in block.rejected]
+        self.blocks.append(seen)
+        self.end = block.end
+        add_counts(self.counts, block.counts)
+        for name, value in (
+            ("documents", block.documents),
+            ("text_bytes", block.text_bytes),
+            ("bytes_read", block.bytes_read),
+        ):
+            self.totals[name] += value
+
+    def commit(self) -> int:
+        """The unit is done; returns what it keeps on disk."""
+        return self.files.commit(
+            {
+                "unit": self.unit.to_json(),
+                "end": self.end.to_json(),
+                "blocks": self.blocks,
+                "counts": self.counts,
+                **self.totals,
+            }
+        )
+
+    def abort(self) -> None:
+        """The unit is not done."""
+        self.files.abort()

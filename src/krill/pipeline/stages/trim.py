@@ -1,0 +1,137 @@
+"""Trim: documents without the lines or paragraphs that stood before, where those are deduplicated.
+
+In: the scanned units and a keep bit for each of their pieces. Out: for each unit what is left of its
+documents, compressed, in the form in which the scan leaves survivors; documents that have become too short
+are dropped and counted. Held in memory: the blocks being trimmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from krill.corpus import Documents, Unit, UnitEnd
+from krill.dedup import keep_pieces
+from krill.dedup.pieces import Level
+from krill.engines.stage import StageReport
+from krill.pipeline.context import Context
+from krill.pipeline.stages.base import PipelineStage, bundle_sizes, describe_units, in_bundles
+from krill.pipeline.stages.dedup import Dedup
+from krill.pipeline.stages.scan import SCANNING, Scan, ScannedBlock, UnitScan, Wanted, scan_cost, scan_needs
+from krill.pipeline.surviving_units import (
+    KEEP,
+    SurvivingBlock,
+    SurvivingUnits,
+    add_counts,
+    read_keep,
+    spill,
+    text_bytes,
+)
+from krill.storage import CommitLog
+from krill.text import Clean
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+REMOVED = "pieces_removed"
+"""Counts lines or paragraphs that were taken out of documents."""
+
+Flagged = tuple[SurvivingBlock, "NDArray[np.uint8]"]
+
+
+class Trim(PipelineStage):
+    """Removes the lines or paragraphs that `dedup` found twice among those of `scan`."""
+
+    def __init__(self, context: Context, scan: Scan, dedup: Dedup) -> None:
+        super().__init__(context, "trim")
+        self._scan = scan
+        self._dedup = dedup
+
+    needs = staticmethod(scan_needs)
+
+    def units(self) -> SurvivingUnits:
+        """What is left of all units."""
+        return SurvivingUnits(self.context.corpus, self.context.steps, self.log)
+
+    def records(self) -> CommitLog:
+        return self.log
+
+    def tasks(self) -> Iterable[int]:
+        return self._scan.log.units()
+
+    def bundles(self, tasks: Iterable[Any], workers: int) -> Iterator[list[Any]]:
+        return in_bundles(tasks, bundle_sizes(len(self._scan.log), workers))
+
+    def run(self, tasks: Iterable[Any]) -> None:
+        context, log = self.context, self.log
+        scanned, resolved, units = self._scan.log, self._dedup.log, self._scan.units()
+        settings = context.config.preprocess
+        level = settings.dedup.level
+        assert level != "document"
+        wanted = Wanted(spill=True, rejected=settings.rejected)
+        clean = Clean(strip=settings.strip, min_chars=settings.min_chars)
+
+        def begin(position: int) -> UnitScan:
+            unit = Unit.from_json(scanned.record(position)["unit"])
+            return UnitScan.begin(log, unit, wanted, spilling=True)
+
+        context.make_units(
+            ((position, _flagged(scanned, units, resolved, position)) for position in tasks),
+            begin,
+            lambda item: _trim_block(*item, clean, level, collect=wanted.rejected),
+            in_flight=context.plan.share(SCANNING),
+            size=lambda item: scan_cost(item[0].nbytes),
+        )
+
+    def finish(self) -> StageReport:
+        report = StageReport()
+        counts: dict[str, int] = {}
+        for _, record in self.log:
+            add_counts(counts, record["counts"])
+            report.documents += record["documents"]
+            report.bytes += record["bytes_read"]
+        report.counts, report.kept = counts, report.documents
+        return report
+
+    def describe(self, tasks: Sequence[Any]) -> str:
+        return f"{self.name}, {describe_units(self.context, tasks)}"
+
+    def input_bytes(self) -> int | None:
+        return self.text_bytes(self._scan.log)
+
+
+def _flagged(
+    scanned: CommitLog, units: SurvivingUnits, resolved: CommitLog, position: int
+) -> Iterator[Flagged]:
+    """The blocks of a unit, each with the flags of its pieces."""
+    blocks = scanned.record(position)["blocks"]
+    flags = read_keep(resolved.path(position, KEEP), sum(block["hashes"] for block in blocks))
+    first = 0
+    for seen, block in zip(blocks, units.blocks(position), strict=True):
+        yield block, flags[first : first + seen["hashes"]]
+        first += seen["hashes"]
+
+
+def _trim_block(
+    block: SurvivingBlock, flags: NDArray[np.uint8], clean: Clean, level: Level, *, collect: bool
+) -> ScannedBlock:
+    batch, _ = block.read()
+    before = text_bytes(batch)
+    at = batch.schema.get_field_index("text")
+    text = keep_pieces(batch.column(at), flags, level)
+    documents = Documents(batch.set_column(at, "text", text), {REMOVED: int((flags == 0).sum())})
+    if collect:
+        documents = replace(documents, rejected=())
+    documents = clean.apply(documents)
+    left = documents.batch
+    return ScannedBlock(
+        end=UnitEnd(None),
+        bytes_read=before,
+        documents=left.num_rows,
+        text_bytes=text_bytes(left),
+        counts=documents.counts,
+        spilled=spill(left),
+        rejected=[spill(rows) for rows in documents.rejected or ()],
+    )
