@@ -19,7 +19,7 @@ from krill.pipeline.survivors import Readable, SpilledBlock, hashes_of, survivor
 from krill.storage import CommitLog
 from krill.storage.commits import damaged, reading_artifact
 from krill.text import Step
-from krill.text.drop import rejected_rows, with_columns, with_statistics
+from krill.text.step import rejected_rows, with_columns, with_statistics
 
 if TYPE_CHECKING:
     import numpy as np

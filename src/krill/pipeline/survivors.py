@@ -18,7 +18,7 @@ from krill.corpus.buffers import text_buffers
 from krill.corpus.checks import check_batch
 from krill.storage.commits import damaged, reading_artifact
 from krill.text import Step
-from krill.text.clean import Clean
+from krill.text.clean import CleanText
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,7 +80,7 @@ def survivors(block: Readable, steps: Sequence[Step], *, collect: bool = False) 
     """The documents of `block` that pass every step, and why the others did not: with `collect`, the others
     themselves."""
     first = steps[0] if steps else None
-    if isinstance(first, Clean) and isinstance(block, RangeBlock) and block.cleans and not collect:
+    if isinstance(first, CleanText) and isinstance(block, RangeBlock) and block.cleans and not collect:
         documents = block.clean_documents(first.strip, first.min_chars)
         steps = steps[1:]
     else:

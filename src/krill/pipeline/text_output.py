@@ -24,7 +24,7 @@ from krill.pipeline.kept import KeptUnits
 from krill.pipeline.needs import largest_nbytes, text_cost
 from krill.pipeline.survivors import add_counts
 from krill.storage import CommitLog
-from krill.text.drop import rejected_rows
+from krill.text.step import rejected_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

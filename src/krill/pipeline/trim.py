@@ -20,7 +20,7 @@ from krill.pipeline.needs import scan_cost
 from krill.pipeline.scan import Scanned, UnitScan, Wanted, text_bytes
 from krill.pipeline.survivors import spill
 from krill.storage import CommitLog
-from krill.text import Clean
+from krill.text import CleanText
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +44,7 @@ def trim(
     """Trim those of the units at `positions` that `log` doesn't have."""
     settings = context.config.preprocess
     wanted = Wanted(spill=True, rejected=settings.rejected)
-    clean = Clean(strip=settings.strip, min_chars=settings.min_chars)
+    clean = CleanText(strip=settings.strip, min_chars=settings.min_chars)
 
     def begin(position: int) -> UnitScan:
         unit = Unit.from_json(scanned.record(position)["unit"])
@@ -78,7 +78,7 @@ def _flagged(scanned: CommitLog, units: KeptUnits, resolved: CommitLog, position
 
 
 def _trim_block(
-    block: KeptBlock, flags: NDArray[np.uint8], clean: Clean, level: Level, *, collect: bool
+    block: KeptBlock, flags: NDArray[np.uint8], clean: CleanText, level: Level, *, collect: bool
 ) -> Scanned:
     batch, _ = block.read()
     before = text_bytes(batch)
