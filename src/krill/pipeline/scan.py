@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from krill.corpus import Block, Corpus, Start, Unit, UnitEnd
 from krill.corpus.arrays import as_numpy
 from krill.corpus.buffers import text_buffers
-from krill.dedup import piece_hashes
+from krill.dedup import line_hashes
 from krill.pipeline.context import Context
 from krill.pipeline.needs import scan_cost
 from krill.pipeline.survivors import add_counts, hashes_of, spill, survivors
@@ -142,7 +142,7 @@ def _hashes(
     """What goes into the unit's file of hashes."""
     if hashed is None:
         return None
-    return of_documents if hashed == "document" else piece_hashes(text, hashed)[0]
+    return of_documents if hashed == "document" else line_hashes(text, hashed)[0]
 
 
 def _positions(batch: pa.RecordBatch, hashed: Hashed | None) -> NDArray[np.uint64]:
@@ -153,7 +153,7 @@ def _positions(batch: pa.RecordBatch, hashed: Hashed | None) -> NDArray[np.uint6
     positions = as_numpy(column, "uint64").copy()  # a view would hold the whole batch
     if hashed is None or hashed == "document":
         return positions
-    return np.repeat(positions, piece_hashes(batch.column("text"), hashed)[1])
+    return np.repeat(positions, line_hashes(batch.column("text"), hashed)[1])
 
 
 @dataclass(slots=True)

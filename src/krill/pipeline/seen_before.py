@@ -16,8 +16,8 @@ from pathlib import Path
 from krill.config import KrillConfig
 from krill.corpus import Corpus, DatasetSource
 from krill.dedup import DedupIndex, Pending
-from krill.dedup.index_database import DatabaseIndex, Noted, PendingRun
-from krill.dedup.index_folder import DESCRIPTION, Storage, storage_of
+from krill.dedup.index import DESCRIPTION, Storage, storage_of
+from krill.dedup.index_database import DatabaseIndex, IndexInput, PendingRun
 from krill.pipeline.resolve import kind_of, noted_files
 from krill.pipeline.scan import POSITIONS
 from krill.storage import CommitLog
@@ -72,7 +72,7 @@ class EarlierRuns:
         files = noted_files(dedup, scanned)
         if isinstance(self._index, DedupIndex):
             return self._index.prepare(self._kind, self._identity, files, keep_files)
-        noted = Noted(
+        noted = IndexInput(
             files,
             keep_files,
             [scanned.path(unit, POSITIONS) for unit in scanned.units()],

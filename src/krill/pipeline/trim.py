@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from krill.corpus import Documents, Unit, UnitEnd
-from krill.dedup import keep_pieces
-from krill.dedup.pieces import Level
+from krill.dedup import keep_lines
+from krill.dedup.lines import Level
 from krill.pipeline.context import Context
 from krill.pipeline.kept import KEEP, KeptBlock, KeptUnits, read_keep
 from krill.pipeline.needs import scan_cost
@@ -83,7 +83,7 @@ def _trim_block(
     batch, _ = block.read()
     before = text_bytes(batch)
     at = batch.schema.get_field_index("text")
-    text = keep_pieces(batch.column(at), flags, level)
+    text = keep_lines(batch.column(at), flags, level)
     documents = Documents(batch.set_column(at, "text", text), {REMOVED: int((flags == 0).sum())})
     if collect:
         documents = replace(documents, rejected=())

@@ -40,7 +40,6 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "tests" / "oracles", root / "tests" / "oracles")
     native = Path(_native.__file__)
     shutil.copy(native, package / native.name)
-    shutil.copytree(ROOT / "tests" / "oracles", root / "tests" / "oracles")
     for block in STEPS:
         file = root / block.notes["file"]
         if block.language == "diff":
