@@ -4,7 +4,7 @@ Signatures: `MinHash().bands_of` over 108 MB of grown real text, batch by batch,
 `MinhashDedupSignature`, whose own normalisation, words (spaCy) and permutations run on a part of the same
 documents, since all of them would take minutes. Both with 14 bands of 8 rows and 5-word shingles.
 
-Clusters: `resolve_minhash` over made-up bands of a million documents, a fifth of which agree in some with
+Clusters: `dedup_minhash` over made-up bands of a million documents, a fifth of which agree in some with
 another, at three shares of memory; its growth is the most that the process held above what it held before.
 """
 
@@ -68,7 +68,7 @@ print(json.dumps({"seconds": seconds, "bytes": done}))
 _CLUSTERS = """
 import json, sys, time
 from pathlib import Path
-from krill.dedup import resolve_minhash
+from krill.dedup import dedup_minhash
 
 def status(name):
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -77,7 +77,7 @@ def status(name):
 bands, keep, share = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 before = status("VmRSS")
 begun = time.monotonic()
-found = resolve_minhash([bands], [keep], bands=14, share=share, spill=keep.parent, threads=1)
+found = dedup_minhash([bands], [keep], bands=14, share=share, spill=keep.parent, threads=1)
 seconds = time.monotonic() - begun
 print(json.dumps({"seconds": seconds, "growth": status("VmHWM") - before, "duplicates": found.duplicates}))
 """

@@ -1,4 +1,4 @@
-// Contractions and abbreviations: chunks whose words are known by heart. Defined in krill.text.contractions.
+// Contractions and abbreviations: chunks whose words are known by heart. Defined in word_traits.py.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 """Writes traits_tables.cpp: what each code point is to the quality filters, and the known contractions.
 
-In: `krill.text.characters` and `krill.text.contractions`, the one definition of both, and Python's own string
-methods. Out: a two-stage table in which equal pages of 128 code points stand once, each code point as a small
-class, and the traits of each class; the contractions with the lengths of their words.
+In: `word_traits.py`, the one definition of both, and Python's own string methods. Out: a two-stage table in
+which equal pages of 128 code points stand once, each code point as a small class, and the traits of each
+class; the contractions with the lengths of their words.
 
     python native/quality/generate_traits.py > native/quality/traits_tables.cpp
 """
@@ -12,8 +12,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
-from krill.text import characters as of
-from krill.text.contractions import contractions
+import word_traits as of
 
 POINTS = 0x110000
 PAGE = 128
@@ -93,18 +92,18 @@ def character_tables() -> Iterator[str]:
 
 def contraction_table() -> Iterator[str]:
     yield "// The bytes of the chunk, and how many of them each of its words has."
-    yield f"const Contraction kContractions[{len(contractions())}] = {{"
-    for chunk, words in contractions().items():
+    yield f"const Contraction kContractions[{len(of.contractions())}] = {{"
+    for chunk, words in of.contractions().items():
         lengths = [len(word.encode()) for word in words] + [0] * (3 - len(words))
         text = "".join(chr(b) if chr(b).isalnum() and b < 128 else f"\\{b:03o}" for b in chunk.encode())
         yield f'    {{"{text}", {{{", ".join(map(str, lengths))}}}}},'
     yield "};"
-    yield f"const std::size_t kContractionCount = {len(contractions())};"
+    yield f"const std::size_t kContractionCount = {len(of.contractions())};"
 
 
 def source() -> str:
     lines = [
-        "// Made by generate_traits.py from krill.text.characters and krill.text.contractions.",
+        "// Made by generate_traits.py from word_traits.py.",
         '#include "quality/contractions.hpp"',
         '#include "quality/traits.hpp"',
         "",

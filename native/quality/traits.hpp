@@ -1,5 +1,5 @@
 // What a character is to the quality filters and to the word splitter, and which one stands at a place in UTF-8.
-// The tables are made by generate_traits.py from krill.text.characters, where each trait is defined.
+// The tables are made by generate_traits.py from word_traits.py, where each trait is defined.
 #pragma once
 
 #include <cstddef>

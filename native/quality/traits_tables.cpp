@@ -1,4 +1,4 @@
-// Made by generate_traits.py from krill.text.characters and krill.text.contractions.
+// Made by generate_traits.py from word_traits.py.
 #include "quality/contractions.hpp"
 #include "quality/traits.hpp"
 

@@ -1,4 +1,4 @@
-// The word splitter: words as krill.text.words defines them, in one pass, without memory of its own.
+// The word splitter: words as tests/oracles/words.py defines them, in one pass, without memory of its own.
 //
 // In: UTF-8. Out: each word's place and length in bytes, in order, handed to a function. All that is not
 // whitespace belongs to exactly one word.

@@ -39,3 +39,19 @@ def reference_own_rows(lengths: Sequence[int], sequence_len: int) -> list[list[P
             rows.append([(start + cut, min(sequence_len, length - cut))])
         start += length
     return rows
+
+
+def reference_piece_lengths(document_lengths: list[int], sequence_len: int) -> list[list[int]]:
+    """The lengths of the pieces in each full row of `wrapped`, one token at a time."""
+    rows: list[list[int]] = []
+    row: list[int] = []
+    for length in document_lengths:
+        piece = 0
+        for _ in range(length):
+            piece += 1
+            if sum(row) + piece == sequence_len:
+                rows.append([*row, piece])
+                row, piece = [], 0
+        if piece:
+            row.append(piece)
+    return rows

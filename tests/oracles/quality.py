@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from word_traits import SYMBOLS, TERMINAL
+
 from krill.config.filters import (
     C4,
     FineWeb,
@@ -21,8 +23,7 @@ from krill.config.filters import (
     RepeatedLines,
     RepeatedParagraphs,
 )
-from krill.text.characters import SYMBOLS, TERMINAL
-from krill.text.words import reference_sentences, reference_words
+from oracles.words import reference_sentences, reference_words
 
 _CITATION = re.compile(r"\[\d*]|\[edit]|\[citation needed]")
 _POLICY = ("terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies", "use cookies")

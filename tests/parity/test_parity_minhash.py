@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from near_duplicates import similar_pairs, with_near_duplicates
 
-from krill.dedup import CLUSTER_RECORD, MinHash, Verify, resolve_minhash
-from krill.dedup.groups import MIN_SHARE
+from krill.dedup import CLUSTER_RECORD, MinHash, Verify, dedup_minhash
+from krill.dedup.tables import GROUP_TABLES
 from oracles.dedup import fold_character, reference_words
 
 Clusters = Callable[[float | None], np.ndarray]
@@ -47,11 +47,11 @@ def clusters(documents: list[str], tmp_path_factory: pytest.TempPathFactory) -> 
     MinHash().bands_of(column).tofile(folder / "bands")
 
     def find(threshold: float | None) -> np.ndarray:
-        resolve_minhash(
+        dedup_minhash(
             [folder / "bands"],
             [folder / "keep"],
             bands=14,
-            share=MIN_SHARE,
+            share=GROUP_TABLES.min_share,
             spill=folder / "spill",
             threads=2,
             verify=None if threshold is None else Verify(threshold, lambda _: iter([column])),

@@ -12,10 +12,10 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
+from word_traits import SYMBOLS, TERMINAL
 
 from krill.config.filters import C4, FineWeb, GopherQuality, GopherRepetition
 from krill.corpus.documents import Documents
-from krill.text.characters import SYMBOLS, TERMINAL
 from krill.text.quality import quality_step
 from krill.text.words import split_sentences, split_words
 

@@ -13,8 +13,7 @@ from datatrove.pipeline.writers.disk_base import DiskWriter
 from krill.datatrove.batches import BATCH_BYTES
 from krill.datatrove.text_step import TextStep
 from krill.errors import ConfigError
-from krill.text import Clean as CleanText
-from krill.text import Step
+from krill.text import CleanText, Step
 
 
 class Clean(TextStep):

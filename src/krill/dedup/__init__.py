@@ -1,34 +1,34 @@
-"""Who survives: which documents are copies of earlier ones, or nearly so.
+"""Dedup: which documents are copies of earlier ones, or nearly so.
 
 In: one file of 128-bit hashes, or of MinHash bands, per unit, in input order; perhaps such files of documents
-seen before. Out: one file of keep bits per unit; of documents that are equal, or hang together as
-near-duplicates, the first one wins, across all datasets. Held in memory: no more than the share that was
+seen before. Out: one file of keep bits per unit; of documents that are equal, or connected as
+near-duplicates, the first one is kept, across all datasets. Held in memory: no more than the share that was
 given, whatever the number of documents; beyond it, they go through files in the spill folder. Bloom dedup
 holds a filter of a size known before.
 
-`resolve_exact` and `resolve_minhash` do it in one process. The same work as tasks that meet only in files, on
-any machines, with the same keep bits: `split_hashes`, `answer_hashes`, `join_hashes`; and `split_bands`,
+`dedup_exact` and `dedup_minhash` do it in one process. The same work as tasks that share nothing but files,
+on any machines, with the same keep bits: `split_hashes`, `answer_hashes`, `join_hashes`; and `split_bands`,
 `answer_bands`, `cluster_edges`.
 """
 
-from krill.dedup.bloom import bloom_bytes, resolve_bloom
-from krill.dedup.exact import MIN_SHARE, resolve_exact, spill_bytes, table_bytes
-from krill.dedup.index import DedupIndex, Generation, Pending
-from krill.dedup.index_folder import hash_kind, minhash_kind
-from krill.dedup.minhash import MinHash, bands_and_rows
-from krill.dedup.near import (
+from krill.dedup.bloom import bloom_bytes, dedup_bloom
+from krill.dedup.exact import MIN_SHARE, dedup_exact, spill_bytes, table_bytes
+from krill.dedup.exact_tasks import answer_hashes, join_hashes, plan_hashes, split_hashes
+from krill.dedup.index import DedupIndex, IndexGeneration, Pending, hash_kind, minhash_kind
+from krill.dedup.lines import keep_lines, line_hashes
+from krill.dedup.minhash import (
     CLUSTER_RECORD,
     SEEN_BEFORE,
-    Resolution,
-    near_least_share,
-    near_memory_share,
-    near_spill_bytes,
-    near_useful_share,
-    resolve_minhash,
+    MinHash,
+    MinhashResult,
+    bands_and_rows,
+    dedup_minhash,
+    minhash_memory_share,
+    minhash_min_share,
+    minhash_spill_bytes,
+    minhash_useful_share,
 )
-from krill.dedup.partitioned_exact import answer_hashes, join_hashes, plan_hashes, split_hashes
-from krill.dedup.partitioned_near import answer_bands, cluster_edges, plan_bands, split_bands
-from krill.dedup.pieces import keep_pieces, piece_hashes
+from krill.dedup.minhash_tasks import answer_bands, cluster_edges, plan_bands, split_bands
 from krill.dedup.shuffle import Shuffle, cut_groups
 from krill.dedup.verify import Verify, verify_share, verify_spill_bytes
 
@@ -37,10 +37,10 @@ __all__ = [
     "MIN_SHARE",
     "SEEN_BEFORE",
     "DedupIndex",
-    "Generation",
+    "IndexGeneration",
     "MinHash",
+    "MinhashResult",
     "Pending",
-    "Resolution",
     "Shuffle",
     "Verify",
     "answer_bands",
@@ -49,20 +49,20 @@ __all__ = [
     "bloom_bytes",
     "cluster_edges",
     "cut_groups",
+    "dedup_bloom",
+    "dedup_exact",
+    "dedup_minhash",
     "hash_kind",
     "join_hashes",
-    "keep_pieces",
+    "keep_lines",
+    "line_hashes",
     "minhash_kind",
-    "near_least_share",
-    "near_memory_share",
-    "near_spill_bytes",
-    "near_useful_share",
-    "piece_hashes",
+    "minhash_memory_share",
+    "minhash_min_share",
+    "minhash_spill_bytes",
+    "minhash_useful_share",
     "plan_bands",
     "plan_hashes",
-    "resolve_bloom",
-    "resolve_exact",
-    "resolve_minhash",
     "spill_bytes",
     "split_bands",
     "split_hashes",

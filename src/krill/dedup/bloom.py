@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from krill.dedup.exact import READ_BYTES, READ_RECORDS, SLACK
 from krill.dedup.streams import UnitHashes, write_keep_files
+from krill.dedup.tables import HASH_TABLES, READ_RECORDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ BLOCK_BITS = 512
 MOST_BITS = 64
 
 
-def resolve_bloom(
+def dedup_bloom(
     hash_files: Sequence[Path],
     keep_files: Sequence[Path],
     *,
@@ -39,7 +39,7 @@ def resolve_bloom(
 ) -> int:
     """Write the keep bits of each unit; returns the number of documents that are not kept.
 
-    Files are as those of `resolve_exact`. The rate holds for as many documents as expected, `prior` ones
+    Files are as those of `dedup_exact`. The rate holds for as many documents as expected, `prior` ones
     included.
     """
     from krill import _native
@@ -56,9 +56,9 @@ def resolve_bloom(
 
 
 def bloom_bytes(expected_documents: int, rate: float) -> int:
-    """What `resolve_bloom` holds: the filter and a block."""
+    """What `dedup_bloom` holds: the filter and a block."""
     _, load = _shape(rate)
-    return _blocks(expected_documents, load) * BLOCK_BITS // 8 + READ_BYTES + SLACK
+    return _blocks(expected_documents, load) * BLOCK_BITS // 8 + HASH_TABLES.read_bytes + HASH_TABLES.reserved
 
 
 def false_positives(load: float, bits: int) -> float:

@@ -2,7 +2,7 @@
 
 In: a way to read the texts of each unit. Out: a keep bit for each document. Held in memory: what datatrove
 holds; its third stage has every document of a cluster in a dictionary, so that the number of duplicates, and
-no share, bounds it. For those who want its very decisions; `resolve_minhash` is bounded, and keeps the first
+no share, bounds it. For those who want its very decisions; `dedup_minhash` is bounded, and keeps the first
 document of each cluster.
 
 Each unit is a rank of datatrove's first stage, and all stages run in the order of their ranks in this
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krill.dedup.minhash import MinHash
-from krill.dedup.near import Resolution
+from krill.dedup.minhash import MinHash, MinhashResult
 from krill.dedup.streams import write_keep_files
 from krill.errors import MissingExtra
 from krill.storage.atomic import storage_errors
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
 _RECORD = np.dtype("<u4")
 
 
-def resolve_with_datatrove(
+def dedup_with_datatrove(
     minhash: MinHash,
     counts: Sequence[int],
     keep_files: Sequence[Path],
     *,
     read_unit: Callable[[int], Iterator[pa.Array]],
     spill: Path,
-) -> Resolution:
+) -> MinhashResult:
     """Write the keep bits of each unit, which has so many documents; its texts come from `read_unit`."""
     stages = _import_stages()
     settings = stages.MinhashConfig(
@@ -59,7 +58,7 @@ def resolve_with_datatrove(
     duplicates = write_keep_files(flags, counts, keep_files)
     with storage_errors(spill):
         shutil.rmtree(spill)
-    return Resolution(duplicates, len(clusters), int(clusters.max(initial=0)))
+    return MinhashResult(duplicates, len(clusters), int(clusters.max(initial=0)))
 
 
 def _documents(columns: Iterator[pa.Array]) -> Iterator[Any]:

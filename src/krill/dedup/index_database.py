@@ -13,13 +13,20 @@ process died is removed by the next one that writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
-from krill.dedup.index import Generation, kept_blocks
-from krill.dedup.index_folder import DATABASES, IndexFolder, check_identity, record_bytes
+from krill.dedup.databases import Database, DuckdbDatabase, SqliteDatabase, damaged_database
+from krill.dedup.index import (
+    DATABASES,
+    IndexFolder,
+    IndexGeneration,
+    check_identity,
+    kept_blocks,
+    record_bytes,
+)
 from krill.errors import StorageError
 from krill.storage.atomic import atomic_writer
 
@@ -53,34 +60,8 @@ _SCHEMA: Final = (
 )
 
 
-class Database(Protocol):
-    """An open database. Errors of the library are told as `StorageError`."""
-
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """A statement, and the few rows that it gives."""
-        ...
-
-    def insert(self, run: int, hashes: NDArray[np.uint8], positions: NDArray[np.int64]) -> None:
-        """A block of rows; `hashes` has one of them in each row."""
-        ...
-
-    def insert_sources(self, run: int, paths: Sequence[str]) -> None:
-        """The files that a run has read, in their order."""
-        ...
-
-    def hashes(self, runs: Sequence[int]) -> Iterator[list[tuple[bytes]]]:
-        """The hashes of these runs, some at a time."""
-        ...
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """What is done inside is done whole, or not at all."""
-        ...
-
-    def close(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Noted:
+class IndexInput:
     """What a run leaves of its documents: for each unit the files of hashes or bands, of keep bits and of
     positions; the files that positions count; where the output is."""
 
@@ -111,7 +92,7 @@ class DatabaseIndex:
         self._storage = storage
         self._folder = IndexFolder(folder, storage)
 
-    def pin(self, kind: str, identity: str) -> list[Generation]:
+    def pin(self, kind: str, identity: str) -> list[IndexGeneration]:
         """What other runs have kept so far. Refuses a folder of another kind or form."""
         if not self._folder.check(kind) or not self.path.exists():
             return []
@@ -119,7 +100,7 @@ class DatabaseIndex:
             if not _has_schema(database, self.path):
                 return []  # all that is left of a run that died before it had anything to add
             found = sorted(_finished_runs(database, self.path))
-        return [Generation(name, self.path, records) for name, _, records in found if name != identity]
+        return [IndexGeneration(name, self.path, records) for name, _, records in found if name != identity]
 
     def write_pinned(self, kind: str, names: Sequence[str], path: Path) -> None:
         """The hashes or bands of the runs `names`, as one file of raw numbers."""
@@ -129,13 +110,15 @@ class DatabaseIndex:
             written = 0
             for rows in database.hashes(runs):
                 if any(not isinstance(row[0], bytes) or len(row[0]) != size for row in rows):
-                    raise _damaged(self.path, f"it has a hash that is not of {size} bytes")
+                    raise damaged_database(self.path, f"it has a hash that is not of {size} bytes")
                 out.write(b"".join(row[0] for row in rows))
                 written += len(rows)
             if written != expected:
-                raise _damaged(self.path, f"it has {written:,} documents where its runs kept {expected:,}")
+                raise damaged_database(
+                    self.path, f"it has {written:,} documents where its runs kept {expected:,}"
+                )
 
-    def prepare(self, kind: str, identity: str, noted: Noted) -> PendingRun:
+    def prepare(self, kind: str, identity: str, noted: IndexInput) -> PendingRun:
         """Write what was kept, whole and synced, without letting it count."""
         size = record_bytes(kind)
         check_identity(identity)
@@ -200,30 +183,11 @@ class DatabaseIndex:
 
     @contextmanager
     def _opened(self, *, write: bool) -> Iterator[Database]:
-        if self._storage == "sqlite":
-            from krill.dedup.sqlite_database import SqliteDatabase
-
-            database: Database = SqliteDatabase(self.path, write=write)
-        else:
-            from krill.dedup.duckdb_database import DuckdbDatabase
-
-            database = DuckdbDatabase(self.path, write=write)
+        database = (SqliteDatabase if self._storage == "sqlite" else DuckdbDatabase)(self.path, write=write)
         try:
             yield database
         finally:
             database.close()
-
-
-def damaged_database(path: Path, error: object) -> StorageError:
-    """A database that can't be read as what was written."""
-    return _damaged(path, str(error).strip().splitlines()[0] if str(error).strip() else "no reason given")
-
-
-def _damaged(path: Path, fact: str) -> StorageError:
-    return StorageError(
-        f"the index of duplicates `{path}` is damaged: {fact}",
-        hint="put back a copy of it, or remove its folder: what earlier runs kept is then unknown",
-    )
 
 
 def _has_schema(database: Database, path: Path) -> bool:
@@ -235,7 +199,7 @@ def _has_schema(database: Database, path: Path) -> bool:
         " WHERE type = 'trigger' OR name IN ('runs', 'sources', 'documents') LIMIT 4"
     )
     if found and sorted(found) != [(name, "table") for name in ("documents", "runs", "sources")]:
-        raise _damaged(path, "its tables are not those that Krill makes")
+        raise damaged_database(path, "its tables are not those that Krill makes")
     return bool(found)
 
 
@@ -246,7 +210,7 @@ def _finished_runs(database: Database, path: Path) -> list[tuple[str, int, int]]
     for name, run, documents, state in database.execute("SELECT identity, run, documents, state FROM runs"):
         known = isinstance(name, str) and isinstance(run, int) and isinstance(documents, int)
         if not known or not 0 < run < _MOST_RUNS or documents < 0:
-            raise _damaged(path, "a run in it has no name, or a number that is not Krill's")
+            raise damaged_database(path, "a run in it has no name, or a number that is not Krill's")
         if state == "finished":
             found.append((name, run, documents))
     return found
@@ -260,7 +224,7 @@ def _remove(database: Database, which: str, identity: str) -> None:
     database.execute(f"DELETE FROM runs WHERE {which}", values)
 
 
-def _begin(database: Database, identity: str, noted: Noted) -> int:
+def _begin(database: Database, identity: str, noted: IndexInput) -> int:
     """A new run that is being written; its number."""
     with database.transaction():
         run = int(database.execute("SELECT coalesce(max(run), 0) + 1 FROM runs")[0][0])
@@ -275,7 +239,7 @@ def _printable(path: str) -> str:
     return path.encode("utf-8", "backslashreplace").decode()
 
 
-def _blocks(noted: Noted, size: int) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+def _blocks(noted: IndexInput, size: int) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
     """The kept rows of all units, in blocks of about the same length."""
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Hashes on disk, split into partitions; and one flag for each, joined back into the order they came in.
+"""Records on disk while dedup runs: split into partitions, or in the order in which they were written.
 
 In: a stream of hashes. Out: each partition as a stream of its own, and, when all have been answered, the
 flags in the stream's order. Held in memory: one block and its partitioned copy while splitting, one block
@@ -10,31 +10,38 @@ have a file of the same geometry, one byte for each hash. So there is neither a 
 each partition, no index in memory, and no position beside a hash: all of it is arithmetic. Slices are long,
 since a block is as large as the share allows.
 
-Both files have no name: they vanish with the process, however it ends.
+`RecordFile` is for rows of a few numbers, appended by any thread and read back in blocks. No file here has a
+name: they vanish with the process, however it ends.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from io import FileIO
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from krill import _native
-from krill.dedup.streams import HASH_BYTES, HashStream, bytes_of
+from krill.dedup.streams import HASH_BYTES, HashStream, read_all, read_blocks, write_all
 from krill.storage.atomic import storage_errors
 
-HASH_BITS = 128
 COUNT_BYTES = 8
 
 
-class Digit(NamedTuple):
+def unnamed_file(folder: Path) -> FileIO:
+    """A temporary file without a name; the caller closes it."""
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryFile(dir=folder, buffering=0)
+
+
+class KeyBits(NamedTuple):
     """The bits of a hash that name its partition: `width` of them, above the lowest `shift`."""
 
     shift: int
@@ -48,24 +55,21 @@ class Digit(NamedTuple):
 class Spill:
     """A stream of hashes in partitions, on disk until the context ends."""
 
-    def __init__(self, stream: HashStream, digit: Digit, *, block_records: int, folder: Path) -> None:
-        self.counts = np.zeros(digit.partitions, np.int64)
+    def __init__(self, stream: HashStream, bits: KeyBits, *, block_records: int, folder: Path) -> None:
+        self.counts = np.zeros(bits.partitions, np.int64)
         self._stream = stream
-        self._digit = digit
+        self._bits = bits
         self._block_records = block_records
         self._folder = folder
-        with storage_errors(folder), ExitStack() as files:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._hashes = files.enter_context(tempfile.TemporaryFile(dir=folder, buffering=0))
-            self._flags = files.enter_context(tempfile.TemporaryFile(dir=folder, buffering=0))
+        with ExitStack() as files:
+            self._hashes = files.enter_context(unnamed_file(folder))
+            self._flags = files.enter_context(unnamed_file(folder))
             self._files = files.pop_all()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._files.close()
 
     def split(self) -> None:
@@ -76,7 +80,7 @@ class Spill:
 
     def _append(self, block: NDArray[np.uint64], offset: int) -> int:
         """Write one block at `offset`; returns where it ends. Its copy is gone before the next is made."""
-        hashes, counts = _native.partition_hashes(block, *self._digit)
+        hashes, counts = _native.partition_hashes(block, *self._bits)
         self.counts += counts
         with storage_errors(self._folder):
             offset = write_all(self._hashes.fileno(), counts, offset)
@@ -92,12 +96,12 @@ class Spill:
         for number, block in enumerate(self._stream.blocks(self._block_records)):
             view = flags[: len(block)]
             read_all(self._flags.fileno(), view, number * self._block_records)
-            yield _native.join_flags(block, *self._digit, view)
+            yield _native.join_flags(block, *self._bits, view)
 
     def _slices(self, partition: int) -> Iterator[tuple[int, int, int]]:
         """Where a partition's slice of each block stands: offset of its hashes, of its flags, its length."""
-        header = self._digit.partitions * COUNT_BYTES
-        counts = np.empty(self._digit.partitions, np.int64)
+        header = self._bits.partitions * COUNT_BYTES
+        counts = np.empty(self._bits.partitions, np.int64)
         for first in range(0, self._stream.count, self._block_records):
             start = first * HASH_BYTES + first // self._block_records * header
             read_all(self._hashes.fileno(), counts, start)
@@ -118,21 +122,10 @@ class Partition:
         return int(self._spill.counts[self._number])
 
     def blocks(self, records: int) -> Iterator[NDArray[np.uint64]]:
-        source = self._spill._hashes.fileno()
+        opened = nullcontext(self._spill._hashes.fileno())
         buffer = np.empty((min(records, self.count), 2), np.uint64)
-        filled = 0
-        for offset, _, length in self._spill._slices(self._number):
-            while length:
-                piece = buffer[filled : filled + length]
-                read_all(source, piece, offset)
-                filled += len(piece)
-                offset += piece.nbytes
-                length -= len(piece)
-                if filled == len(buffer):
-                    yield buffer
-                    filled = 0
-        if filled:
-            yield buffer[:filled]
+        slices = self._spill._slices(self._number)
+        return read_blocks(buffer, ((opened, offset, length) for offset, _, length in slices))
 
     def write_flags(self, blocks: Iterator[NDArray[np.uint8]]) -> None:
         """Store the flags of all hashes of the partition, given in its order."""
@@ -148,22 +141,83 @@ class Partition:
                 length -= len(piece)
 
 
-def write_all(descriptor: int, array: NDArray[Any], offset: int) -> int:
-    """Write the array at `offset`; returns where it ends."""
-    view = bytes_of(array)
-    while view:
-        written = os.pwrite(descriptor, view, offset)
-        view = view[written:]
-        offset += written
-    return offset
+class RecordFile:
+    """A file of rows; also a `HashStream` if it has two columns."""
+
+    def __init__(self, folder: Path, columns: int = 2) -> None:
+        self._folder = folder
+        self._columns = columns
+        self._rows = 0
+        self._lock = threading.Lock()
+        self._file = unnamed_file(folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def count(self) -> int:
+        return self._rows
+
+    @property
+    def descriptor(self) -> int:
+        return self._file.fileno()
+
+    def append(self, rows: NDArray[np.uint64]) -> int:
+        """Write rows at the end; returns the number of the first."""
+        with self._lock:
+            first = self._rows
+            self._rows += len(rows)
+        self.write_at(first, rows)
+        return first
+
+    def write_at(self, first: int, rows: NDArray[np.uint64]) -> None:
+        """Write rows at a place of their own; what is never written is zeros."""
+        with storage_errors(self._folder):
+            write_all(self.descriptor, np.ascontiguousarray(rows), 8 * self._columns * first)
+
+    def blocks(self, records: int) -> Iterator[NDArray[np.uint64]]:
+        """All rows, `records` at a time but for the last; each block is valid until the next."""
+        count = self._rows
+        buffer = np.empty((min(records, count), self._columns), np.uint64)
+        for first in range(0, count, records):
+            block = buffer[: count - first]
+            read_all(self.descriptor, block, 8 * self._columns * first)
+            yield block
 
 
-def read_all(descriptor: int, array: NDArray[Any], offset: int) -> None:
-    """Fill the array from `offset`."""
-    view = bytes_of(array)
-    while view:
-        read = os.preadv(descriptor, [view], offset)
-        if read == 0:
-            raise EOFError(f"a spill file ends before byte {offset + len(view)}")
-        view = view[read:]
-        offset += read
+class Reversed:
+    """Rows of two columns with the columns exchanged."""
+
+    def __init__(self, edges: HashStream) -> None:
+        self._edges = edges
+        self.count = edges.count
+
+    def blocks(self, records: int) -> Iterator[NDArray[np.uint64]]:
+        buffer = np.empty((min(records, self.count), 2), np.uint64)
+        for block in self._edges.blocks(records):
+            view = buffer[: len(block)]
+            view[:] = block[:, ::-1]
+            yield view
+
+
+class BothWays:
+    """Rows of two columns, each also with the columns exchanged."""
+
+    def __init__(self, edges: HashStream) -> None:
+        self._edges = edges
+        self.count = 2 * edges.count
+
+    def blocks(self, records: int) -> Iterator[NDArray[np.uint64]]:
+        assert records % 2 == 0, "a row and its reverse stay together"
+        buffer = np.empty((min(records, self.count), 2), np.uint64)
+        for block in self._edges.blocks(records // 2):
+            view = buffer[: 2 * len(block)]
+            view[: len(block)] = block
+            view[len(block) :] = block[:, ::-1]
+            yield view

@@ -8,7 +8,9 @@ synced and renamed. Held in memory: one block, whatever the units' sizes are.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -87,20 +89,63 @@ def number_blocks(files: Sequence[Path], size: int) -> Iterator[NDArray[np.uint6
     """All numbers of some files, `size` at a time but for the last; each block is valid until the next."""
     counts = [records_in(file, 8) for file in files]
     buffer = np.empty(min(size, sum(counts)), np.uint64)
+    return read_blocks(buffer, ((reading(file), 0, count) for file, count in zip(files, counts, strict=True)))
+
+
+FileRange = tuple[AbstractContextManager[int], int, int]
+"""An open file as its descriptor, the offset of the first record, and how many records follow."""
+
+
+def read_blocks(buffer: NDArray[np.uint64], ranges: Iterable[FileRange]) -> Iterator[NDArray[np.uint64]]:
+    """The records of some ranges, end to end, in blocks that fill the buffer but for the last; each block is
+    valid until the next."""
     filled = 0
-    for file, count in zip(files, counts, strict=True):
-        with reading_artifact(file), file.open("rb", buffering=0) as source:
+    for opened, offset, count in ranges:
+        if not count:
+            continue
+        with opened as descriptor:
             while count:
-                piece = buffer[filled : filled + count]
-                if source.readinto(bytes_of(piece)) != piece.nbytes:
-                    raise damaged(file, "shrank while it was read")
-                filled += len(piece)
-                count -= len(piece)
+                view = buffer[filled : filled + count]
+                read_all(descriptor, view, offset)
+                filled += len(view)
+                offset += view.nbytes
+                count -= len(view)
                 if filled == len(buffer):
                     yield buffer
                     filled = 0
     if filled:
         yield buffer[:filled]
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[int]:
+    """A file that an earlier stage or another worker has written, open for reading at any offset."""
+    with reading_artifact(path), path.open("rb", buffering=0) as source:
+        try:
+            yield source.fileno()
+        except EOFError:
+            raise damaged(path, "shrank while it was read") from None
+
+
+def read_all(descriptor: int, array: NDArray[Any], offset: int) -> None:
+    """Fill the array from `offset`."""
+    view = bytes_of(array)
+    while view:
+        read = os.preadv(descriptor, [view], offset)
+        if read == 0:
+            raise EOFError(f"a spill file ends before byte {offset + len(view)}")
+        view = view[read:]
+        offset += read
+
+
+def write_all(descriptor: int, array: NDArray[Any], offset: int) -> int:
+    """Write the array at `offset`; returns where it ends."""
+    view = bytes_of(array)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view = view[written:]
+        offset += written
+    return offset
 
 
 def write_keep_files(

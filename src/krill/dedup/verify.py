@@ -28,9 +28,9 @@ import numpy as np
 from krill import _native
 from krill.corpus.arrays import pick
 from krill.corpus.buffers import text_buffers
-from krill.dedup.groups import GroupLayout, tell_groups
-from krill.dedup.records import RecordFile
+from krill.dedup.spill import RecordFile
 from krill.dedup.streams import BandRecords, HashStream
+from krill.dedup.tables import TableLayout, visit_groups
 from krill.storage.atomic import storage_errors
 from krill.threads import ordered_map
 
@@ -69,7 +69,7 @@ def verify_spill_bytes(documents: int, text_bytes: int) -> int:
 
 
 def verified_edges(
-    stream: BandRecords, verify: Verify, edges: RecordFile, layout: GroupLayout, folder: Path
+    stream: BandRecords, verify: Verify, edges: RecordFile, layout: TableLayout, folder: Path
 ) -> None:
     """Add to `edges` those that hold."""
     with ExitStack() as files:
@@ -77,7 +77,7 @@ def verified_edges(
         waiting: HashStream = stream
         for turn in range(ROUNDS):
             candidates = files.enter_context(RecordFile(folder, columns=3))
-            _find_candidates(waiting, layout, folder, candidates, rising=turn == 0)
+            _find_candidates(waiting, layout, folder, candidates, ascending=turn == 0)
             if sets is None:
                 sets = files.enter_context(_Sets(stream, verify, layout.share, folder))
                 sets.read(candidates)
@@ -90,16 +90,16 @@ def verified_edges(
 
 
 def _find_candidates(
-    stream: HashStream, layout: GroupLayout, folder: Path, candidates: RecordFile, *, rising: bool
+    stream: HashStream, layout: TableLayout, folder: Path, candidates: RecordFile, *, ascending: bool
 ) -> None:
     """Rows (document, band, smallest of the group) for every document that is not its group's smallest."""
 
-    def tell(records: NDArray[np.uint64], least: NDArray[np.uint64]) -> None:
+    def visit(records: NDArray[np.uint64], least: NDArray[np.uint64]) -> None:
         others = np.flatnonzero(records[:, 0] != least)
         if len(others):
             candidates.append(np.column_stack((records[others], least[others])))
 
-    tell_groups(stream, layout, folder, tell, rising=rising)
+    visit_groups(stream, layout, folder, visit, ascending=ascending)
 
 
 def _compare(
@@ -108,7 +108,7 @@ def _compare(
     threshold: float,
     edges: RecordFile,
     failed: RecordFile,
-    layout: GroupLayout,
+    layout: TableLayout,
 ) -> None:
     """Sort candidates into edges that hold and records (document, band) that wait for the next round."""
     block_records = max(1, min(layout.share // (layout.threads + 2) // CANDIDATE_BYTES, MOST_CANDIDATES))

@@ -64,19 +64,3 @@ def piece_lengths(
     offsets = np.zeros(rows + 1, np.int32)
     offsets[1:] = ends.searchsorted(row_ends, side="right")
     return offsets, lengths
-
-
-def reference_piece_lengths(document_lengths: list[int], sequence_len: int) -> list[list[int]]:
-    """The same, one token at a time: the oracle of the property test. Only full rows are returned."""
-    rows: list[list[int]] = []
-    row: list[int] = []
-    for length in document_lengths:
-        piece = 0
-        for _ in range(length):
-            piece += 1
-            if sum(row) + piece == sequence_len:
-                rows.append([*row, piece])
-                row, piece = [], 0
-        if piece:
-            row.append(piece)
-    return rows

@@ -15,16 +15,16 @@ from krill.dedup import (
     MinHash,
     bands_and_rows,
     bloom_bytes,
-    near_least_share,
-    near_spill_bytes,
-    near_useful_share,
+    minhash_min_share,
+    minhash_spill_bytes,
+    minhash_useful_share,
     spill_bytes,
     table_bytes,
     verify_share,
     verify_spill_bytes,
 )
+from krill.dedup.index import DATABASES, storage_of
 from krill.dedup.index_database import DUCKDB_HELD, DUCKDB_WORK, SQLITE_BYTES
-from krill.dedup.index_folder import DATABASES, storage_of
 from krill.dedup.minhash import BANDS, ROWS
 
 DEDUP_TABLE: Final = "dedup table"
@@ -65,7 +65,7 @@ def dedup_needs(config: KrillConfig, text_bytes: int | None) -> list[Need]:
     if minhash is None:
         least, useful = MIN_SHARE, table_bytes(known)
     else:
-        least, useful = near_least_share(known), near_useful_share(known, minhash.bands)
+        least, useful = minhash_min_share(known), minhash_useful_share(known, minhash.bands)
         if dedup.verify is not None:
             least += verify_share(config.preprocess.max_document_bytes)
     useful = 2**62 if text_bytes is None else max(least, useful)
@@ -86,7 +86,7 @@ def databases_of(config: KrillConfig) -> set[str]:
 def load_databases(config: KrillConfig) -> None:
     """Import them before the plan takes stock; raises where one is not installed."""
     if "duckdb" in databases_of(config):
-        from krill.dedup.duckdb_database import import_duckdb
+        from krill.dedup.databases import import_duckdb
 
         import_duckdb()
 
@@ -112,5 +112,5 @@ def dedup_disk(dedup: DedupConfig, documents: int, text_bytes: int) -> int:
     if minhash is not None:
         noted = documents * minhash.bands * _BAND_BYTES + positions
         verified = 0 if dedup.verify is None else verify_spill_bytes(documents, text_bytes)
-        return noted + near_spill_bytes(documents, minhash.bands, 0) + verified
+        return noted + minhash_spill_bytes(documents, minhash.bands, 0) + verified
     return documents * _HASH_BYTES + positions + (spill_bytes(documents) if dedup.method == "exact" else 0)

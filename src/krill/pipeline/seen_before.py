@@ -16,8 +16,8 @@ from pathlib import Path
 from krill.config import DedupConfig, KrillConfig
 from krill.corpus import Corpus, DatasetSource
 from krill.dedup import DedupIndex, Pending, hash_kind, minhash_kind
-from krill.dedup.index_database import DatabaseIndex, Noted, PendingRun
-from krill.dedup.index_folder import DESCRIPTION, Storage, storage_of
+from krill.dedup.index import DESCRIPTION, Storage, storage_of
+from krill.dedup.index_database import DatabaseIndex, IndexInput, PendingRun
 from krill.pipeline.dedup_needs import minhash_of
 from krill.pipeline.stages.scan import BANDS, HASHES, POSITIONS
 from krill.storage import CommitLog
@@ -84,7 +84,7 @@ class EarlierRuns:
         files = noted_files(dedup, scanned)
         if isinstance(self._index, DedupIndex):
             return self._index.prepare(self._kind, self._identity, files, keep_files)
-        noted = Noted(
+        noted = IndexInput(
             files,
             keep_files,
             [scanned.path(unit, POSITIONS) for unit in scanned.units()],

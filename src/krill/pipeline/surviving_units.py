@@ -24,8 +24,8 @@ from krill.errors import InputError
 from krill.storage import CommitLog
 from krill.storage.commits import damaged, reading_artifact
 from krill.text import Step
-from krill.text.clean import Clean
-from krill.text.drop import rejected_rows, with_columns, with_statistics
+from krill.text.clean import CleanText
+from krill.text.step import rejected_rows, with_columns, with_statistics
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,7 +96,7 @@ def survivors(block: BlockOfDocuments, steps: Sequence[Step], *, collect: bool =
     """The documents of `block` that pass every step, and why the others did not: with `collect`, the others
     themselves."""
     first = steps[0] if steps else None
-    if isinstance(first, Clean) and isinstance(block, RangeBlock) and block.cleans and not collect:
+    if isinstance(first, CleanText) and isinstance(block, RangeBlock) and block.cleans and not collect:
         documents = block.clean_documents(first.strip, first.min_chars)
         steps = steps[1:]
     else:

@@ -34,7 +34,7 @@ from krill.pipeline.needs import InputSizes, Sizing, reading_needs, sizes_of
 from krill.pipeline.stages.encode import ENCODING, Encode, encode_cost
 from krill.storage.atomic import AtomicFile, refuse_special, storage_errors
 from krill.storage.input_file import open_regular
-from krill.text import Clean
+from krill.text import CleanText
 from krill.threads import ordered_map
 from krill.threads.progress import Progress
 from krill.tokenizer import Encoder
@@ -175,7 +175,7 @@ def _encode(
     progress: Progress,
 ) -> Counter[str]:
     """All documents into the file, in order; returns what was counted."""
-    step = Clean(strip=False, min_chars=0)
+    step = CleanText(strip=False, min_chars=0)
 
     def work(block: Block) -> tuple[NDArray[Any], NDArray[np.uint32], Mapping[str, int], int]:
         read = block.size

@@ -1,14 +1,14 @@
 """Steps on text: one per file, a batch of documents in, a batch out.
 
 In: `Documents` as the corpus reads them, whose text may be null or invalid UTF-8. Out: the same rows less
-those that a step dropped; after `Clean` the text is valid UTF-8 and never null. Held in memory: the batch
+those that a step dropped; after `CleanText` the text is valid UTF-8 and never null. Held in memory: the batch
 and its successor, nothing between batches.
 
 The contract of a step (`Step`): `apply(documents) -> documents` is pure and thread-safe, keeps the order of
 rows, and drops a row only for a reason that it names and counts.
 """
 
-from krill.text.clean import Clean
+from krill.text.clean import CleanText
 from krill.text.step import Step
 
-__all__ = ["Clean", "Step"]
+__all__ = ["CleanText", "Step"]

@@ -16,14 +16,13 @@ from krill.config.preprocess import PreprocessConfig
 from krill.config.section import Section
 from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.text import blocklist, language, quality
-from krill.text.blocklist import BlockList, blocklist_bytes, searching_bytes
-from krill.text.clean import Clean
+from krill.text.blocklist import BlockListFilter, blocklist_bytes, searching_bytes
+from krill.text.clean import CleanText, LongEnough
 from krill.text.datatrove_filter import DatatroveFilter, datatrove_need, judged_by_datatrove
 from krill.text.language import LanguageFilter
 from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, LANGUAGE_THREAD_BYTES
-from krill.text.long_enough import LongEnough
 from krill.text.step import Step
-from krill.text.user_step import Function, UserStep
+from krill.text.user_step import Function, FunctionStep
 
 REASONS: Final[Mapping[str, str]] = {**quality.REASONS, **language.REASONS, **blocklist.REASONS}
 """Why filters drop documents, in words; a step of one's own drops them as `step:NAME`."""
@@ -41,13 +40,13 @@ _CHANGE_TEXT: Final = (filters.C4, filters.RepeatedLines, filters.RepeatedParagr
 
 def steps_of(settings: PreprocessConfig, extra: Sequence[Function] = ()) -> list[Step]:
     """Cleaning, limits of length, the filters in their order, and at last the functions in `extra`."""
-    steps: list[Step] = [Clean(settings.strip, settings.min_chars)]
+    steps: list[Step] = [CleanText(settings.strip, settings.min_chars)]
     limits = quality.length_step(settings.min_words, settings.max_words, settings.max_chars)
     if limits is not None:
         steps.append(limits)
     steps += filter_steps(settings)
     for function in extra:
-        steps += [UserStep.of(function), *_still_long_enough(settings)]
+        steps += [FunctionStep.of(function), *_still_long_enough(settings)]
     return steps
 
 
@@ -74,7 +73,11 @@ def _still_long_enough(settings: PreprocessConfig) -> list[Step]:
 def fingerprints_of(steps: Sequence[Step]) -> list[str]:
     """What shapes the result besides the config: the code of one's own steps, the patterns in files, the
     version of datatrove where it judges."""
-    return [step.fingerprint() for step in steps if isinstance(step, BlockList | DatatroveFilter | UserStep)]
+    return [
+        step.fingerprint()
+        for step in steps
+        if isinstance(step, BlockListFilter | DatatroveFilter | FunctionStep)
+    ]
 
 
 def step_needs(
@@ -132,8 +135,8 @@ def _step(run: Sequence[Section], *, statistics: bool, label: bool) -> Step:
         case filters.Language() as section:
             return LanguageFilter(section, statistics, label)
         case filters.BlockList() as section:
-            return BlockList(section)
+            return BlockListFilter(section)
         case filters.UserStep() as section:
-            return UserStep.named(section.function)
+            return FunctionStep.named(section.function)
         case _:
             return quality.quality_step(run, statistics=statistics)

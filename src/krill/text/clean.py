@@ -1,7 +1,8 @@
 """Cleaning: bytes that are not UTF-8 removed, whitespace stripped, nulls and short documents dropped.
 
 In: documents whose `text` may be null or hold invalid UTF-8. Out: the surviving rows, in order, with valid
-text. Held in memory: the batch and the cleaned text, which is never longer. The reference is `reference.py`.
+text. Held in memory: the batch and the cleaned text, which is never longer. The reference is
+`tests/oracles/clean.py`.
 
 Counted: `not_text` and `too_short` are rows dropped, `invalid_utf8` is rows repaired.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +23,13 @@ from krill.corpus.arrays import null_flags, pick_rows
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.checks import without_invalid
 from krill.corpus.documents import Documents
-from krill.text.drop import rejected_rows
+from krill.text.step import drop, rejected_rows
+
+_MOST_BYTES: Final = 4  # of a character
 
 
 @dataclass(frozen=True, slots=True)
-class Clean:
+class CleanText:
     """`strip` takes whitespace off both ends; what has fewer than `min_chars` characters then is dropped."""
 
     strip: bool
@@ -52,6 +56,24 @@ class Clean:
                 rejected = (*rejected, _rejected(batch.set_column(at, "text", text), keep, null_mask))
         cleaned = others.add_column(at, pa.field("text", pa.large_string()), text_column(offsets, data))
         return Documents(cleaned, _merge(documents.counts, counts), rejected)
+
+
+@dataclass(frozen=True, slots=True)
+class LongEnough:
+    """Drops documents that a later step has shortened below `min_chars` characters, as cleaning does."""
+
+    min_chars: int
+
+    def apply(self, documents: Documents) -> Documents:
+        offsets, data = text_buffers(documents.batch.column("text"))
+        sizes = np.diff(offsets)
+        too_short = sizes < self.min_chars
+        unclear = ~too_short & (sizes < _MOST_BYTES * self.min_chars)
+        if unclear.any():
+            ends, picked = _native.pick_texts(offsets, data, unclear.view(np.uint8))
+            begins_character = (picked & 0xC0) != 0x80
+            too_short[unclear] = np.add.reduceat(begins_character, ends[:-1], dtype=np.int64) < self.min_chars
+        return drop(documents, too_short.astype(np.uint8), ("too_short",))
 
 
 def valid_text(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -24,7 +24,7 @@ from krill.config import filters
 from krill.config.section import Section
 from krill.corpus.documents import Documents
 from krill.errors import MissingExtra
-from krill.text.drop import drop
+from krill.text.step import drop
 
 # The class of each section, and what its reasons are called besides.
 _PEERS: Final[dict[type[Section], tuple[str, str]]] = {

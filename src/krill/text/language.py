@@ -25,8 +25,8 @@ from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError
-from krill.text.drop import drop, with_columns, with_statistics
 from krill.text.language_model import LanguageModel, load
+from krill.text.step import drop, with_columns, with_statistics
 
 REASONS: Final[Mapping[str, str]] = {
     "language": "in another language",

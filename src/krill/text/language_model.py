@@ -10,6 +10,7 @@ as long as the process lives, `LANGUAGE_LOADING_BYTES` more while it is read.
 from __future__ import annotations
 
 import lzma
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,11 +20,11 @@ from threading import Lock
 from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from krill import _native
 from krill.errors import ConfigError
-from krill.text.npz_stream import ArrayStream, arrays
 
 # Measured with `VmRSS` and `VmHWM` around `load` in a process that had imported all else: 20.5 to 21.7 MB
 # stayed, and 41 to 44 MB was the peak. py3langid itself keeps 78 MB and peaks at 108 MB.
@@ -40,6 +41,11 @@ _FEATURES_AT_ONCE: Final = 1024
 _ROWS_AT_ONCE: Final = 256
 _BYTES: Final = 256
 _MOST_LANGUAGES: Final = 256
+# Of a zip file: the header of a member, and what it may say.
+_LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
+_MEMBER: Final = b"PK\x03\x04"
+_STORED: Final = 0
+_SIZES_FOLLOW: Final = 8  # the flag of a member whose size stands behind it
 _REINSTALL: Final = "pip install --force-reinstall 'py3langid>=0.4,<0.5'"
 
 
@@ -99,7 +105,7 @@ _KINDS: Final = {
 
 def _ordered(stream: BinaryIO) -> Iterator[ArrayStream]:
     """The arrays that a model is made of, in the order in which they must stand."""
-    stored = arrays(stream)
+    stored = npz_arrays(stream)
     for name, kind in _KINDS.items():
         array = next(stored, None)
         if array is None or array.name != name or not array.dtype.str[1:].startswith(kind):
@@ -183,7 +189,7 @@ class _Weights:
             raise ValueError(f"weights of the shape {array.shape} are not for languages")
         background: NDArray[np.float32] | None = None
         gathered = [_Gathered(dtype) for dtype in ("bool", "i2", "u1", "u1", "i2")]
-        for weights in array.stretches(_FEATURES_AT_ONCE):
+        for weights in array.slices(_FEATURES_AT_ONCE):
             if background is None:
                 background = _most_frequent(weights).astype(np.float32)
             for whole, part in zip(gathered, _split(_steps(weights, background)), strict=True):
@@ -244,8 +250,8 @@ class _Changes:
         """All rows, a megabyte at a time."""
         if len(array.shape) != 1 or array.shape[0] == 0 or array.shape[0] % _BYTES:
             raise ValueError("the automaton's rows have not 256 states")
-        stretches = array.stretches(_ROWS_AT_ONCE * _BYTES)
-        rows = (stretch.reshape(-1, _BYTES).astype(np.uint32, copy=False) for stretch in stretches)
+        slices = array.slices(_ROWS_AT_ONCE * _BYTES)
+        rows = (part.reshape(-1, _BYTES).astype(np.uint32, copy=False) for part in slices)
         before = next(rows)
         first = before[0].copy()
         return cls(first, *_differences((rows_, first) for rows_ in chain((before,), rows)))
@@ -304,3 +310,60 @@ def _starts(counts: NDArray[Any]) -> NDArray[np.uint32]:
     starts = np.zeros(len(counts) + 1, np.uint32)
     np.cumsum(counts, out=starts[1:])
     return starts
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayStream:
+    """One array of a `.npz` file, an uncompressed zip of `.npy` files, that is read from a stream.
+
+    It must be read to its end before the next one. Arrays of objects are refused: nothing is unpickled.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    stream: BinaryIO
+
+    def slices(self, rows: int) -> Iterator[NDArray[Any]]:
+        """All of it, up to `rows` of the first dimension at a time."""
+        width = int(np.prod(self.shape[1:]))
+        for begin in range(0, self.shape[0], rows):
+            count = min(rows, self.shape[0] - begin)
+            data = _read_exactly(self.stream, count * width * self.dtype.itemsize)
+            yield np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
+
+    def whole(self) -> NDArray[Any]:
+        """All of it at once."""
+        return next(self.slices(max(1, self.shape[0])), np.empty(self.shape, self.dtype))
+
+
+def npz_arrays(stream: BinaryIO) -> Iterator[ArrayStream]:
+    """The arrays of a `.npz`, in the order in which they are stored; `ValueError` if it is not one."""
+    while True:
+        header = _read_exactly(stream, _LOCAL_HEADER.size)
+        mark, _, flags, method, *_, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header)
+        if mark != _MEMBER:
+            return  # the zip's directory: nothing after it is needed
+        if method != _STORED or flags & _SIZES_FOLLOW:
+            raise ValueError("a member of the .npz is compressed or of unknown size")
+        name = _read_exactly(stream, name_bytes).decode()
+        _read_exactly(stream, extra_bytes)
+        yield _npy_array(name.removesuffix(".npy"), stream)
+
+
+def _npy_array(name: str, stream: BinaryIO) -> ArrayStream:
+    version = npy.read_magic(stream)
+    if version == (1, 0):
+        shape, columns_first, dtype = npy.read_array_header_1_0(stream)
+    else:
+        shape, columns_first, dtype = npy.read_array_header_2_0(stream)
+    if dtype.hasobject or columns_first or not shape:
+        raise ValueError(f"the array {name} is not made of plain rows")
+    return ArrayStream(name, dtype, shape, stream)
+
+
+def _read_exactly(stream: BinaryIO, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) != size:
+        raise ValueError("the .npz ends too early")
+    return data

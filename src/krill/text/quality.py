@@ -2,8 +2,8 @@
 
 In: cleaned documents. Out: those that no filter drops, with the text that C4 and the removal of repeated
 lines leave of them, and what was measured as columns if asked. Held in memory: the texts that are left, and
-scratch that grows with the longest document (`scratch_bytes`). The reference is `reference_quality.py`; given
-our words, datatrove decides the same.
+scratch that grows with the longest document (`scratch_bytes`). The reference is
+`tests/oracles/quality.py`; given our words, datatrove decides the same.
 
 Counted: a document is dropped for the first rule that it breaks, by the name in `REASONS`.
 """
@@ -31,8 +31,7 @@ from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError
-from krill.text.drop import drop, with_statistics
-from krill.text.step import Step
+from krill.text.step import Step, drop, with_statistics
 
 JUDGED = (GopherQuality, GopherRepetition, C4, FineWeb, RepeatedLines, RepeatedParagraphs)
 """The sections that `quality_step` takes."""

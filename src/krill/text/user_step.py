@@ -33,7 +33,7 @@ from krill.config.messages import listed, shown
 from krill.corpus.arrays import as_numpy
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError, InputError, KrillError
-from krill.text.drop import drop
+from krill.text.step import drop
 
 Function = Callable[[pa.RecordBatch], Any]
 
@@ -45,14 +45,14 @@ _NAMES: Final = "return the columns `text` and `position`, and each other one on
 
 
 @dataclass(frozen=True, slots=True)
-class UserStep:
+class FunctionStep:
     """Applies `function`, which is called `name` in reasons and errors."""
 
     function: Function = field(repr=False)
     name: str
 
     @classmethod
-    def named(cls, path: str) -> UserStep:
+    def named(cls, path: str) -> FunctionStep:
         """The step `module:function`, found on Python's path or in the working folder."""
         module_name, _, name = path.partition(":")
         found: Any = _module(module_name, path)
@@ -66,7 +66,7 @@ class UserStep:
         return cls.of(found, path)
 
     @classmethod
-    def of(cls, function: Any, path: str | None = None) -> UserStep:
+    def of(cls, function: Any, path: str | None = None) -> FunctionStep:
         """A function as a step."""
         if not callable(function):
             raise ConfigError(
@@ -105,7 +105,7 @@ class UserStep:
             raise
         except Exception as fault:
             raise self._fault(
-                batch, f"raised {_told(fault)}", "mend the function, or leave the step out"
+                batch, f"raised {_describe_exception(fault)}", "mend the function, or leave the step out"
             ) from fault
 
     def _checked(self, before: pa.RecordBatch, after: pa.RecordBatch) -> pa.RecordBatch:
@@ -173,7 +173,7 @@ def _module(name: str, path: str) -> Any:
             said = f"there is no module `{name}`"
             hint = f"put {name.split('.')[0]}.py into {Path.cwd()}, or install it"
         else:
-            said = f"its module raised {_told(fault)}"
+            said = f"its module raised {_describe_exception(fault)}"
             hint = "mend the module, or leave the step out"
         raise ConfigError(f"the step `{path}` can't be imported: {said}", hint=hint) from fault
 
@@ -191,7 +191,7 @@ def _working_folder_on_path() -> Iterator[None]:
         sys.path.remove(folder)
 
 
-def _told(fault: BaseException) -> str:
+def _describe_exception(fault: BaseException) -> str:
     """An exception's type and message, and the line of the user's code that it comes from."""
     frames = [frame for frame in traceback.extract_tb(fault.__traceback__) if not _is_ours(frame.filename)]
     # The first frame is the user's; deeper ones may be some library's.

@@ -8,8 +8,9 @@ from export_samples import EOS, Rows, row_batch, some_documents, wrapped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from krill.dataset.export.documents import Joining, documents, ended_tokens, reference_documents
+from krill.dataset.export.documents import Joining, documents, ended_tokens
 from krill.errors import BudgetError, InputError
+from oracles.export import reference_documents
 
 LONGEST = 10**6
 

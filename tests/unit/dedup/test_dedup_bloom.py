@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from krill import _native
-from krill.dedup import bloom_bytes, resolve_bloom
+from krill.dedup import bloom_bytes, dedup_bloom
 from krill.dedup.bloom import false_positives
 
 
@@ -28,7 +28,7 @@ def resolve(
     if prior is not None:
         before = [folder / "prior.hash"]
         prior.tofile(before[0])
-    dropped = resolve_bloom(files, keep, prior=before, **options)
+    dropped = dedup_bloom(files, keep, prior=before, **options)
     flags = [
         np.unpackbits(np.fromfile(name, np.uint8), count=len(unit), bitorder="little")
         for name, unit in zip(keep, units, strict=True)

@@ -12,17 +12,18 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from krill import _native
-from krill.dedup import MIN_SHARE, resolve_exact, table_bytes
-from krill.dedup.exact import Layout, resolve_with
+from krill.dedup import MIN_SHARE, dedup_exact, table_bytes
+from krill.dedup.tables import HASH_TABLES, TableLayout, keys_in, table_bytes_for
 from krill.errors import StorageError
 from oracles.dedup import reference_exact
 from properties import tried
 
 
-def tiny(table_keys: int, block: int, threads: int = 1, max_width: int = 2) -> Layout:
+def tiny(table_keys: int, block: int, threads: int = 1, max_width: int = 2) -> TableLayout:
     """A layout whose tables take `table_keys` keys and whose blocks have `block` hashes."""
     table = (table_keys + table_keys // 4 + 2) * 16
-    return Layout(
+    return TableLayout(
+        share=0,
         threads=threads,
         table_bytes=table,
         whole_table_bytes=table,
@@ -30,6 +31,7 @@ def tiny(table_keys: int, block: int, threads: int = 1, max_width: int = 2) -> L
         split_records=block,
         resplit_records=max(1, block // 2),
         max_width=max_width,
+        key_bits=128,
     )
 
 
@@ -55,10 +57,10 @@ def random_units(seed: int, sizes: list[int], distinct: int) -> list[list[bytes]
     return [[keys[i].tobytes() for i in random.integers(0, distinct, size)] for size in sizes]
 
 
-def resolve_and_compare(layout: Layout, units: list[list[bytes]], folder: Path) -> None:
+def dedup_and_compare(layout: TableLayout, units: list[list[bytes]], folder: Path) -> None:
     hash_files, keep_files = write_units(folder, units)
     expected = reference_exact(units)
-    dropped = resolve_with(layout, hash_files, keep_files, spill=folder / "spill")
+    dropped = dedup_exact(hash_files, keep_files, share=layout, spill=folder / "spill", threads=1)
     assert read_keep(keep_files, units) == expected
     assert dropped == sum(flags.count(False) for flags in expected)
 
@@ -66,36 +68,36 @@ def resolve_and_compare(layout: Layout, units: list[list[bytes]], folder: Path) 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_everything_spills_and_the_answer_is_that_of_a_set(tmp_path: Path, threads: int) -> None:
     units = random_units(0, [400, 0, 1, 777, 9, 0, 2000], distinct=1500)
-    resolve_and_compare(tiny(100, 64, threads, max_width=3), units, tmp_path)
+    dedup_and_compare(tiny(100, 64, threads, max_width=3), units, tmp_path)
 
 
 def test_partitions_that_do_not_fit_are_split_again_and_again(tmp_path: Path) -> None:
     units = random_units(1, [300, 300], distinct=510)
-    resolve_and_compare(tiny(5, 100, threads=2, max_width=1), units, tmp_path)
+    dedup_and_compare(tiny(5, 100, threads=2, max_width=1), units, tmp_path)
 
 
 def test_a_partition_of_one_repeated_hash_needs_no_second_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from krill.dedup import exact
+    from krill.dedup import tables
 
     made = []
 
-    class CountedSpill(exact.Spill):
+    class CountedSpill(tables.Spill):
         def split(self) -> None:
             made.append(self)
             super().split()
 
-    monkeypatch.setattr(exact, "Spill", CountedSpill)
+    monkeypatch.setattr(tables, "Spill", CountedSpill)
     units = [[b"\x07" * 16] * 3000, [b"\x07" * 16, b"\x08" * 16]]
-    resolve_and_compare(tiny(10, 50), units, tmp_path)
+    dedup_and_compare(tiny(10, 50), units, tmp_path)
     assert len(made) == 1
 
 
 def test_keys_that_differ_only_in_their_last_bits_are_told_apart(tmp_path: Path) -> None:
     # All 64 low partition bits are equal, so splitting goes on into the other word, as far as bit 127.
     keys = [(number << 56).to_bytes(8, "little") + bytes(8) for number in range(100)]
-    resolve_and_compare(tiny(4, 32, max_width=8), [keys, keys[::-1]], tmp_path)
+    dedup_and_compare(tiny(4, 32, max_width=8), [keys, keys[::-1]], tmp_path)
 
 
 @given(
@@ -111,7 +113,7 @@ def test_keys_that_differ_only_in_their_last_bits_are_told_apart(tmp_path: Path)
 def test_any_layout_gives_the_answer_of_a_set(
     tmp_path: Path, units: list[list[bytes]], table_keys: int, block: int, threads: int
 ) -> None:
-    resolve_and_compare(tiny(table_keys, block, threads), units, tmp_path)
+    dedup_and_compare(tiny(table_keys, block, threads), units, tmp_path)
 
 
 def test_the_least_share_resolves_more_documents_than_its_table_takes(tmp_path: Path) -> None:
@@ -122,7 +124,7 @@ def test_the_least_share_resolves_more_documents_than_its_table_takes(tmp_path: 
     distinct[::-1].tofile(second)
     keep_files = [tmp_path / "0.keep", tmp_path / "1.keep"]
     assert table_bytes(500_000) > MIN_SHARE
-    dropped = resolve_exact([first, second], keep_files, share=MIN_SHARE, spill=tmp_path / "spill", threads=2)
+    dropped = dedup_exact([first, second], keep_files, share=MIN_SHARE, spill=tmp_path / "spill", threads=2)
     assert dropped == 250_000
     assert keep_files[0].read_bytes() == b"\xff" * 31_250
     assert keep_files[1].read_bytes() == b"\x00" * 31_250
@@ -132,22 +134,20 @@ def test_a_share_of_table_bytes_needs_no_disk(tmp_path: Path) -> None:
     units = random_units(3, [100_000, 150_000], distinct=250_000)
     hash_files, keep_files = write_units(tmp_path, units)
     nowhere = tmp_path / "spill"
-    resolve_exact(hash_files, keep_files, share=table_bytes(250_000), spill=nowhere, threads=2)
+    dedup_exact(hash_files, keep_files, share=table_bytes(250_000), spill=nowhere, threads=2)
     assert read_keep(keep_files, units) == reference_exact(units)
     assert not nowhere.exists()
 
 
 @pytest.mark.parametrize("documents", [0, 1, 7, 1000, 123_457, 10_000_000])
 def test_a_table_of_table_bytes_takes_all_documents(documents: int) -> None:
-    from krill.dedup.exact import keys_in, table_for
-
-    table = _native.HashSet(table_for(documents))
-    assert documents <= table.max_keys == keys_in(table_for(documents))
+    table = _native.HashSet(table_bytes_for(documents))
+    assert documents <= table.max_keys == keys_in(table_bytes_for(documents))
 
 
 @pytest.mark.parametrize(("share", "threads"), [(MIN_SHARE, 8), (10**8, 2), (3 * 10**7, 5), (10**9, 64)])
 def test_a_layout_stays_within_its_share(share: int, threads: int) -> None:
-    layout = Layout.of(share, threads)
+    layout = HASH_TABLES.layout(share, threads)
     reading = layout.read_records * 17
     assert layout.threads * (layout.table_bytes + reading) <= share
     assert layout.whole_table_bytes + reading <= share
@@ -156,12 +156,12 @@ def test_a_layout_stays_within_its_share(share: int, threads: int) -> None:
 
 
 def test_nothing_is_left_in_the_spill_folder(tmp_path: Path) -> None:
-    resolve_and_compare(tiny(10, 50, threads=2), random_units(4, [500], distinct=400), tmp_path)
+    dedup_and_compare(tiny(10, 50, threads=2), random_units(4, [500], distinct=400), tmp_path)
     assert list((tmp_path / "spill").iterdir()) == []
 
 
 def test_no_units_give_no_files(tmp_path: Path) -> None:
-    assert resolve_exact([], [], share=MIN_SHARE, spill=tmp_path, threads=1) == 0
+    assert dedup_exact([], [], share=MIN_SHARE, spill=tmp_path, threads=1) == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -170,21 +170,22 @@ def test_a_cut_hash_file_is_named(tmp_path: Path) -> None:
     hash_files[1].write_bytes(bytes(17))
     fact = r"00001\.hash`, kept by an earlier stage, has `17` bytes, not a multiple of 16"
     with pytest.raises(StorageError, match=fact):
-        resolve_exact(hash_files, keep_files, share=MIN_SHARE, spill=tmp_path, threads=1)
+        dedup_exact(hash_files, keep_files, share=MIN_SHARE, spill=tmp_path, threads=1)
     assert not keep_files[0].exists()
 
 
 def test_a_missing_hash_file_is_named(tmp_path: Path) -> None:
     fact = r"gone\.hash`, kept by an earlier stage, can't be read: No such file"
     with pytest.raises(StorageError, match=fact):
-        resolve_exact([tmp_path / "gone.hash"], [tmp_path / "k"], share=MIN_SHARE, spill=tmp_path, threads=1)
+        dedup_exact([tmp_path / "gone.hash"], [tmp_path / "k"], share=MIN_SHARE, spill=tmp_path, threads=1)
 
 
 def test_a_spill_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
     units = random_units(5, [100], distinct=100)
     hash_files, keep_files = write_units(tmp_path, units)
     with pytest.raises(StorageError, match=r"cannot write `.*00000\.hash/spill`"):
-        resolve_with(tiny(10, 50), hash_files, keep_files, spill=hash_files[0] / "spill")
+        spill = hash_files[0] / "spill"
+        dedup_exact(hash_files, keep_files, share=tiny(10, 50), spill=spill, threads=1)
     assert not keep_files[0].exists()
 
 
@@ -207,7 +208,7 @@ def test_a_full_spill_disk_is_a_storage_error_and_leaves_nothing(
     real_pwrite = os.pwrite
     monkeypatch.setattr(os, "pwrite", pwrite)
     with pytest.raises(StorageError, match=r"cannot write `.*/spill`: no space left on the device"):
-        resolve_with(tiny(60, 100, threads), hash_files, keep_files, spill=spill)
+        dedup_exact(hash_files, keep_files, share=tiny(60, 100, threads), spill=spill, threads=threads)
     assert list(spill.iterdir()) == []
     assert not keep_files[0].exists()
 
@@ -220,7 +221,9 @@ def test_documents_seen_before_are_dropped_and_get_no_bits(tmp_path: Path, table
         file.write_bytes(b"".join(unit))
     hash_files, keep_files = write_units(tmp_path, units)
     layout = tiny(table_keys, 64, threads=2)
-    dropped = resolve_with(layout, hash_files, keep_files, spill=tmp_path / "spill", prior=prior_files)
+    dropped = dedup_exact(
+        hash_files, keep_files, share=layout, spill=tmp_path / "spill", threads=2, prior=prior_files
+    )
     expected = reference_exact([*prior, *units])[2:]
     assert read_keep(keep_files, units) == expected
     assert dropped == sum(flags.count(False) for flags in expected)
@@ -228,4 +231,4 @@ def test_documents_seen_before_are_dropped_and_get_no_bits(tmp_path: Path, table
 
 def test_a_share_below_the_least_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="below the least"):
-        resolve_exact([], [], share=MIN_SHARE - 1, spill=tmp_path, threads=1)
+        dedup_exact([], [], share=MIN_SHARE - 1, spill=tmp_path, threads=1)

@@ -18,8 +18,8 @@ import pytest
 
 import warm
 from krill.dedup import DedupIndex, MinHash, hash_kind, minhash_kind
-from krill.dedup.index_database import DatabaseIndex, Noted
-from krill.dedup.index_folder import storage_of
+from krill.dedup.index import storage_of
+from krill.dedup.index_database import DatabaseIndex, IndexInput
 from krill.errors import ConfigError, StorageError
 
 KIND = hash_kind("document")
@@ -27,14 +27,14 @@ STORAGES = ["sqlite", "duckdb"]
 pytestmark = pytest.mark.parametrize("storage", STORAGES)
 
 
-def noted(folder: Path, rows: np.ndarray, keep: list[bool], name: str = "unit") -> Noted:
+def noted(folder: Path, rows: np.ndarray, keep: list[bool], name: str = "unit") -> IndexInput:
     """A unit's numbers, keep bits and positions, as a run leaves them; every third document in `b.txt`."""
     files = [folder / f"{name}.{what}" for what in ("numbers", "keep", "positions")]
     rows.astype(np.uint64).tofile(files[0])
     np.packbits(np.array(keep, bool), bitorder="little").tofile(files[1])
     number = np.arange(len(rows), dtype=np.uint64)
     (number + ((number % 3 == 0).astype(np.uint64) << np.uint64(40))).tofile(files[2])
-    return Noted([files[0]], [files[1]], [files[2]], ["a.txt", "b.txt"], f"out/{name}")
+    return IndexInput([files[0]], [files[1]], [files[2]], ["a.txt", "b.txt"], f"out/{name}")
 
 
 def some_rows(count: int, width: int = 2) -> np.ndarray:
@@ -45,7 +45,7 @@ def index_in(folder: Path, storage: Any) -> DatabaseIndex:
     return DatabaseIndex(folder / "index", storage)
 
 
-def publish(index: DatabaseIndex, identity: str, what: Noted, kind: str = KIND) -> None:
+def publish(index: DatabaseIndex, identity: str, what: IndexInput, kind: str = KIND) -> None:
     index.prepare(kind, identity, what).commit()
 
 
@@ -229,7 +229,7 @@ time.sleep(60)
 def test_a_database_that_another_program_holds_is_said_to_be(
     tmp_path: Path, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("krill.dedup.sqlite_database._PATIENCE", 0.2)
+    monkeypatch.setattr("krill.dedup.databases._PATIENCE", 0.2)
     index = index_in(tmp_path, storage)
     what = noted(tmp_path, some_rows(3), [True] * 3)
     publish(index, "one", what)
@@ -252,11 +252,11 @@ def test_a_database_that_another_program_holds_is_said_to_be(
 WRITER = """
 import sys
 from pathlib import Path
-from krill.dedup.index_database import DatabaseIndex, Noted
+from krill.dedup.index_database import DatabaseIndex, IndexInput
 from krill.dedup import hash_kind
 folder, storage, identity, turns, *files = sys.argv[1:]
 index = DatabaseIndex(folder, storage)
-noted = Noted(*([Path(file)] * 8 for file in files), ["a.txt", "b.txt"], "out")
+noted = IndexInput(*([Path(file)] * 8 for file in files), ["a.txt", "b.txt"], "out")
 print("begun", flush=True)
 for turn in range(int(turns)):
     pending = index.prepare(hash_kind("document"), identity, noted)
@@ -266,8 +266,10 @@ for turn in range(int(turns)):
 """
 
 
-def writer(folder: Path, storage: str, identity: str, what: Noted, turns: int, out: int) -> warm.Launched:
-    files = (what.files[0], what.keep_files[0], what.position_files[0])
+def writer(
+    folder: Path, storage: str, identity: str, noted: IndexInput, turns: int, out: int
+) -> warm.Launched:
+    files = (noted.files[0], noted.keep_files[0], noted.position_files[0])
     return warm.launch([folder, storage, identity, turns, *files], out=out, err=2, script=WRITER)
 
 
@@ -327,6 +329,6 @@ def test_an_index_in_a_folder_that_can_t_be_written_can_be_read(tmp_path: Path, 
 def test_names_that_are_not_utf_8_are_told_in_escapes(tmp_path: Path, storage: str) -> None:
     index = index_in(tmp_path, storage)
     what = noted(tmp_path, some_rows(1), [True])
-    odd = Noted(what.files, what.keep_files, what.position_files, ["a", "b\udcff.txt"], "out\udcff")
+    odd = IndexInput(what.files, what.keep_files, what.position_files, ["a", "b\udcff.txt"], "out\udcff")
     publish(index, "one", odd)
     assert ask(index.path, "SELECT source, output FROM seen") == [("b\\udcff.txt", "out\\udcff")]

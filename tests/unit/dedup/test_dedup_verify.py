@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from krill.dedup import CLUSTER_RECORD, MinHash, Resolution, Verify, resolve_minhash, verify_share
-from krill.dedup.groups import MIN_SHARE, GroupLayout
-from krill.dedup.near import resolve_with
-from krill.dedup.streams import BandRecords
+from krill.dedup import CLUSTER_RECORD, MinHash, MinhashResult, Verify, dedup_minhash, verify_share
+from krill.dedup.tables import GROUP_TABLES, TableLayout
+
+MIN_SHARE = GROUP_TABLES.min_share
 
 
 class Units:
@@ -35,17 +35,20 @@ class Units:
     def resolve(
         self,
         threshold: float,
-        layout: GroupLayout | None = None,
+        layout: TableLayout | None = None,
         prior: list[Path] | None = None,
         ngram: int = 1,
-    ) -> tuple[list[list[int]], Resolution]:
+    ) -> tuple[list[list[int]], MinhashResult]:
         """Keep bits of each unit, and the summary."""
         names = [self.folder / f"{number}.keep" for number in range(len(self.units))]
-        found = resolve_with(
-            layout or GroupLayout.of(MIN_SHARE, 2),
-            BandRecords(self.files, self.width, prior or []),
+        found = dedup_minhash(
+            self.files,
             names,
+            bands=self.width,
+            share=layout or MIN_SHARE,
             spill=self.folder / "spill",
+            threads=2,
+            prior=prior or [],
             verify=Verify(threshold, self.read_unit, ngram),
         )
         keep = [
@@ -66,7 +69,7 @@ def test_two_that_fail_with_the_smallest_are_compared_with_each_other(tmp_path: 
     units = Units(tmp_path, [texts], [[[7]] * 6])
     keep, found = units.resolve(0.8)
     assert keep == [[1, 1, 0, 1, 0, 1]]
-    assert found == Resolution(2, 2, 2)
+    assert found == MinhashResult(2, 2, 2)
 
 
 def test_units_without_a_candidate_are_not_read_again(tmp_path: Path) -> None:
@@ -93,7 +96,7 @@ def test_any_share_and_threads_give_the_same(tmp_path: Path, share: int, threads
     bands = random.integers(0, 25, (90, 2)).tolist()
     units = Units(tmp_path, [texts[:40], texts[40:41], texts[41:]], [bands[:40], bands[40:41], bands[41:]])
     table = (10 + 4) * 16
-    layout = GroupLayout(share, threads, table, table, 8, 16, 16, 2)
+    layout = TableLayout(share, threads, table, table, 16, 16, max_width=2, key_bits=64, read_records=8)
     assert units.resolve(0.5, layout) == units.resolve(0.5)
     assert units.resolve(0.5)[1].duplicates > 0
 
@@ -114,7 +117,7 @@ def test_bands_of_texts_are_verified_end_to_end(tmp_path: Path) -> None:
     texts = [text, text + "today", text.replace("fox", "cat"), "something else altogether, and long enough"]
     column = pa.array(texts, pa.large_string())
     MinHash().bands_of(column).tofile(tmp_path / "0.bands")
-    found = resolve_minhash(
+    found = dedup_minhash(
         [tmp_path / "0.bands"],
         [tmp_path / "0.keep"],
         bands=14,
@@ -124,5 +127,5 @@ def test_bands_of_texts_are_verified_end_to_end(tmp_path: Path) -> None:
         verify=Verify(0.9, lambda _: iter([column])),
         cluster_files=[tmp_path / "0.clusters"],
     )
-    assert found == Resolution(1, 1, 2)
+    assert found == MinhashResult(1, 1, 2)
     assert np.fromfile(tmp_path / "0.clusters", CLUSTER_RECORD).tolist() == [(0, 2), (0, 2), (2, 1), (3, 1)]

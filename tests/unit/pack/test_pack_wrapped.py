@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from krill.errors import StorageError
 from krill.pack import TokenRuns, TokenStream, piece_lengths
-from krill.pack.wrapped import reference_piece_lengths
+from oracles.pack import reference_piece_lengths
 
 
 def rows_of(lengths, sequence_len):

@@ -14,7 +14,7 @@ from krill.corpus import DatasetSource, Documents, open_corpus
 from krill.corpus.blocks import RangeBlock
 from krill.errors import InputError
 from krill.pipeline.surviving_units import hashes_of, survivors
-from krill.text.clean import Clean
+from krill.text.clean import CleanText
 from properties import tried
 
 _FILES = tried(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -49,7 +49,7 @@ def _facts(documents: Documents) -> tuple[Any, ...]:
     return documents.batch.schema.names, documents.batch.to_pydict(), counts, hashes_of(documents).tolist()
 
 
-def _in_both_ways(path: Path, clean: Clean) -> tuple[list[Any], list[Any]]:
+def _in_both_ways(path: Path, clean: CleanText) -> tuple[list[Any], list[Any]]:
     """What the one call gives for each block, and what the steps give one after the other."""
     at_once = [survivors(block, [clean]) for block in _blocks(path)]
     assert all(documents.hashes is not None for documents in at_once)
@@ -66,7 +66,7 @@ def test_json_lines_give_the_same_documents_counts_and_hashes(
     path = tmp_path / "made.jsonl"
     # One good record first: without any, there is no text column.
     path.write_bytes(b"\n".join([b'{"text": "first of all"}', *records]) + b"\n")
-    at_once, apart = _in_both_ways(path, Clean(strip, min_chars))
+    at_once, apart = _in_both_ways(path, CleanText(strip, min_chars))
     assert at_once == apart
 
 
@@ -77,7 +77,7 @@ def test_plain_text_gives_the_same_documents_counts_and_hashes(
 ) -> None:
     path = tmp_path / "made.txt"
     path.write_bytes(b"<|end|>".join([b"first of all", *documents]))
-    at_once, apart = _in_both_ways(path, Clean(strip, min_chars))
+    at_once, apart = _in_both_ways(path, CleanText(strip, min_chars))
     assert at_once == apart
 
 
@@ -87,13 +87,13 @@ def test_a_file_that_became_shorter_is_named(tmp_path: Path) -> None:
     (block,) = _blocks(path)
     path.write_text("")
     with pytest.raises(InputError, match=r"made\.jsonl.*shorter"):
-        survivors(block, [Clean(strip=True, min_chars=1)])
+        survivors(block, [CleanText(strip=True, min_chars=1)])
 
 
 def test_rejected_documents_can_still_be_had(tmp_path: Path) -> None:
     path = tmp_path / "made.jsonl"
     path.write_text('{"text": "long enough"}\n{"text": "no"}\n')
     (block,) = _blocks(path)
-    documents = survivors(block, [Clean(strip=True, min_chars=5)], collect=True)
+    documents = survivors(block, [CleanText(strip=True, min_chars=5)], collect=True)
     assert documents.rejected is not None
     assert [row["text"] for batch in documents.rejected for row in batch.to_pylist()] == ["no"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from krill.config import filters
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError, InputError
-from krill.text.blocklist import READING_BYTES, BlockList, blocklist_bytes
+from krill.text.blocklist import READING_BYTES, BlockListFilter, blocklist_bytes
 from properties import tried
 
 
@@ -22,12 +22,12 @@ def documents_of(texts: list[str]) -> Documents:
     return Documents(pa.RecordBatch.from_arrays(columns, ["text", "position"]), {"too_short": 3}, ())
 
 
-def kept(step: BlockList, texts: list[str]) -> list[str]:
+def kept(step: BlockListFilter, texts: list[str]) -> list[str]:
     return list(step.apply(documents_of(texts)).batch["text"].to_pylist())
 
 
 def test_documents_with_a_pattern_are_dropped_and_counted() -> None:
-    step = BlockList(filters.BlockList(patterns=("lorem ipsum", r"\bcasino\b")))
+    step = BlockListFilter(filters.BlockList(patterns=("lorem ipsum", r"\bcasino\b")))
     result = step.apply(documents_of(["a Casino", "casinos", "Lorem ipsum dolor", "prose"]))
     assert result.batch["text"].to_pylist() == ["casinos", "prose"]
     assert result.counts == {"too_short": 3, "blocklisted": 2}
@@ -36,14 +36,14 @@ def test_documents_with_a_pattern_are_dropped_and_counted() -> None:
 
 
 def test_case_counts_if_asked() -> None:
-    step = BlockList(filters.BlockList(patterns=("Casino",), ignore_case=False))
+    step = BlockListFilter(filters.BlockList(patterns=("Casino",), ignore_case=False))
     assert kept(step, ["a Casino", "a casino"]) == ["a casino"]
 
 
 def test_a_file_gives_one_pattern_a_line_without_comments_and_empty_lines(tmp_path: Path) -> None:
     file = tmp_path / "block.txt"
     file.write_bytes("\ufeff# spam\n\ncasino\r\n   \n\\#free\nzwei  Wörter".encode())
-    step = BlockList(filters.BlockList(patterns=("own",), file=str(file)))
+    step = BlockListFilter(filters.BlockList(patterns=("own",), file=str(file)))
     texts = ["spam", "casino", "#free", "free", "zwei Wörter", "zwei  Wörter", "its own"]
     assert kept(step, texts) == ["spam", "free", "zwei Wörter"]
 
@@ -55,7 +55,7 @@ def test_a_file_gives_one_pattern_a_line_without_comments_and_empty_lines(tmp_pa
     st.lists(st.text("abcdefghijklmü\n", max_size=6), max_size=6),
 )
 def test_the_step_keeps_what_pythons_search_finds_nothing_in(patterns: list[str], texts: list[str]) -> None:
-    step = BlockList(filters.BlockList(patterns=tuple(patterns), ignore_case=False))
+    step = BlockListFilter(filters.BlockList(patterns=tuple(patterns), ignore_case=False))
     expected = [
         # RE2's `$` is the end of the text alone, which Python writes `\Z`.
         text
@@ -68,7 +68,7 @@ def test_the_step_keeps_what_pythons_search_finds_nothing_in(patterns: list[str]
 def test_hundreds_of_patterns_become_few_searches_that_find_the_same() -> None:
     words = [f"word{number:04}x" for number in range(1000)]
     wild = [f"wild{number:04}.*x" for number in range(300)]
-    step = BlockList(filters.BlockList(patterns=(*words, *wild)))
+    step = BlockListFilter(filters.BlockList(patterns=(*words, *wild)))
     assert len(step.searches) <= 3 + 4
     assert kept(step, ["word0000x", "word0999x", "word1000x", "wild0000 x", "wild0299 ax", "wild0300x"]) == [
         "word1000x",
@@ -77,19 +77,19 @@ def test_hundreds_of_patterns_become_few_searches_that_find_the_same() -> None:
 
 
 def test_flags_inside_a_pattern_concern_it_alone() -> None:
-    step = BlockList(filters.BlockList(patterns=("(?i)loud", "quiet", "(?s)a.b"), ignore_case=False))
+    step = BlockListFilter(filters.BlockList(patterns=("(?i)loud", "quiet", "(?s)a.b"), ignore_case=False))
     assert kept(step, ["LOUD", "QUIET", "a\nb", "x"]) == ["QUIET", "x"]
 
 
 def test_a_quotation_that_does_not_end_quotes_no_other_pattern() -> None:
-    step = BlockList(filters.BlockList(patterns=("x", r"\Qa.b", "y")))
+    step = BlockListFilter(filters.BlockList(patterns=("x", r"\Qa.b", "y")))
     assert kept(step, ["xx", "a.b", "acb", "y", "z"]) == ["acb", "z"]
 
 
 def test_patterns_that_are_too_large_together_are_searched_for_apart() -> None:
     # No two fit into one search, so three are halved twice.
     patterns = tuple(rf"{letter}\pL{{250}}[0-9]" for letter in "abc")
-    step = BlockList(filters.BlockList(patterns=patterns))
+    step = BlockListFilter(filters.BlockList(patterns=patterns))
     assert 1 < len(step.searches) <= len(patterns)
     assert kept(step, ["c" + "é" * 250 + "7", "c" + "é" * 249 + "7"]) == ["c" + "é" * 249 + "7"]
 
@@ -103,7 +103,7 @@ def test_a_pattern_that_does_not_compile_is_named_with_its_line(
     file = tmp_path / "block.txt"
     file.write_text(f"# patterns\nfine\n{pattern}\n")
     with pytest.raises(ConfigError) as caught:
-        BlockList(filters.BlockList(file=str(file)))
+        BlockListFilter(filters.BlockList(file=str(file)))
     assert f"`{pattern}`" in caught.value.message
     assert f"{file}, line 3" in caught.value.message
     assert said in caught.value.message
@@ -112,43 +112,43 @@ def test_a_pattern_that_does_not_compile_is_named_with_its_line(
 
 def test_a_pattern_of_the_config_is_named_with_its_key() -> None:
     with pytest.raises(ConfigError, match=r"`\*a` can't be used: .*\(filters: blocklist: patterns\)"):
-        BlockList(filters.BlockList(patterns=("*a",)))
+        BlockListFilter(filters.BlockList(patterns=("*a",)))
 
 
 @pytest.mark.parametrize("pattern", ["a*", "|x", "(?:)", "^"])
 def test_a_pattern_that_is_found_everywhere_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigError, match="is found in every document"):
-        BlockList(filters.BlockList(patterns=(pattern,)))
+        BlockListFilter(filters.BlockList(patterns=(pattern,)))
 
 
 def test_a_list_without_patterns_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "empty.txt"
     file.write_text("# nothing yet\n\n")
     with pytest.raises(ConfigError, match="has no pattern"):
-        BlockList(filters.BlockList(file=str(file)))
+        BlockListFilter(filters.BlockList(file=str(file)))
 
 
 def test_a_file_that_is_missing_or_not_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.txt` can't be read: No such file"):
-        BlockList(filters.BlockList(file=str(tmp_path / "none.txt")))
+        BlockListFilter(filters.BlockList(file=str(tmp_path / "none.txt")))
     binary = tmp_path / "binary.txt"
     binary.write_bytes(b"fine\n\xff\xfe")
     with pytest.raises(InputError, match="not UTF-8 at byte 5"):
-        BlockList(filters.BlockList(file=str(binary)))
+        BlockListFilter(filters.BlockList(file=str(binary)))
 
 
 def test_its_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
     file = tmp_path / "block.txt"
     file.write_text("casino\n")
     section = filters.BlockList(file=str(file))
-    before = BlockList(section).fingerprint()
-    assert BlockList(section).fingerprint() == before
+    before = BlockListFilter(section).fingerprint()
+    assert BlockListFilter(section).fingerprint() == before
     file.write_text("casinos\n")
-    assert BlockList(section).fingerprint() != before
+    assert BlockListFilter(section).fingerprint() != before
 
 
 def test_an_empty_batch_stays_empty() -> None:
-    assert kept(BlockList(filters.BlockList(patterns=("a",))), []) == []
+    assert kept(BlockListFilter(filters.BlockList(patterns=("a",))), []) == []
 
 
 LETTERS = st.text("aAbBkKsS \u212a\u017féÉ.!", min_size=1, max_size=5)
@@ -159,9 +159,9 @@ LETTERS = st.text("aAbBkKsS \u212a\u017féÉ.!", min_size=1, max_size=5)
 def test_literal_patterns_are_found_where_re2_finds_them(
     patterns: list[str], texts: list[str], ignore_case: bool
 ) -> None:
-    native = BlockList(filters.BlockList(patterns=tuple(patterns), ignore_case=ignore_case))
+    native = BlockListFilter(filters.BlockList(patterns=tuple(patterns), ignore_case=ignore_case))
     grouped = tuple(f"(?:{pattern})" for pattern in patterns)
-    by_re2 = BlockList(filters.BlockList(patterns=grouped, ignore_case=ignore_case))
+    by_re2 = BlockListFilter(filters.BlockList(patterns=grouped, ignore_case=ignore_case))
     assert len(by_re2.searches) > 0
     assert kept(native, texts) == kept(by_re2, texts)
 
@@ -170,7 +170,7 @@ def test_a_million_words_are_one_search_in_little_more_than_their_bytes(tmp_path
     file = tmp_path / "block.txt"
     file.write_text("".join(f"bad{number:x} phrase\r\n" for number in range(100_000)))
     section = filters.BlockList(file=str(file))
-    step = BlockList(section)
+    step = BlockListFilter(section)
     assert step.searches == ()
     characters = sum(len(f"bad{number:x} phrase") for number in range(100_000))
     assert blocklist_bytes(section) == READING_BYTES + characters + 12 * 100_000
@@ -184,4 +184,4 @@ def test_a_line_that_never_ends_is_named_before_it_is_read(tmp_path: Path) -> No
     file = tmp_path / "block.txt"
     file.write_text("word\n" + "x" * 3_000_000)
     with pytest.raises(ConfigError, match=r"has more than 1,000,000 characters \(.*, line 2\)"):
-        BlockList(filters.BlockList(file=str(file)))
+        BlockListFilter(filters.BlockList(file=str(file)))

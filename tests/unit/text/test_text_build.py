@@ -22,9 +22,9 @@ from krill.errors import ConfigError
 from krill.text import Step
 from krill.text.blocklist import blocklist_bytes
 from krill.text.build import REASONS, fingerprints_of, step_needs, steps_of
+from krill.text.clean import LongEnough
 from krill.text.language_model import LANGUAGE_BYTES
-from krill.text.long_enough import LongEnough
-from krill.text.user_step import UserStep
+from krill.text.user_step import FunctionStep
 
 ENGLISH = """The weather was fine that day, and so we went down to the river with the children.
 A ferry had to be waited for, which nobody minded, because herons were fishing on the other bank.
@@ -65,7 +65,7 @@ def own_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_filters_there_is_cleaning_alone() -> None:
-    assert names_of(steps_of(PreprocessConfig())) == ["Clean"]
+    assert names_of(steps_of(PreprocessConfig())) == ["CleanText"]
     assert step_needs(PreprocessConfig(), 2) == []
 
 
@@ -82,14 +82,14 @@ def test_steps_stand_in_the_order_of_the_config(own_steps: None) -> None:
         max_words=1000,
     )
     assert names_of(steps_of(settings)) == [
-        "Clean",
+        "CleanText",
         "Judge",  # limits of length
         "Judge",  # both filters in one
         "LongEnough",  # for c4 may have shortened texts
         "LanguageFilter",
         "Judge",
-        "BlockList",
-        "UserStep",
+        "BlockListFilter",
+        "FunctionStep",
         "LongEnough",
     ]
 
@@ -99,7 +99,7 @@ def test_functions_of_a_call_come_last_and_each_is_checked() -> None:
         return [True] * batch.num_rows
 
     steps = steps_of(PreprocessConfig(min_chars=0), extra=[keep_all])
-    assert names_of(steps) == ["Clean", "UserStep"]
+    assert names_of(steps) == ["CleanText", "FunctionStep"]
     with pytest.raises(ConfigError, match="is no function but a `int`"):
         steps_of(PreprocessConfig(), extra=[3])  # type: ignore[list-item]
 
@@ -214,7 +214,7 @@ def test_what_shapes_a_run_besides_the_config_has_fingerprints(own_steps: None, 
     now = fingerprints_of(steps_of(settings))
     assert len(before) == len(now) == 2
     assert before[0] != now[0]
-    assert before[1] == now[1] == UserStep.named("krill_own_steps:first_word").fingerprint()
+    assert before[1] == now[1] == FunctionStep.named("krill_own_steps:first_word").fingerprint()
 
 
 def test_the_preset_for_english_keeps_english_prose_and_says_why_the_rest_went() -> None:

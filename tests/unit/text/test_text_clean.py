@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from call_counts import calls_of
 from krill.corpus.documents import Documents
-from krill.text import Clean, Step
+from krill.text import CleanText, Step
 from oracles.clean import reference_clean
 from properties import tried
 
@@ -32,7 +32,7 @@ def documents_of(texts: list[bytes | None], text_type: pa.DataType | None = None
 
 
 def test_clean_is_a_step() -> None:
-    step: Step = Clean(strip=True, min_chars=0)
+    step: Step = CleanText(strip=True, min_chars=0)
     assert step.apply(documents_of([b" a "])).batch["text"].to_pylist() == ["a"]
 
 
@@ -48,7 +48,7 @@ def test_a_batch_is_cleaned_row_by_row_as_the_reference_does(
 ) -> None:
     whole = documents_of(texts).batch
     first, last = cut[0], max(cut[0], len(texts) - cut[1])
-    result = Clean(strip, min_chars).apply(Documents(whole.slice(first, last - first), {}))
+    result = CleanText(strip, min_chars).apply(Documents(whole.slice(first, last - first), {}))
 
     cleaned = [reference_clean(text, strip, min_chars) for text in texts]
     rows = [row for row in range(len(texts))[first:last] if cleaned[row] is not None]
@@ -62,7 +62,7 @@ def test_a_batch_is_cleaned_row_by_row_as_the_reference_does(
 
 @pytest.mark.parametrize("text_type", [pa.string(), pa.large_string()])
 def test_both_string_types_give_large_strings(text_type: pa.DataType) -> None:
-    result = Clean(True, 2).apply(documents_of([b" ab ", None, b"c", b"de\xff"], text_type)).batch
+    result = CleanText(True, 2).apply(documents_of([b" ab ", None, b"c", b"de\xff"], text_type)).batch
     assert result.schema.field("text").type == pa.large_string()
     assert result["text"].to_pylist() == ["ab", "de"]
 
@@ -70,7 +70,7 @@ def test_both_string_types_give_large_strings(text_type: pa.DataType) -> None:
 def test_drops_and_repairs_are_counted_beside_what_the_reader_counted() -> None:
     read = documents_of([b"good text", None, b"short", b"\xffrepaired"])
     counted = Documents(read.batch, {"records": 5, "malformed": 1, "not_text": 1})
-    assert Clean(True, 6).apply(counted).counts == {
+    assert CleanText(True, 6).apply(counted).counts == {
         "records": 5,
         "malformed": 1,
         "not_text": 1,  # the null that the reader counted is the null dropped here
@@ -81,19 +81,19 @@ def test_drops_and_repairs_are_counted_beside_what_the_reader_counted() -> None:
 
 def test_columns_are_not_copied_when_every_row_survives() -> None:
     before = documents_of([b" ab ", b"cd"])
-    after = Clean(True, 1).apply(before)
+    after = CleanText(True, 1).apply(before)
     for name in ("position", "origin"):
         old, new = before.batch[name].buffers(), after.batch[name].buffers()
         assert [buffer and buffer.address for buffer in new] == [buffer and buffer.address for buffer in old]
 
 
 def test_an_empty_batch_stays_empty() -> None:
-    result = Clean(True, 1).apply(documents_of([])).batch
+    result = CleanText(True, 1).apply(documents_of([])).batch
     assert (result.num_rows, result.schema.names) == (0, ["text", "position", "origin"])
 
 
 def test_cleaning_twice_changes_nothing() -> None:
-    step = Clean(True, 3)
+    step = CleanText(True, 3)
     once = step.apply(documents_of([b"\xff a\xe2\x82 \xffbc \xff", b"\xc3 \xa9abc", b"  \xff  "]))
     assert step.apply(once).batch.equals(once.batch)
 
@@ -103,7 +103,7 @@ def test_real_text_is_cleaned_as_the_reference_does() -> None:
     with gzip.open(SAMPLE) as lines:
         texts: list[bytes | None] = [orjson.loads(line)["text"].encode() for line in lines]
     expected = [reference_clean(text, True, 100) for text in texts]
-    result = Clean(True, 100).apply(documents_of(texts))
+    result = CleanText(True, 100).apply(documents_of(texts))
     assert result.batch["text"].to_pylist() == [text for text in expected if text is not None]
     assert result.counts["too_short"] == expected.count(None)
 
@@ -117,5 +117,5 @@ def test_cleaning_takes_as_many_calls_with_a_thousand_carried_columns_as_with_te
 
     for min_chars in (0, 8):  # all are kept; one is dropped
         few, many = wide(10), wide(1000)
-        step = Clean(strip=True, min_chars=min_chars)
+        step = CleanText(strip=True, min_chars=min_chars)
         assert calls_of(lambda: step.apply(many)) == calls_of(lambda: step.apply(few))  # noqa: B023

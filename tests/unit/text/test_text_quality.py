@@ -23,8 +23,8 @@ from krill.config.filters import (
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError
 from krill.text.quality import JUDGED, REASONS, length_step, quality_step, scratch_bytes
-from krill.text.words import reference_words
 from oracles.quality import reference_filter
+from oracles.words import reference_words
 from properties import tried
 
 LINES = [

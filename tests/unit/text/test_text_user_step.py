@@ -13,8 +13,8 @@ import pytest
 
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError, InputError
-from krill.text.drop import STATISTIC
-from krill.text.user_step import UserStep
+from krill.text.step import STATISTIC
+from krill.text.user_step import FunctionStep
 
 TEXTS = ["one", "two two", "drei"]
 
@@ -47,7 +47,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 def refused(function: Any, documents: Documents | None = None) -> InputError:
     with pytest.raises(InputError) as caught:
-        UserStep.of(function).apply(documents or documents_of())
+        FunctionStep.of(function).apply(documents or documents_of())
     return caught.value
 
 
@@ -69,7 +69,7 @@ def test_a_mask_keeps_rows_and_the_others_are_counted(mask: Any) -> None:
     def short(batch: pa.RecordBatch) -> Any:
         return mask
 
-    result = UserStep.of(short).apply(documents_of())
+    result = FunctionStep.of(short).apply(documents_of())
     assert result.batch["text"].to_pylist() == ["one", "drei"]
     assert result.counts == {"too_short": 3, "step:short": 1}
     assert result.rejected is not None
@@ -88,7 +88,7 @@ def test_a_batch_may_have_other_texts_and_more_columns(kind: pa.DataType) -> Non
         changed = batch.set_column(0, "text", pa.array(texts, kind))
         return changed.append_column("length", pa.array([len(text) for text in texts], pa.int32()))
 
-    result = UserStep.of(upper).apply(documents_of())
+    result = FunctionStep.of(upper).apply(documents_of())
     assert result.batch.schema.field("text").type == pa.large_string()
     assert result.batch.to_pydict() == {
         "text": ["ONE", "TWO TWO", "DREI"],
@@ -107,14 +107,14 @@ def test_columns_that_were_measured_stay_known_as_such() -> None:
     def rebuilt(batch: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(batch.columns, batch.schema.names)
 
-    assert UserStep.of(rebuilt).apply(Documents(batch)).batch.schema.field("score").metadata == STATISTIC
+    assert FunctionStep.of(rebuilt).apply(Documents(batch)).batch.schema.field("score").metadata == STATISTIC
 
 
 def test_an_empty_batch_gets_the_columns_too() -> None:
     def flag(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.append_column("flag", pa.array([True] * batch.num_rows, pa.bool_()))
 
-    assert UserStep.of(flag).apply(documents_of([])).batch.schema.names[-1] == "flag"
+    assert FunctionStep.of(flag).apply(documents_of([])).batch.schema.names[-1] == "flag"
 
 
 # ---- what they may not
@@ -180,7 +180,7 @@ def test_an_exception_is_told_with_its_type_message_and_line(module: Callable[[s
         "    return broken(batch)",
     ]
     module("krill_raises", "\n".join(lines))
-    error = refused(UserStep.named("krill_raises:outer").function)
+    error = refused(FunctionStep.named("krill_raises:outer").function)
     assert "the step `outer` raised `ArrowInvalid: " in error.message
     assert error.message.endswith("krill_raises.py, line 3 on the batch at position 100")
 
@@ -203,7 +203,7 @@ def test_a_function_is_found_in_the_working_folder_which_then_leaves_the_path(
         "class Kit:\n    @staticmethod\n    def keep(batch):\n        return [True] * batch.num_rows\n",
     )
     before = list(sys.path)
-    step = UserStep.named("krill_found:Kit.keep")
+    step = FunctionStep.named("krill_found:Kit.keep")
     assert sys.path == before
     assert step.apply(documents_of()).batch.num_rows == 3
     assert step.reason == "step:keep"
@@ -228,7 +228,7 @@ def test_a_function_that_can_not_be_had_is_told_before_anything_is_read(
     if source is not None:
         module(path.partition(":")[0].partition(".")[0], source)
     with pytest.raises(ConfigError) as caught:
-        UserStep.named(path)
+        FunctionStep.named(path)
     assert said in caught.value.message
     assert caught.value.hint
 
@@ -238,7 +238,7 @@ def test_the_fingerprint_is_that_of_the_source(module: Callable[[str, str], None
     module("krill_print_a", source)
     module("krill_print_b", source)
     module("krill_print_c", source.replace("3", "4"))
-    a, b, c = (UserStep.named(f"krill_print_{letter}:keep").fingerprint() for letter in "abc")
+    a, b, c = (FunctionStep.named(f"krill_print_{letter}:keep").fingerprint() for letter in "abc")
     assert a == b
     assert a != c
 
@@ -250,7 +250,7 @@ def test_a_function_without_source_has_the_fingerprint_of_its_code() -> None:
         return names["keep"]
 
     source = "def keep(batch):\n    return [(lambda row: row)(True)] * batch.num_rows"
-    first, same = UserStep.of(made(source)).fingerprint(), UserStep.of(made(source)).fingerprint()
-    other = UserStep.of(made(source.replace("True", "False"))).fingerprint()
+    first, same = FunctionStep.of(made(source)).fingerprint(), FunctionStep.of(made(source)).fingerprint()
+    other = FunctionStep.of(made(source.replace("True", "False"))).fingerprint()
     assert first == same
     assert first != other

@@ -11,18 +11,10 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from word_traits import LONGEST_CONTRACTION, contractions
 
-from krill.text.contractions import LONGEST_CONTRACTION, contractions
-from krill.text.words import (
-    MAX_BACK_MARKS,
-    SMILEYS,
-    UNITS,
-    is_address,
-    reference_sentences,
-    reference_words,
-    split_sentences,
-    split_words,
-)
+from krill.text.words import split_sentences, split_words
+from oracles.words import MAX_BACK_MARKS, SMILEYS, UNITS, is_address, reference_sentences, reference_words
 from properties import tried
 
 PIECES = [

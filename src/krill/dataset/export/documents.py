@@ -7,7 +7,7 @@ A row's last piece goes on in the next row if three things hold: rows stand in t
 (`packing` is `wrapped` or `none`, and `shuffle` is off), the row is full, and the piece does not end with
 EOS, which ends every document. Where the tokenizer has no EOS, nothing tells, and every piece is a document.
 So is every piece of `bfd`, which sorts the pieces of long documents apart. The first row of a source that was
-packed on its own never goes on with what stands before it. The reference is `reference_documents`.
+packed on its own never goes on with what stands before it.
 """
 
 from __future__ import annotations
@@ -90,21 +90,6 @@ def documents(batches: Iterable[RowBatch], joining: Joining, longest: int) -> It
             )
     if begun is not None:
         yield DocumentBatch(begun, np.array([0, len(begun)], np.int64))
-
-
-def reference_documents(rows: list[list[list[int]]], joining: Joining) -> list[list[int]]:
-    """The same for rows of pieces, one piece at a time: the oracle of the property test."""
-    found: list[list[int]] = []
-    goes_on = False
-    for number, row in enumerate(rows):
-        for place, piece in enumerate(row):
-            if place == 0 and goes_on and number not in joining.first_rows:
-                found[-1] = found[-1] + piece
-            else:
-                found.append(piece)
-        full = sum(map(len, row)) == joining.sequence_len
-        goes_on = joining.eos_id is not None and full and row[-1][-1] != joining.eos_id
-    return found
 
 
 def _document_ends(batch: RowBatch, first_row: int, joining: Joining) -> npt.NDArray[np.int64]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.budget import Need
-from krill.dedup import Verify, resolve_bloom, resolve_exact, resolve_minhash
-from krill.dedup.datatrove_minhash import resolve_with_datatrove
+from krill.dedup import Verify, dedup_bloom, dedup_exact, dedup_minhash
+from krill.dedup.datatrove_minhash import dedup_with_datatrove
 from krill.engines.stage import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import DEDUP_TABLE, dedup_needs, index_needs, minhash_of
@@ -120,14 +120,14 @@ def _resolved(
     share = context.plan.share(DEDUP_TABLE)
     if dedup.method == "exact":
         return {
-            "duplicates": resolve_exact(
+            "duplicates": dedup_exact(
                 files, keep_files, share=share, spill=spill, threads=context.threads, prior=prior
             )
         }
     if dedup.method == "bloom":
         assert dedup.expected_documents is not None
         return {
-            "duplicates": resolve_bloom(
+            "duplicates": dedup_bloom(
                 files,
                 keep_files,
                 expected_documents=dedup.expected_documents,
@@ -139,10 +139,8 @@ def _resolved(
     assert minhash is not None
     if dedup.implementation == "datatrove":
         counts = [record["documents"] for _, record in scanned]
-        return asdict(
-            resolve_with_datatrove(minhash, counts, keep_files, read_unit=_texts(units), spill=spill)
-        )
-    found = resolve_minhash(
+        return asdict(dedup_with_datatrove(minhash, counts, keep_files, read_unit=_texts(units), spill=spill))
+    found = dedup_minhash(
         files,
         keep_files,
         bands=minhash.bands,

@@ -20,7 +20,7 @@ from krill.pipeline.stages.encode import Encode, dropped_codes
 from krill.pipeline.stages.text import TextShards, write_shard
 from krill.pipeline.surviving_units import SurvivingUnits
 from krill.storage import CommitLog
-from krill.text.drop import rejected_rows
+from krill.text.step import rejected_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

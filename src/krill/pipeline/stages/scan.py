@@ -18,7 +18,7 @@ from krill.budget import Need
 from krill.corpus import Block, Corpus, Start, Unit, UnitEnd
 from krill.corpus.arrays import as_numpy
 from krill.corpus.fingerprint import fingerprint
-from krill.dedup import piece_hashes
+from krill.dedup import line_hashes
 from krill.engines.stage import StageReport
 from krill.errors import InputError
 from krill.pipeline.context import Context
@@ -253,7 +253,7 @@ def _hashes(
     """What goes into the unit's file of hashes."""
     if hashed is None:
         return None
-    return of_documents if hashed == "document" else piece_hashes(text, hashed)[0]
+    return of_documents if hashed == "document" else line_hashes(text, hashed)[0]
 
 
 def _positions(batch: pa.RecordBatch, hashed: Hashed | None) -> NDArray[np.uint64]:
@@ -264,7 +264,7 @@ def _positions(batch: pa.RecordBatch, hashed: Hashed | None) -> NDArray[np.uint6
     positions = as_numpy(column, "uint64").copy()  # a view would hold the whole batch
     if hashed is None or hashed == "document":
         return positions
-    return np.repeat(positions, piece_hashes(batch.column("text"), hashed)[1])
+    return np.repeat(positions, line_hashes(batch.column("text"), hashed)[1])
 
 
 @dataclass(slots=True)

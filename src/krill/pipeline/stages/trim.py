@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from krill.corpus import Documents, Unit, UnitEnd
-from krill.dedup import keep_pieces
-from krill.dedup.pieces import Level
+from krill.dedup import keep_lines
+from krill.dedup.lines import Level
 from krill.engines.stage import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.stages.base import PipelineStage, bundle_sizes, describe_units, in_bundles
@@ -29,7 +29,7 @@ from krill.pipeline.surviving_units import (
     text_bytes,
 )
 from krill.storage import CommitLog
-from krill.text import Clean
+from krill.text import CleanText
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ class Trim(PipelineStage):
         level = settings.dedup.level
         assert level != "document"
         wanted = Wanted(spill=True, rejected=settings.rejected)
-        clean = Clean(strip=settings.strip, min_chars=settings.min_chars)
+        clean = CleanText(strip=settings.strip, min_chars=settings.min_chars)
 
         def begin(position: int) -> UnitScan:
             unit = Unit.from_json(scanned.record(position)["unit"])
@@ -115,12 +115,12 @@ def _flagged(
 
 
 def _trim_block(
-    block: SurvivingBlock, flags: NDArray[np.uint8], clean: Clean, level: Level, *, collect: bool
+    block: SurvivingBlock, flags: NDArray[np.uint8], clean: CleanText, level: Level, *, collect: bool
 ) -> ScannedBlock:
     batch, _ = block.read()
     before = text_bytes(batch)
     at = batch.schema.get_field_index("text")
-    text = keep_pieces(batch.column(at), flags, level)
+    text = keep_lines(batch.column(at), flags, level)
     documents = Documents(batch.set_column(at, "text", text), {REMOVED: int((flags == 0).sum())})
     if collect:
         documents = replace(documents, rejected=())

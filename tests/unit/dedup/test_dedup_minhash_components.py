@@ -18,28 +18,27 @@ from hypothesis import strategies as st
 from krill.dedup import (
     CLUSTER_RECORD,
     SEEN_BEFORE,
-    Resolution,
-    near_least_share,
-    near_spill_bytes,
-    near_useful_share,
-    resolve_minhash,
+    MinhashResult,
+    components,
+    dedup_minhash,
+    minhash_min_share,
+    minhash_spill_bytes,
+    minhash_useful_share,
+    tables,
 )
-from krill.dedup import clusters as clusters_module
-from krill.dedup import groups as groups_module
-from krill.dedup.groups import MIN_SHARE, GroupLayout
-from krill.dedup.near import resolve_with
-from krill.dedup.streams import BandRecords
+from krill.dedup.tables import GROUP_TABLES, TableLayout
 from krill.errors import StorageError
 from oracles.dedup import reference_clusters
 from properties import tried
 
+MIN_SHARE = GROUP_TABLES.min_share
 Bands = list[list[int]]
 
 
-def tiny(table_keys: int, block: int, *, share: int, threads: int = 1, max_width: int = 2) -> GroupLayout:
+def tiny(table_keys: int, block: int, *, share: int, threads: int = 1, max_width: int = 2) -> TableLayout:
     """A layout whose tables take `table_keys` keys and whose blocks have `block` records."""
     table = (table_keys + table_keys // 4 + 2) * 16
-    return GroupLayout(
+    return TableLayout(
         share=share,
         threads=threads,
         table_bytes=table,
@@ -48,6 +47,7 @@ def tiny(table_keys: int, block: int, *, share: int, threads: int = 1, max_width
         split_records=2 * block,
         resplit_records=2 * block,
         max_width=max_width,
+        key_bits=64,
     )
 
 
@@ -71,7 +71,7 @@ def outcome(folder: Path, units: list[Bands]) -> tuple[list[list[bool]], list[li
 
 def expected(
     units: list[Bands], prior: Bands
-) -> tuple[list[list[bool]], list[list[tuple[int, int]]], Resolution]:
+) -> tuple[list[list[bool]], list[list[tuple[int, int]]], MinhashResult]:
     first = reference_clusters([*prior, *(bands for unit in units for bands in unit)])
     seen = len(prior)
     sizes = Counter(first[seen:])
@@ -85,17 +85,19 @@ def expected(
         cut_clusters.append(clusters[: len(unit)])
         keep, clusters = keep[len(unit) :], clusters[len(unit) :]
     total = sum(flags.count(False) for flags in cut_keep)
-    return cut_keep, cut_clusters, Resolution(total, len(dropped), largest)
+    return cut_keep, cut_clusters, MinhashResult(total, len(dropped), largest)
 
 
-def resolve_and_compare(layout: GroupLayout, units: list[Bands], prior: Bands, folder: Path) -> None:
+def dedup_and_compare(layout: TableLayout, units: list[Bands], prior: Bands, folder: Path) -> None:
     bands = next((len(row) for rows in (prior, *units) for row in rows), 1)
-    stream = BandRecords(write_units(folder, units), bands, write_units(folder, [prior], "prior"))
-    found = resolve_with(
-        layout,
-        stream,
+    found = dedup_minhash(
+        write_units(folder, units),
         [folder / f"{number}.keep" for number in range(len(units))],
+        bands=bands,
+        share=layout,
         spill=folder / "spill",
+        threads=1,
+        prior=write_units(folder, [prior], "prior"),
         cluster_files=[folder / f"{number}.clusters" for number in range(len(units))],
     )
     keep, clusters, resolution = expected(units, prior)
@@ -117,9 +119,9 @@ class Paths:
         self.splits: list[int] = []
         self.in_memory = self.on_disk = 0
         real_on_disk, real_memory, real_disk = (
-            groups_module._on_disk,
-            clusters_module._InMemory.of,
-            clusters_module._OnDisk.of,
+            tables._visit_on_disk,
+            components._InMemory.of,
+            components._OnDisk.of,
         )
 
         def on_disk(stream, shift, *rest, **options):
@@ -134,9 +136,9 @@ class Paths:
             self.on_disk += 1
             return real_disk(*arguments)
 
-        monkeypatch.setattr(groups_module, "_on_disk", on_disk)
-        monkeypatch.setattr(clusters_module._InMemory, "of", memory)
-        monkeypatch.setattr(clusters_module._OnDisk, "of", disk)
+        monkeypatch.setattr(tables, "_visit_on_disk", on_disk)
+        monkeypatch.setattr(components._InMemory, "of", memory)
+        monkeypatch.setattr(components._OnDisk, "of", disk)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -145,7 +147,7 @@ def test_bands_that_do_not_fit_are_split_and_clusters_connected_in_memory(
 ) -> None:
     paths = Paths(monkeypatch)
     units = random_units(0, [100, 0, 1, 150, 0], bands=3, distinct=700)
-    resolve_and_compare(tiny(40, 32, share=100_000, threads=threads), units, [], tmp_path)
+    dedup_and_compare(tiny(40, 32, share=100_000, threads=threads), units, [], tmp_path)
     assert 0 in paths.splits and max(paths.splits) > 0
     assert (paths.in_memory, paths.on_disk) == (1, 0)
 
@@ -158,7 +160,7 @@ def test_clusters_that_do_not_fit_are_connected_on_disk(
     paths = Paths(monkeypatch)
     units = random_units(1, [1300, 3, 0], bands=2, distinct=2000)
     layout = tiny(60, 20, share=share, threads=threads, max_width=3)
-    resolve_and_compare(layout, units, [], tmp_path)
+    dedup_and_compare(layout, units, [], tmp_path)
     assert (paths.in_memory, paths.on_disk) == (0, 1)
 
 
@@ -167,7 +169,7 @@ def test_everything_that_fits_touches_neither_splits_nor_stars(
 ) -> None:
     paths = Paths(monkeypatch)
     units = random_units(2, [200, 100], bands=4, distinct=1500)
-    resolve_and_compare(tiny(1200, 64, share=10**6), units, [], tmp_path)
+    dedup_and_compare(tiny(1200, 64, share=10**6), units, [], tmp_path)
     assert (paths.splits, paths.in_memory, paths.on_disk) == ([], 1, 0)
 
 
@@ -180,7 +182,7 @@ def test_a_chain_is_one_cluster_however_long(tmp_path: Path, share: int) -> None
         links[one].append(link)
         links[other].append(link)
     unit = [[*row, 1000 + number][:2] for number, row in enumerate(links)]
-    resolve_and_compare(tiny(50, 16, share=share), [unit], [], tmp_path)
+    dedup_and_compare(tiny(50, 16, share=share), [unit], [], tmp_path)
     keep, clusters = outcome(tmp_path, [unit])
     assert keep[0] == [True] + [False] * 399
     assert set(clusters[0]) == {(0, 400)}
@@ -189,19 +191,19 @@ def test_a_chain_is_one_cluster_however_long(tmp_path: Path, share: int) -> None
 @pytest.mark.parametrize("share", [10**6, 3_000])
 def test_a_huge_group_takes_one_slot(tmp_path: Path, share: int) -> None:
     unit = [[7, 7]] * 500 + [[8, number + 100] for number in range(10)]
-    resolve_and_compare(tiny(14, 16, share=share), [unit], [], tmp_path)
+    dedup_and_compare(tiny(14, 16, share=share), [unit], [], tmp_path)
 
 
 def test_keys_that_differ_only_in_their_last_bits_are_told_apart(tmp_path: Path) -> None:
     unit = [[number << 56] for number in range(200)] * 2
-    resolve_and_compare(tiny(4, 16, share=10**6, max_width=8), [unit], [], tmp_path)
+    dedup_and_compare(tiny(4, 16, share=10**6, max_width=8), [unit], [], tmp_path)
 
 
 @pytest.mark.parametrize("share", [10**6, 3_000])
 def test_who_hangs_together_with_a_document_seen_before_is_dropped(tmp_path: Path, share: int) -> None:
     prior = [[1, 2], [3, 4]]
     units = [[[1, 9], [9, 10], [50, 51]], [[51, 60], [4, 70], [80, 81]]]
-    resolve_and_compare(tiny(3, 2, share=share), units, prior, tmp_path)
+    dedup_and_compare(tiny(3, 2, share=share), units, prior, tmp_path)
     keep, clusters = outcome(tmp_path, units)
     assert keep == [[False, False, True], [False, False, True]]
     assert clusters[0] == [(SEEN_BEFORE, 2), (SEEN_BEFORE, 2), (2, 2)]
@@ -226,18 +228,18 @@ def test_any_layout_gives_the_answer_of_a_plain_walk(
     share: int,
     threads: int,
 ) -> None:
-    resolve_and_compare(tiny(table_keys, block, share=share, threads=threads), units, prior, tmp_path)
+    dedup_and_compare(tiny(table_keys, block, share=share, threads=threads), units, prior, tmp_path)
 
 
 def test_every_share_and_number_of_threads_gives_the_same_files(tmp_path: Path) -> None:
     units = random_units(4, [30_000, 20_000], bands=14, distinct=400_000)
     files = write_units(tmp_path, units)
     results = []
-    for share, threads in ((MIN_SHARE, 1), (3 * MIN_SHARE, 3), (near_useful_share(50_000, 14), 2)):
+    for share, threads in ((MIN_SHARE, 1), (3 * MIN_SHARE, 3), (minhash_useful_share(50_000, 14), 2)):
         folder = tmp_path / f"{share}-{threads}"
         folder.mkdir()
         names = [[folder / f"{number}.{kind}" for number in range(2)] for kind in ("keep", "clusters")]
-        found = resolve_minhash(
+        found = dedup_minhash(
             files, names[0], bands=14, share=share, spill=folder, threads=threads, cluster_files=names[1]
         )
         results.append((found, [file.read_bytes() for kind in names for file in kind]))
@@ -250,8 +252,8 @@ def test_a_useful_share_splits_nothing_if_there_is_little(
 ) -> None:
     paths = Paths(monkeypatch)
     units = random_units(5, [20_000], bands=14, distinct=10**6)
-    share = near_useful_share(20_000, 14)
-    resolve_minhash(
+    share = minhash_useful_share(20_000, 14)
+    dedup_minhash(
         write_units(tmp_path, units), [tmp_path / "0.keep"], bands=14, share=share, spill=tmp_path, threads=2
     )
     assert (paths.splits, paths.in_memory, paths.on_disk) == ([], 1, 0)
@@ -259,16 +261,16 @@ def test_a_useful_share_splits_nothing_if_there_is_little(
 
 @pytest.mark.parametrize("documents", [0, 1000, 10**6, 10**9, 5 * 10**9])
 def test_the_least_share_has_a_range_of_labels_for_any_number_of_documents(documents: int) -> None:
-    ranges = clusters_module._Ranges.of(documents, near_least_share(documents) // 2)
-    assert ranges.digit.partitions <= 4096
-    assert (1 << ranges.digit.shift) * 48 <= near_least_share(documents)
+    ranges = components._Ranges.of(documents, minhash_min_share(documents) // 2)
+    assert ranges.bits.partitions <= 4096
+    assert (1 << ranges.bits.shift) * 48 <= minhash_min_share(documents)
 
 
 GROWTH = """
 import sys
 from pathlib import Path
-from krill.dedup import resolve_minhash
-from krill.dedup import clusters
+from krill.dedup import dedup_minhash
+from krill.dedup import components
 
 def status(name):
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -276,10 +278,10 @@ def status(name):
 
 bands, keep, share = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 ways = []
-of = clusters._OnDisk.of
-clusters._OnDisk.of = lambda *arguments: ways.append("disk") or of(*arguments)
+of = components._OnDisk.of
+components._OnDisk.of = lambda *arguments: ways.append("disk") or of(*arguments)
 before = status("VmRSS")
-found = resolve_minhash([bands], [keep], bands=2, share=share, spill=keep.parent, threads=2)
+found = dedup_minhash([bands], [keep], bands=2, share=share, spill=keep.parent, threads=2)
 print(status("VmHWM") - before, found.duplicates, *ways)
 """
 
@@ -304,7 +306,7 @@ def test_a_full_spill_disk_is_a_storage_error_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, allowed: int
 ) -> None:
     units = random_units(8, [1300], bands=2, distinct=2000)
-    stream = BandRecords(write_units(tmp_path, units), 2)
+    files = write_units(tmp_path, units)
     written = 0
 
     def pwrite(descriptor: int, data: memoryview, offset: int) -> int:
@@ -318,14 +320,15 @@ def test_a_full_spill_disk_is_a_storage_error_and_leaves_nothing(
     monkeypatch.setattr(os, "pwrite", pwrite)
     layout = tiny(60, 20, share=2_100, threads=threads)
     with pytest.raises(StorageError, match=r"cannot write `.*/spill`: no space left on the device"):
-        resolve_with(layout, stream, [tmp_path / "0.keep"], spill=tmp_path / "spill")
+        keep = [tmp_path / "0.keep"]
+        dedup_minhash(files, keep, bands=2, share=layout, spill=tmp_path / "spill", threads=1)
     assert list((tmp_path / "spill").iterdir()) == []
     assert not (tmp_path / "0.keep").exists()
 
 
 def test_no_units_give_no_files(tmp_path: Path) -> None:
-    found = resolve_minhash([], [], bands=14, share=MIN_SHARE, spill=tmp_path, threads=1)
-    assert found == Resolution(0, 0, 0)
+    found = dedup_minhash([], [], bands=14, share=MIN_SHARE, spill=tmp_path, threads=1)
+    assert found == MinhashResult(0, 0, 0)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -333,15 +336,15 @@ def test_a_cut_band_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "0.bands"
     file.write_bytes(bytes(8 * 14 + 8))
     with pytest.raises(StorageError, match=r"0\.bands`, kept by an earlier stage, has `120` bytes, not"):
-        resolve_minhash([file], [tmp_path / "k"], bands=14, share=MIN_SHARE, spill=tmp_path, threads=1)
+        dedup_minhash([file], [tmp_path / "k"], bands=14, share=MIN_SHARE, spill=tmp_path, threads=1)
     assert not (tmp_path / "k").exists()
 
 
 def test_a_share_below_the_least_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="below the least"):
-        resolve_minhash([], [], bands=14, share=MIN_SHARE - 1, spill=tmp_path, threads=1)
+        dedup_minhash([], [], bands=14, share=MIN_SHARE - 1, spill=tmp_path, threads=1)
 
 
 def test_the_disk_that_is_planned_holds_all_edges_and_both_copies_of_the_bands() -> None:
-    assert near_spill_bytes(1000, 14, MIN_SHARE) == 1000 * 14 * 16
-    assert near_spill_bytes(10**6, 14, MIN_SHARE) == 3 * 10**6 * 14 * 16
+    assert minhash_spill_bytes(1000, 14, MIN_SHARE) == 1000 * 14 * 16
+    assert minhash_spill_bytes(10**6, 14, MIN_SHARE) == 3 * 10**6 * 14 * 16

@@ -1,11 +1,17 @@
-"""Clusters: which documents hang together over edges, and in which cluster each one is.
+"""Connected components: which documents are connected by edges, and in which cluster each one is.
 
 In: edges (document, smaller document) on disk. Out: for every document, in order, the smallest document of
 its cluster and the cluster's size. Held in memory: while that fits the share, a bit and an eighth for every
 document and 8 bytes for each that has an edge; beyond, edges and labels go through files in the spill folder.
-Both ways give the same.
+Both ways give the same. Documents below `prior` count as seen before: they take part, but sizes leave them
+out.
 
-Documents below `prior` count as seen before: they take part, but sizes leave them out.
+On disk, edges are replaced by shorter ones until every cluster is a star. Two steps take turns. In a large
+star, each document hands the least of its neighbours (itself included) to its larger neighbours; in a small
+star, to its smaller ones and itself. Neither joins what was apart nor parts what was joined, and when both
+leave every edge as it is, every edge ends at the least of its cluster. That takes a number of rounds that
+grows with the logarithm of the clusters' diameters. (Kiveris et al., "Connected Components in MapReduce and
+Beyond", 2014.)
 """
 
 from __future__ import annotations
@@ -20,11 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krill import _native
-from krill.dedup.groups import READ_BYTES_PER_RECORD, GroupLayout
-from krill.dedup.records import RecordFile, Reversed
-from krill.dedup.spill import Digit, Spill
-from krill.dedup.stars import stars_of
+from krill.dedup.spill import BothWays, KeyBits, RecordFile, Reversed, Spill
 from krill.dedup.streams import HashStream
+from krill.dedup.tables import GROUP_BYTES_PER_RECORD, TableLayout, visit_groups
 
 Labels = tuple[NDArray[np.uint64], NDArray[np.uint32]]
 """The smallest document of each one's cluster, and the cluster's size."""
@@ -64,11 +68,11 @@ def least_range_share(documents: int) -> int:
 
 
 def find_clusters(
-    edges: HashStream, documents: int, prior: int, layout: GroupLayout, folder: Path
+    edges: HashStream, documents: int, prior: int, layout: TableLayout, folder: Path
 ) -> Clusters:
     """The clusters of all documents, in memory if they fit the share."""
     _native.trim()
-    room = layout.share - layout.read_records * READ_BYTES_PER_RECORD - bitmap_bytes(documents)
+    room = layout.share - layout.read_records * GROUP_BYTES_PER_RECORD - bitmap_bytes(documents)
     if room >= 0:
         components = _native.Components(documents)
         for block in edges.blocks(layout.read_records):
@@ -94,7 +98,7 @@ class _InMemory:
         edges: HashStream,
         documents: int,
         prior: int,
-        layout: GroupLayout,
+        layout: TableLayout,
     ) -> _InMemory:
         """Join all edges, which were marked before."""
         for block in edges.blocks(layout.read_records):
@@ -111,7 +115,7 @@ class _Ranges:
     """Documents in ranges of equal length, each so short that its labels fit the share."""
 
     documents: int
-    digit: Digit
+    bits: KeyBits
 
     @classmethod
     def of(cls, documents: int, share: int) -> _Ranges:
@@ -121,19 +125,19 @@ class _Ranges:
             width += 1
         if 1 << width > MOST_RANGES:
             raise ValueError(f"a share of {share} bytes is too small for {documents} documents")
-        return cls(documents, Digit(bits - width, width))
+        return cls(documents, KeyBits(bits - width, width))
 
     @contextmanager
-    def split(self, records: HashStream, layout: GroupLayout, folder: Path) -> Iterator[Spill]:
+    def split(self, records: HashStream, layout: TableLayout, folder: Path) -> Iterator[Spill]:
         """Records (number, document) by the range of their document."""
-        with Spill(records, self.digit, block_records=layout.split_records, folder=folder) as spill:
+        with Spill(records, self.bits, block_records=layout.split_records, folder=folder) as spill:
             spill.split()
             yield spill
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """The number of each range, its first document, and how many it has."""
-        length = 1 << self.digit.shift
-        for number in range(self.digit.partitions):
+        length = 1 << self.bits.shift
+        for number in range(self.bits.partitions):
             first = number * length
             if first < self.documents:
                 yield number, first, min(length, self.documents - first)
@@ -141,22 +145,22 @@ class _Ranges:
 
 @dataclass(frozen=True, slots=True)
 class _OnDisk:
-    """Labels by ranges of documents: leaders come from the stars, sizes from counting them."""
+    """Labels by ranges of documents: the smallest documents come from the stars, sizes from counting them."""
 
     ranges: _Ranges
     members: RecordFile
     sized: RecordFile
-    layout: GroupLayout
+    layout: TableLayout
     folder: Path
     count: int
     largest: int
 
     @classmethod
-    def of(cls, edges: HashStream, documents: int, prior: int, layout: GroupLayout, folder: Path) -> _OnDisk:
+    def of(cls, edges: HashStream, documents: int, prior: int, layout: TableLayout, folder: Path) -> _OnDisk:
         """Make stars of all edges, and count them."""
         ranges = _Ranges.of(documents, layout.share // 2)
         members, sized = RecordFile(folder), RecordFile(folder)
-        with stars_of(edges, layout, folder) as stars:
+        with shrink_to_stars(edges, layout, folder) as stars:
             _write_members(stars, ranges, members, layout, folder)
         clusters, largest = _write_sizes(members, ranges, prior, sized, layout, folder)
         return cls(ranges, members, sized, layout, folder, clusters, largest)
@@ -179,7 +183,7 @@ class _OnDisk:
 
 
 def _write_members(
-    stars: RecordFile, ranges: _Ranges, members: RecordFile, layout: GroupLayout, folder: Path
+    stars: RecordFile, ranges: _Ranges, members: RecordFile, layout: TableLayout, folder: Path
 ) -> None:
     """Each document that is not its cluster's smallest, once, with the smallest."""
     with ranges.split(Reversed(stars), layout, folder) as spill:
@@ -197,7 +201,7 @@ def _write_sizes(
     ranges: _Ranges,
     prior: int,
     sized: RecordFile,
-    layout: GroupLayout,
+    layout: TableLayout,
     folder: Path,
 ) -> tuple[int, int]:
     """Each document of a cluster with the cluster's size; returns the number of clusters, and the size of the
@@ -221,3 +225,55 @@ def _write_sizes(
                 size = sizes[(block[:, 1] - np.uint64(first)).astype(np.int64)]
                 sized.append(np.column_stack((block[:, 0], size.astype(np.uint64))))
     return clusters, largest
+
+
+def shrink_to_stars(edges: HashStream, layout: TableLayout, folder: Path) -> RecordFile:
+    """The stars of all clusters; the caller closes the file."""
+    smaller: RecordFile | None = None
+    while True:
+        larger, moved = _star(edges if smaller is None else smaller, layout, folder, large=True)
+        if smaller is not None:
+            smaller.close()
+        smaller, moved_again = _star(larger, layout, folder, large=False)
+        larger.close()
+        if not moved and not moved_again:
+            return smaller
+
+
+def _star(edges: HashStream, layout: TableLayout, folder: Path, *, large: bool) -> tuple[RecordFile, bool]:
+    """One step; returns the new edges, and whether any is new."""
+    out = RecordFile(folder)
+    moved: list[bool] = []
+
+    def visit(records: NDArray[np.uint64], least: NDArray[np.uint64]) -> None:
+        new, changed = (_large if large else _small)(records[:, 0], records[:, 1], least)
+        if changed:
+            moved.append(True)
+        if len(new):
+            out.append(new)
+
+    stream = BothWays(edges) if large else Reversed(edges)
+    try:
+        visit_groups(stream, layout, folder, visit)
+    except BaseException:
+        out.close()
+        raise
+    return out, bool(moved)
+
+
+def _large(
+    neighbour: NDArray[np.uint64], document: NDArray[np.uint64], least: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], bool]:
+    """Larger neighbours get an edge to the least of the document and all its neighbours."""
+    larger = neighbour > document
+    least = np.minimum(least, document)[larger]
+    return np.column_stack((neighbour[larger], least)), bool((least != document[larger]).any())
+
+
+def _small(
+    neighbour: NDArray[np.uint64], document: NDArray[np.uint64], least: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], bool]:
+    """Smaller neighbours, and the document itself, get an edge to the least of them."""
+    is_least = neighbour == least
+    new = np.column_stack((np.where(is_least, document, neighbour), least))
+    return new, not bool(is_least.all())

@@ -1,15 +1,20 @@
-"""What a character is to the quality filters and to the word splitter.
+"""What a character is to the quality filters and to the word splitter, and the contractions of English.
 
-In: nothing. Out: sets of characters and questions about one character, the one definition of both. The
-native tables are generated from this module by `native/quality/generate_traits.py`. Held in memory: the sets.
+Out: sets of characters and predicates of one character; for each contraction and abbreviation the words that
+it consists of. This is the one definition: `generate_traits.py` makes the native tables from it, and the
+oracle of the word splitter uses it directly.
 
-Letters, marks and symbols are told apart by Python's own Unicode tables (14.0, those of Python 3.11, in the
-native ones).
+Letters, marks and symbols are classified by Python's own Unicode tables (14.0, those of Python 3.11, in the
+native ones). People also write contractions without the apostrophe (`dont`), and with a typographic one
+(U+2019).
 """
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import product
 
 
 def _characters(ranges: str) -> frozenset[str]:
@@ -96,3 +101,57 @@ def is_han(character: str) -> bool:
 
 def is_hiragana(character: str) -> bool:
     return "\u3041" <= character <= "\u309f"
+
+
+_PRONOUNS = "i you he she it we they"
+_QUESTIONS = "who what when where why how"
+_POINTERS = "there that this these those"
+_MODALS = "could might must should would"
+_AUXILIARIES = "ca do does did had may need ought sha wo"
+_VERBS = "ai are is was were have has dare"
+
+# Stems, and what may follow each of them: parts of one ending are words of their own.
+_ENDINGS = (
+    (f"{_PRONOUNS} {_QUESTIONS} {_POINTERS}", ("'ll", "'ll 've", "'d", "'d 've")),
+    ("i", ("'m", "'m a")),
+    (f"i you we they {_QUESTIONS} there these those {_MODALS} not", ("'ve",)),
+    (f"you we they {_QUESTIONS} there these those", ("'re",)),
+    (f"he she it {_QUESTIONS} there that this let", ("'s",)),
+    (f"{_MODALS} {_AUXILIARIES}", ("n't", "n't 've")),
+    (_VERBS, ("n't",)),
+)
+_NEVER = frozenset(["ill", "its", "hell", "shell", "shed", "were", "well", "whore", "lets"])
+"""Words of their own, although they look like contractions without an apostrophe."""
+
+_PARTS = ("can not", "gon na", "got ta", "y' all")
+_HOURS = tuple(str(hour) for hour in range(1, 13))
+_WHOLE = (
+    "a.m. p.m. e.g. E.g. i.e. I.e. vs. Mr. Mrs. Ms. Dr. Prof. St. Mt. Jr. Inc. Ltd. Co. Corp. Bros. Gen. "
+    "Gov. Rep. Sen. Rev. Ph.D. D.C. N.Y. Jan. Feb. Mar. Apr. Jun. Jul. Aug. Sep. Sept. Oct. Nov. Dec. C++ "
+    "and/or w/o o'clock ma'am 'd 's 'S 're 'll 'em 'cause '' \\n \\t"
+)
+
+LONGEST_CONTRACTION = 12
+"""Characters of the longest entry."""
+
+
+@cache
+def contractions() -> Mapping[str, tuple[str, ...]]:
+    """Chunk -> its words."""
+    found = {chunk: words for words in _spelled() if (chunk := "".join(words)).lower() not in _NEVER}
+    curly = {key.replace("'", "’"): tuple(word.replace("'", "’") for word in found[key]) for key in found}
+    return {**found, **curly}
+
+
+def _spelled() -> Iterator[tuple[str, ...]]:
+    for stems, endings in _ENDINGS:
+        for stem, ending in product(stems.split(), endings):
+            for first in (stem, stem.capitalize()):
+                yield (first, *ending.split())
+                yield (first, *ending.replace("'", "").split())
+    for parts in _PARTS:
+        first, second = parts.split()
+        yield from ((first, second), (first.capitalize(), second))
+    yield from product(_HOURS, ("am", "pm", "a.m.", "p.m."))
+    yield from ((letter + ".",) for letter in "abcdefghijklmnopqrstuvwxyz")
+    yield from ((word,) for word in _WHOLE.split())

@@ -19,17 +19,15 @@ from krill.dedup import (
     Shuffle,
     answer_hashes,
     cut_groups,
+    dedup_exact,
     join_hashes,
     plan_hashes,
-    resolve_exact,
     split_hashes,
 )
 from krill.dedup import exact as exact_module
-from krill.dedup.exact import Layout
-from krill.dedup.partitioned_exact import answer_with, join_with
-from krill.dedup.runs import RunStream, find_run
-from krill.dedup.shuffle import write_split
+from krill.dedup.shuffle import SegmentStream, find_segment, write_split
 from krill.dedup.streams import UnitHashes
+from krill.dedup.tables import TableLayout
 from krill.errors import StorageError
 from oracles.dedup import reference_exact
 from properties import tried
@@ -37,10 +35,11 @@ from properties import tried
 Hashes = list[bytes]
 
 
-def tiny(table_keys: int, block: int) -> Layout:
+def tiny(table_keys: int, block: int) -> TableLayout:
     """A layout whose tables take `table_keys` keys and whose blocks have `block` hashes."""
     table = (table_keys + table_keys // 4 + 2) * 16
-    return Layout(
+    return TableLayout(
+        share=0,
         threads=1,
         table_bytes=table,
         whole_table_bytes=table,
@@ -48,6 +47,7 @@ def tiny(table_keys: int, block: int) -> Layout:
         split_records=block,
         resplit_records=max(1, block // 2),
         max_width=2,
+        key_bits=128,
     )
 
 
@@ -69,7 +69,7 @@ def packed(flags: list[bool]) -> bytes:
     return np.packbits(np.array(flags, np.uint8), bitorder="little").tobytes()
 
 
-def runs_of(files: list[Path], borders: list[int]) -> list[list[Path]]:
+def groups_of(files: list[Path], borders: list[int]) -> list[list[Path]]:
     """Files in groups of consecutive ones, empty groups among them where borders are equal."""
     edges = [0, *sorted(min(border, len(files)) for border in borders), len(files)]
     return [files[begin:end] for begin, end in pairwise(edges)]
@@ -82,7 +82,7 @@ def in_tasks(
     keep_files: list[Path],
     *,
     width: int,
-    layout: Layout,
+    layout: TableLayout,
     block_records: int,
 ) -> int:
     """All tasks, each with nothing but files; returns the number of duplicates."""
@@ -100,13 +100,13 @@ def in_tasks(
         )
     for partition in range(1 << width):
         flag_files.append(folder / f"{partition}.flags")
-        answer_with(layout, split_files, partition, flag_files[-1], spill=spill)
+        answer_hashes(split_files, partition, flag_files[-1], share=layout, spill=spill)
     for file in split_files:
         file.unlink()
     duplicates = 0
     for number, group in enumerate(groups, start=len(prior)):
         keep, keep_files = keep_files[: len(group)], keep_files[len(group) :]
-        duplicates += join_with(layout, group, number, flag_files, keep, spill=spill)
+        duplicates += join_hashes(group, number, flag_files, keep, share=layout, spill=spill)
     assert not spill.exists() or list(spill.iterdir()) == []
     return duplicates
 
@@ -142,8 +142,8 @@ def test_tasks_give_the_bytes_of_one_process_and_the_answer_of_a_set(
     theirs = [tmp_path / f"{number}.whole" for number in range(len(units))]
     duplicates = in_tasks(
         tmp_path,
-        runs_of(files, unit_borders),
-        runs_of(prior_files, prior_borders),
+        groups_of(files, unit_borders),
+        groups_of(prior_files, prior_borders),
         ours,
         width=width,
         layout=tiny(table_keys, block),
@@ -152,7 +152,7 @@ def test_tasks_give_the_bytes_of_one_process_and_the_answer_of_a_set(
     expected = reference_exact([*prior, *units])[len(prior) :]
     assert [file.read_bytes() for file in ours] == [packed(flags) for flags in expected]
     assert duplicates == sum(flags.count(False) for flags in expected)
-    assert duplicates == resolve_exact(
+    assert duplicates == dedup_exact(
         files, theirs, share=MIN_SHARE, spill=tmp_path, threads=1, prior=prior_files
     )
     assert [file.read_bytes() for file in ours] == [file.read_bytes() for file in theirs]
@@ -206,7 +206,7 @@ def test_a_partition_is_the_hashes_with_its_lowest_bits_in_input_order(tmp_path:
         split_hashes([file], split_files[-1], width=2, share=MIN_SHARE, spill=tmp_path)
     everything = [key for unit in units for key in unit]
     for partition in range(4):
-        stream = RunStream(split_files, partition)
+        stream = SegmentStream(split_files, partition)
         found = [key.tobytes() for block in stream.blocks(7) for key in block]
         assert found == [key for key in everything if key[8] % 4 == partition]
         assert stream.lengths.tolist() == [sum(k[8] % 4 == partition for k in unit) for unit in units]
@@ -234,7 +234,7 @@ def test_tasks_with_the_least_share_give_the_bytes_of_one_process(tmp_path: Path
         join_hashes([file], number, flag_files, [keep], **limits)
         for number, (file, keep) in enumerate(zip(files, ours, strict=True))
     ]
-    assert sum(found) == resolve_exact(files, theirs, threads=2, **limits) > 0
+    assert sum(found) == dedup_exact(files, theirs, threads=2, **limits) > 0
     assert [file.read_bytes() for file in ours] == [file.read_bytes() for file in theirs]
     assert list((tmp_path / "spill").iterdir()) == []
 
@@ -242,8 +242,8 @@ def test_tasks_with_the_least_share_give_the_bytes_of_one_process(tmp_path: Path
 def test_no_groups_give_empty_answers(tmp_path: Path) -> None:
     out = tmp_path / "0.flags"
     assert answer_hashes([], 0, out, share=MIN_SHARE, spill=tmp_path) == 0
-    with pytest.raises(StorageError, match="has `0` runs, none of number 0"):
-        find_run(out, 0, 1)
+    with pytest.raises(StorageError, match="has `0` segments, none of number 0"):
+        find_segment(out, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_a_cut_split_file_is_named(tmp_path: Path, left: int) -> None:
     _, split_files, _ = prepared(tmp_path)
     split_files[1].write_bytes(split_files[1].read_bytes()[:left])
     out = tmp_path / "again.flags"
-    with pytest.raises(StorageError, match=r"1\.split`, kept by an earlier stage, is no whole file"):
+    with pytest.raises(StorageError, match=r"1\.split`, kept by an earlier stage, is not a whole file"):
         answer_hashes(split_files, 0, out, share=MIN_SHARE, spill=tmp_path)
     assert not out.exists()
 
@@ -296,7 +296,7 @@ def test_a_cut_split_file_is_named(tmp_path: Path, left: int) -> None:
 def test_a_cut_flag_file_is_named(tmp_path: Path, left: int) -> None:
     files, _, flag_files = prepared(tmp_path)
     flag_files[1].write_bytes(flag_files[1].read_bytes()[:left])
-    with pytest.raises(StorageError, match=r"1\.flags`, kept by an earlier stage, is no whole file"):
+    with pytest.raises(StorageError, match=r"1\.flags`, kept by an earlier stage, is not a whole file"):
         join_hashes(files[:1], 0, flag_files, [tmp_path / "0.keep"], share=MIN_SHARE, spill=tmp_path)
     assert not (tmp_path / "0.keep").exists()
 
@@ -310,7 +310,7 @@ def test_a_missing_split_file_is_named(tmp_path: Path) -> None:
 
 def test_a_split_file_that_shrinks_while_it_is_read_is_named(tmp_path: Path) -> None:
     _, split_files, _ = prepared(tmp_path)
-    stream = RunStream(split_files, 1)
+    stream = SegmentStream(split_files, 1)
     split_files[0].write_bytes(b"")
     with pytest.raises(StorageError, match=r"0\.split`, kept by an earlier stage, shrank while it was read"):
         list(stream.blocks(100))
@@ -319,17 +319,17 @@ def test_a_split_file_that_shrinks_while_it_is_read_is_named(tmp_path: Path) -> 
 def test_split_files_of_different_widths_are_not_mixed(tmp_path: Path) -> None:
     files, split_files, _ = prepared(tmp_path)
     split_hashes(files[1:], split_files[1], width=2, share=MIN_SHARE, spill=tmp_path)
-    with pytest.raises(StorageError, match=r"1\.split`.* has `4` runs, where others have 2"):
+    with pytest.raises(StorageError, match=r"1\.split`.* has `4` segments, where others have 2"):
         answer_hashes(split_files, 0, tmp_path / "0.flags", share=MIN_SHARE, spill=tmp_path)
 
 
-def test_a_run_that_is_not_in_its_file_is_refused(tmp_path: Path) -> None:
+def test_a_segment_that_is_not_in_its_file_is_refused(tmp_path: Path) -> None:
     _, split_files, _ = prepared(tmp_path)
     content = bytearray(split_files[0].read_bytes())
     index = len(content) - 24 - 3 * 8
     content[index + 8 : index + 16] = (10**9).to_bytes(8, "little")
     split_files[0].write_bytes(bytes(content))
-    with pytest.raises(StorageError, match=r"0\.split`.* has a run that is not in it, number 0"):
+    with pytest.raises(StorageError, match=r"0\.split`.* has a segment that is not in it, number 0"):
         answer_hashes(split_files, 0, tmp_path / "0.flags", share=MIN_SHARE, spill=tmp_path)
 
 
@@ -367,7 +367,7 @@ def test_a_full_disk_is_a_storage_error_and_leaves_no_half_file(
 def test_flags_of_some_partitions_alone_are_refused(tmp_path: Path, files: int) -> None:
     hash_files, _, flag_files = prepared(tmp_path)
     some = (flag_files * 2)[:files]
-    with pytest.raises(ValueError, match=f"{files} is no number of partitions"):
+    with pytest.raises(ValueError, match=f"{files} is not a number of partitions"):
         join_hashes(hash_files[:1], 0, some, [tmp_path / "0.keep"], share=MIN_SHARE, spill=tmp_path)
 
 

@@ -14,34 +14,33 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from krill.dedup import (
-    Resolution,
+    MinhashResult,
     Shuffle,
     answer_bands,
     cluster_edges,
     cut_groups,
+    dedup_minhash,
     plan_bands,
-    resolve_minhash,
     split_bands,
+    tables,
 )
-from krill.dedup import groups as groups_module
-from krill.dedup.groups import MIN_SHARE, GroupLayout
-from krill.dedup.partitioned_near import answer_with, cluster_with
-from krill.dedup.runs import RunStream, end_runs
-from krill.dedup.shuffle import write_split
+from krill.dedup.shuffle import SegmentStream, write_segment_index, write_split
 from krill.dedup.streams import BandRecords, records_in
+from krill.dedup.tables import GROUP_TABLES, TableLayout
 from krill.errors import StorageError
 from krill.storage.atomic import atomic_writer
 from oracles.dedup import reference_clusters
 from properties import tried
 
+MIN_SHARE = GROUP_TABLES.min_share
 Bands = list[list[int]]
 BANDS = 2
 
 
-def tiny(table_keys: int, block: int, *, share: int, threads: int = 1) -> GroupLayout:
+def tiny(table_keys: int, block: int, *, share: int, threads: int = 1) -> TableLayout:
     """A layout whose tables take `table_keys` keys and whose blocks have `block` records."""
     table = (table_keys + table_keys // 4 + 2) * 16
-    return GroupLayout(
+    return TableLayout(
         share=share,
         threads=threads,
         table_bytes=table,
@@ -50,6 +49,7 @@ def tiny(table_keys: int, block: int, *, share: int, threads: int = 1) -> GroupL
         split_records=2 * block,
         resplit_records=2 * block,
         max_width=2,
+        key_bits=64,
     )
 
 
@@ -77,7 +77,7 @@ def documents_in(files: Sequence[Path]) -> list[int]:
 
 
 def edges_in_tasks(
-    folder: Path, groups: list[list[Path]], *, width: int, layout: GroupLayout, block_records: int
+    folder: Path, groups: list[list[Path]], *, width: int, layout: TableLayout, block_records: int
 ) -> list[Path]:
     """The edge files of all partitions, made by tasks that meet only in files."""
     spill = folder / "spill"
@@ -97,7 +97,7 @@ def edges_in_tasks(
         )
     for partition in range(1 << width):
         edge_files.append(folder / f"{partition}.edges")
-        answer_with(layout, split_files, partition, edge_files[-1], spill=spill)
+        answer_bands(split_files, partition, edge_files[-1], share=layout, spill=spill)
     return edge_files
 
 
@@ -146,16 +146,17 @@ def test_tasks_give_the_bytes_of_one_process_and_the_answer_of_a_plain_walk(
         layout=tiny(table_keys, block, share=share),
         block_records=block_records,
     )
-    found = cluster_with(
-        tiny(table_keys, block, share=share, threads=threads),
+    found = cluster_edges(
         edge_files,
         documents_in(files),
         ours[0],
         prior=sum(documents_in(prior_files)),
+        share=tiny(table_keys, block, share=share, threads=threads),
         spill=tmp_path / "spill",
+        threads=threads,
         cluster_files=ours[1],
     )
-    expected = resolve_minhash(
+    expected = dedup_minhash(
         files,
         theirs[0],
         bands=BANDS,
@@ -177,13 +178,13 @@ def test_a_partition_that_does_not_fit_is_split_again_by_its_next_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shifts = []
-    on_disk = groups_module._on_disk
+    on_disk = tables._visit_on_disk
 
     def counted(stream, shift, *rest, **options):
         shifts.append(shift)
         return on_disk(stream, shift, *rest, **options)
 
-    monkeypatch.setattr(groups_module, "_on_disk", counted)
+    monkeypatch.setattr(tables, "_visit_on_disk", counted)
     units = random_units(0, [300, 200], distinct=600)
     files = write_units(tmp_path, units)
     layout = tiny(10, 32, share=10**6)
@@ -191,7 +192,9 @@ def test_a_partition_that_does_not_fit_is_split_again_by_its_next_bits(
         tmp_path, [[file] for file in files], width=3, layout=layout, block_records=400
     )
     keep = [tmp_path / "0.keep", tmp_path / "1.keep"]
-    found = cluster_with(layout, edge_files, [300, 200], keep, prior=0, spill=tmp_path / "spill")
+    found = cluster_edges(
+        edge_files, [300, 200], keep, prior=0, share=layout, spill=tmp_path / "spill", threads=1
+    )
     first = reference_clusters([row for unit in units for row in unit])
     kept = np.unpackbits(np.frombuffer(keep[0].read_bytes(), np.uint8), count=300, bitorder="little")
     assert kept.tolist() == [int(first[number] == number) for number in range(300)]
@@ -215,7 +218,7 @@ def test_edges_lead_to_the_smallest_document_counted_over_all_groups(tmp_path: P
     for partition in range(2):
         out = tmp_path / f"{partition}.edges"
         assert answer_bands(split_files, partition, out, share=MIN_SHARE, spill=tmp_path) == (2, 1)[partition]
-        edges += [edge for block in RunStream([out], 0).blocks(10) for edge in block.tolist()]
+        edges += [edge for block in SegmentStream([out], 0).blocks(10) for edge in block.tolist()]
     assert edges == [[2, 1], [3, 0], [2, 0]]
 
 
@@ -245,7 +248,7 @@ def test_tasks_with_the_least_share_give_the_bytes_of_one_process(tmp_path: Path
     ours = [tmp_path / f"{number}.tasks" for number in range(3)]
     theirs = [tmp_path / f"{number}.whole" for number in range(3)]
     found = cluster_edges(edge_files, counts, ours, prior=0, threads=2, **limits)
-    assert found == resolve_minhash(files, theirs, bands=BANDS, threads=1, **limits)
+    assert found == dedup_minhash(files, theirs, bands=BANDS, threads=1, **limits)
     assert found.duplicates > 0
     assert [file.read_bytes() for file in ours] == [file.read_bytes() for file in theirs]
 
@@ -262,7 +265,7 @@ def test_no_groups_and_no_documents_give_no_clusters(tmp_path: Path) -> None:
     for number, out in enumerate(edge_files):
         assert answer_bands([], number, out, share=MIN_SHARE, spill=tmp_path) == 0
     found = cluster_edges(edge_files, [], [], prior=0, share=MIN_SHARE, spill=tmp_path, threads=1)
-    assert found == Resolution(0, 0, 0)
+    assert found == MinhashResult(0, 0, 0)
 
 
 @pytest.mark.parametrize("left", [0, 40, -1])
@@ -272,7 +275,7 @@ def test_a_cut_split_file_is_named_and_leaves_no_edges(tmp_path: Path, left: int
     files = write_units(tmp_path, random_units(2, [100], distinct=50))
     split_bands(files, file, bands=BANDS, first_document=0, width=1, **limits)
     file.write_bytes(file.read_bytes()[:left])
-    with pytest.raises(StorageError, match=r"0\.split`, kept by an earlier stage, is no whole file"):
+    with pytest.raises(StorageError, match=r"0\.split`, kept by an earlier stage, is not a whole file"):
         answer_bands([file], 0, tmp_path / "0.edges", **limits)
     assert sorted(tmp_path.iterdir()) == [file, files[0]]
 
@@ -280,14 +283,14 @@ def test_a_cut_split_file_is_named_and_leaves_no_edges(tmp_path: Path, left: int
 def write_edges(path: Path, edges: list[list[int]]) -> None:
     with atomic_writer(path) as file:
         file.write(np.array(edges, np.uint64).tobytes())
-        end_runs(file, np.array([len(edges)]), 16)
+        write_segment_index(file, np.array([len(edges)]), 16)
 
 
 def test_a_cut_edge_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "0.edges"
     write_edges(file, [[1, 0], [2, 0]])
     file.write_bytes(file.read_bytes()[16:-8])
-    with pytest.raises(StorageError, match=r"0\.edges`, kept by an earlier stage, is no whole file"):
+    with pytest.raises(StorageError, match=r"0\.edges`, kept by an earlier stage, is not a whole file"):
         cluster_edges([file], [3], [tmp_path / "k"], prior=0, share=MIN_SHARE, spill=tmp_path, threads=1)
     assert not (tmp_path / "k").exists()
 

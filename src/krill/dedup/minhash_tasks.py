@@ -1,4 +1,4 @@
-"""Near-duplicates in tasks that need nothing but files: what is kept is what `resolve_minhash` keeps.
+"""MinHash dedup as tasks that need nothing but files: what is kept is what `dedup_minhash` keeps.
 
 In: the band files of units, which are cut into groups of consecutive units. Out: a keep bit for each document
 and, if wanted, its cluster. Held in memory by a task: no more than its share, and a path and 16 bytes for
@@ -21,24 +21,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krill import _native
-from krill.dedup.clusters import find_clusters
-from krill.dedup.exact import SLACK, keys_in
-from krill.dedup.groups import KEPT_BLOCK, MIN_SHARE, SPLIT_BYTES_PER_RECORD, GroupLayout, answer_partition
-from krill.dedup.near import Resolution, edges_of, write_clusters
-from krill.dedup.runs import RunStream, end_runs
-from krill.dedup.shuffle import Shuffle, plan_shuffle, width_of, write_split
+from krill.dedup.components import find_clusters
+from krill.dedup.minhash import MinhashResult, edges_of, write_clusters
+from krill.dedup.shuffle import (
+    SegmentStream,
+    Shuffle,
+    plan_shuffle,
+    width_of,
+    write_segment_index,
+    write_split,
+)
 from krill.dedup.streams import HASH_BYTES, BandRecords, bytes_of
+from krill.dedup.tables import GROUP_TABLES, TableLayout, keys_in, visit_partition
 from krill.storage.atomic import atomic_writer
 from krill.storage.commits import damaged
 
 
 def plan_bands(documents: int, bands: int, *, share: int, workers: int) -> Shuffle:
     """How so many documents are spread over workers that have `share` each."""
-    layout = _layout(share, threads=1)
     shuffle = plan_shuffle(
         documents * bands,
-        table_keys=keys_in(layout.table_bytes),
-        block_records=_block_records(share),
+        table_keys=keys_in(GROUP_TABLES.layout(share).table_bytes),
+        block_records=GROUP_TABLES.block_records(share),
         workers=workers,
     )
     return Shuffle(shuffle.width, max(1, shuffle.group // bands))
@@ -58,34 +62,32 @@ def split_bands(
 
     `first_document` is the number of documents before the group, those that were seen before included.
     """
-    records = _layout(share, threads=1).split_records
-    stream = BandRecords(files, bands, first=first_document)
     return write_split(
-        stream, out, width, block_records=_block_records(share), spill_records=records, spill=spill
+        BandRecords(files, bands, first=first_document),
+        out,
+        width,
+        block_records=GROUP_TABLES.block_records(share),
+        spill_records=GROUP_TABLES.layout(share).split_records,
+        spill=spill,
     )
 
 
-def answer_bands(split_files: Sequence[Path], partition: int, out: Path, *, share: int, spill: Path) -> int:
+def answer_bands(
+    split_files: Sequence[Path], partition: int, out: Path, *, share: int | TableLayout, spill: Path
+) -> int:
     """Write the edges that the bands of a partition make; returns how many. `split_files` are those of all
     groups, in input order."""
-    return answer_with(_layout(share, threads=1), split_files, partition, out, spill=spill)
-
-
-def answer_with(
-    layout: GroupLayout, split_files: Sequence[Path], partition: int, out: Path, *, spill: Path
-) -> int:
-    """`answer_bands` with the memory laid out by the caller, for one thread."""
     _native.trim()  # what the task before has freed is not held through this one
-    stream = RunStream(split_files, partition)
-    shift = width_of(stream.runs) if split_files else 0
+    stream = SegmentStream(split_files, partition)
+    shift = width_of(stream.segments) if split_files else 0
     with atomic_writer(out) as file:
 
-        def tell(records: NDArray[np.uint64], least: NDArray[np.uint64]) -> None:
+        def visit(records: NDArray[np.uint64], least: NDArray[np.uint64]) -> None:
             file.write(bytes_of(edges_of(records, least)))
 
-        answer_partition(stream, shift, layout, spill, tell, rising=True)
+        visit_partition(stream, shift, GROUP_TABLES.layout(share), spill, visit, ascending=True)
         edges = file.tell() // HASH_BYTES
-        end_runs(file, np.array([edges]), HASH_BYTES)
+        write_segment_index(file, np.array([edges]), HASH_BYTES)
     return edges
 
 
@@ -95,46 +97,29 @@ def cluster_edges(
     keep_files: Sequence[Path],
     *,
     prior: int,
-    share: int,
+    share: int | TableLayout,
     spill: Path,
     threads: int,
     cluster_files: Sequence[Path] | None = None,
-) -> Resolution:
+) -> MinhashResult:
     """Write the keep bits of each unit and, to `cluster_files`, a `CLUSTER_RECORD` for each document.
 
     `edge_files` are those of all partitions, `counts` the documents of each unit, `prior` the number of
-    documents that were seen before. `share` is at least `near_least_share` of all of them.
+    documents that were seen before. `share` is at least `minhash_min_share` of all of them.
     """
-    layout = _layout(share, threads)
-    return cluster_with(
-        layout, edge_files, counts, keep_files, prior=prior, spill=spill, cluster_files=cluster_files
-    )
-
-
-def cluster_with(
-    layout: GroupLayout,
-    edge_files: Sequence[Path],
-    counts: Sequence[int],
-    keep_files: Sequence[Path],
-    *,
-    prior: int,
-    spill: Path,
-    cluster_files: Sequence[Path] | None = None,
-) -> Resolution:
-    """`cluster_edges` with the memory laid out by the caller."""
     documents = prior + sum(counts)
     edges = _Edges(edge_files, documents)
-    clusters = find_clusters(edges, documents, prior, layout, spill)
+    clusters = find_clusters(edges, documents, prior, GROUP_TABLES.layout(share, threads), spill)
     return write_clusters(clusters, counts, prior, keep_files, cluster_files)
 
 
 class _Edges:
-    """The edges of all partitions, none of which may end at a document that there is not."""
+    """The edges of all partitions, which may only end at documents that there are."""
 
     def __init__(self, files: Sequence[Path], documents: int) -> None:
         self._files = files
         self._documents = documents
-        self._stream = RunStream(files, 0)
+        self._stream = SegmentStream(files, 0)
         self.count = self._stream.count
 
     def blocks(self, records: int) -> Iterator[NDArray[np.uint64]]:
@@ -144,14 +129,3 @@ class _Edges:
                 fact = f"or the file of another partition, has an edge to document `{largest}`"
                 raise damaged(self._files[0], f"{fact}; there are {self._documents:,}")
             yield block
-
-
-def _layout(share: int, threads: int) -> GroupLayout:
-    if share < MIN_SHARE:
-        raise ValueError(f"a share of {share} bytes is below the least, {MIN_SHARE}")
-    return GroupLayout.of(share, threads)
-
-
-def _block_records(share: int) -> int:
-    """The bands of a group that is split in memory."""
-    return (share - SLACK - KEPT_BLOCK) // SPLIT_BYTES_PER_RECORD
