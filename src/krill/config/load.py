@@ -14,7 +14,6 @@ from krill.config.schema import KrillConfig, new_merger
 from krill.config.yaml_file import read_yaml
 from krill.errors import ConfigError
 
-
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | KrillConfig
 
 
