@@ -25,7 +25,7 @@ MOST_REQUEST = 2**20
 LOADED = (
     "krill.cli.app",
     "krill.cli.progress",
-    "krill.cli.screen_dataset",
+    "krill.cli.screen",
     "krill.pipeline",
     "krill.pipeline.look",
     "krill.dataset.export",
@@ -34,8 +34,6 @@ LOADED = (
     "pyarrow.parquet",
 )
 LOADED_WITH_JAX = (
-    "krill.cli.screen_evaluation",
-    "krill.cli.screen_train",
     "krill.training.evaluate",
     "krill.training.generate",
     "krill.training.job",

@@ -30,9 +30,9 @@ def main() -> None:
     gc.set_threshold(20_000)
     # NumPy's library for matrices starts threads that wait by spinning; nothing here multiplies any.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # A library written in Rust would print a page of frames before its error, which is told in a line.
+    # A library written in Rust would print a page of frames before its error, which takes one line.
     os.environ["RUST_BACKTRACE"] = "0"
-    # Whether pydantic has plugins, it asks every package that is installed, at each start.
+    # Pydantic would look for plugins in every package that is installed, at each start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from krill.cli import app
 
@@ -51,18 +51,16 @@ def _refuse_small_address_space() -> None:
 
         require_address_space(MAPPED, PRIVATE, 0)
     except (BudgetError, MemoryError, ImportError) as error:
-        told = (
-            error
-            if isinstance(error, BudgetError)
-            else "this shell's limits are too low: ulimit -v unlimited; ulimit -d unlimited"
-        )
+        fact: object = "this shell's limits are too low: ulimit -v unlimited; ulimit -d unlimited"
+        if isinstance(error, BudgetError):
+            fact = error
         with suppress(OSError):
-            os.write(2, f"error: {told}\n".encode())
+            os.write(2, f"error: {fact}\n".encode())
         os._exit(BudgetError.exit_code)
 
 
 def _leave(signal_number: int, frame: FrameType | None) -> None:
-    """Loading takes a moment, and Ctrl-C in it is no fault to be traced.
+    """Ctrl-C while modules are loaded ends the process at once, without a traceback.
 
     Nothing is begun yet that needs an end, and an exception could be raised inside an import's own callbacks,
     where it would be printed and lost.

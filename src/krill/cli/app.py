@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import threading
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from krill import __version__
 from krill.budget.meter import guard_process
+from krill.cli import (
+    INTERRUPTS,
+    qa_evaluate,
+    qa_prepare,
+    qa_train,
+    tokenizer_compare,
+    tokenizer_decode,
+    tokenizer_encode,
+    tokenizer_train,
+)
 from krill.cli.estimate import estimate
 from krill.cli.evaluate import evaluate
 from krill.cli.export import export
 from krill.cli.generate import generate
 from krill.cli.inspect import inspect
-from krill.cli.interrupts import Interrupts
 from krill.cli.options import check_number
 from krill.cli.preprocess import preprocess
-from krill.cli.qa import qa
 from krill.cli.run import run
 from krill.cli.streams import guard_streams, standard_output
-from krill.cli.tokenizer import tokenizer
+from krill.cli.tokenizer_train import train_tokenizer
 from krill.cli.train import train
-from krill.cli.train_tokenizer import train_tokenizer
 from krill.cli.validate import validate
 from krill.errors import ConfigError, Interrupted, KrillError, StorageError
 from krill.faults import refused_by_system
@@ -52,6 +61,15 @@ app = App(
     default_parameter=Parameter(validator=check_number, allow_repeating=True),
     suppress_keyboard_interrupt=False,  # `main` says what is kept and how to go on
 )
+tokenizer = App(name="tokenizer", help="Train tokenizers in bounded memory, and use them.")
+tokenizer.command(tokenizer_train.train)
+tokenizer.command(tokenizer_encode.encode)
+tokenizer.command(tokenizer_decode.decode)
+tokenizer.command(tokenizer_compare.compare)
+qa = App(name="qa", help="Question answering on long documents: prepare features, train a reader, score it.")
+qa.command(qa_prepare.prepare)
+qa.command(qa_train.train)
+qa.command(qa_evaluate.evaluate)
 app.command(preprocess)
 app.command(run)
 app.command(tokenizer)
@@ -65,16 +83,60 @@ app.command(validate)
 app.command(qa)
 app.command(export)
 
+
+class Interrupts:
+    """Ctrl-C and a scheduler's SIGTERM end a command alike: a KeyboardInterrupt, nothing half-written.
+
+    `raised` once there was one: a library may make another exception of it.
+    """
+
+    def __init__(self) -> None:
+        self.raised = False
+
+    def install(self) -> None:
+        """From now on, but for those that are ignored, as under nohup."""
+        for number in INTERRUPTS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._raise)
+
+    def ignore(self) -> None:
+        """While the command cleans up and prints its result, another one must not disturb."""
+        for number in INTERRUPTS:
+            signal.signal(number, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _raise(self, signal_number: int, frame: FrameType | None) -> None:
+        """Not inside an import: what libraries do to load themselves crashes on an exception, or loses it.
+
+        That is over in a moment, and then the signal comes again.
+        """
+        if _is_importing(frame):
+            signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal_number))
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            return
+        self.ignore()
+        self.raised = True
+        raise KeyboardInterrupt
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib._bootstrap"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 _interrupts = Interrupts()
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    _interrupts.answer()
+    _interrupts.install()
     guard_process()
     guard_streams()
     try:
-        code = _code_of_the_verb()
+        code = _run_verb()
     except KeyboardInterrupt:
         stop = Interrupted("interrupted: what was done is kept", hint="run the same command to continue")
         code = _fail(stop.message, stop.hint, stop.exit_code)
@@ -104,8 +166,8 @@ class _HelpConsole:
         return getattr(Screen(), name)
 
 
-def _code_of_the_verb() -> int:
-    """Run what was typed; say what went wrong."""
+def _run_verb() -> int:
+    """Run what was typed and return its exit code; print what went wrong."""
     try:
         _refuse_other_encodings(sys.argv[1:])
         app(
@@ -116,9 +178,9 @@ def _code_of_the_verb() -> int:
         )
         output = standard_output()
         output.flush()
-        return 0 if output.lost is None else _fail(*_unprinted(output.lost), StorageError.exit_code)
+        return 0 if output.lost is None else _fail(*_explain_lost_output(output.lost), StorageError.exit_code)
     except CycloptsError as error:
-        return _fail(*_misunderstood(error), ConfigError.exit_code)
+        return _fail(*_explain_usage_error(error), ConfigError.exit_code)
     except KrillError as error:
         return _fail(error.message, error.hint, error.exit_code)
     except BrokenPipeError:
@@ -146,13 +208,13 @@ def _refuse_other_encodings(arguments: Sequence[str]) -> None:
             )
 
 
-def _unprinted(error: OSError) -> tuple[str, str]:
+def _explain_lost_output(error: OSError) -> tuple[str, str]:
     """The command has done its work, and could not say so."""
     fact = f"cannot write to standard output: {(error.strerror or str(error)).lower()}"
     return fact, "files that the command made are whole; send its output elsewhere and run it again to see it"
 
 
-def _misunderstood(error: CycloptsError) -> tuple[str, str]:
+def _explain_usage_error(error: CycloptsError) -> tuple[str, str]:
     """A command line that can't be parsed, in Krill's words: the fact, and where to look."""
     if isinstance(error, UnusedCliTokensError):
         fact = f"the command takes no more arguments: `{' '.join(error.unused_tokens or [])}`"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from krill.cli.config_argument import config_at
-from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions
+from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions, load_if_config
 from krill.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from krill.training.evaluation import Report
 
 
 def evaluate(
@@ -19,8 +22,8 @@ def evaluate(
     split: str | None = None,
     text_column: str = "text",
     budget: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
-    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
-    output: OutputOptions = OutputOptions(),  # noqa: B008
+    verify: VerifyOptions = VerifyOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """How well a model predicts: loss, perplexity, and bits per byte, on a dataset or on any text.
 
@@ -42,14 +45,12 @@ def evaluate(
     text_column
         The column or JSON key that holds the text.
     """
-    from krill.budget import resolve_limit
     from krill.cli.progress import watch
-    from krill.cli.screen import over_budget, print_json, print_notices
-    from krill.cli.screen_evaluation import print_evaluation
+    from krill.cli.screen import print_result
     from krill.training.evaluation import run_evaluate
 
-    config = config_at(model)
-    memory, threads = budget.of(config)
+    config = load_if_config(model)
+    memory, threads = budget.resolve(config)
     if config is not None:
         prepared = config.preprocess.prepared_path
         if data is None and "://" not in prepared and not Path(prepared).exists():
@@ -61,7 +62,7 @@ def evaluate(
             "there is nothing to evaluate the model on",
             hint=f"krill evaluate {shlex.quote(model)} DATA, with a dataset or text",
         )
-    with watch(output, limit=resolve_limit(memory)) as progress:
+    with watch(display, memory) as progress:
         report = run_evaluate(
             model,
             data,
@@ -70,12 +71,31 @@ def evaluate(
             text_column=text_column,
             memory=memory,
             threads=threads,
-            verify=believed.verify and (config is None or config.verify),
+            verify=verify.enabled and (config is None or config.verify),
             progress=progress,
         )
-    if report.budget["measured_peak"] > report.budget["limit"]:
-        print_notices([over_budget(report.budget)])
-    if output.json:
-        print_json(report.to_json())
-    elif not output.quiet:
-        print_evaluation(report)
+    print_result(report.to_json(), display, lambda: _print_evaluation(report))
+
+
+def _print_evaluation(report: Report) -> None:
+    from krill.cli.screen import console_of, format_count, format_duration, format_memory, print_rows
+
+    found = report.evaluation
+    which = "" if report.step is None else f", step {report.step:,}"
+    bits = "unknown: the tokenizer is not beside the model"
+    if found.bits_per_byte is not None:
+        bits = f"{found.bits_per_byte:.4f}" + ("" if report.exact else " (bytes of tokens estimated)")
+    scored = format_count(found.tokens, "token")
+    if found.bytes is not None:
+        scored += f", {format_count(found.bytes, 'byte')} of text"
+    rows = [
+        ("model", f"{report.model}{which}"),
+        ("data", report.data if report.split is None else f"{report.data} ({report.split})"),
+        ("bits per byte", bits),
+        ("loss", f"{found.loss:.4f} nats a token"),
+        ("perplexity", f"{found.perplexity:,.2f}"),
+        ("scored", scored),
+        ("time", format_duration(report.seconds)),
+        ("memory", format_memory(report.budget)),
+    ]
+    print_rows(console_of(), rows)

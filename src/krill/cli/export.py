@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from cyclopts import Parameter
-
-from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions
+from krill.cli.options import BudgetOptions, OutputOptions, Switch, VerifyOptions
 from krill.errors import Interrupted
 
 if TYPE_CHECKING:
@@ -23,14 +21,14 @@ def export(
     output: Path | None = None,
     split: Literal["train", "validation", "all"] = "all",
     what: Literal["tokens", "text"] | None = None,
-    text: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    text: Switch = False,
     lines: Literal["rows", "documents"] | None = None,
     dtype: Literal["auto", "uint16", "uint32", "int32"] = "auto",
     tokenizer: Path | None = None,
-    overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    options: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
-    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
-    shown: OutputOptions = OutputOptions(),  # noqa: B008
+    overwrite: Switch = False,
+    budget: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
+    verify: VerifyOptions = VerifyOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Write a prepared dataset in another tool's format.
 
@@ -64,60 +62,49 @@ def export(
     overwrite
         Replace the export that is there; refused while it holds files that Krill did not write.
     """
-    from krill.budget import resolve_limit
     from krill.cli.progress import watch
-    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.cli.screen import print_result
     from krill.dataset.export import ExportOptions, run_export
 
-    memory = options.memory or "auto"
+    memory, threads = budget.resolve()
     chosen = ExportOptions(to=to, split=split, what=what, text=text, lines=lines, dtype=dtype)
     try:
-        with watch(shown, limit=resolve_limit(memory)) as progress:
+        with watch(display, memory) as progress:
             summary = run_export(
                 path,
                 chosen,
                 output=output,
                 tokenizer=tokenizer,
                 memory=memory,
-                threads=options.threads or "auto",
+                threads=threads,
                 overwrite=overwrite,
-                verify=believed.verify,
+                verify=verify.enabled,
                 progress=progress,
             )
     except KeyboardInterrupt:
         raise Interrupted(
             "interrupted: nothing was written", hint="run the same command to start anew"
         ) from None
-    budget = summary.manifest.budget
-    if summary.status == "done" and budget["measured_peak"] > budget["limit"]:
-        print_notices([over_budget(budget)])
-    if shown.json:
-        print_json(summary.to_json())
-    elif not shown.quiet:
-        _print_summary(summary)
+    print_result(summary.to_json(), display, lambda: _print_export(summary))
 
 
-def _print_summary(summary: ExportSummary) -> None:
+def _print_export(summary: ExportSummary) -> None:
     from krill.budget import format_size
-    from krill.cli.screen import console_of, print_rows, told_duration, told_memory
+    from krill.cli.screen import format_duration, format_memory, format_rate, print_summary
 
     manifest = summary.manifest
     size = sum(file["bytes"] for file in manifest.extra["files"])
-    rate = f", {format_size(int(size / manifest.seconds))}/s" if manifest.seconds else ""
     rows = [
         (file["file"], ", ".join([*_counts(file), format_size(file["bytes"])]))
         for file in manifest.extra["files"]
     ]
     rows += [
-        ("time", f"{told_duration(manifest.seconds)}{rate}"),
-        ("memory", told_memory(manifest.budget)),
+        ("time", f"{format_duration(manifest.seconds)}{format_rate(size, manifest.seconds)}"),
+        ("memory", format_memory(manifest.budget)),
         ("output", str(summary.output)),
     ]
-    console = console_of()
-    console.print()
-    if summary.status == "finished":
-        console.print(f"nothing to do: {summary.output} is finished, made from the same dataset\n")
-    print_rows(console, rows)
+    finished = f"{summary.output} is finished, made from the same dataset"
+    print_summary(rows, finished=finished if summary.status == "finished" else None)
 
 
 def _counts(file: Mapping[str, Any]) -> Iterator[str]:

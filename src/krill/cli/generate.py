@@ -5,10 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
-from krill.cli.config_argument import config_at
-from krill.cli.options import BudgetOptions, OutputOptions, at_least
+from krill.cli.options import BudgetOptions, OutputOptions, Switch, at_least, load_if_config
 from krill.cli.streams import standard_output
 
 if TYPE_CHECKING:
@@ -28,10 +25,10 @@ def generate(
     top_p: float | None = None,
     seed: Annotated[int, at_least(0)] = 0,
     samples: Annotated[int, _Positive] = 1,
-    inspect: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    inspect: Switch = False,
     checkpoint: str | None = None,
     budget: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
-    output: OutputOptions = OutputOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Continue a prompt with a trained model; the text appears as it is made.
 
@@ -62,14 +59,14 @@ def generate(
     checkpoint
         Instead of the finished model: latest, best, or the number of a step.
     """
-    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.cli.screen import print_json, print_notices, warn_over_budget
     from krill.training.generation import Request, run_generate
 
-    config = config_at(model)
-    memory, threads = budget.of(config)
+    config = load_if_config(model)
+    memory, threads = budget.resolve(config)
     request = Request(
         model=model if config is None else config.train.output_dir,
-        prompt=_read_prompt() if prompt is None else prompt,
+        prompt=sys.stdin.buffer.read().decode("utf-8", "replace") if prompt is None else prompt,
         checkpoint=checkpoint,
         max_tokens=max_tokens,
         samples=samples,
@@ -78,27 +75,22 @@ def generate(
         top_k=top_k,
         top_p=top_p,
     )
-    streams = samples == 1 and not output.json
+    streams = samples == 1 and not display.json
     done = run_generate(
         request,
         memory=memory,
         threads=threads,
         listen=(_show_token if inspect else _show_text) if streams else lambda token: None,
     )
-    if output.json:
+    if display.json:
         print_json(done.to_json())
     elif streams:
         print("", end="" if inspect else "\n")
     else:
         _print_samples(done, inspect=inspect)
-    if not output.quiet:
+    if not display.quiet:
         print_notices(done.notes)
-    if done.budget["measured_peak"] > done.budget["limit"]:
-        print_notices([over_budget(done.budget)])
-
-
-def _read_prompt() -> str:
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
+    warn_over_budget(done.budget)
 
 
 def _show_text(token: Token) -> None:
@@ -108,10 +100,10 @@ def _show_text(token: Token) -> None:
 
 
 def _show_token(token: Token) -> None:
-    print(_line(token.probability, token.entropy, token.text), flush=True)
+    print(_format_token(token.probability, token.entropy, token.text), flush=True)
 
 
-def _line(probability: float, entropy: float, text: str) -> str:
+def _format_token(probability: float, entropy: float, text: str) -> str:
     return f"{probability:8.2%} {entropy:6.2f} bits  {text!r}"
 
 
@@ -120,6 +112,6 @@ def _print_samples(done: Generation, *, inspect: bool) -> None:
         print(f"--- sample {number}: {len(sample.tokens)} tokens")
         if inspect:
             for token in sample.tokens:
-                print(_line(token["probability"], token["entropy"], token["text"]))
+                print(_format_token(token["probability"], token["entropy"], token["text"]))
         else:
             standard_output().write_data(f"{sample.text}\n")

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from krill.cli.config_argument import config_at
-from krill.cli.options import OutputOptions, at_least
+from krill.cli.options import OutputOptions, at_least, load_if_config
+from krill.cli.preprocess import document_rows, dropped_tokens
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from krill.cli.screen import Row
+    from krill.dataset import Inspection
+    from krill.dataset.duplicates import Cluster
+    from krill.dataset.inspection import TextFacts, TokenFacts
+
+_SAMPLE_CHARS = 300
 
 
 def inspect(
@@ -17,7 +28,7 @@ def inspect(
     seed: int = 0,
     duplicates: bool = False,
     memory: str = "auto",
-    output: OutputOptions = OutputOptions(),  # noqa: B008  a frozen value, never changed
+    display: OutputOptions = OutputOptions(),  # noqa: B008  a frozen value, never changed
 ) -> None:
     """Look into an output: samples, lengths, reasons for drops, stages, memory.
 
@@ -36,20 +47,119 @@ def inspect(
         The memory budget, such as 512MB, 2GiB or auto: half of what this process may use.
     """
     from krill.cli.screen import print_json
-    from krill.cli.screen_dataset import print_clusters, print_inspection
     from krill.pipeline.look import look_at_duplicates, look_into
 
-    config = config_at(path)
+    config = load_if_config(path)
     folder = Path(path if config is None else config.preprocess.prepared_path)
     if duplicates:
         clusters = look_at_duplicates(folder, count=samples, memory=memory)
-        if output.json:
+        if display.json:
             print_json({"clusters": [cluster.to_json() for cluster in clusters]})
-        elif not output.quiet:
-            print_clusters(clusters)
+        elif not display.quiet:
+            _print_clusters(clusters)
         return
     inspection = look_into(folder, samples=samples, seed=seed, memory=memory)
-    if output.json:
+    if display.json:
         print_json(inspection.to_json())
-    elif not output.quiet:
-        print_inspection(inspection)
+    elif not display.quiet:
+        _print_inspection(inspection)
+
+
+def _print_inspection(found: Inspection) -> None:
+    from krill.budget import format_size
+    from krill.cli.screen import console_of, format_count, format_duration, print_rows
+
+    rows = [("output", f"{found.path} (made by krill {found.krill} in {format_duration(found.seconds)})")]
+    rows += document_rows(found.documents)
+    for part in (found.dataset, found.validation):
+        if part is not None:
+            rows += _token_rows(part, found.tokens)
+    if found.text is not None:
+        documents, files = format_count(found.text.rows, "document"), format_count(found.text.shards, "file")
+        rows.append(("text", f"{documents} in {files}, {format_size(found.text.bytes)}"))
+    rows += [(f"stage {stage['name']}", _stage_facts(stage)) for stage in found.stages]
+    if found.predicted_peak is not None and found.measured_peak is not None:
+        measured, predicted = format_size(found.measured_peak), format_size(found.predicted_peak)
+        rows.append(("memory", f"{measured} measured, {predicted} predicted"))
+    console = console_of()
+    print_rows(console, rows)
+    _print_samples(console, [found.dataset, found.validation], found.text)
+
+
+def _token_rows(part: TokenFacts, tokens: Mapping[str, Any]) -> list[Row]:
+    from krill.budget import format_size
+    from krill.cli.screen import format_count
+
+    split = "" if part.split is None else f", split {part.split}"
+    spread = part.row_lengths
+    length = f"{part.sequence_len:,}"
+    if spread is not None:
+        length = f"{spread.least:,} to {spread.most:,}, median {spread.median:g}"
+    rows = [
+        (
+            "tokens",
+            f"{part.tokens:,} in {format_count(part.rows, 'row')} of {length} ({part.token_dtype}),"
+            f" {format_count(part.shards, 'shard')}, {format_size(part.bytes)}{split}",
+        )
+    ]
+    if part.split in (None, "train"):
+        rows.append(("  dropped", dropped_tokens(tokens)))
+    for source in part.sources:
+        share = f"dataset {source.dataset}, weight {source.weight:g}"
+        rows.append(("  source", f"{share}: {format_count(source.rows, 'row')}, {source.tokens:,} tokens"))
+    spread = part.documents_per_row
+    if spread is not None:
+        rows.append(("  per row", f"{spread.least} to {spread.most} documents, median {spread.median:g}"))
+    rows.append(("  lengths", "tokens of a document in a row, and how many there are:"))
+    most = max((bucket.count for bucket in part.piece_lengths), default=1)
+    for bucket in part.piece_lengths:
+        bar = "#" * -(-30 * bucket.count // most)
+        rows.append((f"  {bucket.low:,}-{bucket.high:,}", f"{bucket.count:>9,} {bar}"))
+    return rows
+
+
+def _print_samples(console: Console, parts: Sequence[TokenFacts | None], text: TextFacts | None) -> None:
+    from krill.cli.screen import plain
+
+    for row in [row for part in parts if part is not None for row in part.samples]:
+        whole = "full" if len(row.input_ids) == sum(row.seq_lengths) else "WRONG LENGTH"
+        lengths = _first_values(row.seq_lengths)
+        console.print(f"\nrow {row.row:,}: {len(row.input_ids):,} tokens, {whole}, documents of {lengths}")
+        shown = row.text if row.text is not None else f"ids {_first_values(row.input_ids)}"
+        console.print(plain(_first_characters(shown), "dim"))
+    for document in text.samples if text else ():
+        console.print(f"\ndocument {document.row:,}: {document.chars:,} characters")
+        console.print(plain(_first_characters(document.text), "dim"))
+
+
+def _print_clusters(clusters: Sequence[Cluster]) -> None:
+    """Near-duplicates side by side: what was kept, and what was dropped for it."""
+    from krill.cli.screen import console_of, format_count, plain
+
+    console = console_of()
+    if not clusters:
+        console.print("no near-duplicates were dropped")
+    for cluster in clusters:
+        size = format_count(cluster.size, "document")
+        console.print(f"\ncluster {cluster.cluster}: {size}", style="bold")
+        texts = [("kept", cluster.kept or "(seen before this run)")]
+        for label, text in [*texts, *(("dropped", text) for text in cluster.dropped)]:
+            console.print(plain(f"{label}: ", "cyan") + plain(" ".join(text.split())))
+
+
+def _stage_facts(stage: Mapping[str, Any]) -> str:
+    from krill.budget import format_size
+    from krill.cli.screen import format_duration
+
+    facts = [format_duration(stage["seconds"]), format_size(stage["bytes"])]
+    facts += [f"{stage[name]:,} {name}" for name in ("documents", "tokens") if stage[name]]
+    return ", ".join([*facts, f"peak {format_size(stage['peak'])}"])
+
+
+def _first_values(values: Sequence[int], count: int = 12) -> str:
+    shown = ", ".join(map(str, values[:count]))
+    return f"{shown}, ..." if len(values) > count else shown
+
+
+def _first_characters(text: str) -> str:
+    return text if len(text) <= _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + "..."

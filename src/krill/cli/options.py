@@ -1,17 +1,26 @@
-"""Options that every verb shares."""
+"""Options that several verbs share, and what they stand for: a config, an engine, a budget."""
 
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
     from krill.config import KrillConfig
+    from krill.config.engine import EngineConfig
+    from krill.tokenizer import Tokenizer
 
+Switch = Annotated[bool, Parameter(negative="", show_default=False)]
+"""A flag without a value, off unless it is given."""
+
+Many = Parameter(consume_multiple=True, negative="")
+"""An option that takes several values: `--input a.txt b.txt`, or `--input a.txt --input b.txt`."""
 
 _MOST = 2**63 - 1
 
@@ -33,8 +42,19 @@ def check_number(kind: object, value: object, *, least: int | None = None) -> No
 
 
 def at_least(least: int) -> Parameter:
-    """A number that is not below `least`."""
     return Parameter(validator=partial(check_number, least=least))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class OutputOptions:
+    """What is printed."""
+
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", show_default=False)] = False
+    """Print nothing but errors."""
+
+    json: Switch = False
+    """Print the result as one JSON object on standard output; progress goes to standard error."""
 
 
 @Parameter(name="*")
@@ -48,7 +68,7 @@ class BudgetOptions:
     threads: str | None = None
     """How many threads work; auto is every core."""
 
-    def of(self, config: KrillConfig | None) -> tuple[str | int, str | int]:
+    def resolve(self, config: KrillConfig | None = None) -> tuple[str | int, str | int]:
         """Memory and threads: as typed, else as the config says, if there is one, else auto."""
         default = ("auto", "auto") if config is None else (config.memory, config.threads)
         return self.memory or default[0], self.threads or default[1]
@@ -56,39 +76,52 @@ class BudgetOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class VerifyOptions:
-    """What a command believes."""
+class TokenizerBudget:
+    """What a command may use. Trainers of this kind often count processes: here they are threads."""
 
-    no_verify: Annotated[bool, Parameter(negative="", show_default=False)] = False
-    """Read what Krill wrote without holding it against the checksums in its manifest."""
+    memory: str = "auto"
+    """The memory budget, such as 512MB, 2GiB or auto: half of what this process may use."""
+
+    threads: Annotated[str, Parameter(name=["--threads", "--processes"])] = "auto"
+    """How many threads work; auto is every core."""
 
     @property
-    def verify(self) -> bool:
-        return not self.no_verify
+    def thread_count(self) -> int:
+        """The number that was asked for, checked."""
+        from krill.budget import available_threads
+        from krill.errors import ConfigError
 
-    @property
-    def key(self) -> bool | None:
-        """For a config, which may say it as well."""
-        return False if self.no_verify else None
+        if self.threads == "auto":
+            return available_threads()
+        if not self.threads.isdecimal() or len(self.threads) > 4 or not 1 <= int(self.threads) <= 1024:
+            raise ConfigError(
+                f"--threads is `{self.threads}`", hint="give a whole number from 1 to 1024, or auto"
+            )
+        return int(self.threads)
+
+    def open(self, path: Path) -> AbstractContextManager[Tokenizer]:
+        """A tokenizer, within what the process and its libraries leave of the budget."""
+        from krill.tokenizer.tokenizer import open_within
+
+        return open_within(path, self.memory, self.thread_count)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class ConfigOptions(BudgetOptions):
-    """What a command may use, and how its config is changed for it."""
+class VerifyOptions:
+    """Whether checksums are checked."""
 
-    set: Annotated[tuple[str, ...], Parameter(consume_multiple=False, negative="", show_default=False)] = ()
-    """Change one key of the config: --set preprocess.sequence_len=4096. May be given several times."""
+    no_verify: Switch = False
+    """Read what Krill wrote without holding it against the checksums in its manifest."""
 
-    def load(self, config: str, engine: EngineOptions | None = None, **more: Any) -> KrillConfig:
-        """The config with these changes; `more` are top-level keys that only some verbs have."""
-        from krill.config import load_config
+    @property
+    def enabled(self) -> bool:
+        return not self.no_verify
 
-        overrides = (*self.set, *(engine.overrides() if engine is not None else ()))
-        loaded = load_config(config, overrides=overrides, memory=self.memory, threads=self.threads, **more)
-        if engine is not None and loaded.engine.name == "local":
-            engine.refuse_unused()
-        return loaded
+    @property
+    def override(self) -> bool | None:
+        """What replaces the config's `verify`; None leaves it as it is."""
+        return False if self.no_verify else None
 
 
 @Parameter(name="*")
@@ -118,14 +151,39 @@ class EngineOptions:
             if getattr(self, name) is not None:
                 raise ConfigError(f"--{name} is given, and no engine that has one", hint="add --engine ray")
 
+    def resolve(self) -> EngineConfig | None:
+        """The engine for a verb that has no config; None for the threads of this process."""
+        if self.engine in (None, "local"):
+            self.refuse_unused()
+            return None
+        from krill.config import load_config
+
+        return load_config({}, overrides=self.overrides(), environ={}).engine
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class OutputOptions:
-    """What is printed."""
+class ConfigOptions(BudgetOptions):
+    """What a command may use, and how its config is changed for it."""
 
-    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", show_default=False)] = False
-    """Print nothing but errors."""
+    set: Annotated[tuple[str, ...], Parameter(consume_multiple=False, negative="", show_default=False)] = ()
+    """Change one key of the config: --set preprocess.sequence_len=4096. May be given several times."""
 
-    json: Annotated[bool, Parameter(negative="", show_default=False)] = False
-    """Print the result as one JSON object on standard output; progress goes to standard error."""
+    def load(self, config: str, engine: EngineOptions | None = None, **more: Any) -> KrillConfig:
+        """The config with these changes; `more` are top-level keys that only some verbs have."""
+        from krill.config import load_config
+
+        overrides = (*self.set, *(engine.overrides() if engine is not None else ()))
+        loaded = load_config(config, overrides=overrides, memory=self.memory, threads=self.threads, **more)
+        if engine is not None and loaded.engine.name == "local":
+            engine.refuse_unused()
+        return loaded
+
+
+def load_if_config(path: str) -> KrillConfig | None:
+    """The config, if the argument is one (`krill validate config.yaml`); None for a folder."""
+    if Path(path).suffix not in (".yaml", ".yml") or Path(path).is_dir():
+        return None
+    from krill.config import load_config
+
+    return load_config(path)

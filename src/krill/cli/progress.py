@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
-from krill.budget import MemoryMonitor, format_size, resident_bytes
+from krill.budget import MemoryMonitor, format_size, resident_bytes, resolve_limit
 from krill.cli.options import OutputOptions
 from krill.threads.progress import Progress, Silent
 
@@ -31,25 +31,26 @@ UNITS = {
 
 
 @contextmanager
-def watch(output: OutputOptions, limit: int) -> Iterator[Progress]:
-    """The right view for where the output goes."""
-    if output.quiet:
+def watch(display: OutputOptions, memory: str | int) -> Iterator[Progress]:
+    """Progress as the output allows: bars on a terminal, lines elsewhere, nothing if it is to be quiet."""
+    limit = resolve_limit(memory)
+    if display.quiet:
         yield Silent()
         return
-    stream = sys.stderr if output.json else sys.stdout
+    stream = sys.stderr if display.json else sys.stdout
     if stream.isatty():
-        with _terminal(limit, stderr=output.json) as progress:
+        with _terminal(limit, stderr=display.json) as progress:
             yield progress
         return
     monitor = MemoryMonitor(stream)
     monitor.start_monitoring()
-    lines = Lines(stream, limit, monitor)
+    lines = ProgressLines(stream, limit, monitor)
     with lines.kept_alive():
         yield lines
     monitor.report_final()
 
 
-class Lines:
+class ProgressLines:
     """Plain lines: each stage as it begins and ends, its rate, and the memory held."""
 
     def __init__(self, stream: TextIO, limit: int, monitor: MemoryMonitor) -> None:
@@ -130,10 +131,10 @@ def _terminal(limit: int, *, stderr: bool) -> Iterator[Progress]:
         TimeRemainingColumn(elapsed_when_finished=True),
         console=Screen(stderr=stderr),
     ) as bars:
-        yield Terminal(bars, limit)
+        yield ProgressBars(bars, limit)
 
 
-class Terminal:
+class ProgressBars:
     """One bar per stage: work done, rate, time left, memory against the budget."""
 
     def __init__(self, bars: Bars, limit: int) -> None:

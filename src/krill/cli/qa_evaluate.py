@@ -21,9 +21,9 @@ def evaluate(
     checkpoint: str | None = None,
     n_best: int = 20,
     max_answer_length: int = 30,
-    options: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
-    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
-    shown: OutputOptions = OutputOptions(),  # noqa: B008
+    budget: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
+    verify: VerifyOptions = VerifyOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """How well a reader answers: exact match and F1 as SQuAD 2.0's official script has them.
 
@@ -46,13 +46,12 @@ def evaluate(
     max_answer_length
         Tokens of an answer, at most.
     """
-    from krill.budget import resolve_limit
     from krill.cli.progress import watch
-    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.cli.screen import print_result
     from krill.training.qa.evaluation import run_evaluate
 
-    memory = options.memory or "auto"
-    with watch(shown, limit=resolve_limit(memory)) as progress:
+    memory, threads = budget.resolve()
+    with watch(display, memory) as progress:
         report = run_evaluate(
             model,
             features,
@@ -61,46 +60,41 @@ def evaluate(
             n_best=n_best,
             max_answer_length=max_answer_length,
             memory=memory,
-            threads=options.threads or "auto",
-            verify=believed.verify,
+            threads=threads,
+            verify=verify.enabled,
             progress=progress,
         )
-    if report.budget["measured_peak"] > report.budget["limit"]:
-        print_notices([over_budget(report.budget)])
-    if shown.json:
-        print_json(report.to_json())
-    elif not shown.quiet:
-        _print_report(report)
+    print_result(report.to_json(), display, lambda: _print_report(report))
 
 
 def _print_report(report: ReaderReport) -> None:
-    from krill.cli.screen import console_of, counted, print_rows, told_duration, told_memory
+    from krill.cli.screen import console_of, format_count, format_duration, format_memory, print_rows
 
     scores = report.scores
     which = "" if report.step is None else f", step {report.step:,}"
     kinds = [("scores", ""), ("  answered", "HasAns_"), ("  unanswered", "NoAns_")]
     rows = [
         ("model", f"{report.model}{which}"),
-        ("features", f"{report.features}: {counted(report.segments, 'segment')}"),
+        ("features", f"{report.features}: {format_count(report.segments, 'segment')}"),
         *(
             (
                 label,
                 f"exact {scores[kind + 'exact']:.2f} %, F1 {scores[kind + 'f1']:.2f} %"
-                f" of {counted(int(scores[kind + 'total']), 'question')}",
+                f" of {format_count(int(scores[kind + 'total']), 'question')}",
             )
             for label, kind in kinds
             if kind + "exact" in scores
         ),
-        ("best", ", ".join(_told_best(scores, name) for name in ("exact", "f1"))),
+        ("best", ", ".join(_format_best(scores, name) for name in ("exact", "f1"))),
         ("loss", f"{report.loss:.4f} nats a segment"),
         *([] if report.predictions is None else [("predictions", report.predictions)]),
-        ("time", told_duration(report.seconds)),
-        ("memory", told_memory(report.budget)),
+        ("time", format_duration(report.seconds)),
+        ("memory", format_memory(report.budget)),
     ]
     print_rows(console_of(), rows)
 
 
-def _told_best(scores: Mapping[str, float], name: str) -> str:
+def _format_best(scores: Mapping[str, float], name: str) -> str:
     """What a threshold on the probability of no answer would have given."""
     label = {"exact": "exact", "f1": "F1"}[name]
     return f"{label} {scores[f'best_{name}']:.2f} % at a threshold of {scores[f'best_{name}_thresh']:.3f}"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions
+from krill.cli.options import BudgetOptions, OutputOptions, Switch, VerifyOptions
 
 
 @Parameter(name="*")
@@ -77,11 +77,11 @@ def train(
     tokenizer: Path,
     output_dir: Path,
     evaluation: Annotated[Path | None, Parameter(name="--eval")] = None,
-    overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    overwrite: Switch = False,
     flags: ReaderFlags = ReaderFlags(),
-    options: BudgetOptions = BudgetOptions(),  # noqa: B008
-    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
-    shown: OutputOptions = OutputOptions(),  # noqa: B008
+    budget: BudgetOptions = BudgetOptions(),  # noqa: B008
+    verify: VerifyOptions = VerifyOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """A reader of long documents from prepared features, inside the budget.
 
@@ -103,60 +103,54 @@ def train(
         Start anew: what an earlier training left in the output folder is removed when the first step is
         ready; refused while it holds files that Krill did not write.
     """
-    from krill.budget import resolve_limit
     from krill.cli.progress import watch
-    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.cli.screen import print_result
     from krill.training.qa.job import TrainRequest, run_train
     from krill.training.qa.settings import ReaderSettings
 
     given = {name: value for name, value in asdict(flags).items() if value is not None}
     request = TrainRequest(
-        features, tokenizer, output_dir, evaluation, ReaderSettings(**given), believed.verify
+        features, tokenizer, output_dir, evaluation, ReaderSettings(**given), verify.enabled
     )
-    memory = options.memory or "auto"
-    with watch(shown, limit=resolve_limit(memory)) as progress:
+    memory, threads = budget.resolve()
+    with watch(display, memory) as progress:
         summary = run_train(
             request,
             memory=memory,
-            threads=options.threads or "auto",
+            threads=threads,
             overwrite=overwrite,
             progress=progress,
         )
     facts = summary.to_json()
-    if summary.status == "done" and facts["budget"]["measured_peak"] > facts["budget"]["limit"]:
-        print_notices([over_budget(facts["budget"])])
-    if shown.json:
-        print_json(facts)
-    elif not shown.quiet:
-        _print_training(facts)
+    print_result(facts, display, lambda: _print_training(facts))
 
 
 def _print_training(facts: Mapping[str, Any]) -> None:
     from krill.budget import format_size
-    from krill.cli.screen import console_of, counted, print_rows, told_duration, told_memory
+    from krill.cli.screen import format_count, format_duration, format_memory, print_summary
 
-    model, plan, found = facts["model"], facts["plan"], facts["evaluation"]
-    shape = f"{counted(model['layers'], 'layer')} of width {model['width']}"
-    memory = counted(facts["memory_tokens"], "memory vector")
+    model, plan, scores = facts["model"], facts["plan"], facts["evaluation"]
+    shape = f"{format_count(model['layers'], 'layer')} of width {model['width']}"
+    memory = format_count(facts["memory_tokens"], "memory vector")
     cut = "" if plan["microbatch"] == plan["documents"] else f", {plan['microbatch']} at once"
     size = f"{plan['documents']} documents of up to {plan['segments']} segments"
     rows = [
         ("model", f"{facts['parameters']:,} parameters: {shape}, {memory}"),
         ("steps", f"{facts['steps']:,} of {size}{cut}"),
         ("loss", "unknown" if facts["final_loss"] is None else f"{facts['final_loss']:.4f} in training"),
-        *([] if found is None else [("scores", _told_scores(found))]),
+        *([] if scores is None else [("scores", _format_scores(scores))]),
         ("speed", f"{facts['documents_per_second'] or 0:,.1f} documents/s"),
-        ("time", told_duration(facts["seconds"])),
-        ("memory", f"{told_memory(facts['budget'])}; the step {format_size(plan['step_bytes'])}"),
+        ("time", format_duration(facts["seconds"])),
+        ("memory", f"{format_memory(facts['budget'])}; the step {format_size(plan['step_bytes'])}"),
         ("output", str(facts["output"])),
     ]
-    console = console_of()
-    console.print()
-    if facts["status"] == "finished":
-        console.print(f"nothing to do: {facts['output']} is finished, made from the same features\n")
-    print_rows(console, rows)
-    console.print(f"\nnext: krill qa evaluate {facts['output']} FEATURES")
+    finished = f"{facts['output']} is finished, made from the same features"
+    print_summary(
+        rows,
+        finished=finished if facts["status"] == "finished" else None,
+        then=f"krill qa evaluate {facts['output']} FEATURES",
+    )
 
 
-def _told_scores(found: Mapping[str, Any]) -> str:
-    return f"exact {found['exact']:.2f} %, F1 {found['f1']:.2f} % of {found['documents']:,} questions"
+def _format_scores(scores: Mapping[str, Any]) -> str:
+    return f"exact {scores['exact']:.2f} %, F1 {scores['f1']:.2f} % of {scores['documents']:,} questions"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-from cyclopts import Parameter
-
-from krill.cli.options import ConfigOptions, OutputOptions, VerifyOptions
+from krill.cli.options import ConfigOptions, OutputOptions, Switch, VerifyOptions
 from krill.cli.steps import run_step
 
 if TYPE_CHECKING:
@@ -21,10 +19,10 @@ def run(
     config: str,
     /,
     *,
-    overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    overwrite: Switch = False,
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
-    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
-    output: OutputOptions = OutputOptions(),  # noqa: B008
+    verify: VerifyOptions = VerifyOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Everything that a config asks for, each step only if its output is missing.
 
@@ -43,9 +41,8 @@ def run(
         Start anew, and replace what is there in the end; refused where that holds files that Krill did not
         write.
     """
-    loaded = options.load(
-        config, verify=believed.key
-    )  # a mistake in the config is found before any step starts
+    # A mistake in the config is found before any step starts.
+    loaded = options.load(config, verify=verify.override)
     steps = _steps(loaded)
     if "train" in steps:
         from krill.model.installed import require_train_extra
@@ -53,9 +50,9 @@ def run(
         require_train_extra()  # before hours of preparing, not after
     results = {}
     for step in steps:
-        arguments = _arguments(step, config, loaded, options, output, overwrite)
-        results[step] = run_step(step, arguments, capture=output.json)
-    if output.json:
+        arguments = _arguments(step, config, loaded, options, display, overwrite)
+        results[step] = run_step(step, arguments, capture=display.json)
+    if display.json:
         import orjson
 
         from krill.cli.screen import print_json
@@ -96,7 +93,7 @@ def _arguments(
     config: str,
     loaded: KrillConfig,
     options: ConfigOptions,
-    output: OutputOptions,
+    display: OutputOptions,
     overwrite: bool,
 ) -> list[str]:
     """What a step is started with."""
@@ -112,7 +109,7 @@ def _arguments(
         changes = [*_held_out(loaded), *options.set]
         arguments += [part for change in changes for part in ("--set", change)]
         arguments += ["--overwrite"] if overwrite else []
-    flags = (("--quiet", output.quiet), ("--json", output.json), ("--no-verify", not loaded.verify))
+    flags = (("--quiet", display.quiet), ("--json", display.json), ("--no-verify", not loaded.verify))
     return arguments + [flag for flag, wanted in flags if wanted]
 
 

@@ -1,9 +1,9 @@
-"""What commands print: errors, notices, JSON, rows of facts. Results for people are in the modules beside."""
+"""What commands print: errors, notices, JSON, rows of facts. Each verb's own rows are in its file."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -11,6 +11,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from krill.budget.size import format_size
+from krill.cli.options import OutputOptions
 from krill.cli.streams import TrustedWriter, escape, escape_json, standard_output
 from krill.errors import readable
 
@@ -62,10 +63,23 @@ def print_json(value: Mapping[str, Any]) -> None:
     standard_output().write_bytes(escape_json(text).encode())
 
 
-def over_budget(budget: Mapping[str, Any]) -> str:
-    """The promise was not kept: said even when everything else is quiet."""
-    peak, limit = format_size(budget["measured_peak"]), format_size(budget["limit"])
-    return f"the run held {peak}, over its budget of {limit}; its output is whole, its plan was wrong"
+def print_result(facts: Mapping[str, Any], display: OutputOptions, print_lines: Callable[[], None]) -> None:
+    """The end of a command: as JSON, by `print_lines` for people, or not at all."""
+    if facts.get("status") != "finished":
+        warn_over_budget(facts["budget"])
+    if display.json:
+        print_json(facts)
+    elif not display.quiet:
+        print_lines()
+
+
+def warn_over_budget(budget: Mapping[str, Any]) -> None:
+    """Say that the promise was not kept, even when everything else is quiet."""
+    if budget["measured_peak"] > budget["limit"]:
+        peak, limit = format_size(budget["measured_peak"]), format_size(budget["limit"])
+        print_notices(
+            [f"the run held {peak}, over its budget of {limit}; its output is whole, its plan was wrong"]
+        )
 
 
 def console_of(*, stderr: bool = False) -> Console:
@@ -75,6 +89,17 @@ def console_of(*, stderr: bool = False) -> Console:
 
 def _labelled(label: str, style: str, message: str) -> None:
     console_of(stderr=True).print(Text(label, style) + plain(message))
+
+
+def print_summary(rows: Iterable[Row], *, finished: str | None = None, then: str | None = None) -> None:
+    """Facts about a run at its end; `finished` says why there was nothing to do, `then` what to do next."""
+    console = console_of()
+    console.print()
+    if finished is not None:
+        console.print(f"nothing to do: {finished}\n")
+    print_rows(console, rows)
+    if then is not None:
+        console.print(f"\nnext: {then}")
 
 
 def print_rows(console: Console, rows: Iterable[Row]) -> None:
@@ -87,19 +112,24 @@ def plain(text: str, style: str = "") -> Text:
     return Text(escape(text), style)
 
 
-def counted(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def told_memory(budget: Mapping[str, Any]) -> str:
+def format_memory(budget: Mapping[str, Any]) -> str:
     kept = "promise kept" if budget["measured_peak"] <= budget["limit"] else "OVER THE BUDGET"
     sizes = [format_size(budget[name]) for name in ("measured_peak", "predicted_peak", "limit")]
     return "{} peak measured, {} predicted, {} given: ".format(*sizes) + kept
 
 
-def told_duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def format_rate(size: int, seconds: float) -> str:
+    """A rate behind a duration, or nothing where no time was measured."""
+    return f", {format_size(int(size / seconds))}/s" if seconds else ""

@@ -25,9 +25,8 @@ def run_step(step: str, arguments: Sequence[str], *, capture: bool) -> bytes:
             signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
         }
         try:
-            printed = (
-                _passed_on(process.stdout) if not capture and process.stdout else process.communicate()[0]
-            )
+            forwarded = None if capture else process.stdout
+            printed = process.communicate()[0] if forwarded is None else _forward(forwarded)
         finally:
             if process.stdout is not None:
                 process.stdout.close()  # a step whose reader has left ends
@@ -39,8 +38,8 @@ def run_step(step: str, arguments: Sequence[str], *, capture: bool) -> bytes:
     return printed or b""
 
 
-def _passed_on(lines: IO[bytes]) -> bytes:
-    """What a step prints, as soon as it does."""
+def _forward(lines: IO[bytes]) -> bytes:
+    """Print what a step prints, as soon as it does."""
     output = standard_output()
     for line in lines:
         output.write_bytes(line)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from krill.cli.options import OutputOptions
-from krill.cli.tokenizer_options import Many, TokenizerBudget
+from krill.cli.options import Many, OutputOptions, TokenizerBudget
+
+if TYPE_CHECKING:
+    from krill.tokenizer.compare import Comparison, Trial
 
 
 def compare(
@@ -16,7 +18,7 @@ def compare(
     peers: Annotated[tuple[str, ...] | None, Many] = None,
     peers_python: Path | None = None,
     budget: TokenizerBudget = TokenizerBudget(),  # noqa: B008  a frozen value, never changed
-    output: OutputOptions = OutputOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Train with Krill and with each installed peer on one file: time, true peak, ratios.
 
@@ -36,11 +38,10 @@ def compare(
     """
     from krill.budget import resolve_limit
     from krill.cli.screen import print_json
-    from krill.cli.screen_tokenizer import print_comparison, print_trial
     from krill.tokenizer.compare import compare as compare_trainers
     from krill.tokenizer.peers import PEERS
 
-    shown = not (output.quiet or output.json)
+    shown = not (display.quiet or display.json)
     result = compare_trainers(
         input,
         vocab_size=vocab_size,
@@ -50,7 +51,50 @@ def compare(
         python=peers_python,
         each=print_trial if shown else lambda trial: None,
     )
-    if output.json:
+    if display.json:
         print_json(result.to_json())
     elif shown:
         print_comparison(result)
+
+
+def print_trial(trial: Trial) -> None:
+    """One line for a trainer that has just ended."""
+    from krill.budget import format_size
+    from krill.cli.screen import console_of, format_duration, print_rows
+
+    if trial.fault is None:
+        fact = f"{format_duration(trial.seconds)}, {format_size(trial.peak)} peak"
+    else:
+        fact = trial.fault if trial.remedy is None else f"{trial.fault}: {trial.remedy}"
+    print_rows(console_of(), [(trial.name, fact)])
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """All trainers as a table: time, rate, peak, each beside ours."""
+    from krill.budget import format_size
+    from krill.cli.screen import console_of, format_count
+    from krill.tokenizer.compare import vocabulary_beside
+
+    ours = comparison.ours
+    size = format_size(comparison.bytes)
+    threads = format_count(comparison.threads, "thread")
+    console = console_of()
+    console.print(f"\n{size}, {comparison.vocab_size:,} tokens, {threads}\n")
+    head = ("trainer", "seconds", "MB/s", "peak", "time", "memory", "vocabulary")
+    lines = [head]
+    for trial in comparison.trials:
+        if trial.fault is None:
+            lines.append(
+                (
+                    f"{trial.name} {trial.version}",
+                    f"{trial.seconds:.1f}",
+                    f"{comparison.bytes / trial.seconds / 1e6:.1f}",
+                    format_size(trial.peak),
+                    f"{trial.seconds / ours.seconds:.2f}x",
+                    f"{trial.peak / ours.peak:.2f}x",
+                    vocabulary_beside(ours, trial),
+                )
+            )
+    for line in lines:
+        name, *figures, vocabulary = line
+        console.print(f"{name:22}{''.join(f'{figure:>10}' for figure in figures)}  {vocabulary}")

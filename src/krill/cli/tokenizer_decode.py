@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from cyclopts import Parameter
-
+from krill.cli.options import Switch, TokenizerBudget
 from krill.cli.streams import standard_output
-from krill.cli.tokenizer_options import TokenizerBudget
 from krill.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ def decode(
     *ids: str,
     tokenizer: Path,
     input: Path | None = None,
-    skip_special_tokens: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    skip_special_tokens: Switch = False,
     budget: TokenizerBudget = TokenizerBudget(),  # noqa: B008  a frozen value, never changed
 ) -> None:
     """Token ids in, text out.
@@ -67,7 +65,7 @@ def _numbers(words: Iterable[str]) -> NDArray[Any]:
     for word in words:
         for number in word.replace(",", " ").split():
             if not number.isdecimal() or len(number) > 10 or int(number) >= 2**32:
-                told = word if len(word) <= _MOST_SHOWN else number
-                raise InputError(f"`{told}` is not a token id", hint="give whole numbers from 0 on")
+                shown = word if len(word) <= _MOST_SHOWN else number
+                raise InputError(f"`{shown}` is not a token id", hint="give whole numbers from 0 on")
             numbers.append(int(number))
     return np.array(numbers, np.uint32)

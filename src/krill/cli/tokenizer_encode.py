@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
-
-from krill.cli.options import OutputOptions, VerifyOptions
-from krill.cli.tokenizer_options import Many, TokenizerBudget
+from krill.cli.options import Many, OutputOptions, Switch, TokenizerBudget, VerifyOptions
 from krill.errors import ConfigError
 
 
@@ -20,10 +18,10 @@ def encode(
     output: Path | None = None,
     text_column: str = "text",
     max_document_bytes: str = "4MB",
-    overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    overwrite: Switch = False,
     budget: TokenizerBudget = TokenizerBudget(),  # noqa: B008  a frozen value, never changed
-    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
-    shown: OutputOptions = OutputOptions(),  # noqa: B008
+    verify: VerifyOptions = VerifyOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Text in, token ids out.
 
@@ -63,32 +61,47 @@ def encode(
         "preprocess": {"dedup": "none", "max_document_bytes": max_document_bytes},
         "memory": budget.memory,
         "threads": budget.thread_count,
-        "verify": believed.verify,
+        "verify": verify.enabled,
     }
-    _encode_files(config, output, overwrite, shown)
+    _encode_files(config, output, overwrite, display)
 
 
 def _encode_files(
-    settings: dict[str, Any], output: Path | None, overwrite: bool, shown: OutputOptions
+    settings: dict[str, Any], output: Path | None, overwrite: bool, display: OutputOptions
 ) -> None:
-    from krill.budget import resolve_limit
     from krill.cli.progress import watch
-    from krill.cli.screen import over_budget, print_json, print_notices
-    from krill.cli.screen_tokenizer import print_encoding
+    from krill.cli.screen import print_result
     from krill.config import load_config
     from krill.pipeline.token_file import encode_files
 
     config = load_config(settings, environ={})
     if output is None:
-        shown = OutputOptions(quiet=True)  # nothing but ids goes to standard output
-    with watch(shown, limit=resolve_limit(config.memory)) as progress:
+        display = OutputOptions(quiet=True)  # nothing but ids goes to standard output
+    with watch(display, config.memory) as progress:
         facts = encode_files(config, output, overwrite=overwrite, progress=progress).to_json()
-    if facts["budget"]["measured_peak"] > facts["budget"]["limit"]:
-        print_notices([over_budget(facts["budget"])])
-    if shown.json:
-        print_json(facts)
-    elif not shown.quiet:
-        print_encoding(facts)
+    print_result(facts, display, lambda: _print_encoding(facts))
+
+
+def _print_encoding(facts: Mapping[str, Any]) -> None:
+    from krill.budget import format_size
+    from krill.cli.screen import format_duration, format_memory, format_rate, print_summary
+
+    words = "encoded by Hugging Face: this kind of tokenizer has no native encoder"
+    if facts["words"] is not None:
+        hits, misses = facts["words"]["hits"], facts["words"]["misses"]
+        share = hits / max(1, hits + misses)
+        words = f"{facts['words']['words']:,}, {share:.2%} of them found in the cache"
+    seconds, size = facts["seconds"], facts["input_bytes"]
+    rows = [
+        ("documents", f"{facts['documents']:,}, {format_size(size)} of text"),
+        ("tokens", f"{facts['tokens']:,} as little-endian {facts['token_dtype']}"),
+        ("compression", f"{facts['bytes_per_token']:.2f} bytes per token"),
+        ("time", f"{format_duration(seconds)}{format_rate(size, seconds)}"),
+        ("words", words),
+        ("memory", format_memory(facts["budget"])),
+        ("output", f"{facts['output']} ({format_size(facts['output_bytes'])})"),
+    ]
+    print_summary(rows)
 
 
 def _print_ids(texts: tuple[str, ...], tokenizer: Path, budget: TokenizerBudget) -> None:

@@ -1,24 +1,40 @@
-"""`krill tokenizer train`."""
+"""`krill tokenizer train`, by flags, and `krill train-tokenizer`, by a config."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from krill.cli.options import EngineOptions, OutputOptions, VerifyOptions
-from krill.cli.tokenizer_options import Many, TokenizerBudget
+from krill.cli.options import (
+    ConfigOptions,
+    EngineOptions,
+    Many,
+    OutputOptions,
+    Switch,
+    TokenizerBudget,
+    VerifyOptions,
+)
 from krill.errors import ConfigError
 
 if TYPE_CHECKING:
+    from krill.config import KrillConfig, TokenizerConfig
+    from krill.corpus import DatasetSource
     from krill.tokenizer.options import TrainOptions
+
+# Where a tokenizer goes that the config only has a name on the hub for.
+_DEFAULT_FOLDER = "artifacts/tokenizer"
+_TOKEN_CHARS = 24
+_LONGEST_SHOWN = 4
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class TrainingOptions:
+class VocabularyFlags:
     """What shapes the vocabulary."""
 
     vocab_size: int = 32000
@@ -59,15 +75,15 @@ def train(
     output: Path | None = None,
     output_prefix: str | None = None,
     text_column: str = "text",
-    tiktoken: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    tiktoken: Switch = False,
     preset: Literal["chat"] | None = None,
     push: str | None = None,
-    overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    options: TrainingOptions = TrainingOptions(),
+    overwrite: Switch = False,
+    vocabulary: VocabularyFlags = VocabularyFlags(),
     budget: TokenizerBudget = TokenizerBudget(),  # noqa: B008
     engine: EngineOptions = EngineOptions(),  # noqa: B008
-    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
-    shown: OutputOptions = OutputOptions(),  # noqa: B008
+    verify: VerifyOptions = VerifyOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Text in, byte-level BPE tokenizer out: the same at any budget, with any threads, on any engine.
 
@@ -95,21 +111,31 @@ def train(
         Start anew, and replace the finished output in the end; refused while it holds files that Krill did
         not write.
     """
-    from krill.cli.chosen_engine import chosen_engine
-    from krill.cli.tokenizer_training import train_and_tell
     from krill.corpus import DatasetSource
+    from krill.tokenizer.options import TrainOptions
+    from krill.tokenizer.presets import with_preset
 
     prefix = _prefix_path(output_prefix)
-    train_and_tell(
+    folder = output or prefix
+    if folder is None:
+        raise ConfigError(
+            "the tokenizer has no place to go",
+            hint="add --output artifacts/tokenizer, or --output-prefix NAME for trainings/NAME",
+        )
+    settings = asdict(vocabulary)
+    settings["tie_break"] = vocabulary.tie_break or ("huggingface" if prefix is None else "greatest")
+    if preset is not None:
+        settings["special_tokens"] = with_preset(preset, vocabulary.special_tokens)
+    run_and_print(
         [DatasetSource(path, text_column=text_column) for path in input],
-        _train_options(options, preset, default_tie_break="huggingface" if prefix is None else "greatest"),
-        shown,
-        output=_folder(output, prefix),
+        TrainOptions(**settings),
+        display,
+        output=folder,
         memory=budget.memory,
         threads="auto" if budget.threads == "auto" else budget.thread_count,
-        engine=chosen_engine(engine),
+        engine=engine.resolve(),
         overwrite=overwrite,
-        verify=believed.verify,
+        verify=verify.enabled,
         tiktoken=tiktoken,
         chat=preset == "chat",
         prefix=prefix,
@@ -118,20 +144,123 @@ def train(
     )
 
 
-def _train_options(
-    given: TrainingOptions, preset: str | None, default_tie_break: Literal["huggingface", "greatest"]
-) -> TrainOptions:
-    from krill.tokenizer.options import TrainOptions
-    from krill.tokenizer.presets import with_preset
+def train_tokenizer(
+    config: str,
+    /,
+    *,
+    overwrite: Switch = False,
+    push: Switch = False,
+    options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
+    verify: VerifyOptions = VerifyOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
+) -> None:
+    """Train the tokenizer of a config on its datasets, into `tokenizer.path`.
 
-    settings = {
-        **asdict(given),
-        "tie_break": given.tie_break or default_tie_break,
-        "special_tokens": (
-            given.special_tokens if preset is None else with_preset(preset, given.special_tokens)
-        ),
-    }
-    return TrainOptions(**settings)
+    The same command on a killed run continues it; on a finished one it says so and does nothing.
+
+    Parameters
+    ----------
+    config
+        The config file (YAML).
+    overwrite
+        Start anew, and replace the finished tokenizer in the end; refused while its folder holds files that
+        Krill did not write.
+    push
+        Upload the tokenizer to the Hugging Face hub, as `tokenizer.hub_id`.
+    """
+    from krill.cli.screen import print_notices
+
+    loaded = options.load(config, verify=verify.override)
+    folder = output_folder(loaded)
+    hub_id = _hub_name(loaded.tokenizer) if push else None
+    if not display.quiet:
+        print_notices(loaded.notices)
+    from krill.corpus import DatasetSource
+    from krill.tokenizer.options import TrainOptions
+
+    # The options of training are keys of `tokenizer:` by the same names.
+    settings = {name: getattr(loaded.tokenizer, name) for name in VocabularyFlags.__dataclass_fields__}
+    run_and_print(
+        [
+            DatasetSource(dataset.path, dataset.split, dataset.text_column, dataset.separator)
+            for dataset in loaded.datasets
+        ],
+        TrainOptions(**settings),
+        display,
+        output=folder,
+        memory=loaded.memory,
+        threads=loaded.threads,
+        engine=loaded.engine,
+        overwrite=overwrite,
+        verify=loaded.verify,
+        push=hub_id,
+    )
+
+
+def run_and_print(
+    sources: Sequence[DatasetSource],
+    options: TrainOptions,
+    display: OutputOptions,
+    *,
+    output: Path,
+    memory: str | int,
+    prefix: Path | None = None,
+    push: str | None = None,
+    **more: Any,
+) -> None:
+    """Train into the folder `output` and print the result; with a `prefix`, write the two files beside it,
+    too. `more` goes to `run_training` as it is."""
+    from krill.cli.progress import watch
+    from krill.cli.screen import print_result
+    from krill.tokenizer.training import run_training
+
+    with watch(display, memory) as progress:
+        summary = run_training(sources, options, memory=memory, output=output, progress=progress, **more)
+    facts = summary.to_json()
+    files = [] if prefix is None else _save_prefixed(output, prefix)
+    if push is not None:
+        from krill.tokenizer.push import push_tokenizer
+
+        facts["pushed"] = push_tokenizer(output, push)
+    facts["files"] = [str(file) for file in files]
+    print_result(facts, display, lambda: print_training(facts))
+
+
+def print_training(facts: Mapping[str, Any]) -> None:
+    """The end of a training; `facts` as its summary's `to_json` has them, `files` were written besides."""
+    from krill.budget import format_size
+    from krill.cli.screen import format_count, format_duration, format_memory, format_rate, print_summary
+
+    output, seconds, size = facts["output"], facts["seconds"], facts["input_bytes"]
+    compression = "not measured"
+    if facts["bytes_per_token"] is not None:
+        compression = f"{facts['bytes_per_token']:.2f} bytes per token on a sample"
+    speed = f"{format_duration(seconds)}{format_rate(size, seconds)} over {format_size(size)}"
+    rows = [
+        ("vocabulary", f"{facts['vocab_size']:,} tokens, {format_count(facts['merges'], 'merge')}"),
+        ("  longest", ", ".join(map(_visible, facts["longest_tokens"][:_LONGEST_SHOWN]))),
+        ("words", f"{facts['unique_words']:,} unique of {facts['words']:,}"),
+        ("compression", compression),
+        ("time", speed),
+        *((f"  {stage['name']}", format_duration(stage["seconds"])) for stage in facts["stages"]),
+        ("memory", format_memory(facts["budget"])),
+        ("output", str(output)),
+        *(("", file) for file in facts.get("files", ())),
+    ]
+    finished = f"{output} is finished, made by the same options and input"
+    print_summary(
+        rows,
+        finished=finished if facts["status"] == "finished" else None,
+        then=f'krill tokenizer encode --tokenizer {shlex.quote(str(output))} "some text"',
+    )
+
+
+def _visible(token: str) -> str:
+    """A token on one line: its beginning if it is long, with how long it is."""
+    text = token if token.isprintable() else token.encode("unicode_escape").decode()
+    if len(text) <= _TOKEN_CHARS:
+        return f"`{text}`"
+    return f"`{text[:_TOKEN_CHARS]}`... ({len(token)} characters)"
 
 
 def _prefix_path(prefix: str | None) -> Path | None:
@@ -144,11 +273,57 @@ def _prefix_path(prefix: str | None) -> Path | None:
     return Path("trainings") / path if path.parent == Path() else path
 
 
-def _folder(output: Path | None, prefix: Path | None) -> Path:
-    folder = output or prefix
-    if folder is None:
+def _save_prefixed(folder: Path, prefix: Path) -> list[Path]:
+    """The tokenizer in `folder` once more, in the two files that `MemoryEfficientBPE` reads."""
+    from krill.compat.bpe import MemoryEfficientBPE
+    from krill.storage.atomic import storage_errors
+
+    tokenizer = MemoryEfficientBPE()
+    tokenizer.load(folder / "tokenizer.json")
+    vocabulary, merges = (
+        prefix.with_name(f"{prefix.name}_{part}") for part in ("vocabulary.json", "merges.txt")
+    )
+    with storage_errors(prefix.parent):
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_vocabulary(vocabulary)
+    tokenizer.save_merges(merges)
+    return [vocabulary, merges]
+
+
+def output_folder(config: KrillConfig) -> Path:
+    """Where the config's tokenizer goes; raises if there is nothing to train, or nothing to train it on."""
+    settings = config.tokenizer
+    if settings.builtin is not None:
         raise ConfigError(
-            "the tokenizer has no place to go",
-            hint="add --output artifacts/tokenizer, or --output-prefix NAME for trainings/NAME",
+            f"`tokenizer.builtin` is `{settings.builtin}`: it needs no training",
+            hint="set `tokenizer.path` to a folder instead, and a tokenizer is trained into it",
         )
-    return folder
+    if not config.datasets:
+        raise ConfigError(
+            "`datasets` is missing from the config, so there is nothing to train on",
+            hint="add, for example,\ndatasets:\n  - path: data/*.jsonl",
+        )
+    if settings.path is None and settings.hub_id is None:
+        raise ConfigError(
+            "`tokenizer.path` is missing from the config, so the tokenizer has no place to go",
+            hint=f"add, for example,\ntokenizer:\n  path: {_DEFAULT_FOLDER}",
+        )
+    path = Path(settings.local_path or _DEFAULT_FOLDER)
+    if path.suffix == ".json" and path.name != "tokenizer.json":
+        key = "path" if settings.path is not None else "hub_id"
+        raise ConfigError(
+            f"`tokenizer.{key}` is `{path}`, and a tokenizer is trained into a folder",
+            hint=f"set `tokenizer.{key}` to `{path.parent}`",
+        )
+    return path.parent if path.name == "tokenizer.json" else path
+
+
+def _hub_name(settings: TokenizerConfig) -> str:
+    """Where the tokenizer is to be uploaded."""
+    if settings.hub_id is not None and settings.local_path != settings.hub_id:
+        return settings.hub_id
+    missing = "has none" if settings.hub_id is None else f"has the folder `{settings.hub_id}` in its place"
+    raise ConfigError(
+        f"--push needs a name on the hub, and the config {missing}",
+        hint="set `tokenizer.hub_id` to one, such as `org/name`; `tokenizer.path` is the folder here",
+    )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import shlex
+from collections.abc import Mapping
+from typing import Any
 
-from cyclopts import Parameter
-
-from krill.cli.options import ConfigOptions, OutputOptions, VerifyOptions
-from krill.cli.train_flags import TrainFlags
+from krill.cli.options import ConfigOptions, OutputOptions, Switch, VerifyOptions
+from krill.cli.train_flags import TrainFlags, load_for_training
 from krill.errors import ConfigError
 
 
@@ -15,12 +15,12 @@ def train(
     config: str | None = None,
     /,
     *,
-    overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    push: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    overwrite: Switch = False,
+    push: Switch = False,
     flags: TrainFlags = TrainFlags(),  # noqa: B008  a frozen value, never changed
     options: ConfigOptions = ConfigOptions(),  # noqa: B008
-    believed: VerifyOptions = VerifyOptions(),  # noqa: B008
-    output: OutputOptions = OutputOptions(),  # noqa: B008
+    verify: VerifyOptions = VerifyOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """A model from prepared rows, or straight from text, inside the budget.
 
@@ -42,31 +42,60 @@ def train(
         Upload the finished model to the Hugging Face hub, as `train.hub_model_id`.
     """
     from krill.cli.progress import watch
-    from krill.cli.screen import over_budget, print_json, print_notices
-    from krill.cli.screen_train import print_training
-    from krill.cli.train_steps import load_for_training
+    from krill.cli.screen import print_notices, print_result
 
-    loaded = load_for_training(config, flags, options, output, overwrite=overwrite, verify=believed.key)
+    loaded = load_for_training(config, flags, options, display, overwrite=overwrite, verify=verify.override)
     hub_id = loaded.train.hub_model_id
     if push and hub_id is None:
         raise ConfigError(
             "--push needs a name on the hub, and the config has none", hint="set `train.hub_model_id`"
         )
-    from krill.budget import resolve_limit
     from krill.training.job import run_train
 
-    if not output.quiet:
+    if not display.quiet:
         print_notices(loaded.notices)
-    with watch(output, limit=resolve_limit(loaded.memory)) as progress:
+    with watch(display, loaded.memory) as progress:
         summary = run_train(loaded, overwrite=overwrite, progress=progress)
     facts = summary.to_json()
-    if summary.status == "done" and facts["budget"]["measured_peak"] > facts["budget"]["limit"]:
-        print_notices([over_budget(facts["budget"])])
     if push and hub_id is not None:
         from krill.training.saved_model import push_model
 
         facts["pushed"] = push_model(summary.output, hub_id)
-    if output.json:
-        print_json(facts)
-    elif not output.quiet:
-        print_training(facts)
+    print_result(facts, display, lambda: _print_training(facts))
+
+
+def _print_training(facts: Mapping[str, Any]) -> None:
+    from krill.budget import format_size
+    from krill.cli.screen import format_count, format_duration, format_memory, print_summary
+
+    model, plan, output = facts["model"], facts["plan"], facts["output"]
+    layers, heads = format_count(model["layers"], "layer"), format_count(model["heads"], "head")
+    shape = f"{layers} of width {model['width']}, {heads}"
+    cut = f" (each step in pieces of {plan['microbatch']} rows)"
+    step = f"{facts['steps']:,} of {plan['rows']} rows, {facts['tokens']:,} tokens"
+    rows = [
+        ("model", f"{facts['parameters']:,} parameters: {shape}, {model['vocab_size']:,} tokens"),
+        ("steps", step if plan["microbatch"] == plan["rows"] else step + cut),
+        ("loss", _format_loss(facts)),
+        ("speed", f"{facts['tokens_per_second'] or 0:,.0f} tokens/s"),
+        ("time", format_duration(facts["seconds"])),
+        ("memory", f"{format_memory(facts['budget'])}; the step {format_size(plan['step_bytes'])}"),
+        ("output", str(output)),
+        *([("pushed", facts["pushed"])] if "pushed" in facts else []),
+    ]
+    finished = f"{output} is finished, made by the same config and data"
+    print_summary(
+        rows,
+        finished=finished if facts["status"] == "finished" else None,
+        then=f'krill generate {shlex.quote(str(output))} --prompt "Once upon a time"',
+    )
+
+
+def _format_loss(facts: Mapping[str, Any]) -> str:
+    validation = facts["validation"]
+    parts = [] if facts["final_loss"] is None else [f"{facts['final_loss']:.4f} in training"]
+    if validation is not None:
+        parts.append(f"{validation['loss']:.4f} on {validation['tokens']:,} tokens of validation")
+    if facts["bits_per_byte"] is not None:
+        parts.append(f"{facts['bits_per_byte']:.3f} bits per byte of {facts['bits_per_byte_on']} text")
+    return ", ".join(parts)

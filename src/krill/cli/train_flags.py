@@ -1,15 +1,23 @@
-"""The flags of `krill train`, and the key of the config that each one sets."""
+"""The flags of `krill train`: the key of the config that each one sets, and a run without any config.
+
+A run by flags alone first makes what its training reads, a tokenizer and perhaps a dataset. Each step is a
+process of its own, so that the budget of one is not burdened with another.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
+from krill.cli.options import ConfigOptions, OutputOptions, Switch
+from krill.cli.steps import run_step
 from krill.errors import ConfigError
 
-_Flag = Parameter(negative="", show_default=False)
+if TYPE_CHECKING:
+    from krill.config import KrillConfig
 
 # What a run without a config does unless a flag says otherwise.
 FLAG_RUN: Final[dict[str, Any]] = {
@@ -103,10 +111,10 @@ class TrainFlags:
     streaming: Annotated[bool | None, Parameter(name="--use-streaming", negative="--no-streaming")] = None
     """Tokenise text while training on it, or prepare a dataset first. Default: --use-streaming."""
 
-    use_mixed_precision: Annotated[bool, _Flag] = False
+    use_mixed_precision: Switch = False
     """Compute activations and gradients in bfloat16."""
 
-    use_8bit_optimizer: Annotated[bool, _Flag] = False
+    use_8bit_optimizer: Switch = False
     """Keep the optimizer's state in 8 bits: a quarter of the memory."""
 
     shuffle_buffer_size: int | None = None
@@ -162,5 +170,79 @@ class TrainFlags:
 
 
 def _given(keys: dict[str, Any]) -> dict[str, Any]:
-    """Without what was not given."""
+    """The keys that have a value."""
     return {name: value for name, value in keys.items() if value is not None and value != {}}
+
+
+def load_for_training(
+    config: str | None,
+    flags: TrainFlags,
+    options: ConfigOptions,
+    display: OutputOptions,
+    *,
+    overwrite: bool,
+    verify: bool | None = None,
+) -> KrillConfig:
+    """The config with its flags; without a file, one made of the flags alone, whose data is made here."""
+    from krill.config import load_config
+
+    budget = {"memory": options.memory, "threads": options.threads, "verify": verify}
+    given: dict[str, Any] = {**budget, **flags.keys()}
+    if config is not None:
+        return load_config(config, overrides=options.set, **given)
+    if flags.dataset_id is None:
+        raise ConfigError(
+            "there is nothing to train on",
+            hint="give a config (`krill train config.yaml`), or --dataset-id with a path or a hub id",
+        )
+    loaded = load_config(FLAG_RUN, overrides=options.set, **given)
+    loaded = load_config(_with_output_paths(loaded), overrides=options.set, **given)
+    _make_missing(loaded, display, overwrite=overwrite)
+    return loaded
+
+
+def _with_output_paths(config: KrillConfig) -> dict[str, Any]:
+    """The settings of a run by flags, with what it makes inside its output folder."""
+    folder = Path(config.train.output_dir)
+    # How large a vocabulary is says something only of one that is trained here.
+    own = {**FLAG_RUN["tokenizer"], "path": str(folder / "tokenizer")}
+    tokenizer = {} if config.tokenizer.is_given else own
+    preprocess = {
+        **FLAG_RUN["preprocess"],
+        "prepared_path": str(folder / "dataset"),
+        "sequence_len": config.train.seq_len,
+        # All of the text, as where it is streamed.
+        "min_length": 0,
+        "min_chars": 0,
+        "strip": False,
+        "dedup": "none",
+    }
+    return {**FLAG_RUN, "tokenizer": tokenizer, "preprocess": preprocess}
+
+
+def _make_missing(config: KrillConfig, display: OutputOptions, *, overwrite: bool) -> None:
+    """A tokenizer and a dataset, where the run reads its own; what is finished is left as it is."""
+    import yaml
+
+    from krill.storage.atomic import storage_errors, write_bytes
+    from krill.training.folder import check_ours
+
+    folder = Path(config.train.output_dir)
+    own_tokenizer = config.tokenizer.path == str(folder / "tokenizer")
+    steps = [
+        *(["train-tokenizer"] if own_tokenizer else []),
+        *([] if config.train.streaming else ["preprocess"]),
+    ]
+    check_ours(folder)
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    # The keys that were given and no defaults: some mean something only if they are given.
+    given = config.model_dump(mode="json", exclude_unset=True)
+    file = folder / "config.yaml"
+    write_bytes(file, yaml.safe_dump(given, sort_keys=False, allow_unicode=True).encode())
+    arguments = [str(file)]
+    # With --json the result is that of the training alone.
+    arguments += ["--quiet"] if display.quiet or display.json else []
+    arguments += ["--overwrite"] if overwrite else []
+    for step in steps:
+        run_step(step, arguments, capture=False)

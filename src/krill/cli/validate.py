@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from krill.cli.config_argument import config_at
-from krill.cli.options import BudgetOptions, OutputOptions
+from krill.cli.options import BudgetOptions, OutputOptions, load_if_config
 
 
 def validate(
     path: str,
     /,
     *,
-    options: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
-    output: OutputOptions = OutputOptions(),  # noqa: B008
+    budget: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Check an output: every row, every checksum. Exits with 3 at the first fault.
 
@@ -20,16 +19,21 @@ def validate(
     path
         A folder that Krill has made, or the config (YAML) that names it as its `prepared_path`.
     """
-    from krill.cli.screen import print_json
-    from krill.cli.screen_dataset import print_report
+    from krill.budget import format_size
+    from krill.cli.screen import console_of, format_count, print_json
     from krill.pipeline.look import check_all
 
-    config = config_at(path)
+    config = load_if_config(path)
     if config is not None:
         path = config.preprocess.prepared_path
-    memory, threads = options.of(config)
+    memory, threads = budget.resolve(config)
     report = check_all(path, memory=memory, threads=threads)
-    if output.json:
+    if display.json:
         print_json(report.to_json())
-    elif not output.quiet:
-        print_report(path, report)
+    elif not display.quiet:
+        facts = [format_count(report.files, "file"), format_size(report.bytes)]
+        if report.rows:
+            facts += [format_count(report.rows, "row"), format_count(report.tokens, "token")]
+        if report.documents:
+            facts.append(format_count(report.documents, "document"))
+        console_of().print(f"{path} is whole: {', '.join(facts)}")

@@ -5,17 +5,16 @@ In: a YAML file, a mapping or keyword arguments, then the environment (`KRILL_A_
 has been checked, or one `ConfigError` that names each key at fault, where it was written and what to
 write instead. Held in memory: the config itself, a few kilobytes.
 
-The modules, in the order that a value walks through them: `yaml_file` reads, `sources` parses the
-environment and overrides, `draft` puts the layers together (with `aliases` for the seeds' flat keys and
-`keys` for names that do not exist), `schema`, `preprocess`, `filters`, `dedup`, `train` and `fields` check,
-`messages` explains, `identity` compares runs, `reference` writes docs/config.md. Nothing here imports more
-than pydantic and PyYAML.
+The modules, in the order that a value goes through them: `yaml_file` reads, `merger` puts the file, the
+environment and overrides together (with `aliases` for the seeds' flat keys and `keys` for names that do not
+exist), `schema`, `preprocess`, `filters`, `engine`, `train` and `fields` check, `messages` describes faults,
+`identity` compares runs, `reference` writes docs/config.md. Nothing here imports more than pydantic and
+PyYAML.
 """
 
-from krill.config.dedup import DedupConfig
 from krill.config.identity import canonical_yaml, differing_keys, identity_dict, to_dict
 from krill.config.load import load_config
-from krill.config.preprocess import PreprocessConfig, SplitConfig
+from krill.config.preprocess import DedupConfig, PreprocessConfig, SplitConfig
 from krill.config.schema import DatasetConfig, KrillConfig, TokenizerConfig
 from krill.config.train import TrainConfig
 

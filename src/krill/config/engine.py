@@ -6,9 +6,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from krill.config.fields import Text, Whole
+from krill.config.fields import Section, Text, Whole
 from krill.config.messages import SectionFault
-from krill.config.section import Section
 
 
 class EngineConfig(Section):

@@ -1,6 +1,6 @@
-"""The kinds of value that a config field takes.
+"""The base of all sections, and the kinds of value that a field takes.
 
-Each is a pydantic annotation that checks one value and says, in Krill's words, what is allowed. Values
+Each kind is a pydantic annotation that checks one value and says, in Krill's words, what is allowed. Values
 may come from YAML, from the environment or from Python, so `2048`, `"2048"` and `2e3` are all whole
 numbers, while `true` never is one.
 """
@@ -12,15 +12,15 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, GetCoreSchemaHandler, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, StringConstraints
 from pydantic_core import CoreSchema, core_schema
 
 from krill.budget.size import parse_size
-from krill.config.messages import MOST_TOLD, one_of
+from krill.config.messages import MOST_LISTED, one_of
 from krill.errors import ConfigError
 
 KB = 10**3
@@ -43,33 +43,58 @@ def written_size(size: int) -> str:
     return min((f"{size // factor}{unit}" for unit, factor in units), key=len, default=str(size))
 
 
+class Section(BaseModel):
+    """A part of the config: frozen, without keys that are not declared."""
+
+    # Built when first used: a config is checked as a whole, so most sections need no validator of their own.
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), defer_build=True)
+
+    shorthand: ClassVar[str | None] = None
+    """The key that a plain value in place of the section sets: `dedup: exact`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Check(ABC):
-    """An annotation that checks, and may rewrite, a value before pydantic looks at its type."""
+    """An annotation that checks, and may rewrite, a value before pydantic looks at its type.
+
+    `words` are values that stand for a decision of Krill's, or for none; they stay as they are.
+    """
+
+    words: tuple[str | None, ...] = field(default=(), kw_only=True)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self.check, handler(source))
+        return core_schema.no_info_before_validator_function(self._check_unless_word, handler(source))
+
+    def _check_unless_word(self, value: Any) -> Any:
+        if value in self.words:
+            return value
+        try:
+            return self.check(value)
+        except _NotAllowed as error:
+            choice = f", or {one_of(self.words)}" if self.words else ""
+            raise ValueError(f"{error}{choice}") from None
 
     @abstractmethod
     def check(self, value: Any) -> Any:
         """The value to use; raises `ValueError` that says what is allowed, as after `<key> is <value>:`."""
 
 
+class _NotAllowed(ValueError):
+    """Not a value of this kind; `words` are named beside what is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Size(Check):
-    """Bytes: `4MB`, `2GiB` or a plain number. `words` are values that stand for a decision of Krill's."""
+    """Bytes: `4MB`, `2GiB` or a plain number."""
 
     at_least: int = KB
     below: int = _LARGEST
-    words: tuple[str | None, ...] = ()
 
     def check(self, value: Any) -> Any:
-        if value in self.words:
-            return value
         try:
             size = parse_size(value)
         except ConfigError:
-            rule = f"must be a size such as `512MB`, `2GiB` or a number of bytes{_or_one_of(self.words)}"
-            raise ValueError(rule) from None
+            raise _NotAllowed("must be a size such as `512MB`, `2GiB` or a number of bytes") from None
         if size < self.at_least:
             raise ValueError(f"must be at least `{written_size(self.at_least)}`")
         if size >= self.below:
@@ -79,77 +104,59 @@ class Size(Check):
 
 @dataclass(frozen=True, slots=True)
 class Whole(Check):
-    """A whole number from `at_least` to `at_most`, or one of `words`."""
+    """A whole number from `at_least` to `at_most`."""
 
     at_least: int = 0
     at_most: int = _LARGEST
-    words: tuple[str | None, ...] = ()
 
     def check(self, value: Any) -> Any:
-        if value in self.words:
-            return value
         number = _as_number(value)
         if number is None or number != int(number) or not self.at_least <= number <= self.at_most:
             bounds = f"from {self.at_least} to {self.at_most}"
             if self.at_most == _LARGEST:
                 bounds = f"of at least {self.at_least}"
-            raise ValueError(f"must be a whole number {bounds}{_or_one_of(self.words)}")
+            raise _NotAllowed(f"must be a whole number {bounds}")
         return int(number)
 
 
 @dataclass(frozen=True, slots=True)
 class Positive(Check):
-    """A number above zero, or one of `words`."""
-
-    words: tuple[str | None, ...] = ()
+    """A number above zero."""
 
     def check(self, value: Any) -> Any:
-        if value in self.words:
-            return value
         number = _as_number(value)
         if number is None or not 0 < number <= sys.float_info.max:
-            raise ValueError(f"must be a number above 0{_or_one_of(self.words)}")
+            raise _NotAllowed("must be a number above 0")
         return float(number)
 
 
 @dataclass(frozen=True, slots=True)
 class NotNegative(Check):
-    """A number of at least zero, or one of `words`."""
-
-    words: tuple[str | None, ...] = ()
+    """A number of at least zero."""
 
     def check(self, value: Any) -> Any:
-        if value in self.words:
-            return value
         number = _as_number(value)
         if number is None or not 0 <= number <= sys.float_info.max:
-            raise ValueError(f"must be a number of at least 0{_or_one_of(self.words)}")
+            raise _NotAllowed("must be a number of at least 0")
         return float(number)
 
 
 @dataclass(frozen=True, slots=True)
 class Fraction(Check):
-    """A number from 0 to 1, or one of `words`; with `above` or `below`, strictly so."""
+    """A number from 0 to 1; with `above` or `below`, strictly so."""
 
     above: float | None = None
     below: float | None = None
-    words: tuple[str | None, ...] = ()
 
     def check(self, value: Any) -> Any:
-        if value in self.words:
-            return value
         number = _as_number(value)
         low = number is not None and (number >= 0 if self.above is None else number > self.above)
         high = number is not None and (number <= 1 if self.below is None else number < self.below)
         if number is None or not (low and high):
             least = "from 0" if self.above is None else f"above {self.above:g}"
             most = "up to 1" if self.below is None else f"below {self.below:g}"
-            raise ValueError(f"must be a number {least} {most}{_or_one_of(self.words)}")
+            raise _NotAllowed(f"must be a number {least} {most}")
         return float(number)
-
-
-def _or_one_of(words: tuple[str | None, ...]) -> str:
-    return f", or {one_of(words)}" if words else ""
 
 
 def _as_number(value: Any) -> int | float | None:
@@ -194,7 +201,7 @@ def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
     """The values, which must not repeat."""
     repeated = sorted(value for value, times in Counter(values).items() if times > 1)
     if repeated:
-        raise ValueError(f"must not repeat {one_of(repeated[:MOST_TOLD], last='and')}")
+        raise ValueError(f"must not repeat {one_of(repeated[:MOST_LISTED], last='and')}")
     return values
 
 

@@ -13,10 +13,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from krill.config.fields import Fraction, NotNegative, PathText, Text, Whole, distinct
+from krill.config.fields import Fraction, NotNegative, PathText, Section, Text, Whole, distinct
 from krill.config.keys import nearest
 from krill.config.messages import listed, shown
-from krill.config.section import Section
 
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 

@@ -53,7 +53,7 @@ def identity_dict(config: KrillConfig) -> dict[str, Any]:
 
 def differing_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Each key whose value differs, with both: ["preprocess.sequence_len: `2048` -> `1024`"]."""
-    return [f"{key}: {_told(old)} -> {_told(new)}" for key, old, new in _differences("", before, now)]
+    return [f"{key}: {_show(old)} -> {_show(new)}" for key, old, new in _differences("", before, now)]
 
 
 def _differences(key: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -67,5 +67,5 @@ def _differences(key: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]
         yield key, old, new
 
 
-def _told(value: Any) -> str:
+def _show(value: Any) -> str:
     return "absent" if value is _ABSENT else f"`{shown(value)}`"

@@ -52,7 +52,7 @@ def _below(annotation: Any) -> Level | None:
     return None
 
 
-class Kind(Enum):
+class LeafKind(Enum):
     """What a leaf of a nested config is."""
 
     VALUE = "a value"
@@ -67,7 +67,7 @@ class Leaf:
 
     path: Path
     value: Any
-    kind: Kind = Kind.VALUE
+    kind: LeafKind = LeafKind.VALUE
 
 
 def leaves(value: Any, level: Level | None, path: Path = ()) -> Iterator[Leaf]:
@@ -84,16 +84,16 @@ def leaves(value: Any, level: Level | None, path: Path = ()) -> Iterator[Leaf]:
             if key in level.keys:
                 yield from leaves(below, level.keys[key], here)
             else:
-                yield Leaf(here, below, Kind.UNKNOWN)
+                yield Leaf(here, below, LeafKind.UNKNOWN)
     elif level.shorthand is not None and isinstance(value, str):
         yield Leaf((*path, level.shorthand), value)
     elif value is not None:  # null: a section whose keys are all commented out
-        yield Leaf(path, value, Kind.NOT_A_SECTION)
+        yield Leaf(path, value, LeafKind.NOT_A_SECTION)
 
 
 def _list_leaves(value: Any, level: Level, path: Path) -> Iterator[Leaf]:
     if value is not None and not isinstance(value, list | tuple):
-        yield Leaf(path, value, Kind.NOT_A_LIST)
+        yield Leaf(path, value, LeafKind.NOT_A_LIST)
         return
     yield Leaf(path, [])
     for index, entry in enumerate(value or ()):
@@ -126,7 +126,7 @@ class Suggestion:
     exact: bool
 
     def hint(self, wrong: Path) -> str:
-        """What to tell the author of `wrong`."""
+        """What whoever wrote `wrong` should write."""
         if wrong[:-1] in self.sections:
             return f"did you mean `{self.name}`?"
         for section in self.sections:
@@ -183,7 +183,7 @@ def _likeness(left: str, right: str) -> float:
 
 
 def _sections(level: Level, asked: Path, path: Path = ()) -> Iterator[tuple[Path, Level]]:
-    """Every section; a list's is shown as the entry that `asked` lies in, else as its first."""
+    """Every section; a list's is the entry that `asked` lies in, else the first."""
     if level.listed:
         inside = len(asked) > len(path) and asked[: len(path)] == path
         path = (*path, asked[len(path)] if inside else 0)

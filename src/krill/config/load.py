@@ -8,16 +8,17 @@ from dataclasses import asdict
 from pathlib import Path as FilePath
 from typing import Any
 
-from krill.config.draft import Draft, Layer
+from krill.config.merger import ConfigMerger, Layer
 from krill.config.messages import Path
-from krill.config.schema import KrillConfig, new_draft
-from krill.config.sources import add_arguments, add_environment, add_overrides
+from krill.config.schema import KrillConfig, new_merger
 from krill.config.yaml_file import read_yaml
 from krill.errors import ConfigError
 
+ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | KrillConfig
+
 
 def load_config(
-    source: str | os.PathLike[str] | Mapping[str, Any] | KrillConfig,
+    source: ConfigSource,
     *,
     overrides: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
@@ -31,21 +32,23 @@ def load_config(
     are relative to the working directory, not to the file. Notices for the user are in the result's
     `notices`.
     """
-    draft = new_draft()
+    merger = new_merger()
     if isinstance(source, KrillConfig):
-        draft.notices.extend(source.notices)
-        draft.datatrove = asdict(source.datatrove)
+        merger.notices.extend(source.notices)
+        merger.datatrove = asdict(source.datatrove)
         environ = {} if environ is None else environ
-    _add_source(draft, source)
-    add_environment(draft, os.environ if environ is None else environ)
-    add_overrides(draft, overrides)
-    add_arguments(draft, direct)
-    return KrillConfig.model_validate({}, context=draft)
+    _add_source(merger, source)
+    merger.add_environment(os.environ if environ is None else environ)
+    merger.add_overrides(overrides)
+    merger.add_arguments(direct)
+    return KrillConfig.model_validate({}, context=merger)
 
 
-def _add_source(draft: Draft, source: str | os.PathLike[str] | Mapping[str, Any] | KrillConfig) -> None:
+def _add_source(
+    merger: ConfigMerger, source: str | os.PathLike[str] | Mapping[str, Any] | KrillConfig
+) -> None:
     if isinstance(source, Mapping | KrillConfig):
-        draft.add_tree(source, Layer.FILE, lambda _: "the config")
+        merger.add_tree(source, Layer.FILE, lambda _: "the config")
         return
     path = FilePath(source)
     tree, lines = read_yaml(path)
@@ -58,4 +61,4 @@ def _add_source(draft: Draft, source: str | os.PathLike[str] | Mapping[str, Any]
     def where(key: Path) -> str:
         return f"{path}:{lines[key]}" if key in lines else str(path)
 
-    draft.add_tree(tree, Layer.FILE, where)
+    merger.add_tree(tree, Layer.FILE, where)

@@ -1,4 +1,4 @@
-"""How a config's faults are told: values as the user would write them, and pydantic's errors in Krill's
+"""How faults of a config are described: values as the user would write them, and pydantic's errors in Krill's
 words.
 
 Every fault reads `<key>` is `<value>`: what is allowed (where it was written). Several become one error.
@@ -73,24 +73,24 @@ def one_of(values: Sequence[object], last: str = "or") -> str:
     return " ".join(filter(None, (", ".join(quoted[:-1]), last if quoted[1:] else "", quoted[-1])))
 
 
-# Faults of one config that are told; who has more has given another file than they meant.
-MOST_TOLD = 20
+# Faults of one config that are listed; a file with more is another one than was meant.
+MOST_LISTED = 20
 
 
-def told_together(faults: Sequence[str], summary: str) -> ConfigError:
+def join_faults(faults: Sequence[str], summary: str) -> ConfigError:
     """One error for all faults: the fault itself when it is alone, else a list under a summary."""
     if len(faults) == 1:
         return ConfigError(faults[0])
-    lines = [f"  {fault}" for fault in faults[:MOST_TOLD]]
-    if len(faults) > MOST_TOLD:
-        lines.append(f"  and {len(faults) - MOST_TOLD:,} more")
+    lines = [f"  {fault}" for fault in faults[:MOST_LISTED]]
+    if len(faults) > MOST_LISTED:
+        lines.append(f"  and {len(faults) - MOST_LISTED:,} more")
     return ConfigError("\n".join((f"{len(faults)} {summary}:", *lines)))
 
 
 def as_config_error(error: ValidationError, where: Callable[[Path], str]) -> ConfigError:
     """Pydantic's findings as one `ConfigError`; `where` says in which file or option a key was written."""
     details = error.errors(include_url=False)
-    return told_together([_fault(detail, where) for detail in details], "values of the config can't be used")
+    return join_faults([_fault(detail, where) for detail in details], "values of the config can't be used")
 
 
 def _fault(detail: ErrorDetails, where: Callable[[Path], str]) -> str:

@@ -13,13 +13,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from krill.config.aliases import DATATROVE_KEYS, FLAT_KEYS, Appended, Inert, Moved, Rule, Switched
-from krill.config.dedup import DedupConfig
-from krill.config.draft import variable_name
 from krill.config.fields import Size, written_size
 from krill.config.filters import FILTERS, PRESETS
 from krill.config.keys import level_of
+from krill.config.merger import variable_name
 from krill.config.messages import dotted, shown
-from krill.config.preprocess import PreprocessConfig, SplitConfig
+from krill.config.preprocess import DedupConfig, PreprocessConfig, SplitConfig
 from krill.config.schema import DatasetConfig, KrillConfig, TokenizerConfig
 from krill.config.train import TrainConfig
 

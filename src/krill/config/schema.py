@@ -24,20 +24,12 @@ from pydantic import (
 )
 
 from krill.budget.machine import MOST_THREADS
-from krill.config.draft import Draft, Layer
 from krill.config.engine import EngineConfig
-from krill.config.fields import (
-    PathText,
-    Positive,
-    Size,
-    Text,
-    Whole,
-    distinct,
-)
+from krill.config.fields import PathText, Positive, Section, Size, Text, Whole, distinct
 from krill.config.keys import level_of
+from krill.config.merger import ConfigMerger, Layer
 from krill.config.messages import SectionFault, as_config_error, one_of, shown
 from krill.config.preprocess import PreprocessConfig
-from krill.config.section import Section
 from krill.config.train import TrainConfig
 from krill.errors import ConfigError
 
@@ -237,19 +229,19 @@ class KrillConfig(Section):
     def _from_any_spelling(
         cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
     ) -> Self:
-        """Put flat keys in their places and tell faults as `ConfigError`; `load_config` brings its draft."""
+        """Put flat keys in their places and raise faults as `ConfigError`; `load_config` gives its merger."""
         if isinstance(given, cls):
             return handler(given)
-        draft = info.context
-        if not isinstance(draft, Draft):
-            draft = new_draft()
-            draft.add_tree(given, Layer.FILE, lambda _: "the config")
+        merger = info.context
+        if not isinstance(merger, ConfigMerger):
+            merger = new_merger()
+            merger.add_tree(given, Layer.FILE, lambda _: "the config")
         try:
-            config = handler(draft.finish())
+            config = handler(merger.finish())
         except ValidationError as error:
-            raise as_config_error(error, draft.place_of) from None
-        config._notices = tuple(draft.notices)
-        config._datatrove = DatatroveBlock(**draft.datatrove)
+            raise as_config_error(error, merger.place_of) from None
+        config._notices = tuple(merger.notices)
+        config._datatrove = DatatroveBlock(**merger.datatrove)
         return config
 
     @property
@@ -285,6 +277,6 @@ class KrillConfig(Section):
             )
 
 
-def new_draft() -> Draft:
-    """An empty draft of a `KrillConfig`."""
-    return Draft(level_of(KrillConfig))
+def new_merger() -> ConfigMerger:
+    """No layers yet of a `KrillConfig`."""
+    return ConfigMerger(level_of(KrillConfig))

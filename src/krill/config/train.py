@@ -6,9 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from krill.config.fields import Fraction, PathText, Positive, Text, Whole, distinct
+from krill.config.fields import Fraction, PathText, Positive, Section, Text, Whole, distinct
 from krill.config.messages import SectionFault, one_of
-from krill.config.section import Section
 
 _SIZES = ("width", "layers", "heads", "kv_heads")
 _Given = Annotated[int | None, Whole(1, words=(None,))]

@@ -52,27 +52,28 @@ __all__ = [
     "upload_processed_dataset_to_hub",
 ]
 
-_MODULES = {
-    "krill.qa.batches": ("QaLoader",),
-    "krill.qa.cache": ("Prepared", "prepare"),
-    "krill.qa.dataset": ("QaDataset",),
-    "krill.qa.features": ("Shape",),
-    "krill.qa.inexact": ("InexactSpan",),
-    "krill.qa.memory_tokens": ("configure_memory_tokens",),
-    "krill.qa.metrics": ("SquadScores", "squad_metrics"),
-    "krill.qa.predictions": ("AnswerCollector", "Prediction"),
-    "krill.compat.qa": (
-        "LazySquadLikeQADataset",
-        "create_dataloader",
-        "create_dataset_from_cache",
-        "create_evaluation_dataloader",
-        "load_dataset_from_hub",
-        "process_and_cache_dataset",
-        "upload_processed_dataset_to_hub",
-    ),
-    "krill.compat.qa_chunks": ("ChunkedCacheManager", "StreamingSquadProcessor"),
+_HOMES = {
+    "AnswerCollector": "krill.qa.predictions",
+    "ChunkedCacheManager": "krill.compat.qa_chunks",
+    "InexactSpan": "krill.qa.inexact",
+    "LazySquadLikeQADataset": "krill.compat.qa",
+    "Prediction": "krill.qa.predictions",
+    "Prepared": "krill.qa.cache",
+    "QaDataset": "krill.qa.dataset",
+    "QaLoader": "krill.qa.batches",
+    "Shape": "krill.qa.features",
+    "SquadScores": "krill.qa.metrics",
+    "StreamingSquadProcessor": "krill.compat.qa_chunks",
+    "configure_memory_tokens": "krill.qa.memory_tokens",
+    "create_dataloader": "krill.compat.qa",
+    "create_dataset_from_cache": "krill.compat.qa",
+    "create_evaluation_dataloader": "krill.compat.qa",
+    "load_dataset_from_hub": "krill.compat.qa",
+    "prepare": "krill.qa.cache",
+    "process_and_cache_dataset": "krill.compat.qa",
+    "squad_metrics": "krill.qa.metrics",
+    "upload_processed_dataset_to_hub": "krill.compat.qa",
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,8 +12,8 @@ from typing import Final
 
 from krill.budget import Kind, Need
 from krill.config import filters
+from krill.config.fields import Section
 from krill.config.preprocess import PreprocessConfig
-from krill.config.section import Section
 from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.text import blocklist, language, quality
 from krill.text.blocklist import BlockListFilter, blocklist_bytes, searching_bytes

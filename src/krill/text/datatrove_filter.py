@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from krill.budget import Kind, Need
 from krill.config import filters
-from krill.config.section import Section
+from krill.config.fields import Section
 from krill.corpus.documents import Documents
 from krill.errors import MissingExtra
 from krill.text.step import drop

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from krill.config.filters import Language
 from krill.config.keys import nearest
-from krill.config.messages import MOST_TOLD, listed
+from krill.config.messages import MOST_LISTED, listed
 from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import Documents
@@ -47,7 +47,7 @@ class LanguageFilter:
     def __post_init__(self) -> None:
         unknown = [code for code in self.section.allow or () if code not in self.model.languages]
         if unknown:
-            told, more = unknown[:MOST_TOLD], len(unknown) - MOST_TOLD
+            told, more = unknown[:MOST_LISTED], len(unknown) - MOST_LISTED
             others = f" and {more:,} more" if more > 0 else ""
             meant = _meant(told, self.model.languages)
             raise ConfigError(

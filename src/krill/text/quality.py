@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from krill import _native
+from krill.config.fields import Section
 from krill.config.filters import (
     C4,
     FineWeb,
@@ -26,7 +27,6 @@ from krill.config.filters import (
     RepeatedLines,
     RepeatedParagraphs,
 )
-from krill.config.section import Section
 from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import Documents

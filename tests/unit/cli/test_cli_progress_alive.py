@@ -15,7 +15,7 @@ def test_silence_is_broken_before_a_stage_and_within_one(monkeypatch: pytest.Mon
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.3)
     monkeypatch.setattr(progress, "TICK_SECONDS", 0.05)
     stream = io.StringIO()
-    lines = progress.Lines(stream, 10**9, MemoryMonitor(stream))
+    lines = progress.ProgressLines(stream, 10**9, MemoryMonitor(stream))
     with lines.kept_alive():
         time.sleep(0.45)
         lines.begin("scan", None)

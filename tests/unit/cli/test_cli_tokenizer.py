@@ -13,11 +13,11 @@ import pytest
 import krill
 from krill.cli.app import app
 from krill.cli.options import OutputOptions
-from krill.cli.progress import Lines
+from krill.cli.progress import ProgressLines
 from krill.cli.run import _held_out, _steps
-from krill.cli.screen_tokenizer import print_comparison, print_training, print_trial
 from krill.cli.steps import run_step
-from krill.cli.train_tokenizer import output_folder
+from krill.cli.tokenizer_compare import print_comparison, print_trial
+from krill.cli.tokenizer_train import output_folder, print_training
 from krill.config import load_config
 from krill.errors import ConfigError, InputError
 from krill.tokenizer.compare import Comparison, Trial
@@ -31,10 +31,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What training was asked for, instead of training."""
     found: dict[str, Any] = {}
 
-    def take(sources: Any, options: TrainOptions, shown: OutputOptions, **more: Any) -> None:
-        found.update(more, **asdict(options), sources=sources, shown=shown)
+    def take(sources: Any, options: TrainOptions, display: OutputOptions, **more: Any) -> None:
+        found.update(more, **asdict(options), sources=sources, display=display)
 
-    monkeypatch.setattr("krill.cli.tokenizer_training.train_and_tell", take)
+    monkeypatch.setattr("krill.cli.tokenizer_train.run_and_print", take)
     return found
 
 
@@ -246,7 +246,7 @@ FACTS: dict[str, Any] = {
 
 
 def test_the_end_of_a_training_is_told_in_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    print_training(FACTS, [Path("trainings/x_merges.txt")])
+    print_training({**FACTS, "files": ["trainings/x_merges.txt"]})
     told = capsys.readouterr().out
     for fact in (
         "32,000 tokens, 31,743 merges",
@@ -279,7 +279,7 @@ def test_merges_are_counted_as_merges() -> None:
     from krill.budget import MemoryMonitor
 
     stream = StringIO()
-    lines = Lines(stream, 10**9, MemoryMonitor(stream))
+    lines = ProgressLines(stream, 10**9, MemoryMonitor(stream))
     lines.begin("merge", 1000)
     lines.advance(1000)
     lines.end("merge")

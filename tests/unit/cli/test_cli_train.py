@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from krill.cli.options import ConfigOptions, OutputOptions
-from krill.cli.train_flags import TrainFlags
-from krill.cli.train_steps import load_for_training
+from krill.cli.train_flags import TrainFlags, load_for_training
 from krill.config import KrillConfig, load_config, to_dict
 from krill.errors import ConfigError
 
@@ -19,7 +18,7 @@ def made(monkeypatch, tmp_path):
     steps: list[tuple[str, list[str]]] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "krill.cli.train_steps.run_step", lambda step, words, capture: steps.append((step, words))
+        "krill.cli.train_flags.run_step", lambda step, words, capture: steps.append((step, words))
     )
 
     def load(*, overwrite=False, quiet=False, memory=None, changes=(), **flags) -> KrillConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import pytest
 
-from krill.cli.screen_train import print_outline
+from krill.cli.estimate import print_outline
 from krill.config import load_config
 from krill.model.outline import outline
 from krill.model.sizing import count_parameters

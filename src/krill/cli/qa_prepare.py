@@ -1,26 +1,17 @@
-"""`krill qa`."""
+"""`krill qa prepare`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from cyclopts import App, Parameter
-
-from krill.cli.options import BudgetOptions, EngineOptions, OutputOptions
-from krill.cli.qa_evaluate import evaluate
-from krill.cli.qa_train import train
+from krill.cli.options import BudgetOptions, EngineOptions, OutputOptions, Switch
 from krill.errors import Interrupted
 
 if TYPE_CHECKING:
     from krill.qa.cache import Prepared
 
-qa = App(name="qa", help="Question answering on long documents: prepare features, train a reader, score it.")
-qa.command(train)
-qa.command(evaluate)
 
-
-@qa.command
 def prepare(
     source: str,
     /,
@@ -33,10 +24,10 @@ def prepare(
     max_segments: int | None = None,
     max_examples: int | None = None,
     missing_answers: Literal["no_answer", "drop"] = "no_answer",
-    overwrite: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    overwrite: Switch = False,
     engine: EngineOptions = EngineOptions(),  # noqa: B008  a frozen value, never changed
-    options: BudgetOptions = BudgetOptions(),  # noqa: B008
-    shown: OutputOptions = OutputOptions(),  # noqa: B008
+    budget: BudgetOptions = BudgetOptions(),  # noqa: B008
+    display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
     """Make features of questions and contexts, and keep them on disk for training and evaluation.
 
@@ -67,27 +58,33 @@ def prepare(
     overwrite
         Replace the features that are there; refused while their folder holds files that Krill did not write.
     """
-    from krill.cli.chosen_engine import chosen_engine
     from krill.cli.progress import watch
-    from krill.cli.screen import over_budget, print_json, print_notices
+    from krill.cli.screen import print_result
     from krill.engines.worker_share import worker_part
     from krill.qa.cache import open_job, run_job
     from krill.qa.features import Shape
 
-    place = chosen_engine(engine)
-    limit, threads = worker_part(place, options.memory or "auto", options.threads or "auto")
+    engine_config = engine.resolve()
+    limit, threads = worker_part(engine_config, *budget.resolve())
     shape = Shape(max_seq_length, doc_stride, max_segments, missing_answers)
     try:
-        with watch(shown, limit=limit) as progress:
+        with watch(display, limit) as progress:
             job = open_job(
-                source, split, tokenizer, shape, max_examples, memory=limit, threads=threads, engine=place
+                source,
+                split,
+                tokenizer,
+                shape,
+                max_examples,
+                memory=limit,
+                threads=threads,
+                engine=engine_config,
             )
             prepared = run_job(
                 job,
                 output=output,
                 memory=limit,
                 threads=threads,
-                engine=place,
+                engine=engine_config,
                 overwrite=overwrite,
                 progress=progress,
             )
@@ -95,22 +92,13 @@ def prepare(
         raise Interrupted(
             "interrupted: the units that were finished are kept", hint="run the same command to continue"
         ) from None
-    budget = prepared.manifest["budget"]
-    if prepared.status == "done" and budget["measured_peak"] > budget["limit"]:
-        print_notices([over_budget(budget)])
-    if shown.json:
-        print_json(_result(prepared))
-    elif not shown.quiet:
-        _print_summary(prepared)
+    facts = {"output": str(prepared.folder), "status": prepared.status, **prepared.manifest}
+    print_result(facts, display, lambda: _print_prepared(prepared))
 
 
-def _result(prepared: Prepared) -> dict[str, Any]:
-    return {"output": str(prepared.folder), "status": prepared.status, **prepared.manifest}
-
-
-def _print_summary(prepared: Prepared) -> None:
+def _print_prepared(prepared: Prepared) -> None:
     from krill.budget import format_size
-    from krill.cli.screen import console_of, print_rows, told_duration, told_memory
+    from krill.cli.screen import format_duration, format_memory, print_summary
 
     manifest = prepared.manifest
     rate = f", {manifest['examples'] / manifest['seconds']:,.0f} questions/s" if manifest["seconds"] else ""
@@ -119,12 +107,9 @@ def _print_summary(prepared: Prepared) -> None:
         ("contexts", f"{manifest['paragraphs']:,}"),
         ("features", f"{manifest['features']:,}, {format_size(manifest['bytes'])}"),
         *((reason.replace("_", " "), f"{count:,}") for reason, count in manifest["counts"].items()),
-        ("time", f"{told_duration(manifest['seconds'])}{rate}"),
-        ("memory", told_memory(manifest["budget"])),
+        ("time", f"{format_duration(manifest['seconds'])}{rate}"),
+        ("memory", format_memory(manifest["budget"])),
         ("output", str(prepared.folder)),
     ]
-    console = console_of()
-    console.print()
-    if prepared.status == "finished":
-        console.print(f"nothing to do: {prepared.folder} is finished, made from the same questions\n")
-    print_rows(console, rows)
+    finished = f"{prepared.folder} is finished, made from the same questions"
+    print_summary(rows, finished=finished if prepared.status == "finished" else None)

@@ -1,14 +1,19 @@
-"""A config while it is being put together from its layers.
+"""A config put together from its layers.
 
 In: single settings, each with the layer it comes from (file, environment, `--set`, argument) and the name
 it was written under. Out: one nested tree of canonical keys for the models to check, the notices to
 print, and for every key the place where it was written, so that an error can point there. A later layer
 wins over an earlier one; inside one layer, two names of the same setting must agree.
+
+The environment and overrides name a key and carry its value as text. `KRILL_PREPROCESS__SEQUENCE_LEN=512` and
+`--set preprocess.sequence_len=512` say the same; entries of a list are named by their index, as
+`datasets.0.path`. pydantic-settings is not used for them: it passes over unknown variables in silence, can't
+name an entry of a list, forgets where a value came from, and takes 12 MB and half a second to import.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
@@ -24,12 +29,15 @@ from krill.config.aliases import (
     Rule,
     Switched,
 )
-from krill.config.keys import Kind, Leaf, Level, known_here, leaves, suggest
-from krill.config.messages import MOST_TOLD, Path, dotted, shown, told_together
+from krill.config.keys import Leaf, LeafKind, Level, known_here, leaves, resolve, suggest
+from krill.config.messages import MOST_LISTED, Path, dotted, join_faults, shown
+from krill.config.yaml_file import parse_value
 from krill.errors import ConfigError
 
 DATATROVE = "datatrove"
 VARIABLE_PREFIX = "KRILL_"
+OTHER_VARIABLES = frozenset({"KRILL_NO_PROGRESS"})
+"""Variables of Krill's that are not keys of the config."""
 
 
 class Layer(IntEnum):
@@ -49,12 +57,12 @@ class Origin:
     name: str
     where: str
 
-    def seen_from(self, path: Path) -> str:
+    def describe(self, path: Path) -> str:
         """The place, with the name that was used unless it is the canonical one."""
         return self.where if self.name == dotted(path) else f"`{self.name}` in {self.where}"
 
 
-class Draft:
+class ConfigMerger:
     """The layers so far. `canonical` is the level of the models; the seeds' keys are added to it here."""
 
     def __init__(self, canonical: Level) -> None:
@@ -68,22 +76,39 @@ class Draft:
         self._unknown: list[tuple[Path, Origin]] = []
 
     def add_tree(self, tree: Any, layer: Layer, where: Callable[[Path], str]) -> None:
-        """Add a nested config; `where` tells the place of a key in it."""
+        """Add a nested config; `where` gives the place of a key in it."""
         for leaf in leaves(tree, self.level):
             self._add_leaf(leaf, Origin(layer, dotted(leaf.path), where(leaf.path)))
 
-    def add(self, path: Path, value: Any, level: Level | None, origin: Origin) -> None:
-        """Add one value, or a section at once, at a known place."""
-        for leaf in leaves(value, level, path):
-            name = dotted((origin.name, *leaf.path[len(path) :]))
-            self._add_leaf(leaf, replace(origin, name=name))
+    def add_environment(self, environ: Mapping[str, str]) -> None:
+        """Every `KRILL_A__B=value`; the order of the environment does not matter."""
+        for name in sorted(environ):
+            if name.startswith(VARIABLE_PREFIX) and name not in OTHER_VARIABLES:
+                key = name.removeprefix(VARIABLE_PREFIX).lower()
+                origin = Origin(Layer.ENVIRONMENT, dotted((name,)), "the environment")
+                self._add_value(key.split("__"), parse_value(environ[name]), origin)
 
-    def add_unknown(self, path: Path, origin: Origin) -> None:
-        """Remember a key that does not exist; `finish` refuses all of them together."""
-        self._unknown.append((path, origin))
+    def add_overrides(self, overrides: Iterable[str]) -> None:
+        """Every `a.b=value`, a later one winning over an earlier one."""
+        for override in overrides:
+            key, equals, text = override.partition("=")
+            key = key.strip()
+            if not equals or not key:
+                raise ConfigError(
+                    f"override `{shown(override)}` is not of the form `key=value`",
+                    hint="for example --set preprocess.sequence_len=1024",
+                )
+            origin = Origin(Layer.OVERRIDE, dotted((key,)), "--set")
+            self._add_value(key.split("."), parse_value(text), origin)
+
+    def add_arguments(self, arguments: Mapping[str, object]) -> None:
+        """Keyword arguments of a Python call; None means not given."""
+        for name, value in arguments.items():
+            if value is not None:
+                self._add_value([name], value, Origin(Layer.ARGUMENT, name, "the arguments"))
 
     def finish(self) -> dict[str, Any]:
-        """The tree in canonical keys alone."""
+        """The tree in canonical keys alone; all keys that do not exist are refused together."""
         self._unfold_datatrove(self.tree.pop(DATATROVE, {}))
         if self._unknown:
             raise self._unknown_keys()
@@ -94,15 +119,25 @@ class Draft:
         for length in range(len(path), 0, -1):
             origin = self._origins.get(path[:length])
             if origin is not None:
-                return origin.seen_from(path[:length])
+                return origin.describe(path[:length])
         return ""
+
+    def _add_value(self, steps: list[str], value: Any, origin: Origin) -> None:
+        """One value, or a section at once, at the place that the steps name."""
+        path, level, known = resolve(steps, self.level)
+        if not known:
+            self._unknown.append((path, origin))
+            return
+        for leaf in leaves(value, level, path):
+            name = dotted((origin.name, *leaf.path[len(path) :]))
+            self._add_leaf(leaf, replace(origin, name=name))
 
     def _add_leaf(self, leaf: Leaf, origin: Origin) -> None:
         rule = FLAT_KEYS.get(str(leaf.path[0])) if len(leaf.path) == 1 else None
-        if leaf.kind is Kind.UNKNOWN:
-            self.add_unknown(leaf.path, origin)
-        elif leaf.kind is not Kind.VALUE:
-            raise _misshapen(leaf, origin)
+        if leaf.kind is LeafKind.UNKNOWN:
+            self._unknown.append((leaf.path, origin))
+        elif leaf.kind is not LeafKind.VALUE:
+            raise _wrong_shape(leaf, origin)
         elif rule is not None:
             self._apply(rule, leaf.value, origin)
         else:
@@ -135,22 +170,19 @@ class Draft:
         if earlier is not None and earlier.layer > origin.layer:
             return
         if earlier is not None and earlier.layer == origin.layer <= Layer.ENVIRONMENT:
-            self._must_agree(earlier, _value_at(self.tree, path), origin, value)
+            earlier_value = _value_at(self.tree, path)
+            if value != earlier_value:
+                raise ConfigError(
+                    f"`{earlier.name}` is `{shown(earlier_value)}` ({earlier.where}) "
+                    f"but `{origin.name}` is `{shown(value)}` ({origin.where})",
+                    hint="they are two names of one setting: keep one of them",
+                )
         if path in self._holders:  # a section in the place of its keys: rare, and a look at all of them
             for inside in [known for known in self._origins if known[: len(path)] == path]:
                 del self._origins[inside]
         self._holders.update(path[:length] for length in range(len(path)))
         self._origins[path] = origin
         _set_at(self.tree, path, value)
-
-    @staticmethod
-    def _must_agree(earlier: Origin, earlier_value: Any, origin: Origin, value: Any) -> None:
-        if value != earlier_value:
-            raise ConfigError(
-                f"`{earlier.name}` is `{shown(earlier_value)}` ({earlier.where}) "
-                f"but `{origin.name}` is `{shown(value)}` ({origin.where})",
-                hint="they are two names of one setting: keep one of them",
-            )
 
     def _unfold_datatrove(self, block: dict[str, Any]) -> None:
         enabled = block.get("enabled", False)
@@ -173,11 +205,11 @@ class Draft:
     def _unknown_keys(self) -> ConfigError:
         faults = [f"unknown key `{origin.name}` in {origin.where}" for _, origin in self._unknown]
         # Finding the nearest known name takes a millisecond.
-        hints = [self._hint(path, origin.layer) for path, origin in self._unknown[:MOST_TOLD]]
+        hints = [self._hint(path, origin.layer) for path, origin in self._unknown[:MOST_LISTED]]
         if len(faults) == 1:
             return ConfigError(faults[0], hint=hints[0])
         faults[: len(hints)] = [f"{fault}: {hint}" for fault, hint in zip(faults, hints, strict=False)]
-        return told_together(faults, "keys of the config are unknown")
+        return join_faults(faults, "keys of the config are unknown")
 
     def _hint(self, path: Path, layer: Layer) -> str:
         # The block's names serve as suggestions only inside it.
@@ -197,9 +229,9 @@ def variable_name(path: Path) -> str:
     return VARIABLE_PREFIX + "__".join(str(step).upper() for step in path)
 
 
-def _misshapen(leaf: Leaf, origin: Origin) -> ConfigError:
+def _wrong_shape(leaf: Leaf, origin: Origin) -> ConfigError:
     key, value = dotted(leaf.path) or "config", shown(leaf.value)
-    if leaf.kind is Kind.NOT_A_LIST:
+    if leaf.kind is LeafKind.NOT_A_LIST:
         return ConfigError(
             f"`{key}` is `{value}`: must be a list ({origin.where})",
             hint=f"write each entry of `{key}` after a `-`",
