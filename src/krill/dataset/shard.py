@@ -6,14 +6,17 @@ Held in memory: eight bytes (and a Python integer) for each record batch.
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from krill.dataset.fields import Fields
+from krill.storage.atomic import AtomicFile
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -81,3 +84,33 @@ class ShardInfo:
 def is_plain_name(name: str) -> bool:
     """One path component that names neither this folder, nor another one, nor a hidden file."""
     return 0 < len(name) < 256 and not name.startswith(".") and not set(name) & {"/", "\\", "\0"}
+
+
+class HashingFile:
+    """What pyarrow takes for a Python file. It raises StorageErrors, which pyarrow passes on unchanged."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = AtomicFile(path)
+        self._hash = hashlib.sha256()
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Nothing: Arrow flushes after each message, the file is flushed and synced once, by `commit`."""
+
+    def commit(self, rows: int, batches: tuple[int, ...] = (), tokens: int | None = None) -> ShardInfo:
+        self._file.commit()
+        name, size = self._file.path.name, self._file.tell()
+        return ShardInfo(name, rows, size, self._hash.hexdigest(), batches, tokens)
+
+    def abort(self) -> None:
+        self._file.abort()

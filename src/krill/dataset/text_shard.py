@@ -14,8 +14,7 @@ from typing import Self
 import pyarrow as pa
 
 from krill.corpus.parquet_footer import read_footer
-from krill.dataset.shard_file import ShardFile
-from krill.dataset.verified import VerifiedReads
+from krill.dataset.shard_file import ShardFile, VerifiedReads
 from krill.faults import first_line
 
 

@@ -20,8 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from krill.corpus.arrays import row_bytes
-from krill.dataset.hashing import HashingFile
-from krill.dataset.shard import ShardInfo
+from krill.dataset.shard import HashingFile, ShardInfo
 from krill.errors import InputError
 
 if TYPE_CHECKING:

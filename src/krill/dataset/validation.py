@@ -18,12 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from krill.corpus.arrays import as_numpy
-from krill.dataset.batch_index import rows_in_batch
 from krill.dataset.dataset_files import all_dataset_files
 from krill.dataset.layout import Layout
 from krill.dataset.manifest import DatasetPart, Manifest, TextPart
-from krill.dataset.message import END_OF_STREAM
-from krill.dataset.shard_file import ShardFile, reading
+from krill.dataset.shard_file import END_OF_STREAM, ShardFile, reading
 from krill.dataset.text_shard import check_names
 from krill.errors import InputError
 from krill.storage.checksums import DAMAGED_HINT, refuse_checksum
@@ -134,7 +132,7 @@ class _TokenShard:
 
     def _check_batch(self, number: int) -> None:
         first = number * self._layout.rows_per_batch
-        rows = rows_in_batch(self._layout, self._file.shard.rows, number)
+        rows = self._layout.rows_in_batch(self._file.shard.rows, number)
         content = self._take(self._file.shard.batches[number], self._file.batch_end(number))
         try:
             message = pa.ipc.read_message(pa.py_buffer(content))

@@ -17,10 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from krill.corpus.arrays import as_arrow
-from krill.dataset.hashing import HashingFile
 from krill.dataset.layout import Layout
-from krill.dataset.row_batch import RowBatch
-from krill.dataset.shard import ShardInfo
+from krill.dataset.rows import RowBatch
+from krill.dataset.shard import HashingFile, ShardInfo
 
 _OPTIONS = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V5, use_threads=False)
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 from krill import _native
 from krill.corpus.arrays import as_arrow
 from krill.dataset.export.sink import ExportedFile
-from krill.dataset.hashing import HashingFile
 from krill.dataset.layout import Layout
-from krill.dataset.row_batch import RowBatch
+from krill.dataset.rows import RowBatch
+from krill.dataset.shard import HashingFile
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from krill.dataset.hashing import HashingFile
+from krill.dataset.shard import HashingFile
 from krill.threads import Throttle, ordered_map
 from krill.threads.progress import Progress
 
