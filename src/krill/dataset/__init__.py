@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from krill.dataset.reader import Dataset
     from krill.dataset.rows import RowBatch
     from krill.dataset.shard import ShardInfo, text_shard_name, token_shard_name
-    from krill.dataset.text_writer import TextShardWriter
+    from krill.dataset.text_shard import TextShardWriter
     from krill.dataset.validation import Report, validate
     from krill.dataset.writer import ShardWriter
 
@@ -57,7 +57,7 @@ _HOMES = {
     "ShardWriter": "krill.dataset.writer",
     "SourceRows": "krill.dataset.manifest",
     "TextPart": "krill.dataset.manifest",
-    "TextShardWriter": "krill.dataset.text_writer",
+    "TextShardWriter": "krill.dataset.text_shard",
     "inspect": "krill.dataset.inspection",
     "smallest_dtype": "krill.dataset.layout",
     "text_shard_name": "krill.dataset.shard",

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from krill.dataset.manifest import DatasetPart, Manifest, SourceRows, TextPart
 from krill.dataset.reader import Dataset
 from krill.dataset.shard_file import ShardFile
-from krill.dataset.text_shard import TextShard
+from krill.dataset.text_shard import TextShardReader
 
 _MOST_BATCHES = 256
 _SAMPLE_CHARS = 2000
@@ -221,7 +221,7 @@ def _text_facts(folder: Path, part: TextPart, samples: int, chance: random.Rando
 
 def _document(file: ShardFile, row: int) -> str:
     """One document, by reading the row group that holds it."""
-    with TextShard(file) as opened:
+    with TextShardReader(file) as opened:
         starts = [0, *accumulate(opened.group_rows)]
         group = bisect_right(starts, row) - 1
         if group == len(opened.group_rows):

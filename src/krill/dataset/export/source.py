@@ -22,7 +22,7 @@ from krill.dataset.manifest import DatasetPart, Manifest
 from krill.dataset.reader import Dataset
 from krill.dataset.rows import RowBatch
 from krill.dataset.shard_file import ShardFile
-from krill.dataset.text_shard import TextShard
+from krill.dataset.text_shard import TextShardReader
 from krill.errors import InputError, KrillError
 from krill.threads.progress import Progress
 
@@ -115,7 +115,7 @@ class Source:
         assert self.manifest.text is not None
         for shard in self.manifest.text.shards:
             # It is there, and has the size that the manifest says.
-            with TextShard(ShardFile(self.folder, shard), verify=self.verify) as opened:
+            with TextShardReader(ShardFile(self.folder, shard), verify=self.verify) as opened:
                 groups = len(opened.group_rows)
                 for group in range(groups):
                     yield from _slices(opened.read(group))
