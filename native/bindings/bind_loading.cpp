@@ -63,10 +63,10 @@ void make_shard_rows(ShardRows* place, const std::vector<nb::bytes>& paths, cons
                         cache_bytes, mapped, pool);
 }
 
-nb::tuple gather(ShardRows& shards, const In<std::int64_t>& rows) {
+nb::tuple gather(ShardRows& shards, const In<std::int64_t>& rows, bool with_tokens) {
   GatheredRows found = [&] {
     nb::gil_scoped_release release;
-    return shards.gather(rows.data(), rows.size());
+    return shards.gather(rows.data(), rows.size(), with_tokens);
   }();
   std::uint8_t* tokens = found.tokens.data();
   const std::size_t size = found.tokens.size();
@@ -181,7 +181,7 @@ void bind_loading(nb::module_& m) {
            nb::arg("row_starts").noconvert(), nb::arg("batch_offsets").noconvert(), nb::arg("rows_per_batch"),
            nb::arg("width"), nb::arg("itemsize"), nb::arg("fixed"), nb::arg("cache_bytes"),
            nb::arg("mapped"), nb::arg("pool"))
-      .def("gather", &gather, nb::arg("rows").noconvert())
+      .def("gather", &gather, nb::arg("rows").noconvert(), nb::arg("with_tokens") = true)
       .def_prop_ro("cached_bytes", &ShardRows::cached_bytes);
   m.def("make_columns", &make_columns, nb::arg("pool"), nb::arg("tokens").noconvert(),
         nb::arg("offsets").noconvert(), nb::arg("seq_lengths").noconvert(), nb::arg("seq_offsets").noconvert(),

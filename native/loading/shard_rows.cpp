@@ -19,6 +19,7 @@ using std::int64_t;
 using std::size_t;
 
 constexpr int64_t kEndOfStream = 8;  // Arrow's marker, after the last batch
+constexpr int kOpen = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe would wait for a writer
 
 [[noreturn]] void refuse_table() { throw std::invalid_argument("the table of shards contradicts itself"); }
 
@@ -50,7 +51,7 @@ ShardRows::ShardRows(ShardTable table, size_t cache_bytes, bool mapped, std::sha
       pool_(std::move(pool)),
       files_(table_.paths.size()) {}
 
-GatheredRows ShardRows::gather(const int64_t* rows, size_t count) {
+GatheredRows ShardRows::gather(const int64_t* rows, size_t count, bool with_tokens) {
   const std::vector<Located> located = locate(rows, count);
   Buffer<int64_t> offsets(count + 1);
   Buffer<int32_t> seq_offsets(count + 1);
@@ -76,8 +77,8 @@ GatheredRows ShardRows::gather(const int64_t* rows, size_t count) {
     std::copy(index.seq_lengths.data() + index.offsets[row], index.seq_lengths.data() + index.offsets[row + 1],
               seq_lengths.data() + seq_offsets[i]);
   }
-  PooledBlock block(pool_, static_cast<size_t>(tokens * table_.shape.itemsize));
-  read_tokens(located, offsets, block.data());
+  PooledBlock block(pool_, with_tokens ? static_cast<size_t>(tokens * table_.shape.itemsize) : 0);
+  if (with_tokens) read_tokens(located, offsets, block.data());
   return {std::move(block), std::move(offsets), std::move(seq_lengths), std::move(seq_offsets)};
 }
 
@@ -91,9 +92,13 @@ std::vector<ShardRows::Located> ShardRows::locate(const int64_t* rows, size_t co
       located.push_back({here, files_[here.shard], recall(here.batch)});
     }
   }
+  const Located* before = nullptr;
   for (Located& one : located) {
     if (!one.file) one.file = file(one.place.shard);
+    // The row before may have read it, and a small cache may have dropped it since.
+    if (!one.index && before != nullptr && before->place.batch == one.place.batch) one.index = before->index;
     if (!one.index) one.index = index(one.place, *one.file);
+    before = &one;
   }
   return located;
 }
@@ -134,10 +139,10 @@ std::shared_ptr<const ShardFile> ShardRows::file(size_t shard) {
     files_[open_.front()].reset();  // closed when the last thread that reads it lets go
     open_.pop_front();
   }
-  int descriptor = ::open(table_.paths[shard].c_str(), O_RDONLY | O_CLOEXEC);
+  int descriptor = ::open(table_.paths[shard].c_str(), kOpen);
   if (descriptor < 0 && errno == EMFILE) {  // others have descriptors too: do with fewer
     for (; !open_.empty(); open_.pop_front()) files_[open_.front()].reset();
-    descriptor = ::open(table_.paths[shard].c_str(), O_RDONLY | O_CLOEXEC);
+    descriptor = ::open(table_.paths[shard].c_str(), kOpen);
   }
   if (descriptor < 0 && errno == ENOENT) throw UnreadableFile(shard, "is missing, but the manifest names it");
   if (descriptor < 0) throw UnreadableFile(shard, std::string("cannot be read: ") + std::strerror(errno));
@@ -153,9 +158,11 @@ void ShardRows::check_size(size_t shard, int descriptor) const {
   struct stat status;
   const bool known = ::fstat(descriptor, &status) == 0;
   const int64_t expected = table_.sizes[shard];
-  if (known && status.st_size == expected) return;
+  if (known && S_ISREG(status.st_mode) && status.st_size == expected) return;
   const std::string reason =
       !known ? std::string("cannot be read: ") + std::strerror(errno)
+      : !S_ISREG(status.st_mode)
+             ? std::string("cannot be read: it is not a regular file")
              : std::string("is ") + (status.st_size < expected ? "truncated" : "too long") + ": it has " +
                    std::to_string(status.st_size) + " bytes, and the manifest says " + std::to_string(expected);
   ::close(descriptor);

@@ -52,8 +52,8 @@ class ShardRows {
   ShardRows& operator=(const ShardRows&) = delete;
 
   // Rows in the order asked for. Throws UnreadableFile for a file that can't be read or is not as the table
-  // says, std::invalid_argument for a row that is not there.
-  GatheredRows gather(const std::int64_t* rows, std::size_t count);
+  // says, std::invalid_argument for a row that is not there. Without `with_tokens` only the lengths are read.
+  GatheredRows gather(const std::int64_t* rows, std::size_t count, bool with_tokens = true);
 
   // What the indexes take that are remembered now.
   std::size_t cached_bytes();

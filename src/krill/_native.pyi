@@ -621,10 +621,11 @@ class ShardRows:
         pool: BlockPool,
     ) -> None: ...
     def gather(
-        self, rows: NDArray[np.int64]
+        self, rows: NDArray[np.int64], with_tokens: bool = True
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
         """Rows in the order asked for: the bytes of their tokens, where each begins (in tokens), the lengths
-        of their documents, where each row's begin. `UnreadableFile` names a shard by its number."""
+        of their documents, where each row's begin. Without `with_tokens` only the lengths are read, and there
+        are no tokens. `UnreadableFile` names a shard by its number."""
 
     @property
     def cached_bytes(self) -> int:

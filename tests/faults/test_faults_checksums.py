@@ -102,7 +102,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_every_byte_of_an_export_is_read_once(prepared, monkeypatch):
+def test_every_byte_of_an_export_is_hashed_once(prepared, monkeypatch):
     read_into, reads = ShardFile.read_into, []
 
     def counted(file: ShardFile, target: Any, offset: int) -> None:

@@ -55,14 +55,9 @@ def messages(read: Read, size: int) -> Iterator[Message]:
             raise NotArrow("its end is missing")
         start = len(_FILE_PREFIX)
     while start + 8 <= size:
-        (length,) = struct.unpack("<I", read(start, start + 4))
-        header = start + 4
-        if length == _CONTINUATION:  # since Arrow 0.15; before, the length came first
-            (length,) = struct.unpack("<I", read(header, header + 4))
-            header += 4
-        if length == 0:
+        header, body = _header_range(read, start)
+        if body == header:
             return
-        body = header + length
         if body > size:
             raise NotArrow(f"it ends inside the message at byte {start:,}")
         try:
@@ -75,6 +70,26 @@ def messages(read: Read, size: int) -> Iterator[Message]:
             raise NotArrow(f"no message at byte {start:,}") from error
         yield message
         start = message.end
+
+
+def batch_buffers(read: Read, message: Message) -> tuple[int, list[tuple[int, int]]]:
+    """Where the body of a record batch's message begins, and the offset in it and length of each buffer."""
+    header, body = _header_range(read, message.start)
+    try:
+        batch = _Table.root(read(header, body)).table(2)
+        return body, [(offset, length) for offset, length in batch.structs(2, "<qq")]
+    except (struct.error, IndexError) as error:
+        raise NotArrow(f"no message at byte {message.start:,}") from error
+
+
+def _header_range(read: Read, start: int) -> tuple[int, int]:
+    """Where the header of the message at `start` begins and ends; equal for the end of a stream."""
+    (length,) = struct.unpack("<I", read(start, start + 4))
+    header = start + 4
+    if length == _CONTINUATION:  # since Arrow 0.15; before, the length came first
+        (length,) = struct.unpack("<I", read(header, header + 4))
+        header += 4
+    return header, header + length
 
 
 def _parse(message: _Table, start: int, body: int, end: int, read: Read) -> Message:

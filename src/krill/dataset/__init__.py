@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from krill.dataset.layout import Layout, smallest_dtype
     from krill.dataset.manifest import MANIFEST_NAME, DatasetPart, Manifest, SourceRows, TextPart
     from krill.dataset.reader import Dataset
-    from krill.dataset.row_batch import RowBatch
+    from krill.dataset.rows import RowBatch
     from krill.dataset.shard import ShardInfo, text_shard_name, token_shard_name
-    from krill.dataset.text_writer import TextShardWriter
+    from krill.dataset.text_shard import TextShardWriter
     from krill.dataset.validation import Report, validate
     from krill.dataset.writer import ShardWriter
 
@@ -52,12 +52,12 @@ _HOMES = {
     "MANIFEST_NAME": "krill.dataset.manifest",
     "Manifest": "krill.dataset.manifest",
     "Report": "krill.dataset.validation",
-    "RowBatch": "krill.dataset.row_batch",
+    "RowBatch": "krill.dataset.rows",
     "ShardInfo": "krill.dataset.shard",
     "ShardWriter": "krill.dataset.writer",
     "SourceRows": "krill.dataset.manifest",
     "TextPart": "krill.dataset.manifest",
-    "TextShardWriter": "krill.dataset.text_writer",
+    "TextShardWriter": "krill.dataset.text_shard",
     "inspect": "krill.dataset.inspection",
     "smallest_dtype": "krill.dataset.layout",
     "text_shard_name": "krill.dataset.shard",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from krill.corpus.arrays import as_numpy
 from krill.dataset.manifest import Manifest, TextPart
 from krill.dataset.shard_file import ShardFile
-from krill.dataset.text_shard import TextShard
+from krill.dataset.text_shard import TextShardReader
 from krill.errors import InputError
 
 _SHOWN_CHARS = 600
@@ -85,7 +85,7 @@ def _groups(folder: Path, part: TextPart) -> Iterator[tuple[NDArray[np.uint64], 
 
     for shard in part.shards:
         file = ShardFile(folder, shard)
-        with TextShard(file) as opened:
+        with TextShardReader(file) as opened:
             if "cluster" not in opened.names:
                 continue
             for group in range(len(opened.group_rows)):
@@ -101,7 +101,7 @@ def _groups(folder: Path, part: TextPart) -> Iterator[tuple[NDArray[np.uint64], 
 def _has_clusters(folder: Path, manifest: Manifest) -> bool:
     assert manifest.text is not None
     for shard in manifest.text.shards[:1]:
-        with TextShard(ShardFile(folder, shard)) as opened:
+        with TextShardReader(ShardFile(folder, shard)) as opened:
             return "cluster" in opened.names
     return False
 

@@ -11,7 +11,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from krill.dataset.manifest import DatasetPart, Manifest, SourceRows, TextPart
 from krill.dataset.reader import Dataset
 from krill.dataset.shard_file import ShardFile
-from krill.dataset.text_shard import TextShard
+from krill.dataset.text_shard import TextShardReader
 
 _MOST_BATCHES = 256
 _SAMPLE_CHARS = 2000
@@ -171,17 +171,13 @@ def _sampled_lengths(
     dataset: Dataset,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """Documents and tokens in each row and the lengths of the pieces, from record batches spread over all."""
-    batches = [
-        (number, batch) for number, shard in enumerate(dataset.shards) for batch in range(len(shard.batches))
-    ]
-    step = max(1, -(-len(batches) // _MOST_BATCHES))
-    indexes = [dataset.batch_index(shard, batch) for shard, batch in batches[::step]]
-    if not indexes:
-        return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+    count = sum(len(shard.batches) for shard in dataset.shards)
+    chosen = islice(dataset.batch_ranges(), 0, None, max(1, -(-count // _MOST_BATCHES)))
+    batches = [dataset.reader.read(np.arange(*rows), with_tokens=False) for rows in chosen]
     return (
-        np.concatenate([np.diff(index.offsets) for index in indexes]),
-        np.concatenate([np.diff(index.token_offsets) for index in indexes]),
-        np.concatenate([index.seq_lengths for index in indexes]),
+        np.concatenate([np.empty(0, np.int32), *(np.diff(batch.seq_offsets) for batch in batches)]),
+        np.concatenate([np.empty(0, np.int64), *(np.diff(batch.offsets) for batch in batches)]),
+        np.concatenate([np.empty(0, np.int32), *(batch.seq_lengths for batch in batches)]),
     )
 
 
@@ -225,7 +221,7 @@ def _text_facts(folder: Path, part: TextPart, samples: int, chance: random.Rando
 
 def _document(file: ShardFile, row: int) -> str:
     """One document, by reading the row group that holds it."""
-    with TextShard(file) as opened:
+    with TextShardReader(file) as opened:
         starts = [0, *accumulate(opened.group_rows)]
         group = bisect_right(starts, row) - 1
         if group == len(opened.group_rows):

@@ -74,6 +74,10 @@ class Layout:
         """How many record batches a shard of so many rows has."""
         return -(-rows // self.rows_per_batch)
 
+    def rows_in_batch(self, shard_rows: int, batch: int) -> int:
+        """How many rows record batch `batch` of a shard has: as many as all, the last perhaps fewer."""
+        return min(self.rows_per_batch, shard_rows - batch * self.rows_per_batch)
+
     @cached_property
     def features(self) -> dict[str, Any]:
         """Hugging Face's description of the columns.

@@ -72,6 +72,11 @@ class DatasetPart:
         """Where the shards are in an output folder."""
         return root if self.split is None else root / self.split
 
+    def paths(self, root: Path) -> list[str]:
+        """The shards' paths in an output folder."""
+        folder = self.folder(root)
+        return [f"{folder}{os.sep}{shard.file}" for shard in self.shards]
+
     def to_json(self) -> dict[str, Any]:
         totals: dict[str, Any] = {"rows": self.rows, "tokens": self.tokens}
         if self.split is not None:

@@ -1,34 +1,177 @@
-"""Rows by number.
+"""Rows of a dataset that Krill wrote, through the native reader.
 
-Comes in: a folder. Goes out: NumPy arrays that the caller owns. Opening reads the manifest and nothing else;
-a row is found by arithmetic (shard by bisection, batch by division, offset from the manifest) and its tokens
-are read straight into the result. Held in memory: the manifest, up to 64 open files, and the offsets and
-`seq_lengths` of recently used record batches, at most `cache_bytes` of them; never the tokens.
+In: a folder, row numbers. Out: rows, each batch in one native call: a row is found by arithmetic (shard by
+bisection, batch by division, offset from the manifest), and its tokens are read straight into the result.
+Held in memory: eight bytes for each record batch (a mebibyte of tokens), the shards' paths, at most 256 open
+files, and the offsets and `seq_lengths` of recently used record batches and some memory for batches to come,
+`cache_bytes` in all. Shards of at most `mapped_bytes` together are mapped, and the pages that were read count
+as memory, though the system takes them back when it needs to; of more, no tokens are held.
 """
 
 from __future__ import annotations
 
-import operator
-from bisect import bisect_right
+import os
 from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
-from typing import Any, Self, SupportsIndex
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from krill.dataset.batch_index import BatchIndex, read_batch_index
+from krill import _native
+from krill.dataset.dataset_files import fingerprint
 from krill.dataset.manifest import DatasetPart, Manifest
-from krill.dataset.recently_used import RecentlyUsed
-from krill.dataset.row_batch import RowBatch
-from krill.dataset.shard_file import ShardFile
-from krill.dataset.verified import VerifiedBatches
+from krill.dataset.rows import ArrayList, RowBatch, RowKey, select_rows
+from krill.dataset.shard_file import ShardFile, VerifiedReads
 from krill.errors import InputError
+from krill.storage.checksums import DAMAGED_HINT, check_file
 
-_MOST_OPEN_FILES = 64
+# The share of the cache that is memory of batches that ended, for the next ones: a batch of 32 rows of 2,048
+# takes an eighth of a megabyte.
+_POOL_SHARE = 4
+# The most that a worker gets of the cache: a few kilobytes for each of the record batches of a window, which
+# are some hundreds. Without this, many workers would hold many times what was planned for one process.
+_WORKER_CACHE = 4_000_000
+# For each shard: its path twice (here and in the native part) and a few numbers.
+_BYTES_PER_SHARD = 1000
+
+
+class ShardReader:
+    """A `RowSource` over the shards of one split. Of the manifest it keeps what the native reader needs,
+    which is small enough to be sent to other processes.
+
+    With `verify`, a shard is held against its checksum when the first of its rows is read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        part: DatasetPart,
+        paths: Sequence[str],
+        *,
+        cache_bytes: int,
+        mapped_bytes: int = 0,
+        verify: bool = False,
+        skipped_rows: int = 0,
+    ) -> None:
+        shards = part.shards
+        self.name = name
+        self.layout = part.layout
+        self.sources = part.sources
+        self.tokens = part.tokens
+        self.fingerprint = fingerprint(part.layout, shards)
+        self.skipped_rows = skipped_rows
+        self.paths = tuple(paths)
+        self.row_starts = np.array([0, *accumulate(shard.rows for shard in shards)], np.int64)
+        self.batch_offsets = np.concatenate(
+            [np.empty(0, np.int64), *(np.array(shard.batches, np.int64) for shard in shards)]
+        )
+        self._sizes = np.array([shard.bytes for shard in shards], np.int64)
+        self._checksums = tuple(shard.sha256 for shard in shards)
+        self._cache_bytes = cache_bytes
+        self._mapped = int(self._sizes.sum()) <= mapped_bytes
+        self._verify = verify
+        self._home: int | None = os.getpid()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._opened: tuple[int, _native.ShardRows] | None = None
+        self._verified: set[int] = set()
+        self._verifying = Lock()
+
+    @property
+    def rows(self) -> int:
+        return int(self.row_starts[-1])
+
+    @property
+    def width(self) -> int:
+        return self.layout.sequence_len
+
+    @property
+    def fixed(self) -> bool:
+        return self.layout.fixed
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.layout.dtype
+
+    @property
+    def block_rows(self) -> int:
+        return self.layout.rows_per_batch
+
+    @property
+    def held_bytes(self) -> int:
+        mapped = int(self._sizes.sum()) if self._mapped else 0
+        table = 2 * self.batch_offsets.nbytes + _BYTES_PER_SHARD * len(self.paths)
+        return table + self._cache_bytes + mapped
+
+    def read(self, rows: npt.NDArray[np.int64], *, with_tokens: bool = True) -> RowBatch:
+        """Rows in the order asked for; without tokens, only their lengths are read."""
+        if self._verify and len(self._verified) < len(self.paths):
+            self._verify_shards_of(rows)
+        try:
+            return self.gather(rows, with_tokens=with_tokens)
+        except _native.UnreadableFile as error:
+            shard, reason = error.args
+            raise InputError(f"`{self.paths[shard]}` {reason}", hint=DAMAGED_HINT) from None
+
+    def gather(self, rows: npt.NDArray[np.int64], *, with_tokens: bool = True) -> RowBatch:
+        """The same, unverified; `_native.UnreadableFile` with the number of a shard and what is wrong."""
+        tokens, offsets, seq_lengths, seq_offsets = self.native().gather(rows, with_tokens)
+        return RowBatch(tokens.view(self.layout.dtype), offsets, seq_lengths, seq_offsets)
+
+    def native(self) -> _native.ShardRows:
+        """This process's own reader: after a fork, what the parent opened may be locked for ever.
+
+        Only the process that opened the dataset maps it and has the whole cache: workers make batches side
+        by side, and are not to hold the dataset, or seem to, as often as there are of them.
+        """
+        opened, here = self._opened, os.getpid()
+        if opened is None or opened[0] != here:
+            at_home = self._home == here
+            cache_bytes = self._cache_bytes if at_home else min(self._cache_bytes, _WORKER_CACHE)
+            reader = _native.ShardRows(
+                [os.fsencode(path) for path in self.paths],
+                self._sizes,
+                self.row_starts,
+                self.batch_offsets,
+                self.layout.rows_per_batch,
+                self.layout.sequence_len,
+                self.layout.dtype.itemsize,
+                self.layout.fixed,
+                cache_bytes - cache_bytes // _POOL_SHARE,
+                self._mapped and at_home,
+                _native.BlockPool(cache_bytes // _POOL_SHARE),
+            )
+            opened = self._opened = (here, reader)
+        return opened[1]
+
+    def shards_of(self, rows: npt.NDArray[np.int64]) -> list[int]:
+        """The numbers of the shards that rows are in."""
+        found: list[int] = np.unique(np.searchsorted(self.row_starts, rows, side="right") - 1).tolist()
+        return found
+
+    def close(self) -> None:
+        """Close files and drop the cache; they are opened again when rows are asked for."""
+        self._opened = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in self.__dict__.items() if name != "_verifying"}
+        return kept | {"_mapped": False, "_home": None, "_opened": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
+
+    def _verify_shards_of(self, rows: npt.NDArray[np.int64]) -> None:
+        with self._verifying:
+            for shard in self.shards_of(rows):
+                if shard not in self._verified:
+                    check_file(self.paths[shard], self._checksums[shard])
+                    self._verified.add(shard)
 
 
 class Dataset:
@@ -36,7 +179,8 @@ class Dataset:
 
     One row is `{"input_ids": array, "seq_lengths": array}`; several rows are
     `{"input_ids": array[rows, sequence_len], "seq_lengths": [array, ...]}`, where `input_ids` is a list of
-    arrays too if rows vary in length (`layout.fixed` says). Safe to use from several threads.
+    arrays too if rows vary in length (`layout.fixed` says). Opening reads the manifest and nothing else. Safe
+    to use from several threads.
     """
 
     def __init__(self, path: str | Path, *, split: str = "train", cache_bytes: int = 8_000_000) -> None:
@@ -45,57 +189,51 @@ class Dataset:
         self.part = part_of(self.path, self.manifest, split)
         self.layout = self.part.layout
         self.shards = self.part.shards
-        self._starts = [0, *accumulate(shard.rows for shard in self.shards)]
-        self._files = RecentlyUsed[ShardFile](_MOST_OPEN_FILES, weigh=lambda file: 1)
-        self._indexes = RecentlyUsed[BatchIndex](cache_bytes, weigh=lambda index: index.nbytes)
+        self.reader = ShardReader(
+            str(self.path), self.part, self.part.paths(self.path), cache_bytes=cache_bytes
+        )
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return self.reader.rows
 
-    def __getitem__(self, key: SupportsIndex | slice | Sequence[int] | npt.NDArray[Any]) -> dict[str, Any]:
-        if isinstance(key, slice):
-            return self._read(np.arange(*key.indices(len(self)), dtype=np.int64))
-        if isinstance(key, Sequence | np.ndarray):
-            return self._read(self._checked(row_numbers(key)))
-        return self._read_one(operator.index(key))
+    def __getitem__(self, key: RowKey) -> dict[str, Any]:
+        found = select_rows(self.reader, key)
+        return {name: list(value) if isinstance(value, ArrayList) else value for name, value in found.items()}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[row] for row in range(len(self)))
 
+    def batch_ranges(self) -> Iterator[tuple[int, int]]:
+        """The first row of each record batch, and where it ends."""
+        per_batch = self.layout.rows_per_batch
+        for start, end in pairwise(self.reader.row_starts.tolist()):
+            for first in range(start, end, per_batch):
+                yield first, min(first + per_batch, end)
+
     def batches(self, start: int = 0) -> Iterator[RowBatch]:
         """All rows from `start` on, a record batch at a time; the caller owns the arrays."""
         if start < 0:
-            raise self._outside(start)
-        row = start
-        while row < len(self):
-            shard = bisect_right(self._starts, row) - 1
-            batch, first = divmod(row - self._starts[shard], self.layout.rows_per_batch)
-            yield self._read_batch(shard, batch, first)
-            row = min(self._starts[shard] + (batch + 1) * self.layout.rows_per_batch, self._starts[shard + 1])
+            raise IndexError(f"row {start} is out of range: `{self.path}` has {len(self)} rows")
+        for first, end in self.batch_ranges():
+            if end > start:
+                yield self.reader.read(np.arange(max(first, start), end))
 
     def verified_batches(self) -> Iterator[RowBatch]:
         """All rows, a record batch at a time; an InputError after the last one of a shard whose checksum is
-        not what the manifest says."""
+        not what the manifest says. The bytes of a batch are hashed right before it is read, so that the
+        second read finds them in the page cache."""
+        ranges = self.batch_ranges()
         for shard in self.shards:
-            file = VerifiedBatches(self.part.folder(self.path), shard)
-            for batch in range(len(shard.batches)):
-                file.hold(batch)
-                index = read_batch_index(file, self.layout, batch)
-                count = int(index.token_offsets[-1] - index.token_offsets[0])
-                at = index.tokens_at + int(index.token_offsets[0]) * self.layout.dtype.itemsize
-                tokens = file.tokens(self.layout.dtype, at, count)
-                yield _row_batch(tokens, index, 0)
-            file.finish()
-
-    def batch_index(self, shard: int, batch: int) -> BatchIndex:
-        """The `seq_lengths` of one record batch, without its tokens."""
-        load = partial(read_batch_index, self._file(shard), self.layout, batch)
-        return self._indexes.get((shard, batch), load)
+            file = ShardFile(self.part.folder(self.path), shard)
+            hashed = VerifiedReads(file)
+            for batch, (first, end) in zip(range(len(shard.batches)), ranges, strict=False):
+                hashed.hash_until(file.batch_end(batch))
+                yield self.reader.read(np.arange(first, end))
+            hashed.finish()
 
     def close(self) -> None:
-        """Let go of files and cache; the dataset can still be used and opens them again."""
-        self._files.clear()
-        self._indexes.clear()
+        """Close files and drop the cache; the dataset can still be used and opens them again."""
+        self.reader.close()
 
     def __enter__(self) -> Self:
         return self
@@ -104,82 +242,6 @@ class Dataset:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _file(self, shard: int) -> ShardFile:
-        folder = self.part.folder(self.path)
-        return self._files.get(shard, partial(ShardFile, folder, self.shards[shard]))
-
-    def _checked(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Row numbers with negative ones counted from the end."""
-        outside = (rows < -len(self)) | (rows >= len(self))
-        if outside.any():
-            raise self._outside(int(rows[outside][0]))
-        return np.where(rows < 0, rows + len(self), rows)
-
-    def _read_one(self, row: int) -> dict[str, Any]:
-        """What `_read` does, without its arrays: this is what a shuffling loader calls for each row."""
-        rows = len(self)
-        if not -rows <= row < rows:
-            raise self._outside(row)
-        row %= rows
-        shard, index, inside = self._place(row)
-        tokens = self._read_tokens(shard, index, inside, inside + 1)
-        return {"input_ids": tokens, "seq_lengths": index.row(inside)}
-
-    def _outside(self, row: int) -> IndexError:
-        return IndexError(f"row {row} is out of range: `{self.path}` has {len(self)} rows")
-
-    def _read(self, rows: npt.NDArray[np.int64]) -> dict[str, Any]:
-        fixed = self.layout.fixed
-        wide = np.empty((len(rows) if fixed else 0, self.layout.sequence_len), dtype=self.layout.dtype)
-        lists: list[npt.NDArray[Any]] = []
-        seq_lengths: list[npt.NDArray[np.int32]] = []
-        for first, end in _consecutive(rows):
-            while first < end:
-                shard, index, row = self._place(first)
-                last = row + min(end - first, index.rows - row)
-                if fixed:
-                    done = len(seq_lengths)
-                    self._read_tokens(shard, index, row, last, wide[done : done + last - row].reshape(-1))
-                else:
-                    tokens = self._read_tokens(shard, index, row, last)
-                    borders = index.token_offsets[row + 1 : last] - index.token_offsets[row]
-                    lists.extend(part.copy() for part in np.split(tokens, borders))
-                seq_lengths.extend(index.row(number) for number in range(row, last))
-                first += last - row
-        return {"input_ids": wide if fixed else lists, "seq_lengths": seq_lengths}
-
-    def _place(self, row: int) -> tuple[int, BatchIndex, int]:
-        """The shard of a row, the index of its record batch, and its number there."""
-        shard = bisect_right(self._starts, row) - 1
-        batch, inside = divmod(row - self._starts[shard], self.layout.rows_per_batch)
-        return shard, self.batch_index(shard, batch), inside
-
-    def _read_batch(self, shard: int, batch: int, first: int) -> RowBatch:
-        """A record batch from its row `first` on. Its index is used once, so it is not remembered."""
-        index = read_batch_index(self._file(shard), self.layout, batch)
-        return _row_batch(self._read_tokens(shard, index, first, index.rows), index, first)
-
-    def _read_tokens(
-        self, shard: int, index: BatchIndex, first: int, end: int, target: npt.NDArray[Any] | None = None
-    ) -> npt.NDArray[Any]:
-        """The tokens of rows of one record batch, flat; into `target` if it is given."""
-        start, stop = (int(index.token_offsets[row]) for row in (first, end))
-        tokens = np.empty(stop - start, dtype=self.layout.dtype) if target is None else target
-        self._file(shard).read_into(tokens, index.tokens_at + start * self.layout.dtype.itemsize)
-        return tokens
-
-
-def _row_batch(tokens: npt.NDArray[Any], index: BatchIndex, first: int) -> RowBatch:
-    """The rows of a record batch from its row `first` on."""
-    offsets = index.token_offsets[first:] - index.token_offsets[first]
-    seq_offsets = index.offsets[first:]
-    return RowBatch(
-        tokens,
-        offsets,
-        index.seq_lengths[seq_offsets[0] : seq_offsets[-1]],
-        seq_offsets - seq_offsets[0],
-    )
 
 
 def part_of(path: str | Path, manifest: Manifest, split: str) -> DatasetPart:
@@ -195,23 +257,3 @@ def part_of(path: str | Path, manifest: Manifest, split: str) -> DatasetPart:
         names = ", ".join(f"`{name}`" for name in parts)
         raise InputError(f"`{path}` has no split `{split}`: it has {names}", hint=hint)
     return parts[split]
-
-
-def row_numbers(key: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """A list or array of rows as one of int64; TypeError for anything but integers."""
-    rows = np.asarray(key)
-    if rows.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise TypeError(f"rows are chosen by integers, slices or lists of integers, not by {rows.dtype}")
-    return rows.astype(np.int64, copy=False)
-
-
-def _consecutive(rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Half-open ranges of row numbers that follow each other, in the order asked for."""
-    if len(rows) == 0:
-        return
-    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
-    for start, end in zip([0, *breaks.tolist()], [*breaks.tolist(), len(rows)], strict=True):
-        first = int(rows[start])
-        yield first, first + end - start

@@ -1,23 +1,27 @@
-"""One shard, read by position.
+"""One shard, read by position, and hashed along the way where its checksum is asked for.
 
-Comes in: a folder and what its manifest says of a file. Goes out: exactly the bytes asked for, read into
-memory that the caller owns; no mapping, since mapped pages count against the budget. Held in memory: one
-file descriptor.
+In: a folder and what its manifest says of a file. Out: exactly the bytes asked for, read into memory that the
+caller owns; no mapping, since mapped pages count against the budget. Held in memory: one file descriptor, and
+a mebibyte while hashing.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from krill.dataset.message import END_OF_STREAM
 from krill.dataset.shard import ShardInfo
 from krill.errors import InputError
-from krill.storage.checksums import DAMAGED_HINT
+from krill.storage.checksums import DAMAGED_HINT, READ_BYTES, refuse_checksum
 from krill.storage.input_file import open_descriptor
+
+END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+"""Arrow's marker after the last record batch."""
 
 
 @contextmanager
@@ -80,3 +84,55 @@ class ShardFile:
 
     # A reader forgets a file while another thread may still read from it: the last one to let go closes it.
     __del__ = close
+
+
+class VerifiedReads(io.RawIOBase):
+    """A shard as a file that is hashed as it is read, for Arrow's Parquet reader: it reads in order but for
+    the end, which comes first. What is passed over is read for its hash alone."""
+
+    def __init__(self, file: ShardFile) -> None:
+        super().__init__()
+        self._file = file
+        self._hash = hashlib.sha256()
+        self._hashed = 0
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.shard.bytes}[whence]
+        self._position = max(0, begin + offset)
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._file.shard.bytes - self._position)
+        content = bytes(self._file.read(self._position, left if size < 0 else min(size, left)))
+        if 0 <= self._position - self._hashed <= READ_BYTES:
+            self.hash_until(self._position)
+            self._hash.update(content)
+            self._hashed += len(content)
+        self._position += len(content)
+        return content
+
+    def hash_until(self, end: int) -> None:
+        """Hash what was not hashed yet before `end`."""
+        buffer = memoryview(bytearray(min(READ_BYTES, max(0, end - self._hashed))))
+        while self._hashed < end:
+            part = buffer[: end - self._hashed]
+            self._file.read_into(part, self._hashed)
+            self._hash.update(part)
+            self._hashed += len(part)
+
+    def finish(self, *, hint: str | None = None) -> None:
+        """Hash the rest; an InputError if the file is not the one that was written."""
+        self.hash_until(self._file.shard.bytes)
+        if (found := self._hash.hexdigest()) != self._file.shard.sha256:
+            stated = {} if hint is None else {"hint": hint}
+            refuse_checksum(str(self._file.path), found, self._file.shard.sha256, **stated)

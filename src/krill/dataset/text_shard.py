@@ -1,22 +1,121 @@
-"""The documents of a finished output, read again: one Parquet file.
+"""Documents as zstd Parquet files: written, and read again.
 
-Comes in: a text shard that may have been damaged since it was written. Goes out: row groups whose every value
-was checked, or an InputError that names the file. Held in memory: the footer, and the row group at hand.
+In: batches of documents with the columns carried along; or a text shard that may have been damaged since it
+was written. Out: a shard whose row groups hold 8 MB of rows each, cut like its pages by the rows' own bytes,
+so that the same documents give the same file however they were cut into batches; or row groups whose every
+value was checked, or an InputError that names the file. Held in memory: one row group, the batch that
+completes it, and one page (1 MiB) of each column; while reading, the footer and the row group at hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 import pyarrow as pa
 
+from krill.corpus.arrays import row_bytes
 from krill.corpus.parquet_footer import read_footer
-from krill.dataset.shard_file import ShardFile
-from krill.dataset.verified import VerifiedReads
+from krill.dataset.shard import HashedParquet, ShardInfo
+from krill.dataset.shard_file import ShardFile, VerifiedReads
+from krill.errors import InputError
 from krill.faults import first_line
+
+ROW_GROUP_BYTES = 8_000_000
+PAGE_BYTES = 2**20
+# Columns of gathered batches, all counted: each takes a kilobyte besides its rows.
+_MOST_COLUMNS = 20_000
+
+
+class TextShardWriter:
+    """Writes one shard of documents. Use it in a `with`: if the body raises, no file is left.
+
+    Measured on 78 MB of real text, one core: 220 to 290 MB/s, as fast as with Arrow's own page cuts.
+    """
+
+    def __init__(self, path: str | Path, schema: pa.Schema) -> None:
+        if schema.field("text").type != pa.large_string():
+            raise ValueError(f"the column `text` must be large_string, not {schema.field('text').type}")
+        self.rows = 0
+        self._path = Path(path)
+        self._schema = schema
+        self._info: ShardInfo | None = None
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_bytes = 0
+        with self._column_errors():
+            self._file = HashedParquet(
+                self._path,
+                schema,
+                use_dictionary=False,
+                data_page_size=PAGE_BYTES,
+                # Arrow looks at a page's size only after so many rows, counted anew in each chunk of a table.
+                # Looking after every row makes pages independent of the chunks, and no chunk is copied.
+                write_batch_size=1,
+            )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append documents: a batch of the writer's schema, with a column `text` of large_string."""
+        if batch.num_rows == 0:
+            return
+        ends = np.cumsum(row_bytes(batch))
+        row = 0
+        while row < batch.num_rows:
+            before = int(ends[row - 1]) if row else 0
+            # The document that reaches the limit still belongs to the row group.
+            last = int(np.searchsorted(ends, before + ROW_GROUP_BYTES - self._gathered_bytes))
+            end = min(batch.num_rows, last + 1)
+            self._gathered.append(batch.slice(row, end - row))
+            self._gathered_bytes += int(ends[end - 1]) - before
+            if len(self._gathered) * batch.num_columns > _MOST_COLUMNS:
+                self._gathered = [pa.concat_batches(self._gathered)]
+            if self._gathered_bytes >= ROW_GROUP_BYTES:
+                self._write_row_group()
+            row = end
+        self.rows += batch.num_rows
+
+    def close(self) -> ShardInfo:
+        """Write what is gathered, sync, and give the file its name. A second call returns the same."""
+        if self._info is None:
+            try:
+                self._write_row_group()
+            except BaseException:
+                self._file.abort()
+                raise
+            self._info = self._file.commit(self.rows)
+        return self._info
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        elif self._info is None:
+            self._file.abort()
+
+    def _write_row_group(self) -> None:
+        if self._gathered:
+            with self._column_errors():
+                table = pa.Table.from_batches(self._gathered, self._schema)
+                self._gathered, self._gathered_bytes = [], 0
+                self._file.write(table)
+
+    @contextmanager
+    def _column_errors(self) -> Iterator[None]:
+        """Parquet can't hold every Arrow type, and carried columns have the type that the input gave them."""
+        try:
+            yield
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise InputError(
+                f"cannot write the documents to `{self._path}`: {error}",
+                hint="leave the column out of `columns` under `datasets:`",
+            ) from error
 
 
 def check_names(file: ShardFile, names: Sequence[str]) -> None:
@@ -26,7 +125,7 @@ def check_names(file: ShardFile, names: Sequence[str]) -> None:
         file.fail(f"has more than one column `{twice}`")
 
 
-class TextShard:
+class TextShardReader:
     """An open shard of documents, kept or rejected; in a `with`.
 
     With `verify`, what is read is hashed on its way, for `finish` to hold it against the manifest."""

@@ -18,19 +18,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from krill.corpus.arrays import as_numpy
-from krill.dataset.batch_index import rows_in_batch
 from krill.dataset.dataset_files import all_dataset_files
+from krill.dataset.fields import Fields
 from krill.dataset.layout import Layout
-from krill.dataset.manifest import DatasetPart, Manifest, TextPart
-from krill.dataset.message import END_OF_STREAM
-from krill.dataset.shard_file import ShardFile, reading
+from krill.dataset.manifest import MANIFEST_NAME, DatasetPart, Manifest, TextPart
+from krill.dataset.shard import ShardInfo
+from krill.dataset.shard_file import END_OF_STREAM, ShardFile, VerifiedReads, reading
 from krill.dataset.text_shard import check_names
 from krill.errors import InputError
+from krill.faults import first_line
 from krill.storage.checksums import DAMAGED_HINT, refuse_checksum
 from krill.storage.input_file import read_input
 from krill.threads import ordered_map
 
-_READ_BYTES = 2**20
 _LONGEST_SCHEMA = 2**16
 
 
@@ -49,13 +49,11 @@ class Report:
 
 
 def validate(path: str | Path, *, threads: int = 1) -> Report:
-    """Check everything in `path`, an output folder of Krill; the first fault in its order is told."""
+    """Check everything in `path`, an output folder of Krill; the first fault in its order is raised."""
     folder = Path(path)
     manifest = Manifest.load(folder)
     if manifest.command == "export":
-        from krill.dataset.export.check import check_export  # which needs the reports of this module
-
-        return check_export(folder, manifest)
+        return _validate_export(folder, manifest)
     checks: list[_TokenShard | _TextShard] = []
     if manifest.parts:
         assert manifest.tokenizer is not None, "Manifest.load refuses a dataset without its tokenizer"
@@ -80,6 +78,28 @@ def validate(path: str | Path, *, threads: int = 1) -> Report:
         rows=sum(part.rows for part in manifest.parts),
         tokens=sum(part.tokens for part in manifest.parts),
         documents=manifest.text.rows if manifest.text else 0,
+    )
+
+
+def _validate_export(folder: Path, manifest: Manifest) -> Report:
+    """Every file of an export has the size and checksum that the manifest states."""
+    source = str(folder / MANIFEST_NAME)
+    listed = Fields(dict(manifest.extra), source=source).mappings("files")
+    # What a file holds is another count in each format: here they only have to be whole.
+    fields = Fields({"files": [{"rows": 0, **entry} for entry in listed]}, source=source)
+    entries = fields.inners("files")
+    documents = sum(entry.count("documents") for entry in entries if entry.has("documents"))
+    files = [ShardInfo.from_fields(entry) for entry in entries]
+    if not files:
+        fields.refuse("files", "is empty")
+    for file in files:
+        VerifiedReads(ShardFile(folder, file)).finish(hint=DAMAGED_HINT)
+    return Report(
+        files=len(files),
+        bytes=sum(file.bytes for file in files),
+        rows=sum(file.rows for file in files),
+        tokens=sum(file.tokens or 0 for file in files),
+        documents=documents,
     )
 
 
@@ -113,7 +133,8 @@ class _TokenShard:
             self._file.fail("does not end with Arrow's end-of-stream marker")
         if shard.tokens is not None and shard.tokens != self._tokens:
             self._file.fail(f"has {self._tokens} tokens, and the manifest says {shard.tokens}")
-        _check_hash(self._file, self._hash.hexdigest())
+        if (found := self._hash.hexdigest()) != shard.sha256:
+            refuse_checksum(str(self._file.path), found, shard.sha256, hint=DAMAGED_HINT)
 
     def _take(self, start: int, end: int) -> bytearray:
         content = self._file.read(start, max(0, end - start))
@@ -128,20 +149,20 @@ class _TokenShard:
             schema = pa.ipc.read_schema(pa.py_buffer(content))
             shown = ", ".join(f"{column.name}: {column.type}" for column in schema)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            self._file.fail(f"does not begin with an Arrow schema: {_first_line(error)}")
+            self._file.fail(f"does not begin with an Arrow schema: {first_line(error)}")
         if not schema.equals(self._layout.schema, check_metadata=True):
             self._file.fail(f"has another schema than the manifest: `{shown}`")
 
     def _check_batch(self, number: int) -> None:
         first = number * self._layout.rows_per_batch
-        rows = rows_in_batch(self._layout, self._file.shard.rows, number)
+        rows = self._layout.rows_in_batch(self._file.shard.rows, number)
         content = self._take(self._file.shard.batches[number], self._file.batch_end(number))
         try:
             message = pa.ipc.read_message(pa.py_buffer(content))
             batch = pa.ipc.read_record_batch(message, self._layout.schema)
             batch.validate(full=True)
         except (pa.ArrowException, OSError, EOFError) as error:
-            self._file.fail(f"cannot be decoded at rows {first} to {first + rows - 1}: {_first_line(error)}")
+            self._file.fail(f"cannot be decoded at rows {first} to {first + rows - 1}: {first_line(error)}")
         if batch.num_rows != rows:
             self._file.fail(f"has {batch.num_rows} rows in the record batch of row {first}, not {rows}")
         self._check_rows(batch, first)
@@ -206,11 +227,7 @@ class _TextShard:
         self._file = file
 
     def check(self) -> None:
-        digest = hashlib.sha256()
-        size = self._file.shard.bytes
-        for start in range(0, size, _READ_BYTES):
-            digest.update(self._file.read(start, min(_READ_BYTES, size - start)))
-        _check_hash(self._file, digest.hexdigest())
+        VerifiedReads(self._file).finish(hint=DAMAGED_HINT)
 
         import pyarrow.parquet as pq  # not at the top: a dataset without text is checked without it
 
@@ -218,7 +235,7 @@ class _TextShard:
             with pq.ParquetFile(self._file.path, pre_buffer=False) as parquet:
                 self._check_rows(parquet)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            self._file.fail(f"cannot be decoded: {_first_line(error)}")
+            self._file.fail(f"cannot be decoded: {first_line(error)}")
 
     def _check_rows(self, parquet: Any) -> None:
         rows = parquet.metadata.num_rows
@@ -239,7 +256,7 @@ class _TextShard:
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:
-            self._file.fail(f"row {first + _first_invalid(batch.column('text'))}: {_first_line(error)}")
+            self._file.fail(f"row {first + _first_invalid(batch.column('text'))}: {first_line(error)}")
 
 
 def _first_invalid(texts: Any) -> int:
@@ -250,12 +267,3 @@ def _first_invalid(texts: Any) -> int:
         except UnicodeDecodeError:
             return row
     return 0
-
-
-def _check_hash(file: ShardFile, found: str) -> None:
-    if found != file.shard.sha256:
-        refuse_checksum(str(file.path), found, file.shard.sha256, hint=DAMAGED_HINT)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

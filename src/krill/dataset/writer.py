@@ -17,12 +17,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from krill.corpus.arrays import as_arrow
-from krill.dataset.hashing import HashingFile
 from krill.dataset.layout import Layout
-from krill.dataset.row_batch import RowBatch
-from krill.dataset.shard import ShardInfo
+from krill.dataset.rows import RowBatch
+from krill.dataset.shard import HashingFile, ShardInfo
 
 _OPTIONS = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V5, use_threads=False)
+
+
+def record_batch(rows: RowBatch, layout: Layout) -> pa.RecordBatch:
+    """Rows with offsets that begin at 0, as Arrow has them."""
+    tokens = as_arrow(rows.tokens)
+    if layout.fixed:
+        lists = pa.FixedSizeListArray.from_arrays(tokens, layout.sequence_len)
+    else:
+        lists = pa.ListArray.from_arrays(as_arrow(rows.offsets.astype(np.int32)), tokens)
+    lengths = pa.ListArray.from_arrays(as_arrow(rows.seq_offsets), as_arrow(rows.seq_lengths))
+    return pa.RecordBatch.from_arrays([lists, lengths], schema=layout.schema)
 
 
 class ShardWriter:
@@ -83,21 +93,9 @@ class ShardWriter:
             self._file.abort()
 
     def _write_batch(self, rows: RowBatch) -> None:
-        batch = pa.RecordBatch.from_arrays(
-            [
-                self._token_lists(rows),
-                pa.ListArray.from_arrays(as_arrow(rows.seq_offsets), as_arrow(rows.seq_lengths)),
-            ],
-            schema=self.layout.schema,
-        )
+        batch = record_batch(rows, self.layout)
         self._batches.append(self._file.tell() or self._first_batch)
         self._stream.write_batch(batch)
-
-    def _token_lists(self, rows: RowBatch) -> pa.Array:
-        tokens = as_arrow(rows.tokens)
-        if self.layout.fixed:
-            return pa.FixedSizeListArray.from_arrays(tokens, self.layout.sequence_len)
-        return pa.ListArray.from_arrays(as_arrow(rows.offsets.astype(np.int32)), tokens)
 
     def _check(self, batch: RowBatch) -> None:
         layout, widths = self.layout, np.diff(batch.offsets)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from krill.compat.memory_usage import estimate_memory_usage
+    from krill.dataset.rows import RowSource
     from krill.loading.dataset import LoadedDataset, load, mix
     from krill.loading.loader import Loader
-    from krill.loading.source import RowSource
     from krill.loading.stream.loader import StreamingDataLoader
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
 _HOMES = {
     "LoadedDataset": "krill.loading.dataset",
     "Loader": "krill.loading.loader",
-    "RowSource": "krill.loading.source",
+    "RowSource": "krill.dataset.rows",
     "StreamingDataLoader": "krill.loading.stream.loader",
     "estimate_memory_usage": "krill.compat.memory_usage",
     "load": "krill.loading.dataset",

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from krill import _native
-from krill.dataset.row_batch import RowBatch
+from krill.dataset.rows import RowBatch
 from krill.errors import ConfigError
 
 Batch = dict[str, npt.NDArray[Any]]

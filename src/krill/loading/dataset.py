@@ -8,31 +8,22 @@ top of what the process held before.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, SupportsIndex
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, Literal, Self
 
 from krill.budget.plan import Need, make_plan, resolve_limit
 from krill.budget.size import parse_size
 from krill.dataset.manifest import MANIFEST_NAME
-from krill.dataset.reader import row_numbers
+from krill.dataset.rows import RowKey, RowSource, select_rows
 from krill.errors import ConfigError, InputError
 from krill.faults import system_errors
-from krill.loading.array_list import ArrayList
 from krill.loading.columns import ColumnMaker, Columns, LabelKind
-from krill.loading.joined import JoinedRows
-from krill.loading.loader import Loader, Shape
-from krill.loading.mixture import Mixed, OnExhausted, Part
+from krill.loading.krill_rows import OnMissing, open_krill_rows
+from krill.loading.loader import Identity, Loader, Shape, find_world
+from krill.loading.mixture import JoinedRows, Mixed, OnExhausted, Part
 from krill.loading.order import SHUFFLE_WINDOW, InOrder, Order, Shuffled
-from krill.loading.ours import KrillRows, OnMissing
-from krill.loading.source import RowSource
-from krill.loading.state import Identity
-from krill.loading.world import find_world
 
 # Indexes of record batches: a few kilobytes for each mebibyte of tokens that is read from again and again.
 _LEAST_CACHE = 1_000_000
@@ -71,7 +62,7 @@ def load(
     source: RowSource
     folder = Path(path).expanduser()
     if (folder / MANIFEST_NAME).is_file():
-        source = KrillRows(
+        source = open_krill_rows(
             folder,
             split=split,
             cache_bytes=plan.share("cache"),
@@ -127,14 +118,8 @@ class LoadedDataset:
     def __len__(self) -> int:
         return self.source.rows
 
-    def __getitem__(self, key: SupportsIndex | slice | Sequence[int] | npt.NDArray[Any]) -> dict[str, Any]:
-        # The commonest first: asking whether something is a Sequence takes a tenth of a batch's time.
-        if isinstance(key, np.ndarray | list) or (isinstance(key, Sequence) and not isinstance(key, str)):
-            return self._read(self._checked(row_numbers(key)))
-        if isinstance(key, slice):
-            return self._read(np.arange(*key.indices(len(self)), dtype=np.int64))
-        found = self.source.read(self._checked(np.array([operator.index(key)], np.int64)))
-        return {"input_ids": found.tokens, "seq_lengths": found.seq_lengths}
+    def __getitem__(self, key: RowKey) -> dict[str, Any]:
+        return select_rows(self.source, key)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[row] for row in range(len(self)))
@@ -221,27 +206,6 @@ class LoadedDataset:
                 f" for each of {world}",
                 hint="take a smaller batch_size, or drop_last=False" if samples else None,
             )
-
-    def _checked(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Row numbers with negative ones counted from the end."""
-        count = len(self)
-        numbers = rows.tolist()  # for a batch, Python's own min and max take a third of NumPy's time
-        if not numbers or (min(numbers) >= 0 and max(numbers) < count):
-            return rows
-        outside = (rows < -count) | (rows >= count)
-        if outside.any():
-            row = int(rows[outside][0])
-            raise IndexError(f"row {row} is out of range: `{self.source.name}` has {count} rows")
-        return np.where(rows < 0, rows + count, rows)
-
-    def _read(self, rows: npt.NDArray[np.int64]) -> dict[str, Any]:
-        found = self.source.read(rows)
-        tokens: Any = (
-            found.tokens.reshape(len(rows), self.source.width)
-            if self.source.fixed
-            else ArrayList(found.tokens, found.offsets)
-        )
-        return {"input_ids": tokens, "seq_lengths": ArrayList(found.seq_lengths, found.seq_offsets)}
 
 
 def _reading(source: RowSource) -> Need:

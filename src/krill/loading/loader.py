@@ -10,10 +10,11 @@ and a step's rows don't either while the global batch stays the same.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -21,12 +22,57 @@ import numpy as np
 import numpy.typing as npt
 
 from krill import _native
-from krill.errors import InputError
+from krill.dataset.rows import RowSource
+from krill.errors import ConfigError, InputError
 from krill.loading.columns import Batch, ColumnMaker
 from krill.loading.order import Order
-from krill.loading.source import RowSource
-from krill.loading.state import Identity, make_state, read_state
 from krill.threads.ordered import ordered_map
+
+VERSION = 1
+_HINT = "load a state with the dataset and the arguments that it was made with"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Everything that shapes the order of rows. A state of another order would repeat some and miss
+    others."""
+
+    fingerprint: str
+    seed: int
+    shuffle: bool
+    shuffle_window: int | None
+    mixture: Mapping[str, Any] | None
+
+
+def make_state(identity: Identity, epoch: int, samples: int) -> dict[str, Any]:
+    return {"version": VERSION, "epoch": epoch, "samples": samples, **asdict(identity)}
+
+
+def read_state(state: Mapping[str, Any], identity: Identity, most: int, name: str) -> tuple[int, int]:
+    """The epoch and the samples of a state, which must be of `identity`; `name` is the dataset's."""
+    if not isinstance(state, Mapping) or "version" not in state:
+        raise ConfigError("this is not a loader's state: it has no `version`", hint=_HINT)
+    if state["version"] != VERSION:
+        raise ConfigError(f"the state has version `{state['version']}`, and this Krill reads {VERSION}")
+    expected = asdict(identity)
+    if state.get("fingerprint") != identity.fingerprint:
+        raise InputError(
+            f"the state belongs to another dataset than `{name}`: its fingerprint is"
+            f" `{state.get('fingerprint')}`, not `{identity.fingerprint}`",
+            hint=_HINT,
+        )
+    differing = [key for key, value in expected.items() if state.get(key) != value]
+    if differing:
+        shown = ", ".join(f"`{key}` is `{state.get(key)}`, not `{expected[key]}`" for key in differing)
+        raise ConfigError(f"the state belongs to another order: {shown}", hint=_HINT)
+    return _count(state, "epoch", 2**63), _count(state, "samples", most)
+
+
+def _count(state: Mapping[str, Any], name: str, most: int) -> int:
+    value = state.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ConfigError(f"the state's `{name}` is `{value}`", hint=f"it must be from 0 to {most}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -184,3 +230,32 @@ class Loader:
         size = min(self.global_batch, total - sample)
         start, stop = (sample + size * rank // shape.world for rank in (shape.rank, shape.rank + 1))
         return self._order.rows((self._identity.seed, epoch), start, stop)
+
+
+def find_world(rank: int | None, world: int | None) -> tuple[int, int]:
+    """What is given; else torch.distributed's if it is initialised, else JAX's if it is there, else 0 of
+    1."""
+    if (rank is None) != (world is None):
+        raise ConfigError("`rank` and `world` belong together", hint="give both, or neither")
+    if rank is None or world is None:
+        rank, world = _torch_world() or _jax_world() or (0, 1)
+    if world < 1 or not 0 <= rank < world:
+        raise ConfigError(
+            f"`rank` is `{rank}` and `world` is `{world}`", hint="ranks count from 0 to below `world`"
+        )
+    return rank, world
+
+
+def _torch_world() -> tuple[int, int] | None:
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return int(distributed.get_rank()), int(distributed.get_world_size())
+
+
+def _jax_world() -> tuple[int, int] | None:
+    jax = sys.modules.get("jax")
+    # Asking makes JAX open its devices, unless several processes were joined, which opens them anyhow.
+    if jax is None or not getattr(jax.distributed, "is_initialized", lambda: False)():
+        return None
+    return int(jax.process_index()), int(jax.process_count())

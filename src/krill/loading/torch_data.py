@@ -26,8 +26,8 @@ except ImportError as error:
     raise MissingExtra("loading for torch", "torch") from error
 
 if TYPE_CHECKING:
+    from krill.dataset.rows import RowSource
     from krill.loading.dataset import LoadedDataset
-    from krill.loading.source import RowSource
 
 Tensors = dict[str, torch.Tensor]
 

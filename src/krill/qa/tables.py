@@ -23,7 +23,7 @@ import pyarrow as pa
 from krill import _native
 from krill.corpus.arrays import as_arrow, as_numpy
 from krill.corpus.checks import check_batch
-from krill.dataset.hashing import HashingFile
+from krill.dataset.shard import HashingFile
 from krill.errors import InputError
 from krill.qa.answers import NOWHERE
 from krill.storage.checksums import refuse_checksum

@@ -26,8 +26,7 @@ from krill.dataset.manifest import MANIFEST_NAME, Manifest
 from krill.errors import InputError
 from krill.loading.dataset import load
 from krill.loading.stream.plan import BLOCKS, UNIT_BYTES, Sizes, stream_needs
-from krill.loading.stream.sequences import BEGINNING
-from krill.loading.stream.tokens import TextTokens
+from krill.loading.stream.tokens import BEGINNING, TextTokens
 from krill.tokenizer.declared import DECLARATIONS, file_fingerprint, read_tokenizer_file
 from krill.tokenizer.open import open_file
 from krill.training.byte_tokenizer import byte_tokenizer_json

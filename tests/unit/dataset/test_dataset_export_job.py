@@ -12,9 +12,8 @@ import pytest
 from dataset_samples import save_manifest, write_text
 from export_samples import EOS, some_documents, wrapped, write_rows
 
-from krill.dataset import Layout, Manifest
+from krill.dataset import Layout, Manifest, validate
 from krill.dataset.export import export
-from krill.dataset.export.check import check_export
 from krill.dataset.export.source import Source
 from krill.errors import BudgetError, ConfigError, InputError, KrillError, StorageError
 from krill.storage import atomic
@@ -241,7 +240,7 @@ def test_text_needs_the_very_tokenizer(dataset: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "datatrove", "jsonl"])
 def test_every_byte_of_an_export_is_checked(dataset: Path, to: Any) -> None:
     summary = export(dataset, to=to)
-    report = check_export(summary.output, Manifest.load(summary.output))
+    report = validate(summary.output)
     assert (report.files, report.bytes) == (
         len(summary.files),
         sum(file.stat().st_size for file in summary.files),
@@ -252,15 +251,16 @@ def test_every_byte_of_an_export_is_checked(dataset: Path, to: Any) -> None:
     content[len(content) // 2] ^= 1
     changed.write_bytes(content)
     with pytest.raises(InputError, match=f"{changed.name}` has the checksum"):
-        check_export(summary.output, Manifest.load(summary.output))
+        validate(summary.output)
     changed.unlink()
     with pytest.raises(InputError, match=f"{changed.name}` is missing"):
-        check_export(summary.output, Manifest.load(summary.output))
+        validate(summary.output)
 
 
 def test_names_in_the_manifest_of_an_export_can_not_leave_its_folder(dataset: Path) -> None:
     output = export(dataset, to="bin").output
     manifest = Manifest.load(output)
     manifest.extra["files"][0]["file"] = "../dataset/data-00000.arrow"
+    manifest.save(output)
     with pytest.raises(InputError, match="must be a file name inside the folder"):
-        check_export(output, manifest)
+        validate(output)

@@ -84,7 +84,7 @@ def test_no_rows_make_no_distribution(tmp_path: Path) -> None:
 
 
 def test_documents_are_sampled_and_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("krill.dataset.text_writer.ROW_GROUP_BYTES", 10)
+    monkeypatch.setattr("krill.dataset.text_shard.ROW_GROUP_BYTES", 10)
     texts = [f"document {number} " + "x" * (number * 500) for number in range(9)]
     write_text(tmp_path, [texts[:5], texts[5:]])
     found = inspect(tmp_path, samples=100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.dataset import Dataset, Layout
-from krill.dataset.batch_index import read_batch_index
-from krill.dataset.shard_file import ShardFile
 from krill.errors import InputError
 from properties import tried
 
@@ -97,20 +96,22 @@ def test_batches_hold_every_row_from_any_start(
 
 @tried(20)
 @given(count=st.integers(1, 60), per_batch=st.integers(1, 9), length=st.integers(1, 40), fixed=st.booleans())
-def test_the_hand_read_index_equals_what_pyarrow_decodes(
+def test_what_is_read_equals_what_pyarrow_decodes_with_tokens_and_without(
     tmp_path_factory: pytest.TempPathFactory, count: int, per_batch: int, length: int, fixed: bool
 ) -> None:
-    folder = tmp_path_factory.mktemp("index")
+    folder = tmp_path_factory.mktemp("decoded")
     rows = Rows(Layout(length, "uint8", per_batch, fixed), count)
     (shard,) = write_dataset(folder, rows, count).dataset.shards  # type: ignore[union-attr]
-    content = (folder / shard.file).read_bytes()
-    for number, batch in enumerate(pa.ipc.open_stream(content)):
-        index = read_batch_index(ShardFile(folder, shard), rows.layout, number)
-        tokens = content[index.tokens_at : index.tokens_at + int(index.token_offsets[-1])]
-        assert tokens == batch.column("input_ids").flatten().to_numpy().tobytes()
-        assert [index.row(row).tolist() for row in range(index.rows)] == batch.column(
-            "seq_lengths"
-        ).to_pylist()
+    dataset = Dataset(folder)
+    stream = pa.ipc.open_stream((folder / shard.file).read_bytes())
+    for decoded, (first, end) in zip(stream, dataset.batch_ranges(), strict=True):
+        tokens, documents = decoded.column("input_ids"), decoded.column("seq_lengths")
+        for with_tokens in (True, False):
+            found = dataset.reader.read(np.arange(first, end), with_tokens=with_tokens)
+            assert found.tokens.tolist() == (tokens.flatten().to_pylist() if with_tokens else [])
+            assert np.diff(found.offsets).tolist() == [len(ids) for ids in tokens]
+            assert np.diff(found.seq_offsets).tolist() == [len(lengths) for lengths in documents]
+            assert found.seq_lengths.tolist() == documents.flatten().to_pylist()
 
 
 def test_results_belong_to_the_caller(tmp_path: Path) -> None:
@@ -142,27 +143,41 @@ def test_opening_reads_the_manifest_only(tmp_path: Path) -> None:
 def test_the_cache_stays_inside_its_bytes(tmp_path: Path) -> None:
     rows = Rows(Layout(8, "uint16", 1), 200)
     write_dataset(tmp_path, rows, 200)
-    dataset = Dataset(tmp_path, cache_bytes=1000)
+    dataset = Dataset(tmp_path, cache_bytes=2000)
     for row in range(200):
         dataset[row]
-        assert dataset._indexes.weight <= 1000
-    assert dataset._indexes.weight > 900
+        assert dataset.reader.native().cached_bytes <= 2000
+    assert dataset.reader.native().cached_bytes > 1000
 
 
-def test_more_shards_than_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("krill.dataset.reader._MOST_OPEN_FILES", 2)
+def test_a_record_batch_is_read_without_a_cache(tmp_path: Path) -> None:
     rows = Rows(Layout(8, "uint16", 4), 30)
-    write_dataset(tmp_path, rows, 3)
+    write_dataset(tmp_path, rows, 30)
+    dataset = Dataset(tmp_path, cache_bytes=0)
+    assert_rows(dataset[:], rows, list(range(30)))
+    assert dataset.reader.native().cached_bytes == 0
+
+
+def test_more_shards_than_open_files(tmp_path: Path) -> None:
+    rows = Rows(Layout(2, "uint16", 1), 300)
+    write_dataset(tmp_path, rows, 1)
     before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").exists() else 0
     dataset = Dataset(tmp_path)
-    assert_rows(dataset[:], rows, list(range(30)))
-    assert_rows(dataset[::-1], rows, list(range(29, -1, -1)))
+    assert_rows(dataset[:], rows, list(range(300)))
+    assert_rows(dataset[::-1], rows, list(range(299, -1, -1)))
     if before:
-        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 2
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 256
 
 
-def test_threads_read_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("krill.dataset.reader._MOST_OPEN_FILES", 2)
+def test_a_pipe_in_place_of_a_shard_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    write_dataset(tmp_path, Rows(Layout(8, "uint16", 4), 10), 10)
+    (tmp_path / "data-00000.arrow").unlink()
+    os.mkfifo(tmp_path / "data-00000.arrow")
+    with pytest.raises(InputError, match=r"data-00000\.arrow` cannot be read: it is not a regular file"):
+        Dataset(tmp_path)[0]
+
+
+def test_threads_read_the_same_rows(tmp_path: Path) -> None:
     rows = Rows(Layout(8, "uint16", 4), 200)
     write_dataset(tmp_path, rows, 11)
     dataset = Dataset(tmp_path, cache_bytes=300)

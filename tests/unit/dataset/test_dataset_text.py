@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.dataset import ShardInfo, TextShardWriter
-from krill.dataset import text_writer as module
+from krill.dataset import text_shard as module
 from krill.errors import InputError
 from properties import tried
 

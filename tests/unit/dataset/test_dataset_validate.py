@@ -23,7 +23,7 @@ from krill.dataset import (
     validate,
     write_dataset_parts,
 )
-from krill.dataset.hashing import HashingFile
+from krill.dataset.shard import HashingFile
 from krill.errors import InputError
 
 LAYOUT = Layout(8, "uint16", 4)

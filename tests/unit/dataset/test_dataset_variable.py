@@ -26,7 +26,7 @@ from krill.dataset import (
     validate,
     write_dataset_parts,
 )
-from krill.dataset.hashing import HashingFile
+from krill.dataset.shard import HashingFile
 from krill.errors import InputError
 from properties import tried
 

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from krill.dataset import DatasetPart, Layout, RowBatch, ShardWriter, token_shard_name
+from krill.dataset.rows import RowSource
 from krill.loading.foreign.opening import open_source
-from krill.loading.ours import KrillRows
-from krill.loading.source import RowSource
+from krill.loading.krill_rows import open_krill_rows
 from made_dataset import save_manifest
 
 
@@ -81,7 +81,7 @@ def _flat(lists: Sequence[Sequence[int]], dtype: str, offset_dtype: str) -> tupl
 def opened(path: str | Path, cache: Path, **options: Any) -> RowSource:
     """What is behind a path or URL, as `load` opens it."""
     if (Path(path) / "krill-run.json").is_file():
-        return KrillRows(path, cache_bytes=100_000)
+        return open_krill_rows(path, cache_bytes=100_000)
     settings: dict[str, Any] = {"reading_bytes": 100_000, "cache_dir": cache, "cache_size": 10**9}
     return open_source(path, **(settings | options))
 

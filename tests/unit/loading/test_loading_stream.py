@@ -19,12 +19,11 @@ from stream_samples import as_sequences, expected, loader_of, taken, texts, writ
 
 from krill.corpus import DatasetSource
 from krill.errors import InputError
-from krill.loading.stream import shuffle_order
+from krill.loading.stream import shuffle_buffer
 from krill.loading.stream import source as stream_source
 from krill.loading.stream.loader import StreamingDataLoader
 from krill.loading.stream.options import stream_sources
-from krill.loading.stream.shuffle_buffer import ShuffleBuffer
-from krill.loading.stream.shuffle_order import Order
+from krill.loading.stream.shuffle_buffer import Order, ShuffleBuffer
 from krill.tokenizer import ByteEncoder
 
 
@@ -283,7 +282,7 @@ def test_an_order_has_each_number_once_whatever_stretches_are_asked_for(
     first = data.draw(st.integers(0, count - 1))
     last = data.draw(st.integers(first + 1, count))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffle_order, "ORDERED_AT_ONCE", 16)
+        patch.setattr(shuffle_buffer, "ORDERED_AT_ONCE", 16)
         order = Order(count, (1, 2, 3))
         assert Counter(order(0, count).tolist()) == Counter(range(count))
         assert order(first, last).tolist() == order(0, count)[first:last].tolist()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from krill.dataset.row_batch import RowBatch
+from krill.dataset.rows import RowBatch
 from krill.errors import BudgetError, InputError
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from krill.dataset.export.documents import EndedTokens
 from krill.dataset.export.sink import ExportedFile
 from krill.dataset.export.token_type import as_type
-from krill.dataset.hashing import HashingFile
+from krill.dataset.shard import HashingFile
 
 TOKENS_SUFFIX: Final = ".ds"
 INDEX_SUFFIX: Final = ".index"

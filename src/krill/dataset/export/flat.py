@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from krill.dataset.export.sink import ExportedFile
 from krill.dataset.export.token_type import as_type
-from krill.dataset.hashing import HashingFile
-from krill.dataset.row_batch import RowBatch
+from krill.dataset.rows import RowBatch
+from krill.dataset.shard import HashingFile
 from krill.storage.atomic import encode_json
 
 META_NAME: Final = "meta.json"

@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from krill.dataset.export.documents import DocumentBatch
 from krill.dataset.export.sink import ExportedFile
-from krill.dataset.hashing import HashingFile
-from krill.dataset.row_batch import RowBatch
+from krill.dataset.rows import RowBatch
+from krill.dataset.shard import HashingFile
 
 Item = TypeVar("Item")
 Decode = Callable[[npt.NDArray[Any]], str]

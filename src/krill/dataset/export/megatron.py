@@ -24,7 +24,7 @@ import numpy.typing as npt
 from krill.dataset.export.documents import EndedTokens
 from krill.dataset.export.sink import ExportedFile
 from krill.dataset.export.token_type import as_type
-from krill.dataset.hashing import HashingFile
+from krill.dataset.shard import HashingFile
 from krill.errors import InputError
 from krill.storage.atomic import TEMPORARY_SUFFIX, storage_errors
 

@@ -8,22 +8,17 @@ in memory: one row group, and what Arrow makes of it.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from krill import _native
-from krill.corpus.arrays import as_arrow
 from krill.dataset.export.sink import ExportedFile
-from krill.dataset.hashing import HashingFile
 from krill.dataset.layout import Layout
-from krill.dataset.row_batch import RowBatch
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
+from krill.dataset.rows import RowBatch
+from krill.dataset.shard import HashedParquet
+from krill.dataset.writer import record_batch
 
 ROW_GROUP_BYTES: Final = 8_000_000
 FILE_BYTES: Final = 500_000_000
@@ -48,18 +43,13 @@ class ParquetSink:
         self._files: list[ExportedFile] = []
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_bytes = 0
-        self._open_file: _File | None = None
+        self._open_file: HashedParquet | None = None
+        self._file_rows = 0
+        self._file_tokens = 0
 
     def prepare(self, batch: RowBatch) -> tuple[pa.RecordBatch, int]:
         """The rows as Arrow has them, and how many tokens they have."""
-        tokens = as_arrow(batch.tokens)
-        if self._layout.fixed:
-            lists = pa.FixedSizeListArray.from_arrays(tokens, self._layout.sequence_len)
-        else:
-            lists = pa.ListArray.from_arrays(as_arrow(batch.offsets.astype(np.int32)), tokens)
-        lengths = pa.ListArray.from_arrays(as_arrow(batch.seq_offsets), as_arrow(batch.seq_lengths))
-        rows = pa.RecordBatch.from_arrays([lists, lengths], schema=self._layout.schema)
-        return rows, len(batch.tokens)
+        return record_batch(batch, self._layout), len(batch.tokens)
 
     def write(self, prepared: tuple[pa.RecordBatch, int]) -> None:
         rows, tokens = prepared
@@ -80,63 +70,21 @@ class ParquetSink:
 
     def _write_row_group(self) -> None:
         if self._open_file is None:
-            number = len(self._files)
-            self._open_file = _File(self._folder / f"{self._name}-{number:05d}.parquet", self._layout)
+            path = self._folder / f"{self._name}-{len(self._files):05d}.parquet"
+            self._open_file = HashedParquet(path, self._layout.schema)
+            self._file_rows = self._file_tokens = 0
         table = pa.Table.from_batches(self._gathered, self._layout.schema)
-        tokens = self._gathered_bytes // self._layout.dtype.itemsize
+        self._file_rows += table.num_rows
+        self._file_tokens += self._gathered_bytes // self._layout.dtype.itemsize
         self._gathered, self._gathered_bytes = [], 0
-        self._open_file.write(table, tokens)
+        self._open_file.write(table)
         del table
         _native.trim()  # else each row group leaves some of its pages behind: 20 MB after 600 MB of tokens
-        if self._open_file.tokens * self._layout.dtype.itemsize >= self._file_bytes:
+        if self._file_tokens * self._layout.dtype.itemsize >= self._file_bytes:
             self._commit_file()
 
     def _commit_file(self) -> None:
         if self._open_file is not None:
-            self._files.append(self._open_file.commit())
+            counts = {"rows": self._file_rows, "tokens": self._file_tokens}
+            self._files.append(ExportedFile.of(self._open_file, counts))
             self._open_file = None
-
-
-class _File:
-    """One Parquet file in the making."""
-
-    def __init__(self, path: Path, layout: Layout) -> None:
-        self.rows = 0
-        self.tokens = 0
-        self._file = HashingFile(path)
-        try:
-            self._parquet = self._open(layout)
-        except BaseException:
-            self._file.abort()
-            raise
-
-    def _open(self, layout: Layout) -> pq.ParquetWriter:
-        import pyarrow.parquet as pq  # takes 9 MB and 80 ms, which only those who write it should pay
-
-        return pq.ParquetWriter(
-            self._file,
-            layout.schema,
-            compression="zstd",
-            compression_level=1,
-            write_statistics=False,
-            store_schema=True,
-        )
-
-    def write(self, table: pa.Table, tokens: int) -> None:
-        self._parquet.write_table(table, row_group_size=max(1, table.num_rows))
-        self.rows += table.num_rows
-        self.tokens += tokens
-
-    def commit(self) -> ExportedFile:
-        try:
-            self._parquet.close()
-        except BaseException:
-            self.abort()
-            raise
-        return ExportedFile.of(self._file, {"rows": self.rows, "tokens": self.tokens})
-
-    def abort(self) -> None:
-        # Closed first: left open, the Parquet writer would write its footer when it is collected.
-        with suppress(Exception):
-            self._parquet.close()
-        self._file.abort()

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from krill.dataset.hashing import HashingFile
+from krill.dataset.shard import HashedParquet, HashingFile
 from krill.threads import Throttle, ordered_map
 from krill.threads.progress import Progress
 
@@ -31,7 +31,7 @@ class ExportedFile:
     split: str | None = None
 
     @classmethod
-    def of(cls, file: HashingFile, counts: Mapping[str, int]) -> ExportedFile:
+    def of(cls, file: HashingFile | HashedParquet, counts: Mapping[str, int]) -> ExportedFile:
         """Give a file its name."""
         info = file.commit(0)
         return cls(info.file, info.bytes, info.sha256, counts)

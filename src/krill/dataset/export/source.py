@@ -20,9 +20,9 @@ from krill.dataset.export.documents import Joining
 from krill.dataset.export.options import ExportOptions, What
 from krill.dataset.manifest import DatasetPart, Manifest
 from krill.dataset.reader import Dataset
-from krill.dataset.row_batch import RowBatch
+from krill.dataset.rows import RowBatch
 from krill.dataset.shard_file import ShardFile
-from krill.dataset.text_shard import TextShard
+from krill.dataset.text_shard import TextShardReader
 from krill.errors import InputError, KrillError
 from krill.threads.progress import Progress
 
@@ -105,7 +105,7 @@ class Source:
 
     def rows(self, split: str, progress: Progress) -> Iterator[RowBatch]:
         """All rows of a split, in order."""
-        with Dataset(self.folder, split=split) as dataset:
+        with Dataset(self.folder, split=split, cache_bytes=0) as dataset:  # each row is read once
             for batch in dataset.verified_batches() if self.verify else dataset.batches():
                 yield batch
                 progress.advance(batch.tokens.nbytes + batch.seq_lengths.nbytes + batch.seq_offsets.nbytes)
@@ -115,7 +115,7 @@ class Source:
         assert self.manifest.text is not None
         for shard in self.manifest.text.shards:
             # It is there, and has the size that the manifest says.
-            with TextShard(ShardFile(self.folder, shard), verify=self.verify) as opened:
+            with TextShardReader(ShardFile(self.folder, shard), verify=self.verify) as opened:
                 groups = len(opened.group_rows)
                 for group in range(groups):
                     yield from _slices(opened.read(group))

@@ -30,7 +30,7 @@ from krill.dataset.export.sink import ExportedFile, Flow, Prepared, Sink, pour
 from krill.dataset.export.source import Source
 from krill.dataset.export.token_type import token_dtype
 from krill.dataset.manifest import DatasetPart
-from krill.dataset.row_batch import RowBatch
+from krill.dataset.rows import RowBatch
 from krill.dataset.shard import ShardInfo
 from krill.errors import StorageError
 from krill.tokenizer import Encoder

@@ -8,20 +8,140 @@ last, at most `cache_bytes` of them; never the tokens. No file stays open, so th
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from threading import Lock
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from krill import _native
-from krill.dataset.recently_used import RecentlyUsed
-from krill.dataset.row_batch import RowBatch
+from krill.dataset.rows import RowBatch
 from krill.errors import InputError
-from krill.loading.foreign.ragged import Counts, ends_of, pick_lists, row_batch
 from krill.loading.foreign.row_files import NumbersFile, reading
+
+Value = TypeVar("Value")
+
+
+class RecentlyUsed(Generic[Value]):
+    """Thread-safe. Values load outside the lock: two threads may load the same one, and either is right."""
+
+    def __init__(self, capacity: int, weigh: Callable[[Value], int]) -> None:
+        self.weight = 0
+        self._capacity = capacity
+        self._weigh = weigh
+        self._lock = Lock()
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
+
+    def get(self, key: Hashable, load: Callable[[], Value]) -> Value:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = load()
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = value
+                self.weight += self._weigh(value)
+                while self.weight > self._capacity:
+                    _, oldest = self._values.popitem(last=False)
+                    self.weight -= self._weigh(oldest)
+        return value
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self.weight = 0
+
+
+Counts = npt.NDArray[np.int64]
+
+MOST_IDS = 2**31
+
+
+def ends_of(counts: Counts) -> Counts:
+    """Where each list begins when they follow each other, and where the last ends."""
+    ends = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=ends[1:])
+    return ends
+
+
+def pick_lists(values: npt.NDArray[Any], starts: Counts, counts: Counts) -> npt.NDArray[Any]:
+    """The lists that begin at `starts`, one after the other."""
+    ends = ends_of(counts)
+    # Each value's place: its list's beginning, and how far it is into that list.
+    places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], counts)
+    return np.take(values, places)
+
+
+def row_batch(
+    name: str,
+    rows: npt.NDArray[np.int64],
+    tokens: npt.NDArray[Any],
+    lengths: Counts,
+    seq_lengths: npt.NDArray[np.int32] | None,
+    seq_counts: Counts,
+) -> RowBatch:
+    """Rows of `lengths` with their pieces; a row that has none stated is one piece, unless it is empty.
+
+    `rows` are their numbers, for messages.
+    """
+    _check_ids(name, rows, tokens, lengths)
+    unstated = seq_counts == 0
+    one_piece = unstated & (lengths > 0)
+    if seq_lengths is None or unstated.all():
+        pieces, counts = lengths[one_piece].astype(np.int32), one_piece.astype(np.int64)
+    else:
+        _check_sums(name, rows, lengths, seq_lengths, seq_counts)
+        counts = seq_counts + one_piece
+        pieces = np.empty(int(counts.sum()), np.int32)
+        stated = np.repeat(~unstated, counts)
+        pieces[stated] = seq_lengths
+        pieces[~stated] = lengths[one_piece]
+    return RowBatch(tokens, ends_of(lengths), pieces, ends_of(counts).astype(np.int32))
+
+
+def _check_ids(name: str, rows: npt.NDArray[np.int64], tokens: npt.NDArray[Any], lengths: Counts) -> None:
+    """Batches may be int32, where larger ids would come out as others."""
+    if tokens.dtype.itemsize <= 2 or len(tokens) == 0 or 0 <= tokens.min() <= tokens.max() < MOST_IDS:
+        return
+    at = int(np.argmax((tokens < 0) | (tokens >= MOST_IDS)))
+    row = int(rows[np.searchsorted(ends_of(lengths), at, side="right") - 1])
+    raise InputError(
+        f"row {row} of `{name}` has the id `{tokens[at]}`", hint=f"ids are from 0 to below {MOST_IDS:,}"
+    )
+
+
+def _check_sums(
+    name: str,
+    rows: npt.NDArray[np.int64],
+    lengths: Counts,
+    seq_lengths: npt.NDArray[np.int32],
+    seq_counts: Counts,
+) -> None:
+    """Where lengths of pieces are stated they are positive and add up to the row's."""
+    totals = np.concatenate([[0], np.cumsum(seq_lengths, dtype=np.int64)])
+    ends = ends_of(seq_counts)
+    sums = totals[ends[1:]] - totals[ends[:-1]]
+    wrong = np.flatnonzero((seq_counts > 0) & (sums != lengths))
+    if len(wrong):
+        row, total, length = (int(each[wrong[0]]) for each in (rows, sums, lengths))
+        raise InputError(
+            f"`seq_lengths` of row {row} in `{name}` add up to {total}, but the row has {length} tokens",
+            hint="remove the column `seq_lengths` if each row is one document",
+        )
+    if len(seq_lengths) and seq_lengths.min() < 1:
+        at = int(np.argmax(seq_lengths < 1))
+        row = int(rows[np.searchsorted(ends, at, side="right") - 1])
+        raise InputError(
+            f"`seq_lengths` of row {row} in `{name}` has the length {int(seq_lengths[at])}",
+            hint="write the dataset with lengths of at least 1, or without the column `seq_lengths`",
+        )
+
 
 # A file of a cache that several processes fill may be dropped between fetching and opening it.
 _TRIES = 5

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from krill.dataset.row_batch import RowBatch
+from krill.dataset.rows import RowBatch
 from krill.errors import InputError
 from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
 from krill.loading.foreign.row_files import NumbersFile, RowFiles, read_exactly

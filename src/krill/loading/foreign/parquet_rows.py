@@ -10,7 +10,7 @@ Held in memory: 32 bytes for each row group, what `chunked_rows.py` says, and wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import blake2b
@@ -21,18 +21,114 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from krill.corpus.arrays import as_numpy
+from krill.corpus.checks import check_batch
 from krill.corpus.parquet_footer import Footer, read_footer
-from krill.dataset.row_batch import RowBatch
+from krill.dataset.rows import RowBatch
 from krill.errors import InputError
-from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
-from krill.loading.foreign.decoded_group import read_group_index, write_group
-from krill.loading.foreign.id_columns import IDS, SEQ_LENGTHS, IdColumns
-from krill.loading.foreign.row_files import NumbersFile, RowFiles, read_exactly, reading
+from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex, Counts, ends_of
+from krill.loading.foreign.row_files import (
+    IDS,
+    SEQ_LENGTHS,
+    IdColumns,
+    NumbersFile,
+    RowFiles,
+    read_exactly,
+    reading,
+)
 from krill.loading.foreign.shard_cache import ShardCache
 from krill.storage.atomic import AtomicFile
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
+
+
+_TRAILER_BYTES = 24
+
+
+def write_group(
+    name: str, columns: IdColumns, rows: int, batches: Iterable[pa.RecordBatch], file: AtomicFile
+) -> None:
+    """Write the rows of `batches`, which are one group of the file `name` and must be `rows`."""
+    lengths: list[Counts] = []
+    seq_counts: list[Counts] = []
+    seq_lengths: list[npt.NDArray[Any]] = []
+    for batch in batches:
+        check_batch(batch)
+        ids = batch.column(IDS)
+        if ids.null_count or ids.values.null_count:
+            raise InputError(f"`{IDS}` in `{name}` has nulls", hint="remove the rows that have none")
+        counts, tokens = _lists(ids, columns.dtype)
+        lengths.append(counts)
+        file.write(np.ascontiguousarray(tokens))
+        if columns.seq_dtype is not None:
+            pieces = batch.column(SEQ_LENGTHS)
+            if pieces.values.null_count:
+                raise InputError(
+                    f"`{SEQ_LENGTHS}` in `{name}` has nulls inside its lists",
+                    hint="write the dataset without them",
+                )
+            counts, values = _lists(pieces, columns.seq_dtype)
+            seq_counts.append(counts)
+            seq_lengths.append(values.astype(np.int32))
+    found = sum(map(len, lengths))
+    if found != rows:
+        raise InputError(
+            f"`{name}` is damaged: a row group has {found} rows, and the footer says {rows}",
+            hint="copy the file again",
+        )
+    offsets = ends_of(np.concatenate(lengths) if lengths else np.zeros(0, np.int64))
+    file.write(bytes(-file.tell() % 8))
+    file.write(offsets)
+    pieces_count = -1
+    if columns.seq_dtype is not None:
+        all_pieces = np.concatenate(seq_lengths)
+        file.write(ends_of(np.concatenate(seq_counts)))
+        file.write(all_pieces)
+        pieces_count = len(all_pieces)
+    file.write(np.array([len(offsets) - 1, offsets[-1], pieces_count], np.int64))
+
+
+def read_group_index(file: NumbersFile, dtype: np.dtype[Any]) -> ChunkIndex:
+    """The index of a file that `write_group` wrote."""
+    size = file.size
+    if size < _TRAILER_BYTES:
+        raise _damaged(file)
+    rows, tokens, pieces = (int(each) for each in file.read(np.int64, size - _TRAILER_BYTES, 3))
+    offsets_at = -(-tokens * dtype.itemsize // 8) * 8
+    seq_at = offsets_at + 8 * (rows + 1)
+    expected = seq_at if pieces < 0 else seq_at + 8 * (rows + 1) + 4 * pieces
+    if min(rows, tokens) < 0 or size != expected + _TRAILER_BYTES:
+        raise _damaged(file)
+    offsets = file.read(np.int64, offsets_at, rows + 1)
+    _check_ascending(file, offsets, tokens)
+    if pieces < 0:
+        return ChunkIndex(0, offsets)
+    seq_offsets = file.read(np.int64, seq_at, rows + 1)
+    _check_ascending(file, seq_offsets, pieces)
+    return ChunkIndex(0, offsets, seq_offsets, file.read(np.int32, seq_at + 8 * (rows + 1), pieces))
+
+
+def _lists(column: pa.Array, dtype: np.dtype[Any]) -> tuple[Counts, npt.NDArray[Any]]:
+    """How long each list is, and all their values; a null list is an empty one."""
+    values = as_numpy(column.values, dtype)
+    if pa.types.is_fixed_size_list(column.type):
+        width = column.type.list_size
+        values = values[column.offset * width : (column.offset + len(column)) * width]
+        return np.full(len(column), width, np.int64), values
+    large = pa.types.is_large_list(column.type)
+    offsets = as_numpy(column.offsets, np.dtype(np.int64 if large else np.int32)).astype(np.int64)
+    return np.diff(offsets), values[int(offsets[0]) : int(offsets[-1])]
+
+
+def _check_ascending(file: NumbersFile, offsets: npt.NDArray[np.int64], most: int) -> None:
+    if offsets[0] < 0 or (offsets[1:] < offsets[:-1]).any() or offsets[-1] > most:
+        raise _damaged(file)
+
+
+def _damaged(file: NumbersFile) -> InputError:
+    return InputError(f"a decoded row group of `{file.shown}` is damaged", hint="remove the cache's folder")
+
 
 _GROUP = np.dtype([("file", "i8"), ("group", "i8"), ("rows", "i8"), ("tokens", "i8"), ("stored", "i8")])
 _BUFFER_BYTES = 1 << 20

@@ -11,10 +11,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from krill import _native
 from krill.corpus.remote import RemoteFile, ask, file_system
+from krill.dataset.fields import Fields
+from krill.dataset.manifest import MANIFEST_NAME, Manifest
+from krill.dataset.reader import ShardReader, part_of
+from krill.dataset.rows import RowBatch
 from krill.errors import InputError
 from krill.loading.foreign.row_files import reading
 from krill.loading.foreign.shard_cache import ShardCache
@@ -23,6 +33,8 @@ from krill.storage.input_file import open_regular
 
 _CHUNK_BYTES = 1 << 20
 _LOOK_BYTES = 1 << 16
+# A file of a cache that several processes fill may be dropped between fetching and opening it.
+_TRIES = 5
 
 
 def read_small(url: str) -> bytes | None:
@@ -149,3 +161,75 @@ def _fetch(shard: Shard, file: AtomicFile) -> None:
             f"`{shard.url}` is not the file that the manifest names: its SHA-256 is `{digest.hexdigest()}`",
             hint="copy the dataset to the server again",
         )
+
+
+class RemoteKrillRows:
+    """A `RowSource` over the URL of a dataset of Krill's.
+
+    A shard is fetched into the cache when the first of its rows is asked for, its size and checksum held
+    against the manifest. What lies together is a shard, so that shuffling needs few of them at a time: the
+    order is another one than that of a copy on this machine, and so is the fingerprint.
+    """
+
+    def __init__(
+        self, url: str, manifest: bytes, cache: ShardCache, *, split: str = "train", cache_bytes: int
+    ) -> None:
+        part = part_of(url, _parsed(url, manifest), split)
+        folder = "/".join([url.rstrip("/"), *([part.split] if part.split else [])])
+        shards = [
+            Shard(f"{folder}/{each.file}", each.bytes, each.sha256, checked=True) for each in part.shards
+        ]
+        paths = [str(cache.folder / shard.key) for shard in shards]
+        self._reader = ShardReader(url, part, paths, cache_bytes=cache_bytes)
+        self._files = RemoteFiles(shards, cache)
+        self._cache = cache
+        self._last_drop = 0
+        self.name = url
+        self.tokens = part.tokens
+        self.sources = part.sources
+        self.fingerprint = f"{self._reader.fingerprint}-by-shard"
+        self.rows = part.rows
+        self.width = part.layout.sequence_len
+        self.fixed = part.layout.fixed
+        self.dtype: np.dtype[Any] = part.layout.dtype
+        self.block_rows = max(shard.rows for shard in part.shards)
+
+    @property
+    def held_bytes(self) -> int:
+        return self._reader.held_bytes
+
+    def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
+        shards = self._reader.shards_of(rows)
+        for attempt in count(1):
+            for shard in shards:
+                self._files.path(shard)
+            if (dropped := self._cache.last_drop()) != self._last_drop:
+                self._last_drop = dropped
+                self._reader.close()  # an open file would keep its room on the disk
+            try:
+                return self._reader.gather(rows)
+            except _native.UnreadableFile as error:
+                shard, reason = error.args
+                path = self._reader.paths[shard]
+                if Path(path).exists():
+                    raise InputError(
+                        f"`{path}`, fetched from `{self._files.names[shard]}`, {reason}",
+                        hint="remove the file; it will be fetched again",
+                    ) from None
+                if attempt == _TRIES:
+                    raise self._cache.cannot_hold(len(shards), self.name) from None
+        raise AssertionError("the last attempt returns or raises")
+
+    def close(self) -> None:
+        """Close files; they are opened again when rows are asked for."""
+        self._reader.close()
+
+
+def _parsed(url: str, manifest: bytes) -> Manifest:
+    source = f"{url.rstrip('/')}/{MANIFEST_NAME}"
+    try:
+        return Manifest.from_fields(Fields(orjson.loads(manifest), source=source))
+    except orjson.JSONDecodeError as error:
+        raise InputError(
+            f"`{source}` is not valid JSON: {error}", hint="copy the dataset to the server again"
+        ) from None

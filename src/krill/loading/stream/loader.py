@@ -29,10 +29,10 @@ from krill.loading.stream.options import (
     stream_options,
     stream_sources,
 )
-from krill.loading.stream.sequences import SequenceStream
 from krill.loading.stream.shuffle_buffer import Sequences
 from krill.loading.stream.source import StreamSource
 from krill.loading.stream.state import VERSION, StreamState, check_identity
+from krill.loading.stream.tokens import SequenceStream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

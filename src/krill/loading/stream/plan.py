@@ -13,7 +13,6 @@ from typing import Final
 
 from krill.budget import Kind, Need, Plan, make_plan
 from krill.corpus.documents import BLOCKS_PER_UNIT
-from krill.loading.stream.shuffle_order import ORDERED_AT_ONCE
 from krill.tokenizer import Encoder
 from krill.tokenizer.open import file_needs
 
@@ -21,6 +20,8 @@ MB: Final = 10**6
 # The unit of `Place`, so a part of what states mean; a block of it is a megabyte.
 UNIT_BYTES: Final = 32 << 20
 BLOCK_BYTES: Final = UNIT_BYTES // BLOCKS_PER_UNIT
+# Sequences whose order in the shuffle buffer is computed and held at once.
+ORDERED_AT_ONCE: Final = 1 << 14
 
 BLOCKS: Final = "blocks being encoded"
 BUFFER: Final = "shuffle buffer"

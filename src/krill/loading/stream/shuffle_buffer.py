@@ -10,16 +10,50 @@ of up to 16,384 of its sequences.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from krill.errors import BudgetError
-from krill.loading.stream.sequences import BEGINNING, Cursor, SequenceStream
-from krill.loading.stream.shuffle_order import Order
+from krill.loading.stream.plan import ORDERED_AT_ONCE
+from krill.loading.stream.tokens import BEGINNING, Cursor, SequenceStream
+from krill.pack.permutation import Permutation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class Order:
+    """The order of `count` sequences: by a key, or as they are if there is none."""
+
+    def __init__(self, count: int, key: tuple[int, ...] | None) -> None:
+        self._count = count
+        self._permutation = None if key is None else Permutation(count, *key)
+        self._first = 0
+        self._known: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def __call__(self, first: int, last: int) -> NDArray[np.int64]:
+        """The sequences that are number `first` to `last` in the order."""
+        if self._permutation is None:
+            return np.arange(first, last)
+        found = [self._piece(*bounds) for bounds in _cut(first, last, ORDERED_AT_ONCE)]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _piece(self, first: int, last: int) -> NDArray[np.int64]:
+        assert self._permutation is not None
+        chunk = first - first % ORDERED_AT_ONCE
+        if chunk != self._first or not len(self._known):
+            numbers = np.arange(chunk, min(chunk + ORDERED_AT_ONCE, self._count))
+            self._first, self._known = chunk, self._permutation(numbers)
+        return self._known[first - chunk : last - chunk]
+
+
+def _cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
+    """[first, last) at multiples of `step`."""
+    borders = [first, *range(first - first % step + step, last, step), last]
+    return list(pairwise(borders))
+
 
 # Sequences read between two looks at whether all of them will fit.
 _LOOK_EVERY: Final = 4096

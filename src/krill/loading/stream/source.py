@@ -7,8 +7,10 @@ buffer while a stream is open; without streaming, all sequences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from krill.budget import Plan, format_size, make_plan
 from krill.corpus import Corpus, CorpusFile, DatasetSource, open_corpus
 from krill.corpus.formats import Format
 from krill.dataset import smallest_dtype
-from krill.errors import BudgetError
+from krill.errors import BudgetError, ConfigError, InputError
 from krill.loading.stream.options import StreamOptions
 from krill.loading.stream.plan import (
     BLOCKS,
@@ -29,13 +31,12 @@ from krill.loading.stream.plan import (
     settled_plan,
     stream_needs,
 )
-from krill.loading.stream.sequences import BEGINNING, Cursor, SequenceStream
 from krill.loading.stream.shuffle_buffer import HeldSequences, Sequences, ShuffleBuffer, hold_all
 from krill.loading.stream.state import StreamState, input_identity
-from krill.loading.stream.tokenizer import as_file_or_encoder
-from krill.loading.stream.tokens import TextTokens
+from krill.loading.stream.tokens import BEGINNING, Cursor, SequenceStream, TextTokens
+from krill.storage.atomic import encode_json
 from krill.tokenizer import Encoder
-from krill.tokenizer.open import open_file
+from krill.tokenizer.open import open_file, tokenizer_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,3 +176,55 @@ def _wanted(file: CorpusFile) -> int:
     if file.sequential or file.format not in (Format.TEXT, Format.JSON_LINES):
         return 0  # a slice by rows, or of something compressed
     return (file.bytes if file.stop is None else file.stop) - file.start
+
+
+_HINT = (
+    "give a tokenizer.json or its folder, a tokenizers.Tokenizer, a fast tokenizer of transformers, or what"
+    " krill.tokenizer.load returns"
+)
+
+
+@contextmanager
+def as_file_or_encoder(tokenizer: Any) -> Iterator[Path | Encoder]:
+    """A tokenizer that is an object of another library is written to a file for as long as this is open."""
+    if isinstance(tokenizer, str | Path):
+        yield _existing(tokenizer)
+        return
+    from krill.tokenizer import MemoryEfficientBPE
+    from krill.tokenizer.tokenizer import Tokenizer
+
+    if isinstance(tokenizer, Tokenizer):
+        yield tokenizer.encoder
+    elif all(hasattr(tokenizer, name) for name in ("encode", "eos_id", "vocab_size", "describe")):
+        yield tokenizer
+    else:
+        with TemporaryDirectory(prefix="krill-tokenizer-") as folder:
+            file = Path(folder) / "tokenizer.json"
+            if isinstance(tokenizer, MemoryEfficientBPE):
+                tokenizer.save(file)
+            else:
+                file.write_text(_as_json(tokenizer), encoding="utf-8")
+                declared = {"eos_token": getattr(tokenizer, "eos_token", None)}
+                (file.parent / "tokenizer_config.json").write_bytes(encode_json(declared))
+            yield file
+
+
+def _existing(path: str | Path) -> Path:
+    try:
+        return tokenizer_file(path)
+    except InputError:
+        raise InputError(f"no tokenizer at `{path}`", hint=_HINT) from None
+
+
+def _as_json(tokenizer: Any) -> str:
+    """What `tokenizers` would save. transformers' fast tokenizers have one of its tokenizers inside."""
+    library = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(library, "to_str"):
+        raise ConfigError(f"`tokenizer` is a `{type(tokenizer).__name__}`", hint=_HINT)
+    try:
+        return str(library.to_str())
+    except Exception as error:  # the library raises plain Exception for parts that are written in Python
+        raise ConfigError(
+            f"the tokenizer can't be saved, so it can't be run here: {error}",
+            hint="leave out its parts that are written in Python",
+        ) from None

@@ -15,8 +15,7 @@ from typing import Any, Final, Self
 
 from krill.corpus import Corpus
 from krill.errors import ConfigError, InputError
-from krill.loading.stream.sequences import BEGINNING, Cursor
-from krill.loading.stream.tokens import Place
+from krill.loading.stream.tokens import BEGINNING, Cursor, Place
 
 VERSION: Final = 1
 """Of the state's meaning: counts up when the same numbers would give other sequences."""

@@ -10,12 +10,14 @@ counted. Nothing else is changed or dropped.
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from krill import _native
 from krill.corpus import Block, Corpus, UnitEnd
@@ -30,6 +32,7 @@ from krill.tokenizer.document_errors import naming_document
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
+
 
 # What readers and cleaning count besides documents, as it is shown.
 _NOTES: Final = ("malformed", "oversize_split", "invalid_utf8")
@@ -179,3 +182,77 @@ def _null_mask(text: pa.Array) -> NDArray[np.uint8] | None:
         return None
     flags = np.unpackbits(np.frombuffer(text.buffers()[0], np.uint8), bitorder="little")
     return np.asarray(1 - flags[text.offset : text.offset + len(text)], np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a sequence begins: so many tokens after a block does, perhaps in one of those that follow it."""
+
+    place: Place
+    tokens: int
+
+
+BEGINNING: Final = Cursor(Place(0, 0, 0), 0)
+
+
+class SequenceStream:
+    """Sequences of `length` tokens from a cursor on; `runs` must begin with the block at its place."""
+
+    def __init__(
+        self, runs: Generator[TokenRun, None, None], start: Cursor, *, length: int, stride: int, dtype: str
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        """What was read so far: `documents`, `empty` ones among them, `tokens`, and what else was noted."""
+        self._runs = runs
+        self._length = length
+        self._stride = stride
+        self._tokens: NDArray[Any] = np.empty(0, dtype)
+        self._begins = 0  # of `_tokens`, counted from the start of the first block
+        self._next = start.tokens  # where the next sequence begins, likewise
+        self._read = 0  # tokens of all runs that were read
+        self._places = deque([(0, start.place)])  # where runs begin that the next sequence may begin in
+
+    def fill(self, rows: NDArray[Any]) -> int:
+        """Write the next sequences into the rows of a matrix; fewer than there are rows only at the end."""
+        filled = 0
+        while filled < len(rows):
+            ready = self._ready()
+            if ready == 0:
+                if not self._read_run():
+                    break
+                continue
+            take = min(ready, len(rows) - filled)
+            sequences = sliding_window_view(self._tokens[self._next - self._begins :], self._length)
+            rows[filled : filled + take] = sequences[:: self._stride][:take]
+            self._next += take * self._stride
+            filled += take
+        return filled
+
+    def cursor(self) -> Cursor:
+        """Where the next sequence begins."""
+        while len(self._places) > 1 and self._places[1][0] <= self._next:
+            self._places.popleft()
+        begins, place = self._places[0]
+        return Cursor(place, self._next - begins)
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._runs.close()
+
+    def _ready(self) -> int:
+        """Sequences that lie wholly in what was read."""
+        left = self._begins + len(self._tokens) - self._next - self._length
+        return left // self._stride + 1 if left >= 0 else 0
+
+    def _read_run(self) -> bool:
+        run = next(self._runs, None)
+        if run is None:
+            return False
+        self._places.append((self._read, run.place))
+        self._read += len(run.ids)
+        self.counts.update(run.counts)
+        passed = min(self._next - self._begins, len(self._tokens))
+        self._tokens = np.concatenate((self._tokens[passed:], run.ids))
+        self._begins += passed
+        self.cursor()  # forgets runs that are done with
+        return True
