@@ -35,12 +35,12 @@ from pathlib import Path
 from krill.corpus import DatasetSource
 from krill.threads.progress import Silent
 from krill.tokenizer import count as counting
-from krill.tokenizer import plain_text
+from krill.tokenizer import text_blocks
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.training import run_training
 
 counting.UNIT_BYTES = {UNIT_BYTES}
-plain_text.CHUNK_BYTES = 50_000
+text_blocks.CHUNK_BYTES = 50_000
 count = counting.count
 counting.count = lambda job: count(replace(job, unit_bytes={UNIT_BYTES}, block_bytes=50_000))
 
@@ -166,15 +166,15 @@ def command(case: Case, *arguments: object) -> list[object]:
 
 
 def counted(folder: Path) -> tuple[int, int]:
-    """The inventory, as it lies on disk: one that is written again is another one."""
-    status = (folder / ".out.krill" / "stages" / "count" / "inventory").stat()
+    """The file of word counts, as it lies on disk: one that is written again is another one."""
+    status = (folder / ".out.krill" / "stages" / "count" / "word-counts").stat()
     return status.st_ino, status.st_mtime_ns
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_command_that_ended_while_merging_counts_nothing_again(local, tmp_path, end):
     life = Life(tmp_path, *command(local))
-    life.wait_until(lambda: "inventory" in state(tmp_path))
+    life.wait_until(lambda: "word_counts" in state(tmp_path))
     life.process.send_signal(end)
     assert life.wait() == (-signal.SIGKILL if end == signal.SIGKILL else 130), life.output
     assert "Traceback" not in life.output
@@ -205,13 +205,13 @@ def test_a_command_that_was_interrupted_at_once_leaves_nothing(local, tmp_path):
 
 def test_what_was_counted_and_then_damaged_is_refused(local, tmp_path):
     life = Life(tmp_path, *command(local))
-    life.wait_until(lambda: "inventory" in state(tmp_path))
+    life.wait_until(lambda: "word_counts" in state(tmp_path))
     life.kill()
-    inventory = tmp_path / ".out.krill" / "stages" / "count" / "inventory"
-    inventory.write_bytes(inventory.read_bytes()[:-1])
+    word_counts = tmp_path / ".out.krill" / "stages" / "count" / "word-counts"
+    word_counts.write_bytes(word_counts.read_bytes()[:-1])
     refused = Life(tmp_path, *command(local))
     assert refused.wait() == 5
-    assert "inventory` is damaged\nhint: start anew with --overwrite\n" in refused.output
+    assert "word-counts` is damaged\nhint: start anew with --overwrite\n" in refused.output
     again = Life(tmp_path, *command(local, "--overwrite"))
     assert again.wait() == 0, again.output
     assert dataset_bytes(tmp_path / "out") == local.expected

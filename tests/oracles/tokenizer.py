@@ -1,6 +1,6 @@
 """Byte-level BPE, slow and readable: the oracle that the fast counter, trainer and encoder are held to.
 
-In: texts, or words with their counts. Out: a `Trained`, or ids. Held in memory: everything at once.
+In: texts, or words with their counts. Out: a `TrainedBpe`, or ids. Held in memory: everything at once.
 
 `train` counts all pairs anew before each merge, and yet equals Hugging Face's `BpeTrainer`, whose heap
 corrects a count only when it comes to the top, never sets the count of a merged pair back, and merges a pair
@@ -19,9 +19,8 @@ from itertools import pairwise
 
 import orjson
 
-from krill.tokenizer.alphabet import initial_ids, to_bytes
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.trained import Trained
+from krill.tokenizer.vocabulary import TrainedBpe, initial_ids, to_bytes
 
 Pair = tuple[int, int]
 Word = list[int]
@@ -38,7 +37,7 @@ def count_words(pieces: Iterable[str], pattern: str, special_tokens: Sequence[st
     return dict(counts)
 
 
-def train(counts: Mapping[bytes, int], options: TrainOptions) -> Trained:
+def train(counts: Mapping[bytes, int], options: TrainOptions) -> TrainedBpe:
     """The tokenizer of these words, each weighted by its count."""
     tokens, byte_ids = initial_ids(_count_bytes(counts), options)
     special = len(options.special_tokens)
@@ -60,10 +59,10 @@ def train(counts: Mapping[bytes, int], options: TrainOptions) -> Trained:
             spellings.append(joined)
         merges.append((*best, new))
         words = [(_join(word, best, new), count) for word, count in words]
-    return Trained(options, tokens, special, alphabet, merges)
+    return TrainedBpe(options, tokens, special, alphabet, merges)
 
 
-def encode(trained: Trained, text: str) -> list[int]:
+def encode(trained: TrainedBpe, text: str) -> list[int]:
     """The ids of a text, special tokens in it included."""
     pretokens = _splitter(trained.options.pattern)
     special = {trained.text(identity): identity for identity in range(trained.special)}

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from krill.tokenizer.alphabet import to_text
 from krill.tokenizer.options import TrainOptions
+from krill.tokenizer.vocabulary import to_text
 from oracles.tokenizer import count_words, encode, train
 from properties import tried
 from real_text import real_texts

@@ -22,9 +22,8 @@ import orjson
 from krill.errors import ConfigError, InputError
 from krill.storage.atomic import encode_json, storage_errors, write_bytes
 from krill.storage.input_file import read_input
-from krill.tokenizer.alphabet import to_bytes, to_text
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.trained import Trained
+from krill.tokenizer.vocabulary import TrainedBpe, to_bytes, to_text
 
 if TYPE_CHECKING:
     from krill.tokenizer.tokenizer import Tokenizer
@@ -151,7 +150,7 @@ class MemoryEfficientBPE:
             self.__dict__.pop(made_from_them, None)
 
     @cached_property
-    def _trained(self) -> Trained:
+    def _trained(self) -> TrainedBpe:
         return trained_from(self.vocabulary, self.merges)
 
     @cached_property
@@ -167,7 +166,7 @@ class MemoryEfficientBPE:
 BPE = MemoryEfficientBPE
 
 
-def save_prefixed(trained: Trained, prefix: str, folder: Path = DEFAULT_FOLDER) -> list[Path]:
+def save_prefixed(trained: TrainedBpe, prefix: str, folder: Path = DEFAULT_FOLDER) -> list[Path]:
     """Writes `PREFIX_vocabulary.json` and `PREFIX_merges.txt` into the folder, which is made if need be."""
     vocabulary_file, merges_file = _prefixed(folder, prefix)
     with storage_errors(folder):
@@ -177,15 +176,15 @@ def save_prefixed(trained: Trained, prefix: str, folder: Path = DEFAULT_FOLDER) 
     return [vocabulary_file, merges_file]
 
 
-def vocabulary_of(trained: Trained) -> Vocabulary:
+def vocabulary_of(trained: TrainedBpe) -> Vocabulary:
     return dict(enumerate(trained.tokens))
 
 
-def merges_of(trained: Trained) -> Merges:
+def merges_of(trained: TrainedBpe) -> Merges:
     return [(trained.tokens[left], trained.tokens[right]) for left, right, _ in trained.merges]
 
 
-def trained_from(vocabulary: Vocabulary, merges: Merges) -> Trained:
+def trained_from(vocabulary: Vocabulary, merges: Merges) -> TrainedBpe:
     """The tokenizer that a vocabulary and its merges are: special tokens, 256 bytes, one token a merge."""
     special = len(vocabulary) - 256 - len(merges)
     tokens = [vocabulary.get(identity, b"") for identity in range(len(vocabulary))]
@@ -209,7 +208,7 @@ def trained_from(vocabulary: Vocabulary, merges: Merges) -> Trained:
             f"the special token {error.object!r} is not UTF-8", hint="restore the file"
         ) from None
     options = TrainOptions(vocab_size=len(tokens), special_tokens=names, tie_break="greatest")
-    return Trained(options, tokens, special, 256, numbered)
+    return TrainedBpe(options, tokens, special, 256, numbered)
 
 
 def _folder_of(path: Path) -> Path:

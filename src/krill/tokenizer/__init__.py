@@ -17,9 +17,9 @@ from krill.tokenizer.open import open_encoder
 
 if TYPE_CHECKING:
     from krill.compat.bpe import BPE, MemoryEfficientBPE
+    from krill.tokenizer.count import word_counts
     from krill.tokenizer.tokenizer import Tokenizer, load
     from krill.tokenizer.training import train
-    from krill.tokenizer.words import word_counts
 
 __all__ = [
     "BPE",
@@ -39,7 +39,7 @@ _HOMES = {
     "Tokenizer": "krill.tokenizer.tokenizer",
     "load": "krill.tokenizer.tokenizer",
     "train": "krill.tokenizer.training",
-    "word_counts": "krill.tokenizer.words",
+    "word_counts": "krill.tokenizer.count",
 }
 
 

@@ -1,47 +1,83 @@
-"""Counting: every source to one inventory of words and how often each occurs.
+"""Counting: every source to one file of words and how often each occurs.
 
 In: a corpus. Out: a file of words with their counts, in no particular order, and their totals. Held in
-memory: the blocks in flight, and the native counter within its cap; what goes over it is spilled in sorted
+memory: the blocks in flight, and the native counter within its cap; what exceeds it is spilled in sorted
 segments and merged at the end, so the counts are exact whatever the cap.
 
-Words are counted in any order, so threads take any block. Now and then, when no thread is at work, all that
-was counted is spilled and the units that it stands for are recorded: a killed run goes on from there.
+Words are counted in any order, so threads take any block. Every `checkpoint_seconds`, while no thread is at
+work, all counts are spilled and the units that they stand for are recorded: a killed run goes on from there.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import orjson
 
-from krill.corpus import Corpus, UnitEnd
+from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
+from krill.budget.process import bounded_process
+from krill.corpus import Corpus, CorpusFile, DatasetSource, UnitEnd, open_corpus
 from krill.corpus.documents import position_of
-from krill.corpus.formats import CorpusFile, Format
+from krill.corpus.formats import Format
+from krill.corpus.opening import Openers
+from krill.corpus.readers import Limits
 from krill.errors import StorageError
 from krill.storage.atomic import storage_errors, write_bytes
 from krill.storage.input_file import MOST_MANIFEST, read_json
 from krill.threads import Throttle, ordered_map
-from krill.threads.progress import Progress
-from krill.tokenizer.block_counter import BlockCounter, boundaries_of, cuts_of, damaged_spill
+from krill.threads.progress import Progress, Silent
+from krill.tokenizer.needs import MAX_DOCUMENT_BYTES, TEXT, WORDS, counting_needs
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.pieces import BytesPiece, DocumentsPiece, Piece, streamed_pieces, text_pieces
-from krill.tokenizer.plain_text import Cuts, bounds
+from krill.tokenizer.text_blocks import (
+    InputBlock,
+    SplitPoints,
+    bounds,
+    document_block,
+    file_blocks,
+    stream_blocks,
+)
+from krill.tokenizer.word_counter import BlockCounter, boundary_tokens, damaged_spill, split_points
 
 BLOCK_BYTES: Final = 1 << 20
 UNIT_BYTES: Final = 32 * 10**6
 CHECKPOINT_SECONDS: Final = 20.0
 STATE: Final = "counted.json"
 SPILL: Final = "spilled"
-INVENTORY: Final = "inventory"
+WORD_COUNTS: Final = "word-counts"
+
+
+def open_sources(
+    sources: Sequence[DatasetSource], options: TrainOptions, output: Path | None, *, verify: bool = True
+) -> Corpus:
+    """All files of the sources, but for those that the training itself has written; nothing is cleaned."""
+    return open_corpus(sources, **_limits(options), exclude=[] if output is None else [output], verify=verify)
+
+
+def corpus_of(files: Sequence[CorpusFile], options: TrainOptions, *, verify: bool = True) -> Corpus:
+    """The same for some of the files, numbered as they stand here, where another process has found them."""
+    limits = Limits(**_limits(options))
+    return Corpus(files, limits, Openers(limits, verify=verify))
+
+
+def _limits(options: TrainOptions) -> dict[str, Any]:
+    return {
+        "unit_bytes": UNIT_BYTES,
+        "max_document_bytes": MAX_DOCUMENT_BYTES,
+        "drop_oversize": False,
+        "skip_malformed": False,
+        "default_separator": (options.special_tokens or ("",))[0],
+        "batch_rows": None,
+    }
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class WordCounts:
     """The words of a corpus, in a file, and their totals."""
 
     path: Path
@@ -54,19 +90,10 @@ class Inventory:
     """How often each byte occurs in the corpus."""
     spilled_bytes: int
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "words": self.words,
-            "occurrences": self.occurrences,
-            "word_bytes": self.word_bytes,
-            "byte_counts": list(self.byte_counts),
-            "spilled_bytes": self.spilled_bytes,
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """How one corpus is counted."""
+@dataclass(slots=True)
+class CountJob:
+    """One corpus to count, and within what."""
 
     corpus: Corpus
     options: TrainOptions
@@ -74,122 +101,124 @@ class Counting:
     cap_bytes: int
     in_flight: int
     threads: int
-    longest_piece: int
     progress: Progress
     throttle: Throttle | None = None
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     unit_bytes: int = UNIT_BYTES
     block_bytes: int = BLOCK_BYTES
 
+    @property
+    def longest_text(self) -> int:
+        """Bytes without a split point: each thread may have such a block, and one more is read."""
+        return self.in_flight // (self.threads + 1)
+
     def boundaries(self) -> tuple[bytes, ...]:
-        """What is cut out of the text."""
-        return boundaries_of(self.options, self.corpus.files)
+        """What is removed from the text."""
+        return boundary_tokens(self.options, self.corpus.files)
 
 
-def count(counting: Counting) -> Inventory:
-    """Count everything that an earlier run of the same has not counted yet."""
-    with storage_errors(counting.folder):
-        counting.folder.mkdir(parents=True, exist_ok=True)
-    finished = finished_inventory(counting.folder, counting.progress)
+def count(job: CountJob) -> WordCounts:
+    """Count everything that an interrupted run of the same job has not counted yet."""
+    with storage_errors(job.folder):
+        job.folder.mkdir(parents=True, exist_ok=True)
+    finished = finished_counts(job.folder, job.progress)
     if finished is not None:
         return finished
-    work = _Work(
-        counting,
-        _load_state(counting.folder) or {"units": {}, "segments": [], "spill_size": 0, "bytes": 0},
-    )
-    counting.progress.advance(work.bytes)
-    work.run()
-    return work.finish()
+    state = _load_state(job.folder) or {"units": {}, "segments": [], "spill_size": 0, "bytes": 0}
+    counting = _Counting(job, state)
+    job.progress.advance(counting.bytes)
+    counting.run()
+    return counting.finish()
 
 
-def finished_inventory(folder: Path, progress: Progress) -> Inventory | None:
-    """The inventory of an earlier run that had counted everything, whole; None if there is none."""
+def finished_counts(folder: Path, progress: Progress) -> WordCounts | None:
+    """The counts of an earlier run that had counted everything; None if there are none."""
     state = _load_state(folder)
-    if state is None or "inventory" not in state:
+    if state is None or "word_counts" not in state:
         return None
-    path = folder / INVENTORY
+    path = folder / WORD_COUNTS
     if not path.is_file() or path.stat().st_size != state["size"]:
         raise _damaged(path)
     progress.advance(state["bytes"])
-    found = state["inventory"]
-    return Inventory(path, **{**found, "byte_counts": tuple(found["byte_counts"])})
+    found = state["word_counts"]
+    return WordCounts(path, **{**found, "byte_counts": tuple(found["byte_counts"])})
 
 
-def save_finished(folder: Path, inventory: Inventory, counted_bytes: int) -> None:
-    """Everything is counted: the inventory takes the place of whatever was kept before."""
-    with storage_errors(inventory.path):
-        size = inventory.path.stat().st_size
-    _save_state(folder, {"inventory": inventory.to_json(), "size": size, "bytes": counted_bytes})
-    with storage_errors(inventory.path):
+def save_finished(folder: Path, counts: WordCounts, counted_bytes: int) -> None:
+    """Record that everything is counted: the file of counts replaces whatever was kept before."""
+    with storage_errors(counts.path):
+        size = counts.path.stat().st_size
+    totals = {name: value for name, value in asdict(counts).items() if name != "path"}
+    _save_state(folder, {"word_counts": totals, "size": size, "bytes": counted_bytes})
+    with storage_errors(counts.path):
         (folder / SPILL).unlink(missing_ok=True)
 
 
 def forget(folder: Path) -> None:
-    """Make nothing of what was counted: a later run is not to go on with it."""
+    """Make a later run count anew."""
     with storage_errors(folder):
         (folder / STATE).unlink(missing_ok=True)
 
 
-class _Work:
-    """The counter, and which units it has seen."""
+class _Counting:
+    """The counter, and which units it has counted."""
 
-    def __init__(self, counting: Counting, state: dict[str, Any]) -> None:
-        self.counting = counting
+    def __init__(self, job: CountJob, state: dict[str, Any]) -> None:
+        self.job = job
         self.units: dict[str, Any] = state["units"]
         self.bytes: int = state["bytes"]
         self._last = time.monotonic()
         self._counter = BlockCounter(
-            counting.options,
-            counting.boundaries(),
-            cap_bytes=counting.cap_bytes,
-            threads=counting.threads,
-            spill=counting.folder / SPILL,
+            job.options,
+            job.boundaries(),
+            cap_bytes=job.cap_bytes,
+            threads=job.threads,
+            spill=job.folder / SPILL,
             segments=np.array(state["segments"], np.uint64).reshape(-1, 3),
             spill_size=state["spill_size"],
         )
 
     def run(self) -> None:
-        """Count span after span; between two of them no thread is at work."""
+        """Count all units; between two checkpoints threads take any of their blocks."""
         units = self._units()
         exhausted = False
         while not exhausted:
-            span = _Span(units, self._due)
-            with storage_errors(self.counting.folder / SPILL):
-                results = ordered_map(
+            batch = _UnitsUntil(units, self._checkpoint_due)
+            with storage_errors(self.job.folder / SPILL):
+                for size in ordered_map(
                     self._counter.add,
-                    span,
-                    threads=self.counting.threads,
-                    bytes_in_flight=self.counting.in_flight,
+                    batch,
+                    threads=self.job.threads,
+                    bytes_in_flight=self.job.in_flight,
                     size=lambda block: block.held,
-                    throttle=self.counting.throttle,
-                )
-                for size in results:
+                    throttle=self.job.throttle,
+                ):
                     self.bytes += size
-                    self.counting.progress.advance(size)
-            exhausted = span.exhausted
-            self.units.update(span.ended())
+                    self.job.progress.advance(size)
+            exhausted = batch.exhausted
+            self.units.update({unit.name: unit.end for unit in batch.finished})
             if not exhausted:
                 self._checkpoint()
 
-    def finish(self) -> Inventory:
-        """Merge what was counted into the inventory, which takes the place of everything spilled."""
-        path = self.counting.folder / INVENTORY
-        with storage_errors(path), damaged_spill(self.counting.folder):
+    def finish(self) -> WordCounts:
+        """Merge what was counted into one file, which replaces everything spilled."""
+        path = self.job.folder / WORD_COUNTS
+        with storage_errors(path), damaged_spill(self.job.folder):
             spilled = self._counter.words.spilled_bytes
             words, occurrences, word_bytes, byte_counts = self._counter.words.write_inventory(str(path))
-        inventory = Inventory(path, words, occurrences, word_bytes, tuple(byte_counts.tolist()), spilled)
+        counts = WordCounts(path, words, occurrences, word_bytes, tuple(byte_counts.tolist()), spilled)
         del self._counter
-        save_finished(self.counting.folder, inventory, self.bytes)
-        return inventory
+        save_finished(self.job.folder, counts, self.bytes)
+        return counts
 
-    def _due(self) -> bool:
-        return time.monotonic() - self._last >= self.counting.checkpoint_seconds
+    def _checkpoint_due(self) -> bool:
+        return time.monotonic() - self._last >= self.job.checkpoint_seconds
 
     def _checkpoint(self) -> None:
-        with storage_errors(self.counting.folder / SPILL):
+        with storage_errors(self.job.folder / SPILL):
             segments = self._counter.words.checkpoint()
         _save_state(
-            self.counting.folder,
+            self.job.folder,
             {
                 "units": self.units,
                 "segments": segments.tolist(),
@@ -199,89 +228,79 @@ class _Work:
         )
         self._last = time.monotonic()
 
-    # ---- the units: their names, their blocks, and what to remember of them
-
     def _units(self) -> Iterator[_Unit]:
         """All that are not counted yet."""
-        text = [file for file in self.counting.corpus.files if file.format is Format.TEXT]
-        cuts = cuts_of(self.counting.options, self.counting.boundaries(), self.counting.longest_piece)
-        for file in text:
-            yield from self._streamed_text(file, cuts) if file.sequential else self._local_text(file, cuts)
-        yield from self._documents()
-
-    def _local_text(self, file: CorpusFile, cuts: Cuts) -> Iterator[_Unit]:
-        first, last = bounds(file)
-        for start in range(first, last, self.counting.unit_bytes):
-            name = f"text {position_of(file.ordinal, start)}"
-            if name in self.units:
-                continue
-            end = min(last, start + self.counting.unit_bytes)
-            yield _Unit(name, text_pieces(file, start, end, cuts, self.counting.block_bytes))
-
-    def _streamed_text(self, file: CorpusFile, cuts: Cuts) -> Iterator[_Unit]:
-        start = file.start
-        while (done := self.units.get(f"stream {position_of(file.ordinal, start)}")) is not None:
-            start = done["end"]
-        pieces = streamed_pieces(file, cuts, self.counting.block_bytes, start)
-        while (first := next(pieces, None)) is not None:
-            name = f"stream {position_of(file.ordinal, first.end - first.size)}"
-            yield _Unit(name, _until_full(first, pieces, self.counting.unit_bytes))
-
-    def _documents(self) -> Iterator[_Unit]:
-        corpus = self.counting.corpus.only(lambda file: file.format is not Format.TEXT)
+        points = split_points(self.job.options, self.job.boundaries(), self.job.longest_text)
+        for file in self.job.corpus.files:
+            if file.format is Format.TEXT:
+                yield from (self._streamed_text if file.sequential else self._local_text)(file, points)
+        documents = self.job.corpus.only(lambda file: file.format is not Format.TEXT)
 
         def committed(position: int) -> UnitEnd | None:
             end = self.units.get(f"documents {position}")
             return None if end is None else UnitEnd.from_json(end)
 
-        for unit, blocks in corpus.walk(committed):
-            yield _Unit(f"documents {unit.position}", (DocumentsPiece(block) for block in blocks))
+        for unit, blocks in documents.walk(committed):
+            yield _Unit(f"documents {unit.position}", map(document_block, blocks))
+
+    def _local_text(self, file: CorpusFile, points: SplitPoints) -> Iterator[_Unit]:
+        first, last = bounds(file)
+        for start in range(first, last, self.job.unit_bytes):
+            name = f"text {position_of(file.ordinal, start)}"
+            if name not in self.units:
+                end = min(last, start + self.job.unit_bytes)
+                yield _Unit(name, file_blocks(file, start, end, points, self.job.block_bytes))
+
+    def _streamed_text(self, file: CorpusFile, points: SplitPoints) -> Iterator[_Unit]:
+        start = file.start
+        while (done := self.units.get(f"stream {position_of(file.ordinal, start)}")) is not None:
+            start = done["end"]
+        blocks = stream_blocks(file, points, self.job.block_bytes, start)
+        while (first := next(blocks, None)) is not None:
+            name = f"stream {position_of(file.ordinal, first.unit_end['end'] - first.size)}"
+            yield _Unit(name, _until_full(first, blocks, self.job.unit_bytes))
 
 
 @dataclass(slots=True)
 class _Unit:
-    """A piece of the input that is recorded as a whole, and its blocks."""
+    """A part of the input that is recorded as a whole, and its blocks."""
 
     name: str
-    blocks: Iterator[Piece]
+    blocks: Iterator[InputBlock]
     end: dict[str, Any] = field(default_factory=dict)
 
 
-class _Span:
-    """The blocks of as many units as are counted between two checkpoints."""
+class _UnitsUntil:
+    """The blocks of the next units, until a checkpoint is due."""
 
     def __init__(self, units: Iterator[_Unit], due: Callable[[], bool]) -> None:
         self._units = units
         self._due = due
-        self._ended: list[_Unit] = []
+        self.finished: list[_Unit] = []
         self.exhausted = False
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[InputBlock]:
         for unit in self._units:
             for block in unit.blocks:
-                unit.end = block.unit_end()
+                unit.end = block.unit_end
                 yield block
-            self._ended.append(unit)
+            self.finished.append(unit)
             if self._due():
                 return
         self.exhausted = True
 
-    def ended(self) -> dict[str, Any]:
-        """What to remember of the units that are done."""
-        return {unit.name: unit.end for unit in self._ended}
 
-
-def _until_full(first: BytesPiece, rest: Iterator[BytesPiece], unit_bytes: int) -> Iterator[BytesPiece]:
-    """A unit of streamed text: the first piece and those that follow, up to the size of a unit."""
+def _until_full(first: InputBlock, rest: Iterator[InputBlock], unit_bytes: int) -> Iterator[InputBlock]:
+    """A unit of streamed text: the first block and those that follow, up to the size of a unit."""
     yield first
     size = first.size
-    while size < unit_bytes and (piece := next(rest, None)) is not None:
-        yield piece
-        size += piece.size
+    while size < unit_bytes and (block := next(rest, None)) is not None:
+        yield block
+        size += block.size
 
 
-# What the state holds: while counting goes on, and when it is finished.
-_STATES: Final = ({"units", "segments", "spill_size", "bytes"}, {"inventory", "size", "bytes"})
+# Keys of the state: while counting goes on, and when it is finished.
+_STATES: Final = ({"units", "segments", "spill_size", "bytes"}, {"word_counts", "size", "bytes"})
 
 
 def _load_state(folder: Path) -> dict[str, Any] | None:
@@ -303,3 +322,51 @@ def _damaged(path: Path) -> StorageError:
 
 def _save_state(folder: Path, state: dict[str, Any]) -> None:
     write_bytes(folder / STATE, orjson.dumps(state))
+
+
+def word_counts(
+    inputs: str | Path | Sequence[str | Path],
+    *,
+    pattern: str = "gpt2",
+    special_tokens: Sequence[str] = ("<|endoftext|>",),
+    memory: str | int = "auto",
+    threads: int | str = "auto",
+) -> dict[bytes, int]:
+    """The words that `pattern` splits the text into, and how often each occurs; special tokens are borders.
+
+    Counting stays within `memory`; the dictionary is the caller's, some 150 bytes for each different word.
+    """
+    options = TrainOptions(pattern=pattern, special_tokens=tuple(special_tokens))
+    many = [inputs] if isinstance(inputs, str | Path) else inputs
+    limit, workers = resolve_limit(memory), resolve_threads(threads)
+    with (
+        bounded_process(workers, parquet=False),
+        Meter(limit, resident_bytes()) as meter,
+        tempfile.TemporaryDirectory(prefix="krill-") as folder,
+    ):
+        corpus = open_sources([DatasetSource(str(path)) for path in many], options, None)
+        plan = meter.plan(counting_needs(corpus, workers))
+        job = CountJob(
+            corpus, options, Path(folder), plan.share(WORDS), plan.share(TEXT), workers, Silent(), meter
+        )
+        with count(job).path.open("rb") as file:
+            return dict(_records(file))
+
+
+def _records(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """A record is a count, a length, the bytes."""
+    while (occurrences := _number(file)) is not None:
+        size = _number(file)
+        assert size is not None
+        yield file.read(size), occurrences
+
+
+def _number(file: BinaryIO) -> int | None:
+    """A number in groups of seven bits, the lowest first; None at the end of the file."""
+    value = shift = 0
+    while byte := file.read(1):
+        value |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return value
+        shift += 7
+    return None

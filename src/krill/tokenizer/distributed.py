@@ -26,11 +26,10 @@ from krill.storage.commits import reading_artifact
 from krill.storage.run_folder import RunFolder
 from krill.threads.progress import Progress
 from krill.tokenizer import count as counting
-from krill.tokenizer.block_counter import boundaries_of
-from krill.tokenizer.count import INVENTORY, Inventory, finished_inventory, save_finished
-from krill.tokenizer.counted_words import COUNTED, SHARDS
+from krill.tokenizer.count import WORD_COUNTS, WordCounts, finished_counts, save_finished
+from krill.tokenizer.count_tasks import COUNTED, SHARDS, split_input
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.stretches import cut_portions
+from krill.tokenizer.word_counter import boundary_tokens
 
 ENTRY: Final = "tokenizer"
 PARTS: Final = 16
@@ -54,12 +53,12 @@ def count_on(
     threads: int,
     inventory_folder: Path,
     progress: Progress,
-) -> tuple[Inventory, dict[str, Any]]:
+) -> tuple[WordCounts, dict[str, Any]]:
     """Count a corpus on the engine that `config` names; `memory` and `threads` are those of each worker.
 
     Also returns what the manifest says of the engine.
     """
-    finished = finished_inventory(inventory_folder, progress)
+    finished = finished_counts(inventory_folder, progress)
     if finished is not None:
         return finished, {"name": config.name, "tasks": 0}
     engine = open_engine(config)
@@ -108,7 +107,7 @@ class Distributed:
     work: Path
     progress: Progress
 
-    def count(self) -> Inventory:
+    def count(self) -> WordCounts:
         """Count everything that an earlier run of the same has not counted yet."""
         with storage_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -157,9 +156,9 @@ class Distributed:
             "work": str(self.work),
             "options": asdict(self.options),
             "verify": self.corpus.verify,
-            "boundaries": [token.decode() for token in boundaries_of(self.options, self.corpus.files)],
+            "boundaries": [token.decode() for token in boundary_tokens(self.options, self.corpus.files)],
         }
-        for number, portion in enumerate(cut_portions(self.corpus, counting.UNIT_BYTES)):
+        for number, portion in enumerate(split_input(self.corpus, counting.UNIT_BYTES)):
             fingerprints = [self.inputs[ordinal]["fingerprint"] for ordinal in portion.ordinals]
             payload = {
                 **common,
@@ -185,8 +184,8 @@ class Distributed:
             }
             yield Task(f"merge the counts of shards {shards[0]} to {shards[1] - 1}", payload)
 
-    def _joined(self, parts: CommitLog, merging: range, totals: _Totals) -> Inventory:
-        path = self.folder / INVENTORY
+    def _joined(self, parts: CommitLog, merging: range, totals: _Totals) -> WordCounts:
+        path = self.folder / WORD_COUNTS
         with atomic_writer(path) as inventory:
             for number in merging:
                 part = parts.path(number, _PART)
@@ -219,8 +218,8 @@ class _Totals:
             one + other for one, other in zip(self._byte_counts, record["byte_counts"], strict=True)
         ]
 
-    def inventory(self, path: Path) -> Inventory:
-        return Inventory(
+    def inventory(self, path: Path) -> WordCounts:
+        return WordCounts(
             path,
             self._words,
             self._occurrences,

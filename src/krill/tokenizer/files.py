@@ -1,6 +1,6 @@
 """A trained tokenizer on disk, in the files that the ecosystem reads.
 
-In: a `Trained`. Out: `tokenizer.json` for Hugging Face `tokenizers` and `transformers`, `vocab.json` and
+In: a `TrainedBpe`. Out: `tokenizer.json` for Hugging Face `tokenizers` and `transformers`, `vocab.json` and
 `merges.txt` for older readers, `tokenizer_config.json` with the end-of-text token, the chat template and the
 options of the training, and on request `tokenizer.tiktoken`, a rank file. And back again. The same tokenizer
 gives the same bytes. Held in memory: the vocabulary as Python objects and one file's text; a vocabulary of
@@ -19,12 +19,11 @@ import orjson
 from krill.errors import ConfigError, InputError
 from krill.storage.atomic import encode_json, storage_errors, write_bytes
 from krill.storage.input_file import read_input
-from krill.tokenizer.alphabet import to_bytes
 from krill.tokenizer.declared import MOST_TOKENIZER
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import pre_tokenizer, recognise
 from krill.tokenizer.presets import CHAT_TEMPLATE, check_chat
-from krill.tokenizer.trained import Trained
+from krill.tokenizer.vocabulary import TrainedBpe, to_bytes
 
 TOKENIZER_FILE: Final = "tokenizer.json"
 CONFIG_FILE: Final = "tokenizer_config.json"
@@ -45,7 +44,7 @@ _BYTE_LEVEL: Final = {
 }
 
 
-def save(trained: Trained, folder: Path, *, tiktoken: bool = False, chat: bool = False) -> list[Path]:
+def save(trained: TrainedBpe, folder: Path, *, tiktoken: bool = False, chat: bool = False) -> list[Path]:
     """Writes the tokenizer's files into `folder`, which is made if need be; returns their paths."""
     content = {
         TOKENIZER_FILE: encode_json(tokenizer_json(trained)),
@@ -62,7 +61,7 @@ def save(trained: Trained, folder: Path, *, tiktoken: bool = False, chat: bool =
     return [folder / name for name in content]
 
 
-def tokenizer_json(trained: Trained) -> dict[str, Any]:
+def tokenizer_json(trained: TrainedBpe) -> dict[str, Any]:
     """The content of a `tokenizer.json`."""
     texts = [trained.text(identity) for identity in range(len(trained.tokens))]
     return {
@@ -109,7 +108,7 @@ def check_rank_file(options: TrainOptions) -> None:
         )
 
 
-def _vocabulary(trained: Trained) -> dict[str, int]:
+def _vocabulary(trained: TrainedBpe) -> dict[str, int]:
     """Id by text. Files can't tell two tokens of one spelling apart, so such a vocabulary is refused."""
     vocabulary: dict[str, int] = {}
     for identity in range(len(trained.tokens)):
@@ -123,12 +122,12 @@ def _vocabulary(trained: Trained) -> dict[str, int]:
     return vocabulary
 
 
-def _merges_text(trained: Trained) -> str:
+def _merges_text(trained: TrainedBpe) -> str:
     lines = (f"{trained.text(left)} {trained.text(right)}\n" for left, right, _ in trained.merges)
     return "#version: 0.2\n" + "".join(lines)
 
 
-def _config(trained: Trained, chat: bool) -> dict[str, Any]:
+def _config(trained: TrainedBpe, chat: bool) -> dict[str, Any]:
     special = trained.options.special_tokens
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -144,7 +143,7 @@ def _config(trained: Trained, chat: bool) -> dict[str, Any]:
     return config
 
 
-def _rank_file(trained: Trained) -> bytes:
+def _rank_file(trained: TrainedBpe) -> bytes:
     """A line for each token that is not special: its bytes in base64, its id.
 
     tiktoken joins whatever two neighbours make the lowest id, whichever pair once made it. That is the same,
@@ -163,7 +162,7 @@ def _rank_file(trained: Trained) -> bytes:
     return b"".join(b"%s %d\n" % (base64.b64encode(trained.tokens[rank]), rank) for rank in ids)
 
 
-def load_trained(path: Path) -> Trained:
+def load_trained(path: Path) -> TrainedBpe:
     """Reads a folder that `save` wrote, or a `tokenizer.json` of that layout, back into what was saved.
 
     A `tokenizer.json` alone doesn't tell all options; without `tokenizer_config.json` beside it, those that
@@ -194,7 +193,7 @@ def load_trained(path: Path) -> Trained:
         section,
     ):
         options = TrainOptions(vocab_size=len(tokens), pattern=pattern, special_tokens=tuple(special))
-    return Trained(options, tokens, len(special), alphabet, merges)
+    return TrainedBpe(options, tokens, len(special), alphabet, merges)
 
 
 def _read_json(file: Path) -> dict[str, Any]:

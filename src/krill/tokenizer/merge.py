@@ -1,6 +1,6 @@
-"""Merging: from an inventory of words to the vocabulary.
+"""Merging: from word counts to the vocabulary.
 
-In: words and their counts, in a file. Out: a `Trained`. Held in memory: the native trainer within its cap,
+In: words and their counts, in a file. Out: a `TrainedBpe`. Held in memory: the native trainer within its cap,
 and the vocabulary.
 """
 
@@ -15,11 +15,10 @@ from krill import _native
 from krill.budget import format_size
 from krill.storage.atomic import storage_errors
 from krill.threads.progress import Progress
-from krill.tokenizer.alphabet import initial_ids, to_bytes
-from krill.tokenizer.block_counter import damaged_spill
-from krill.tokenizer.count import Inventory
+from krill.tokenizer.count import WordCounts
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.trained import Trained
+from krill.tokenizer.vocabulary import TrainedBpe, initial_ids, to_bytes
+from krill.tokenizer.word_counter import damaged_spill
 
 # Between two looks at Ctrl-C, whichever comes first.
 MERGES_AT_ONCE: Final = 256
@@ -32,16 +31,16 @@ _SLOW_SECONDS: Final = 20
 
 
 def merge(
-    inventory: Inventory, options: TrainOptions, cap_bytes: int, progress: Progress
-) -> tuple[Trained, dict[str, Any]]:
+    word_counts: WordCounts, options: TrainOptions, cap_bytes: int, progress: Progress
+) -> tuple[TrainedBpe, dict[str, Any]]:
     """Learn the merges; also returns how the work was done."""
-    tokens, byte_ids = initial_ids(inventory.byte_counts, options)
+    tokens, byte_ids = initial_ids(word_counts.byte_counts, options)
     special = len(options.special_tokens)
-    scratch = Path(f"{inventory.path}.scratch")
+    scratch = Path(f"{word_counts.path}.scratch")
     try:
-        with storage_errors(scratch), damaged_spill(inventory.path.parent):
+        with storage_errors(scratch), damaged_spill(word_counts.path.parent):
             trainer = _native.MergeTrainer(
-                str(inventory.path),
+                str(word_counts.path),
                 np.array(byte_ids, np.int32),
                 [*map(_spelling(options), options.special_tokens), *tokens[special:]],
                 options.vocab_size,
@@ -59,7 +58,7 @@ def merge(
     finally:
         Path(f"{scratch}.words").unlink(missing_ok=True)
     merges = [(left, right, new) for left, right, new in trainer.merges().tolist()]
-    trained = Trained(
+    trained = TrainedBpe(
         options, tokens + trainer.tokens()[len(tokens) :], special, len(tokens) - special, merges
     )
     return trained, trainer.statistics()

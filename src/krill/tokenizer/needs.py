@@ -9,7 +9,10 @@ from krill.budget import Meter, Need
 from krill.corpus import Corpus
 from krill.errors import BudgetError
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reading import MAX_DOCUMENT_BYTES, MB
+
+MB: Final = 10**6
+# Documents of formats with records above this size are split, as everywhere in Krill; plain text never is.
+MAX_DOCUMENT_BYTES: Final = 4 * MB
 
 TEXT: Final = "text being counted"
 WORDS: Final = "word counts"

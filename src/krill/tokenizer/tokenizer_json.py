@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.errors import InputError
-from krill.tokenizer.alphabet import to_bytes
 from krill.tokenizer.declared import HINT, find_eos
 from krill.tokenizer.patterns import recognise
+from krill.tokenizer.vocabulary import to_bytes
 
 if TYPE_CHECKING:
     import numpy as np

@@ -33,7 +33,7 @@ from krill.storage.outputs import MANIFEST, OutputKind
 from krill.storage.run_folder import RunFolder
 from krill.threads.progress import Progress, Silent
 from krill.tokenizer import count as counting
-from krill.tokenizer.alphabet import initial_ids
+from krill.tokenizer.count import open_sources
 from krill.tokenizer.files import WRITTEN_FILES, check_rank_file, save
 from krill.tokenizer.merge import merge
 from krill.tokenizer.needs import (
@@ -49,9 +49,8 @@ from krill.tokenizer.needs import (
 from krill.tokenizer.options import Boundaries, TieBreak, TrainOptions
 from krill.tokenizer.patterns import check_pattern
 from krill.tokenizer.presets import check_chat
-from krill.tokenizer.reading import open_sources
 from krill.tokenizer.sample import bytes_per_token
-from krill.tokenizer.trained import Trained
+from krill.tokenizer.vocabulary import TrainedBpe, initial_ids
 
 if TYPE_CHECKING:
     from krill.config.engine import EngineConfig
@@ -65,7 +64,7 @@ class TrainSummary:
 
     status: str
     output: Path | None
-    trained: Trained
+    trained: TrainedBpe
     facts: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
@@ -221,12 +220,12 @@ class _Training:
     engine: EngineConfig | None
     folder: RunFolder | None
     stages: list[dict[str, Any]] = field(default_factory=list)
-    inventory: counting.Inventory | None = None
+    inventory: counting.WordCounts | None = None
     statistics: dict[str, Any] = field(default_factory=dict)
     worked: dict[str, Any] = field(default_factory=dict)
     """What the engine's workers did."""
 
-    def run(self) -> Trained:
+    def run(self) -> TrainedBpe:
         """Count, then merge."""
         with self._stage("count", None if self.corpus.sequential else self.corpus.input_bytes) as stage:
             self.inventory = self._counted()
@@ -243,7 +242,7 @@ class _Training:
         self.plan = self.plan.expecting(counted)
         return trained
 
-    def facts(self, trained: Trained, seconds: float) -> dict[str, Any]:
+    def facts(self, trained: TrainedBpe, seconds: float) -> dict[str, Any]:
         """What there is to say at the end."""
         assert self.inventory is not None
         longest = sorted(trained.tokens[trained.special :], key=len, reverse=True)[:8]
@@ -272,7 +271,7 @@ class _Training:
             "threads": self.threads,
         }
 
-    def _counted(self) -> counting.Inventory:
+    def _counted(self) -> counting.WordCounts:
         """By this process, or by an engine's workers."""
         if self.engine is None or self.folder is None:
             return counting.count(self._counting())
@@ -293,22 +292,20 @@ class _Training:
         self.plan = self.meter.plan(learning_needs(self.corpus, self.options))
         return inventory
 
-    def _counting(self) -> counting.Counting:
-        return counting.Counting(
+    def _counting(self) -> counting.CountJob:
+        return counting.CountJob(
             self.corpus,
             self.options,
             self.work,
             cap_bytes=self.plan.share(WORDS),
             in_flight=self.plan.share(TEXT),
             threads=self.threads,
-            # Each thread may have a piece that can't be cut, and one more is read.
-            longest_piece=self.plan.share(TEXT) // (self.threads + 1),
             progress=self.progress,
             throttle=self.meter,
             checkpoint_seconds=self.checkpoint_seconds,
         )
 
-    def _tokens_to_learn(self, inventory: counting.Inventory) -> int:
+    def _tokens_to_learn(self, inventory: counting.WordCounts) -> int:
         """How many at most. If nothing can be learnt from what was counted, it is forgotten."""
         try:
             self._check_unchanged()

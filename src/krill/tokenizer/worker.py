@@ -23,13 +23,19 @@ from krill.errors import InputError
 from krill.storage import CommitLog
 from krill.storage.atomic import storage_errors
 from krill.threads import ordered_map
-from krill.tokenizer.block_counter import BlockCounter, cuts_of, damaged_spill
-from krill.tokenizer.count import BLOCK_BYTES
-from krill.tokenizer.counted_words import COUNTED, Gathered, appearing, append_index, scratch_beside
+from krill.tokenizer.count import BLOCK_BYTES, corpus_of
+from krill.tokenizer.count_tasks import (
+    COUNTED,
+    SegmentCollector,
+    TaskInput,
+    append_index,
+    renamed_when_done,
+    task_blocks,
+    temporary_beside,
+)
 from krill.tokenizer.needs import TEXT, WORDS, counting_needs, gathering_needs
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reading import corpus_of
-from krill.tokenizer.stretches import Portion, portion_pieces
+from krill.tokenizer.word_counter import BlockCounter, damaged_spill, split_points
 
 
 def run_task(payload: Mapping[str, Any], resources: Resources) -> dict[str, Any]:
@@ -45,22 +51,22 @@ def _count(payload: Mapping[str, Any], resources: Resources, meter: Meter) -> di
     options = TrainOptions(
         **{**payload["options"], "special_tokens": tuple(payload["options"]["special_tokens"])}
     )
-    portion = Portion.from_json(payload["portion"])
+    portion = TaskInput.from_json(payload["portion"])
     _check_same(portion.files, payload["fingerprints"])
     corpus = corpus_of(portion.files, options, verify=payload["verify"])
     plan = meter.plan(counting_needs(corpus, resources.threads))
     in_flight = plan.share(TEXT)
     boundaries = tuple(token.encode() for token in payload["boundaries"])
-    cuts = cuts_of(options, boundaries, in_flight // (resources.threads + 1))
+    cuts = split_points(options, boundaries, in_flight // (resources.threads + 1))
     output = Path(payload["output"])
-    with appearing(output) as made:
+    with renamed_when_done(output) as made:
         counter = BlockCounter(
             options, boundaries, cap_bytes=plan.share(WORDS), threads=resources.threads, spill=made
         )
         with storage_errors(output):
             sizes = ordered_map(
                 counter.add,
-                portion_pieces(portion, corpus, cuts, BLOCK_BYTES),
+                task_blocks(portion, corpus, cuts, BLOCK_BYTES),
                 threads=resources.threads,
                 bytes_in_flight=in_flight,
                 size=lambda piece: piece.held,
@@ -76,8 +82,8 @@ def _gather(payload: Mapping[str, Any], resources: Resources, meter: Meter) -> d
     """Merge what all counting tasks have found of some shards: these words are in no other part."""
     plan = meter.plan(gathering_needs())
     output, counts = Path(payload["output"]), CommitLog(Path(payload["counts"]))
-    with scratch_beside(output) as spill, appearing(output) as made:
-        gathered = Gathered(spill, range(*payload["shards"]))
+    with temporary_beside(output) as spill, renamed_when_done(output) as made:
+        gathered = SegmentCollector(spill, range(*payload["shards"]))
         try:
             for number in range(payload["tasks"]):
                 gathered.add(counts.path(number, COUNTED))

@@ -7,11 +7,10 @@ byte-level vocabulary without merges, each byte its own id, then the end of a do
 from __future__ import annotations
 
 from krill.storage.atomic import encode_json
-from krill.tokenizer.alphabet import to_text
 from krill.tokenizer.byte import EOS
 from krill.tokenizer.files import CONFIG_FILE, EOS_NAMES, TOKENIZER_FILE, tokenizer_json
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.trained import Trained
+from krill.tokenizer.vocabulary import TrainedBpe, to_text
 
 
 def byte_tokenizer_json() -> dict[str, bytes]:
@@ -19,7 +18,7 @@ def byte_tokenizer_json() -> dict[str, bytes]:
     end = EOS_NAMES[0]
     options = TrainOptions(vocab_size=EOS + 1, pattern="gpt2", special_tokens=(end,))
     tokens = [end.encode(), *(bytes([byte]) for byte in range(EOS))]
-    content = tokenizer_json(Trained(options, tokens, special=1, alphabet=EOS, merges=[]))
+    content = tokenizer_json(TrainedBpe(options, tokens, special=1, alphabet=EOS, merges=[]))
     # A trained tokenizer begins with its special tokens; this one's comes last.
     content["added_tokens"][0]["id"] = EOS
     content["model"]["vocab"] = {to_text(bytes([byte])): byte for byte in range(EOS)} | {end: EOS}

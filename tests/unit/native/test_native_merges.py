@@ -10,26 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventories import byte_counts, record, write_inventory
 from krill import _native
 from krill.errors import ConfigError
-from krill.tokenizer.alphabet import initial_ids, to_bytes
 from krill.tokenizer.options import TrainOptions
+from krill.tokenizer.vocabulary import initial_ids, to_bytes
 from oracles.tokenizer import train
 from properties import tried
+from word_count_files import byte_counts, record, write_word_counts
 
 PLENTY = 1 << 26
 BYTES_PER_TOKEN = 260  # of the vocabulary, which the loop sets aside before all else
 
 
-def new_trainer(folder, counts, options, cap, inventory=None):
+def new_trainer(folder, counts, options, cap, word_counts=None):
     """A trainer of these words, or of whatever a file holds that should hold them."""
     tokens, byte_ids = initial_ids(byte_counts(counts), options)
     special = [
         to_bytes(token) if options.tie_break == "huggingface" else None for token in options.special_tokens
     ]
     return _native.MergeTrainer(
-        str(inventory or write_inventory(folder / "inventory", counts)),
+        str(word_counts or write_word_counts(folder / "word-counts", counts)),
         np.array(byte_ids, np.int32),
         [*special, *tokens[len(special) :]],
         options.vocab_size,
@@ -191,7 +191,7 @@ def test_fewer_merges_than_asked_mean_the_end(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"\1\5word", b"\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\1w", b"\1", b"\x80" * 11]
 )
-def test_an_inventory_that_is_damaged_is_refused(tmp_path, content):
+def test_a_file_of_word_counts_that_is_damaged_is_refused(tmp_path, content):
     (tmp_path / "damaged").write_bytes(record(b"word", 3) + content)
     with pytest.raises(_native.DamagedFile):
         new_trainer(tmp_path, {b"word": 3}, TrainOptions(), PLENTY, tmp_path / "damaged")
@@ -207,7 +207,7 @@ def test_counts_that_no_corpus_has_are_refused(tmp_path, count):
 @pytest.mark.parametrize("cap", [0, PLENTY])
 def test_any_changed_byte_is_refused_or_read_as_something_else(tmp_path, cap):
     counts = {b"word": 3, b"world": 200, b"w" * 130: 70_000}
-    content = write_inventory(tmp_path / "inventory", counts).read_bytes()
+    content = write_word_counts(tmp_path / "word-counts", counts).read_bytes()
     learnt, refused = 0, 0
     for at in range(20):
         for flip in (0x01, 0x40, 0x80, 0xFF):
@@ -223,7 +223,7 @@ def test_any_changed_byte_is_refused_or_read_as_something_else(tmp_path, cap):
     assert refused > 10
 
 
-def test_an_inventory_that_is_absent_is_an_os_error_with_its_name(tmp_path):
+def test_a_file_of_word_counts_that_is_absent_is_an_os_error_with_its_name(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         new_trainer(tmp_path, {}, TrainOptions(), 0, tmp_path / "absent")
     assert caught.value.filename == str(tmp_path / "absent")
@@ -239,7 +239,7 @@ def test_an_inventory_that_is_absent_is_an_os_error_with_its_name(tmp_path):
 )
 def test_arguments_that_do_not_fit_are_refused(tmp_path, changed, message):
     given = {
-        "inventory": str(write_inventory(tmp_path / "inventory", {b"ab": 1})),
+        "inventory": str(write_word_counts(tmp_path / "word-counts", {b"ab": 1})),
         "byte_ids": np.zeros(256, np.int32),
         "tokens": [b"a", b"b", None],
         "vocab_size": 10,

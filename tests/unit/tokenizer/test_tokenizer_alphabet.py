@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from tokenizers.pre_tokenizers import ByteLevel
 
 from krill.errors import ConfigError
-from krill.tokenizer.alphabet import BYTE_ORDER, initial_ids, to_bytes, to_text
 from krill.tokenizer.options import TrainOptions
+from krill.tokenizer.vocabulary import BYTE_ORDER, initial_ids, to_bytes, to_text
 
 
 def counts(text: bytes) -> list[int]:

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from inventories import read_inventory
 from jobs import json_lines
 from krill.corpus import DatasetSource, open_corpus
 from krill.errors import BudgetError, StorageError
 from krill.threads.progress import Silent
-from krill.tokenizer import plain_text
-from krill.tokenizer.count import INVENTORY, SPILL, STATE, Counting, count
+from krill.tokenizer import text_blocks
+from krill.tokenizer.count import SPILL, STATE, WORD_COUNTS, CountJob, count
 from krill.tokenizer.options import TrainOptions
 from oracles.tokenizer import count_words
 from real_text import real_texts
+from word_count_files import read_word_counts
 
 END = "<|endoftext|>"
 TEXTS = [text[:3000] for text in islice(real_texts(), 60)]
@@ -60,14 +60,13 @@ def counting(folder, *sources, progress=None, unit_bytes=20_000, memory=10**7, t
         default_separator="",
         batch_rows=None,
     )
-    return Counting(
+    return CountJob(
         corpus,
         TrainOptions(**chosen),
         folder / "count",
         cap_bytes=memory,
-        in_flight=10**6,
+        in_flight=(threads + 1) * 10**6,
         threads=threads,
-        longest_piece=10**6,
         progress=progress or Silent(),
         checkpoint_seconds=0,
         unit_bytes=unit_bytes,
@@ -75,8 +74,8 @@ def counting(folder, *sources, progress=None, unit_bytes=20_000, memory=10**7, t
     )
 
 
-def words(inventory):
-    return read_inventory(inventory.path)
+def words(word_counts):
+    return read_word_counts(word_counts.path)
 
 
 def state(folder):
@@ -102,10 +101,10 @@ FORMATS = ["documents.txt", "documents.txt.gz", "documents.jsonl", "documents.js
 @pytest.mark.parametrize("pattern", ["gpt2", "o200k", r"\w+|[^\w]"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_gives_the_words_of_its_documents(tmp_path, name, pattern):
-    inventory = count(counting(tmp_path, write(tmp_path, name), pattern=pattern))
-    counts = words(inventory)
+    word_counts = count(counting(tmp_path, write(tmp_path, name), pattern=pattern))
+    counts = words(word_counts)
     assert counts == count_words(TEXTS, pattern)
-    assert (inventory.words, inventory.occurrences) == (len(counts), sum(counts.values()))
+    assert (word_counts.words, word_counts.occurrences) == (len(counts), sum(counts.values()))
     assert not (tmp_path / "count" / SPILL).exists()
 
 
@@ -160,13 +159,13 @@ def test_a_slice_of_plain_text_is_all_that_is_counted(tmp_path, name, split):
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_counting_that_is_stopped_again_and_again_counts_nothing_twice(tmp_path, monkeypatch, name):
     path = write(tmp_path, name)
-    monkeypatch.setattr(plain_text, "CHUNK_BYTES", 2_000)
+    monkeypatch.setattr(text_blocks, "CHUNK_BYTES", 2_000)
     blocks = 25 if "jsonl" in name else 10  # more than a unit has
     lives, units = 0, set()
     while True:
         lives += 1
         try:
-            inventory = count(
+            word_counts = count(
                 counting(tmp_path, path, progress=Interrupts(blocks), memory=50_000 * (lives % 2))
             )
             break
@@ -175,7 +174,7 @@ def test_a_counting_that_is_stopped_again_and_again_counts_nothing_twice(tmp_pat
             units = set(state(tmp_path)["units"])
     assert lives > 2
     assert len(units) > 2
-    assert words(inventory) == count_words(TEXTS, "gpt2")
+    assert words(word_counts) == count_words(TEXTS, "gpt2")
 
 
 def test_what_was_counted_is_told_once_more_when_it_goes_on(tmp_path):
@@ -189,11 +188,11 @@ def test_what_was_counted_is_told_once_more_when_it_goes_on(tmp_path):
 
 def test_a_finished_count_is_used_as_it_is(tmp_path):
     path = write(tmp_path, "documents.txt")
-    inventory = count(counting(tmp_path, path))
-    written = inventory.path.stat().st_mtime_ns
+    word_counts = count(counting(tmp_path, path))
+    written = word_counts.path.stat().st_mtime_ns
     progress = Adds()
-    assert count(counting(tmp_path, path, progress=progress)) == inventory
-    assert inventory.path.stat().st_mtime_ns == written
+    assert count(counting(tmp_path, path, progress=progress)) == word_counts
+    assert word_counts.path.stat().st_mtime_ns == written
     assert progress.done == path.stat().st_size
 
 
@@ -249,11 +248,11 @@ def test_a_state_that_can_not_be_read_is_refused(tmp_path, content):
         count(counting(tmp_path, path))
 
 
-def test_an_inventory_that_lost_its_end_is_refused(tmp_path):
+def test_a_file_of_word_counts_that_lost_its_end_is_refused(tmp_path):
     path = write(tmp_path, "documents.txt")
-    inventory = count(counting(tmp_path, path))
-    inventory.path.write_bytes(inventory.path.read_bytes()[:-1])
-    with pytest.raises(StorageError, match=f"{INVENTORY}` is damaged"):
+    word_counts = count(counting(tmp_path, path))
+    word_counts.path.write_bytes(word_counts.path.read_bytes()[:-1])
+    with pytest.raises(StorageError, match=f"{WORD_COUNTS}` is damaged"):
         count(counting(tmp_path, path))
 
 

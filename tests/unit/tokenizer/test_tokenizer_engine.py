@@ -24,10 +24,10 @@ from krill.engines import worker_share
 from krill.engines.contract import Resources
 from krill.errors import BudgetError, ConfigError, InputError, StorageError
 from krill.tokenizer import distributed, train, worker
-from krill.tokenizer.block_counter import BlockCounter
+from krill.tokenizer.count import corpus_of, open_sources
+from krill.tokenizer.count_tasks import MOST_FILES, MOST_TASKS, TaskInput, split_input
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.reading import corpus_of, open_sources
-from krill.tokenizer.stretches import MOST_FILES, MOST_TASKS, Portion, cut_portions
+from krill.tokenizer.word_counter import BlockCounter
 from properties import tried
 from real_text import real_texts
 
@@ -171,12 +171,12 @@ def test_no_word_is_cut_or_counted_twice_at_the_border_of_tasks(texts, unit_byte
 def counted(place, options, in_portions):
     """The words of the folder, counted in portions, each on its own, or as one."""
     corpus = open_sources([DatasetSource(str(place / "*"))], options, None)
-    portions = list(cut_portions(corpus, counting.UNIT_BYTES if in_portions else 10**9))
+    portions = list(split_input(corpus, counting.UNIT_BYTES if in_portions else 10**9))
     resources = Resources(room(), 1)
     words = {}
     for number, portion in enumerate(portions):
         output = place / f"counted-{number}"
-        read = Portion.from_json(orjson.loads(orjson.dumps(portion.to_json())))
+        read = TaskInput.from_json(orjson.loads(orjson.dumps(portion.to_json())))
         prints = [corpus.fingerprints()[ordinal]["fingerprint"] for ordinal in portion.ordinals]
         payload = {"kind": "count", "options": options_json(options), "boundaries": [END], "verify": True}
         payload |= {"portion": read.to_json(), "fingerprints": prints, "output": str(output)}
@@ -197,7 +197,7 @@ def options_json(options):
 
 def segment_words(path):
     """The records of a counted file, read as plainly as can be."""
-    from inventories import _read_number
+    from word_count_files import _read_number
 
     content = path.read_bytes()
     size = int.from_bytes(content[-16:-8], "little")
@@ -217,7 +217,7 @@ def test_a_driver_that_was_killed_goes_on_behind_what_was_committed(
     tmp_path, folder, expected, with_engine, most
 ):
     with_engine(None)
-    tasks = distributed.PARTS + len(list(cut_portions(opened(folder), 20_000)))
+    tasks = distributed.PARTS + len(list(split_input(opened(folder), 20_000)))
     first = with_engine(Crew(most % tasks))
     with pytest.raises(KeyboardInterrupt):
         trained(folder, tmp_path / "out", engine="ray")
@@ -300,8 +300,10 @@ def test_text_that_fits_no_worker_is_refused_as_it_is_locally(tmp_path, with_eng
     path = tmp_path / "a.txt"
     path.write_bytes(b"word " + b"x" * 300_000)
     with_engine(Crew())
-    cuts_of = worker.cuts_of
-    monkeypatch.setattr(worker, "cuts_of", lambda options, tokens, longest: cuts_of(options, tokens, 10_000))
+    split_points = worker.split_points
+    monkeypatch.setattr(
+        worker, "split_points", lambda options, tokens, longest: split_points(options, tokens, 10_000)
+    )
     with pytest.raises(BudgetError, match=r"has no place to cut it in 10\.0 kB"):
         trained(path, tmp_path / "out", engine="ray")
 
@@ -328,14 +330,14 @@ def test_a_flag_of_an_engine_is_refused_without_one(krill, tmp_path):
 def test_there_are_not_many_more_tasks_for_more_text():
     source = DatasetSource("a.txt")
     file = CorpusFile(0, "a.txt", "a.txt", Format.TEXT, None, 10**12, source, 0)
-    portions = sum(1 for _ in cut_portions(corpus_of([file], TrainOptions()), 32 * 10**6))
+    portions = sum(1 for _ in split_input(corpus_of([file], TrainOptions()), 32 * 10**6))
     assert MOST_TASKS <= portions <= 2 * MOST_TASKS
 
 
 def test_small_files_share_a_task_and_its_payload_stays_small(tmp_path):
     for at in range(MOST_FILES + 10):
         (tmp_path / f"{at:04}.txt").write_text("text")
-    portions = list(cut_portions(opened(tmp_path), 10**6))
+    portions = list(split_input(opened(tmp_path), 10**6))
     assert [len(portion.files) for portion in portions] == [MOST_FILES, 10]
     assert len(json.dumps(portions[0].to_json())) < 200_000
     assert portions[0].name.endswith(f"0000.txt` from 0 and {MOST_FILES - 1} more files")

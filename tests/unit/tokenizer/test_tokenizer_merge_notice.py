@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from inventories import byte_counts, write_inventory
 from krill.threads.progress import Silent
-from krill.tokenizer.count import Inventory
+from krill.tokenizer.count import WordCounts
 from krill.tokenizer.merge import merge
 from krill.tokenizer.options import TrainOptions
+from word_count_files import byte_counts, write_word_counts
 
 # Nothing occurs so often: what is learnt ends before it begins.
 OPTIONS = TrainOptions(vocab_size=60_000, min_frequency=10**12)
@@ -29,30 +29,30 @@ class Notes(Silent):
 
 
 @pytest.fixture(scope="module")
-def inventory(tmp_path_factory: pytest.TempPathFactory) -> Inventory:
+def word_counts(tmp_path_factory: pytest.TempPathFactory) -> WordCounts:
     """A million bytes without a space, in one word."""
     chance = random.Random(1)
     counts = {bytes(chance.randrange(256) for _ in range(1_000_000)): 1}
-    path = write_inventory(tmp_path_factory.mktemp("words") / "inventory", counts)
-    return Inventory(path, 1, 1, 1_000_000, tuple(byte_counts(counts)), 0)
+    path = write_word_counts(tmp_path_factory.mktemp("words") / "word-counts", counts)
+    return WordCounts(path, 1, 1, 1_000_000, tuple(byte_counts(counts)), 0)
 
 
-def notes_at(inventory: Inventory, cap: int) -> list[str]:
+def notes_at(word_counts: WordCounts, cap: int) -> list[str]:
     notes = Notes()
-    merge(inventory, OPTIONS, cap, notes)
+    merge(word_counts, OPTIONS, cap, notes)
     return notes.lines
 
 
 def test_words_that_stay_on_disk_are_told_with_a_rate_and_the_memory_that_would_do(
-    inventory: Inventory,
+    word_counts: WordCounts,
 ) -> None:
-    (line,) = notes_at(inventory, VOCABULARY + 2_000_000)
+    (line,) = notes_at(word_counts, VOCABULARY + 2_000_000)
     assert line.startswith("merging will be slow: the different words (3.03 MB) stay on disk")
     assert "at best 115 a second" in line
     (more,) = map(int, re.findall(r"with (\d+) MB more --memory", line))
-    assert notes_at(inventory, VOCABULARY + 2_000_000 + more * 10**6) == []
+    assert notes_at(word_counts, VOCABULARY + 2_000_000 + more * 10**6) == []
 
 
-def test_words_that_leave_no_room_for_places_are_told(inventory: Inventory) -> None:
-    (line,) = notes_at(inventory, VOCABULARY + 3_300_000)
+def test_words_that_leave_no_room_for_places_are_told(word_counts: WordCounts) -> None:
+    (line,) = notes_at(word_counts, VOCABULARY + 3_300_000)
     assert "leave no room for the places of pairs" in line

@@ -3,13 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from krill.tokenizer.alphabet import initial_ids
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.trained import Trained
+from krill.tokenizer.vocabulary import TrainedBpe, initial_ids
 
 
 def test_tokens_are_spelt_as_files_spell_them():
-    trained = Trained(TrainOptions(special_tokens=("<é>",)), ["<é>".encode(), b" ", b"a", b" a"], 1, 2, [])
+    trained = TrainedBpe(TrainOptions(special_tokens=("<é>",)), ["<é>".encode(), b" ", b"a", b" a"], 1, 2, [])
     assert [trained.text(identity) for identity in range(4)] == ["<é>", "Ġ", "a", "Ġa"]
 
 
@@ -24,5 +23,5 @@ def test_the_id_of_each_byte_is_found_again_from_the_tokens_alone(text, special,
         special_tokens=tuple(special), initial_alphabet="seen", limit_alphabet=limit, tie_break=tie_break
     )
     tokens, ids = initial_ids([text.count(byte) for byte in range(256)], options)
-    trained = Trained(options, tokens, len(special), len(tokens) - len(special), [])
+    trained = TrainedBpe(options, tokens, len(special), len(tokens) - len(special), [])
     assert trained.byte_ids() == ids

@@ -247,10 +247,10 @@ def test_an_interrupt_while_merging_keeps_what_was_counted(tmp_path, expected, f
     with pytest.raises(KeyboardInterrupt):
         train(path, output=tmp_path / "out", progress=Acts(interrupt, "merge"))
     assert not (tmp_path / "out").exists()
-    inventory = tmp_path / ".out.krill" / "stages" / "count" / "inventory"
-    counted = inventory.stat().st_mtime_ns, inventory.stat().st_ino
+    word_counts = tmp_path / ".out.krill" / "stages" / "count" / "word-counts"
+    counted = word_counts.stat().st_mtime_ns, word_counts.stat().st_ino
     again = Acts(
-        lambda: again.notes.append(str((inventory.stat().st_mtime_ns, inventory.stat().st_ino))), "merge"
+        lambda: again.notes.append(str((word_counts.stat().st_mtime_ns, word_counts.stat().st_ino))), "merge"
     )
     assert train(path, output=tmp_path / "out", progress=again).trained == expected
     assert again.notes == ["continuing an earlier run of this training", str(counted)]

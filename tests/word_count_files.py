@@ -1,4 +1,4 @@
-"""Inventories: files of words with their counts, as the native counter writes and the trainer reads them."""
+"""Word counts: files of words with their counts, as the native counter writes and the trainer reads them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ def record(word: bytes, count: int) -> bytes:
     return _number(count) + _number(len(word)) + word
 
 
-def write_inventory(path: Path, counts: Mapping[bytes, int]) -> Path:
+def write_word_counts(path: Path, counts: Mapping[bytes, int]) -> Path:
     path.write_bytes(b"".join(record(word, count) for word, count in counts.items()))
     return path
 
 
-def read_inventory(path: Path) -> dict[bytes, int]:
+def read_word_counts(path: Path) -> dict[bytes, int]:
     """The counts; a word that stands there twice is a fault."""
     content = path.read_bytes()
     counts: dict[bytes, int] = {}

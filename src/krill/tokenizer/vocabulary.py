@@ -1,7 +1,7 @@
-"""The letters of byte-level BPE: which text stands for a byte, and which ids come before any merge.
+"""The vocabulary of byte-level BPE: characters that stand for bytes, the ids before any merge, all ids after.
 
-In: the count of each byte, and the options. Out: the first tokens of the vocabulary and the id of each byte.
-Held in memory: 256 entries.
+In: the count of each byte, and the options. Out: the first tokens of the vocabulary and the id of each byte;
+after merging, plain lists. Held in memory: the vocabulary, about 150 bytes a token.
 
 Files hold tokens as text, so GPT-2 gave each byte a printable character: 188 bytes that are printable Latin-1
 stand for themselves, and the other 68, in byte order, for the code points from 256 on (a space is `Ġ`).
@@ -11,7 +11,8 @@ stand for themselves, and the other 68, in byte order, for the code points from 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from krill.errors import ConfigError
@@ -25,7 +26,7 @@ BYTE_ORDER: Final = _PRINTABLE + _OTHERS
 
 _CODE_POINTS: Final = (*_PRINTABLE, *range(256, 256 + len(_OTHERS)))
 _TO_BYTE: Final = {chr(point): byte for point, byte in zip(_CODE_POINTS, BYTE_ORDER, strict=True)}
-_TO_CHARACTER: Final = {byte: chr(point) for point, byte in zip(_CODE_POINTS, BYTE_ORDER, strict=True)}
+_TO_CHARACTER: Final = {byte: character for character, byte in _TO_BYTE.items()}
 
 
 def to_text(token: bytes) -> str:
@@ -41,6 +42,35 @@ def to_bytes(text: str) -> bytes | None:
         return None
 
 
+@dataclass(frozen=True)
+class TrainedBpe:
+    """A trained byte-level BPE: special tokens, then single bytes, then what merges made."""
+
+    options: TrainOptions
+    tokens: list[bytes]
+    """By id; a special token is the UTF-8 of its text."""
+    special: int
+    """How many of the first ids are special tokens, in the order given."""
+    alphabet: int
+    """How many ids after those are single bytes."""
+    merges: list[tuple[int, int, int]]
+    """(left id, right id, new id) by rank; each pair once."""
+
+    def text(self, token_id: int) -> str:
+        """A token as files spell it: special tokens as they are, others in mapped text."""
+        token = self.tokens[token_id]
+        return token.decode("utf-8") if token_id < self.special else to_text(token)
+
+    def byte_ids(self) -> list[int]:
+        """The id of each byte, -1 if it is not in the alphabet."""
+        ids = [-1] * 256
+        for token_id in range(self.special, self.special + self.alphabet):
+            ids[self.tokens[token_id][0]] = token_id
+        if self.options.tie_break == "huggingface":
+            _share_ids(ids, map(self.text, range(self.special)))
+        return ids
+
+
 def initial_ids(byte_counts: Sequence[int], options: TrainOptions) -> tuple[list[bytes], list[int]]:
     """The vocabulary before the first merge: its tokens by id, and the id of each byte (-1: left out).
 
@@ -51,9 +81,7 @@ def initial_ids(byte_counts: Sequence[int], options: TrainOptions) -> tuple[list
     tokens = [token.encode("utf-8") for token in options.special_tokens]
     ids = [-1] * 256
     if options.tie_break == "huggingface":
-        for identity, token in enumerate(options.special_tokens):
-            if token in _TO_BYTE:
-                ids[_TO_BYTE[token]] = identity
+        _share_ids(ids, options.special_tokens)
     kept = _kept_bytes(byte_counts, options)
     for byte in sorted(kept) if options.tie_break == "greatest" else BYTE_ORDER:
         if byte in kept and ids[byte] < 0:
@@ -67,6 +95,12 @@ def initial_ids(byte_counts: Sequence[int], options: TrainOptions) -> tuple[list
             hint=f"set vocab_size to {len(tokens)} or more, or limit_alphabet to fewer bytes",
         )
     return tokens, ids
+
+
+def _share_ids(byte_ids: list[int], special_tokens: Iterable[str]) -> None:
+    for token_id, token in enumerate(special_tokens):
+        if token in _TO_BYTE:
+            byte_ids[_TO_BYTE[token]] = token_id
 
 
 def _kept_bytes(byte_counts: Sequence[int], options: TrainOptions) -> set[int]:

@@ -7,26 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventories import read_inventory
 from krill import _native
-from krill.tokenizer.foreign_words import ForeignWords
 from krill.tokenizer.options import TrainOptions
+from krill.tokenizer.word_counter import RegexSplitter
 from oracles.tokenizer import count_words
 from properties import tried
+from word_count_files import read_word_counts
 
 REGEXES = (r"\w+|[^\w\s]+|\s+", r"\p{L}+|\p{N}{1,2}|.", r" ?[a-z]+", r"[\s\S]+", r"\d")
 
 
 def counted(folder, texts, special=(), **chosen):
     """The words of some documents, given as text or as bytes."""
-    words = ForeignWords(TrainOptions(**chosen), tuple(token.encode() for token in special))
+    words = RegexSplitter(TrainOptions(**chosen), tuple(token.encode() for token in special))
     counter = _native.WordCounter(
         "", [], False, 10**6, 1, str(folder / "spill"), np.empty((0, 3), np.uint64), 0
     )
     parts = [text.encode() if isinstance(text, str) else text for text in texts]
-    words.add_to(counter, np.cumsum([0, *map(len, parts)], dtype=np.int64), b"".join(parts))
-    counter.write_inventory(str(folder / "inventory"))
-    return read_inventory(folder / "inventory")
+    words.count(counter, np.cumsum([0, *map(len, parts)], dtype=np.int64), b"".join(parts))
+    counter.write_inventory(str(folder / "word-counts"))
+    return read_word_counts(folder / "word-counts")
 
 
 @pytest.fixture(scope="module")

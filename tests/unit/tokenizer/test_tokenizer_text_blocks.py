@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from krill import _native
 from krill.corpus import DatasetSource, open_corpus
 from krill.errors import BudgetError, InputError
-from krill.tokenizer import plain_text
+from krill.tokenizer import text_blocks
 from krill.tokenizer.patterns import PATTERNS
-from krill.tokenizer.plain_text import Cuts, TextBlock, stream_blocks
+from krill.tokenizer.text_blocks import SplitPoints, TextBlock, stream_texts
 from properties import tried
 
 FRAGMENTS = [
@@ -55,17 +55,17 @@ def found(path):
     return file
 
 
-def local_blocks(file, cuts, step, window=plain_text.WINDOW_BYTES):
+def local_blocks(file, cuts, step, window=text_blocks.WINDOW_BYTES):
     """What each block of `step` bytes reads, when so much is read around a place at first."""
     blocks = [TextBlock(file, at, min(file.bytes, at + step), cuts) for at in range(0, file.bytes, step)]
-    with mock.patch.object(plain_text, "WINDOW_BYTES", window):
+    with mock.patch.object(text_blocks, "WINDOW_BYTES", window):
         return [block.read() for block in blocks]
 
 
 def streamed_blocks(file, cuts, step, chunk, start=0):
     """The blocks when so much is read at once."""
-    with mock.patch.object(plain_text, "CHUNK_BYTES", chunk):
-        return list(stream_blocks(file, cuts, step, start))
+    with mock.patch.object(text_blocks, "CHUNK_BYTES", chunk):
+        return list(stream_texts(file, cuts, step, start))
 
 
 def words_of(text, pattern, boundaries):
@@ -104,7 +104,9 @@ def folder(tmp_path_factory):
     window=st.sampled_from([1, 3, 20, 4096]),
 )
 def test_any_blocks_of_a_local_file_have_the_words_of_the_whole(folder, text, boundaries, step, window):
-    check_blocks(local_blocks(local_file(folder, text), Cuts(boundaries), step, window), text, boundaries)
+    check_blocks(
+        local_blocks(local_file(folder, text), SplitPoints(boundaries), step, window), text, boundaries
+    )
 
 
 @tried(80)
@@ -113,12 +115,12 @@ def test_any_blocks_of_a_stream_have_the_words_of_the_whole(folder, text, bounda
     file = streamed_file(
         folder, b"\n" + text
     )  # the first bytes are looked at as a whole, for a byte-order mark
-    check_blocks(streamed_blocks(file, Cuts(boundaries), step, chunk), b"\n" + text, boundaries)
+    check_blocks(streamed_blocks(file, SplitPoints(boundaries), step, chunk), b"\n" + text, boundaries)
 
 
 def test_a_stream_goes_on_wherever_a_block_began(folder):
     text = "Some words, 語と語。 <s>and more\r\n".encode() * 9
-    file, cuts = streamed_file(folder, text), Cuts((b"<s>",))
+    file, cuts = streamed_file(folder, text), SplitPoints((b"<s>",))
     start = 0
     for block in streamed_blocks(file, cuts, 20, 16):
         rest = streamed_blocks(file, cuts, 20, 16, start)
@@ -141,8 +143,8 @@ def test_what_can_not_be_cut_comes_as_one_block(tmp_path, middle):
     step = 80_000
     text = b"Before it, " * 10_000 + middle + b" and, after it." * 10_000
     for blocks in (
-        local_blocks(local_file(tmp_path, text), Cuts(()), step),
-        streamed_blocks(streamed_file(tmp_path, text), Cuts(()), step, 10_000),
+        local_blocks(local_file(tmp_path, text), SplitPoints(()), step),
+        streamed_blocks(streamed_file(tmp_path, text), SplitPoints(()), step, 10_000),
     ):
         assert b"".join(blocks) == text
         assert max(map(len, blocks)) >= 10**6
@@ -151,7 +153,7 @@ def test_what_can_not_be_cut_comes_as_one_block(tmp_path, middle):
 
 def test_letters_without_spaces_are_cut_at_their_punctuation(tmp_path):
     text = "これは語である。".encode() * 2_000
-    blocks = local_blocks(local_file(tmp_path, text), Cuts(()), 1_000)
+    blocks = local_blocks(local_file(tmp_path, text), SplitPoints(()), 1_000)
     assert max(map(len, blocks)) <= 1_000 + len("これは語である。".encode())
     check_blocks(blocks, text, ())
 
@@ -161,8 +163,8 @@ def test_letters_without_spaces_are_cut_at_their_punctuation(tmp_path):
 def test_no_border_falls_into_a_special_token(tmp_path, token, step):
     text = (b"word " * 3 + token) * 40 + b"word"
     for blocks in (
-        local_blocks(local_file(tmp_path, text), Cuts((token,)), step),
-        streamed_blocks(streamed_file(tmp_path, text), Cuts((token,)), step, 512),
+        local_blocks(local_file(tmp_path, text), SplitPoints((token,)), step),
+        streamed_blocks(streamed_file(tmp_path, text), SplitPoints((token,)), step, 512),
     ):
         assert len(blocks) > 1
         assert sum(block.count(token) for block in blocks) == 40
@@ -172,7 +174,7 @@ def test_no_border_falls_into_a_special_token(tmp_path, token, step):
 def test_where_special_tokens_could_begin_everywhere_there_is_no_cut(tmp_path):
     text = b"word " * 40 + b"word"
     for token in (b"word word", b"d w"):
-        assert set(local_blocks(local_file(tmp_path, text), Cuts((token,)), 10)) <= {text, b""}
+        assert set(local_blocks(local_file(tmp_path, text), SplitPoints((token,)), 10)) <= {text, b""}
 
 
 # ---- lines
@@ -187,8 +189,8 @@ def lines_of(text):
 def test_any_blocks_have_the_words_of_all_lines(folder, text, step, chunk):
     text = b"\n" + text
     for blocks in (
-        local_blocks(local_file(folder, text), Cuts((), lines=True), step),
-        streamed_blocks(streamed_file(folder, text), Cuts((), lines=True), step, chunk),
+        local_blocks(local_file(folder, text), SplitPoints((), lines=True), step),
+        streamed_blocks(streamed_file(folder, text), SplitPoints((), lines=True), step, chunk),
     ):
         assert b"".join(blocks) == text
         for pattern in PATTERNS:
@@ -201,7 +203,7 @@ def test_any_blocks_have_the_words_of_all_lines(folder, text, step, chunk):
 def test_lines_are_cut_where_no_pattern_has_a_border(tmp_path):
     text = b"--------\n" * 1_000
     for lines, most in ((True, 100), (False, len(text))):
-        cuts = Cuts((), lines=lines)
+        cuts = SplitPoints((), lines=lines)
         assert max(map(len, local_blocks(local_file(tmp_path, text), cuts, 90))) <= most
         blocks = streamed_blocks(streamed_file(tmp_path, text), cuts, 90, 50)
         assert b"".join(blocks) == text
@@ -231,7 +233,7 @@ def pieces_of(text: bytes, boundaries: tuple[bytes, ...], lines: bool) -> list[b
     chunk=st.sampled_from([3, 20]),
 )
 def test_other_patterns_are_cut_only_where_a_piece_ends(folder, text, boundaries, lines, step, chunk):
-    cuts = Cuts(boundaries, any_pattern=True, lines=lines)
+    cuts = SplitPoints(boundaries, any_pattern=True, lines=lines)
     for blocks in (
         local_blocks(local_file(folder, text), cuts, step),
         streamed_blocks(streamed_file(folder, text), cuts, step, chunk),
@@ -250,13 +252,13 @@ def test_other_patterns_are_cut_only_where_a_piece_ends(folder, text, boundaries
     ],
 )
 def test_text_is_not_cut_where_special_tokens_overlap(tmp_path, text, boundaries, blocks):
-    cuts = Cuts(boundaries, any_pattern=True)
+    cuts = SplitPoints(boundaries, any_pattern=True)
     assert list(filter(None, local_blocks(local_file(tmp_path, text), cuts, 1))) == blocks
 
 
 def test_cuts_after_newlines_are_as_near_as_can_be(tmp_path):
     text = b"0123456789\n" * 20
-    cuts = Cuts((), any_pattern=True, lines=True)
+    cuts = SplitPoints((), any_pattern=True, lines=True)
     assert local_blocks(local_file(tmp_path, text), cuts, 22) == [b"0123456789\n" * 2] * 10
 
 
@@ -266,7 +268,7 @@ def test_cuts_after_newlines_are_as_near_as_can_be(tmp_path):
 @pytest.mark.parametrize("any_pattern", [False, True])
 def test_text_without_a_cut_for_longer_than_the_share_is_refused(tmp_path, any_pattern):
     text = b"A line.\n" + b"x" * 300_000 + b"\nAnother line."
-    cuts = Cuts((), any_pattern=any_pattern, lines=any_pattern, longest=100_000)
+    cuts = SplitPoints((), any_pattern=any_pattern, lines=any_pattern, longest=100_000)
     message = r"text\.txt(\.gz)?` has no place to cut it in 100(\.0)? ?kB from byte"
     for blocks in (
         lambda: local_blocks(local_file(tmp_path, text), cuts, 10_000),
@@ -280,7 +282,7 @@ def test_text_without_a_cut_for_longer_than_the_share_is_refused(tmp_path, any_p
 
 def test_text_without_a_cut_up_to_the_share_is_not(tmp_path):
     text = b"A line.\n" + b"x" * 95_000 + b"\nAnother line."
-    cuts = Cuts((), longest=100_000)
+    cuts = SplitPoints((), longest=100_000)
     check_blocks(local_blocks(local_file(tmp_path, text), cuts, 10_000), text, ())
     check_blocks(streamed_blocks(streamed_file(tmp_path, text), cuts, 10_000, 10_000), text, ())
 
@@ -293,4 +295,6 @@ def test_text_without_a_cut_up_to_the_share_is_not(tmp_path):
 def test_wide_encodings_are_refused_by_name(tmp_path, encoding, kind):
     file = kind(tmp_path, "Some text.".encode(encoding))
     with pytest.raises(InputError, match=encoding.upper()):
-        streamed_blocks(file, Cuts(()), 10, 10) if file.sequential else local_blocks(file, Cuts(()), 10)
+        streamed_blocks(file, SplitPoints(()), 10, 10) if file.sequential else local_blocks(
+            file, SplitPoints(()), 10
+        )
