@@ -21,7 +21,7 @@ from krill.budget import parse_size
 from krill.dataset.export.ds import END_DTYPE, INDEX_SUFFIX, METADATA_SUFFIX, metadata_of
 from krill.datatrove.batches import BATCH_BYTES, as_valid_batch, in_batches
 from krill.tokenizer import load
-from krill.tokenizer.open import tokenizer_file
+from krill.tokenizer.tokenizer_file import tokenizer_file
 
 
 class Tokenize(PipelineStep):

@@ -20,7 +20,7 @@ from krill.pipeline.needs import InputSizes
 from krill.pipeline.surviving_units import hashes_of, spill, survivors, text_bytes
 from krill.text import Step
 from krill.tokenizer import Encoder
-from krill.tokenizer.document_errors import naming_document
+from krill.tokenizer.encoder import naming_document
 
 BLOCKS = 8
 """Blocks that are read: with default units a megabyte each."""

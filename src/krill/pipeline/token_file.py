@@ -38,8 +38,9 @@ from krill.text import CleanText
 from krill.threads import ordered_map
 from krill.threads.progress import Progress
 from krill.tokenizer import Encoder
-from krill.tokenizer.document_errors import naming_document
-from krill.tokenizer.open import fallback_notice, open_file, tokenizer_file, tokenizer_files
+from krill.tokenizer.encoder import naming_document
+from krill.tokenizer.open import fallback_notice, open_file
+from krill.tokenizer.tokenizer_file import tokenizer_file, tokenizer_files
 
 # Room for the length of any array; a multiple of 64, as the format wants.
 NPY_HEADER_BYTES: Final = 128

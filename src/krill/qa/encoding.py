@@ -28,12 +28,11 @@ from krill.qa.layout import Declared, Layout, find_layout
 from krill.qa.memory_tokens import memory_token_ids
 from krill.qa.wordwise import Found, Words, encode_wordwise, find_words
 from krill.storage.input_file import read_json
-from krill.tokenizer.declared import declared_tokens
-from krill.tokenizer.document_errors import DocumentError
+from krill.tokenizer.encoder import DocumentError
 from krill.tokenizer.huggingface import GROUP_BYTES, LibraryCalls, open_library
 from krill.tokenizer.native import LEAST_CACHE, NativeEncoder
-from krill.tokenizer.open import tokenizer_file
 from krill.tokenizer.outline import Outline, outline_of, outline_of_content
+from krill.tokenizer.tokenizer_file import declared_tokens, tokenizer_file
 from krill.tokenizer.tokenizer_json import NotNative, read_spec, why_not_native
 
 Ids = npt.NDArray[np.uint32]

@@ -11,8 +11,7 @@ that the plan can refuse before anything is read.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from krill.tokenizer.byte import ByteEncoder
-from krill.tokenizer.encoder import Encoder
+from krill.tokenizer.encoder import ByteEncoder, Encoder
 from krill.tokenizer.open import open_encoder
 
 if TYPE_CHECKING:

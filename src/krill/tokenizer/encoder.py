@@ -1,13 +1,30 @@
-"""The one interface that every tokenizer is used through."""
+"""The interface of every tokenizer, the built-in byte tokenizer, and errors about one document.
+
+In: columns of text. Out: ids, or an error that knows the row of a batch; the reader of the batch adds to it
+the file and the position in it. Nothing is held.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+from krill.corpus.documents import file_and_offset
+from krill.corpus.formats import Format
+from krill.errors import BudgetError, InputError, KrillError
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    from krill.corpus.formats import CorpusFile
+
+EOS: Final = 256
+"""Of the byte tokenizer."""
+
+_BY_ROWS: Final = (Format.PARQUET, Format.ARROW, Format.HUB)
 
 
 class Encoder(Protocol):
@@ -32,3 +49,102 @@ class Encoder(Protocol):
     def describe(self) -> dict[str, Any]:
         """What `krill-run.json` says of this tokenizer; `fingerprint` is of its content."""
         ...
+
+
+class FileEncoder(Encoder, Protocol):
+    """An encoder of a `tokenizer.json`, native or by Hugging Face's library."""
+
+    eos_token: str | None
+    why: str | None
+    """Why the native core doesn't encode; None if it does."""
+
+    def encode(self, text: pa.Array, *, eos: bool = True) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+        """As `Encoder.encode`, on request without EOS."""
+        ...
+
+    def encode_offsets(self, text: str) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+        """The ids of one text and where each stands, in characters."""
+        ...
+
+    def decode(self, ids: NDArray[Any], *, skip_special_tokens: bool = False) -> str:
+        """The text of some ids; a character that is cut in two shows as U+FFFD."""
+        ...
+
+    def statistics(self) -> dict[str, float]:
+        """How the cache of words did so far; empty where there is none."""
+        ...
+
+
+class ByteEncoder:
+    """The built-in byte tokenizer: each byte of the UTF-8 text is its own id, and 256 ends a document."""
+
+    name = "bytes"
+    vocab_size = 257
+    eos_id: int | None = EOS
+
+    def encode(self, text: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+        from krill import _native
+        from krill.corpus.buffers import text_buffers
+
+        return _native.encode_bytes(*text_buffers(text), EOS)
+
+    def decode(self, ids: NDArray[Any]) -> str:
+        """Text with EOS shown as `<|endoftext|>`; a character that a row cuts in two shows as U+FFFD."""
+        pieces: list[bytes] = []
+        start = 0
+        for end in [*(ids == EOS).nonzero()[0].tolist(), len(ids)]:
+            pieces.append(ids[start:end].astype("uint8").tobytes())
+            start = end + 1
+        return b"<|endoftext|>".join(pieces).decode("utf-8", "replace")
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "vocab_size": self.vocab_size,
+            "eos_id": self.eos_id,
+            "fingerprint": "bytes-1",
+        }
+
+
+class _OfDocument(KrillError):
+    """An error that knows of which row of a batch it is."""
+
+    def __init__(self, message: str, *, hint: str, row: int) -> None:
+        super().__init__(message, hint=hint)
+        self.row = row
+
+    def at(self, place: str) -> Self:
+        """The same with the place of its document before it."""
+        return type(self)(f"{place}: {self.message}", hint=self.hint or "", row=self.row)
+
+
+class DocumentError(_OfDocument, InputError):
+    """A document that the tokenizer can't encode."""
+
+
+class DocumentTooLarge(_OfDocument, BudgetError):
+    """A document that takes more memory to encode than there is."""
+
+
+def outside_vocabulary(tokenizer: str, number: int, vocab_size: int) -> InputError:
+    """For an id that a post-processor adds: in the vocabulary's type it would become another number."""
+    return InputError(
+        f"the tokenizer `{tokenizer}` gives the id `{number}`, and its vocabulary has {vocab_size:,} ids",
+        hint="mend the ids in its post_processor, or add the token to its vocabulary",
+    )
+
+
+@contextmanager
+def naming_document(
+    files: Sequence[CorpusFile], positions: Any, file: CorpusFile | None = None
+) -> Iterator[None]:
+    """Adds to an encoder's error in the body where the document stands; `positions` are those of its batch,
+    of which all rows may be of one `file`."""
+    try:
+        yield
+    except (DocumentError, DocumentTooLarge) as error:
+        position = positions[error.row]
+        ordinal, offset = file_and_offset(int(position.as_py() if hasattr(position, "as_py") else position))
+        of = file or files[ordinal]
+        unit = "row" if of.format in _BY_ROWS else "byte"
+        raise error.at(f"`{of.path}`, the document at {unit} {offset:,}") from None

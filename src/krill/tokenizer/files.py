@@ -19,10 +19,10 @@ import orjson
 from krill.errors import ConfigError, InputError
 from krill.storage.atomic import encode_json, storage_errors, write_bytes
 from krill.storage.input_file import read_input
-from krill.tokenizer.declared import MOST_TOKENIZER
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import pre_tokenizer, recognise
 from krill.tokenizer.presets import CHAT_TEMPLATE, check_chat
+from krill.tokenizer.tokenizer_file import MOST_TOKENIZER
 from krill.tokenizer.vocabulary import TrainedBpe, to_bytes
 
 TOKENIZER_FILE: Final = "tokenizer.json"

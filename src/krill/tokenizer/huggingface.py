@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from krill.budget import format_size
 from krill.errors import InputError
 from krill.threads import Gate
-from krill.tokenizer.declared import HINT, file_fingerprint, find_eos, read_tokenizer_file
-from krill.tokenizer.document_errors import DocumentError, DocumentTooLarge, outside_vocabulary
+from krill.tokenizer.encoder import DocumentError, DocumentTooLarge, outside_vocabulary
 from krill.tokenizer.outline import Outline, outline_of
+from krill.tokenizer.tokenizer_file import HINT, file_fingerprint, find_eos, read_tokenizer_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +81,7 @@ class HuggingFaceEncoder:
         self._share, self._limit = share, limit
         self._cost = EncodingCost.of(outline)
         self._fingerprint = file_fingerprint(file)
-        self.why = why
+        self.why: str | None = why
         self.name = str(file)
         special = {
             token.content for token in self._tokenizer.get_added_tokens_decoder().values() if token.special

@@ -32,10 +32,10 @@ class NativeEncoder:
         from krill import _native
 
         self._native = _native.BpeEncoder(
-            spec.tokens,
-            spec.offsets,
-            spec.flags,
-            spec.merges,
+            spec.model.tokens,
+            spec.model.offsets,
+            spec.model.flags,
+            spec.model.merges,
             [
                 (
                     token.content.encode(),
@@ -48,7 +48,7 @@ class NativeEncoder:
                 for number, token in spec.added.items()
             ],
             spec.pattern,
-            spec.ignore_merges,
+            spec.model.ignore_merges,
             list(spec.post.prefix),
             list(spec.post.suffix),
             spec.post.trims_offsets,
@@ -61,6 +61,7 @@ class NativeEncoder:
         self._byte_decoder = spec.byte_decoder
         self._library: Any = None
         self.name = str(file)
+        self.why: str | None = None
         self.vocab_size = spec.vocab_size
         self.eos_token = spec.eos_token
         self.eos_id = spec.eos_id

@@ -6,23 +6,18 @@ Hugging Face's library, and the run says why.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from krill.budget import Kind, Need, Plan
-from krill.errors import ConfigError, InputError, MissingExtra
-from krill.tokenizer.byte import ByteEncoder
-from krill.tokenizer.declared import DECLARATIONS, file_fingerprint, read_tokenizer_file
-from krill.tokenizer.document_errors import outside_vocabulary
-from krill.tokenizer.encoder import Encoder
-from krill.tokenizer.outline import Held, Outline, outline_of
-from krill.tokenizer.tokenizer_json import NativeSpec, NotNative, read_spec, why_not_native
+from krill.errors import InputError
+from krill.tokenizer.encoder import ByteEncoder, Encoder, FileEncoder, outside_vocabulary
+from krill.tokenizer.outline import LoadingCost, Outline, outline_of
+from krill.tokenizer.tokenizer_file import config_file, file_fingerprint
+from krill.tokenizer.tokenizer_json import NotNative, fallback_reason, forget_spec, native_spec
 
 if TYPE_CHECKING:
     from krill.config import TokenizerConfig
-    from krill.tokenizer.huggingface import HuggingFaceEncoder
-    from krill.tokenizer.native import NativeEncoder
 
 WORD_CACHE: Final = "word cache"
 BY_HUGGING_FACE: Final = "encoding by Hugging Face"
@@ -32,13 +27,13 @@ def encoder_needs(config: TokenizerConfig, max_document_bytes: int, threads: int
     """What the plan must set aside for the tokenizer of this config."""
     if config.builtin is not None:
         return []
-    return file_needs(_file(config), max_document_bytes, threads)
+    return file_needs(config_file(config), max_document_bytes, threads)
 
 
 def file_needs(file: Path, max_document_bytes: int, threads: int) -> list[Need]:
     """The same for a tokenizer file, of which no more than an outline is read."""
     outline = outline_of(file)
-    if _why_not_native(file) is None:
+    if fallback_reason(file) is None:
         return _native_needs(outline.native(), max_document_bytes, threads)
     return _library_needs(outline, max_document_bytes, threads)
 
@@ -47,13 +42,13 @@ def open_encoder(config: TokenizerConfig, plan: Plan | None = None, threads: int
     """The encoder of this config, for up to `threads` threads, with its shares of the plan; else small."""
     if config.builtin is not None:
         return ByteEncoder()
-    return open_file(_file(config), plan, threads)
+    return open_file(config_file(config), plan, threads)
 
 
-def open_file(file: Path, plan: Plan | None, threads: int) -> NativeEncoder | HuggingFaceEncoder:
+def open_file(file: Path, plan: Plan | None, threads: int) -> FileEncoder:
     """The same for a tokenizer file."""
-    spec = _spec(file)
-    _specs.cache_clear()  # the encoder has tables of its own
+    spec = native_spec(file)
+    forget_spec()
     if isinstance(spec, NotNative):
         from krill.tokenizer.huggingface import HuggingFaceEncoder
 
@@ -81,7 +76,7 @@ def fallback_notice(config: TokenizerConfig) -> str | None:
     """A line for people where the native encoder can't be used: what happens instead, and why."""
     if config.builtin is not None:
         return None
-    reason = _why_not_native(_file(config))
+    reason = fallback_reason(config_file(config))
     if reason is None:
         return None
     return f"the tokenizer is run by Hugging Face's library, many times slower, because {reason}"
@@ -91,36 +86,7 @@ def tokenizer_fingerprint(config: TokenizerConfig) -> str:
     """What the tokenizer is, by content: a part of a run's identity."""
     if config.builtin is not None:
         return str(ByteEncoder().describe()["fingerprint"])
-    return file_fingerprint(_file(config))
-
-
-def tokenizer_files(config: TokenizerConfig) -> list[Path]:
-    """The tokenizer's file, and those beside it that say which tokens are special; none if it is built in."""
-    if config.builtin is not None:
-        return []
-    file = _file(config)
-    return [file, *(path for name in DECLARATIONS if (path := file.parent / name).is_file())]
-
-
-def tokenizer_file(path: str | Path) -> Path:
-    """The `tokenizer.json` at a path: itself, or the one in that folder."""
-    file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
-    if not file.is_file():
-        raise InputError(
-            f"no tokenizer at `{path}`",
-            hint="set `tokenizer.path` to a tokenizer.json or its folder, or `tokenizer.builtin: bytes`",
-        )
-    return file
-
-
-def _why_not_native(file: Path) -> str | None:
-    """Why the library has to run a tokenizer, from its outline where that is enough."""
-    outline = outline_of(file)
-    reason = why_not_native(outline)
-    if reason is None and outline.may_lack_bytes:
-        spec = _spec(file)
-        return spec.reason if isinstance(spec, NotNative) else None
-    return reason
+    return file_fingerprint(config_file(config))
 
 
 def share_of(plan: Plan | None, name: str) -> int:
@@ -130,7 +96,7 @@ def share_of(plan: Plan | None, name: str) -> int:
     return plan.share(name)
 
 
-def _native_needs(held: Held, max_document_bytes: int, threads: int) -> list[Need]:
+def _native_needs(held: LoadingCost, max_document_bytes: int, threads: int) -> list[Need]:
     from krill.tokenizer import native
 
     return [
@@ -169,51 +135,3 @@ def _library_needs(outline: Outline, max_document_bytes: int, threads: int) -> l
             remedy="set preprocess.max_document_bytes lower (it is the longest text encoded at once)",
         ),
     ]
-
-
-def _spec(file: Path) -> NativeSpec | NotNative:
-    """What the file is; remembered from the plan to the opening."""
-    beside = [file, *(file.parent / name for name in DECLARATIONS)]
-    states = [path.stat() if path.is_file() else None for path in beside]
-    return _specs(file, tuple(state and (state.st_size, state.st_mtime_ns) for state in states))
-
-
-@lru_cache(maxsize=1)
-def _specs(file: Path, state: object) -> NativeSpec | NotNative:
-    return read_spec(file, read_tokenizer_file(file))
-
-
-def _file(config: TokenizerConfig) -> Path:
-    path = config.local_path
-    if path is None and config.hub_id is not None:
-        return _from_hub(config.hub_id)
-    if path is None:
-        raise ConfigError(
-            "the config names no tokenizer",
-            hint="set `tokenizer.path` to a tokenizer.json or its folder, or `tokenizer.builtin: bytes`",
-        )
-    return tokenizer_file(path)
-
-
-def _from_hub(hub_id: str) -> Path:
-    """The repository's `tokenizer.json`, with the files that declare its EOS beside it."""
-    try:
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-    except ImportError:
-        raise MissingExtra("a tokenizer from the hub", "hub") from None
-    try:
-        file = Path(hf_hub_download(hub_id, "tokenizer.json"))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(
-            f"can't get `tokenizer.json` of `{hub_id}` from the hub: {reason}",
-            hint="check the id and the connection, or set `tokenizer.path` to a local copy:"
-            " `krill train-tokenizer CONFIG` trains one there",
-        ) from None
-    for name in DECLARATIONS:
-        try:
-            hf_hub_download(hub_id, name)
-        except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError):
-            continue  # neither file is required; EOS then comes from the special tokens
-    return file

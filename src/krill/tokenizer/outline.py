@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from krill.errors import InputError
 from krill.storage.input_file import open_regular
-from krill.tokenizer.declared import HINT
+from krill.tokenizer.tokenizer_file import HINT
 
 READ_BYTES: Final = 1 << 20
 MOST_BYTES: Final = 16_000_000
@@ -30,7 +30,7 @@ _SHARED: Final = 4
 _SHARED_PIECE: Final = 2.5
 
 
-class Part(NamedTuple):
+class SectionSize(NamedTuple):
     """The values of a section, its bytes, its strings and their bytes."""
 
     values: int = 0
@@ -39,7 +39,7 @@ class Part(NamedTuple):
     string_bytes: int = 0
 
 
-class Held(NamedTuple):
+class LoadingCost(NamedTuple):
     """Bytes that stay as long as the tokenizer, and the most while it is read."""
 
     always: int
@@ -52,9 +52,9 @@ class Outline:
 
     size: int
     sections: Mapping[str, Any] | None
-    vocabulary: Part
-    merges: Part
-    added: Part
+    vocabulary: SectionSize
+    merges: SectionSize
+    added: SectionSize
 
     @property
     def family(self) -> str:
@@ -76,15 +76,15 @@ class Outline:
         model = (self.sections or {}).get("model")
         return isinstance(model, dict) and bool(model.get("unk_token") or model.get("byte_fallback"))
 
-    def native(self) -> Held:
+    def native(self) -> LoadingCost:
         """By the native encoder: the parsed JSON, then its tables."""
         words, merges, added = self.vocabulary.values, self.merges.values, self.added.values
         always = 300_000 + 50 * words + 50 * merges + 60 * added + 20 * self._added_characters()
         parsing = self.size + 310 * words + 360 * merges + 980 * added
         making = 110 * words + 60 * merges + 750 * added + 65 * self._added_characters()
-        return Held(always, max(parsing, making, always))
+        return LoadingCost(always, max(parsing, making, always))
 
-    def library(self) -> Held:
+    def library(self) -> LoadingCost:
         """By Hugging Face's library: its model, and what it parses it from."""
         words, merges, added = self.vocabulary.values, self.merges.values, self.added.values
         always = 2_000_000 + 200 * added + 14 * self._added_characters()
@@ -102,7 +102,7 @@ class Outline:
         else:
             always += 260 * words
             peak += 270 * words
-        return Held(always, max(peak, always + listed))
+        return LoadingCost(always, max(peak, always + listed))
 
     def _added_characters(self) -> int:
         """That a search for all added tokens at once has to tell apart."""
@@ -141,7 +141,7 @@ def _outline(file: Path, state: tuple[int, int]) -> Outline:
 def _made_of(walked: Any, size: int) -> Outline:
     import orjson
 
-    parts = {name: Part(*counts) for name, counts in walked.parts().items()}
+    parts = {name: SectionSize(*counts) for name, counts in walked.parts().items()}
     sections = None
     text = walked.text()
     if text is not None:
@@ -151,6 +151,6 @@ def _made_of(walked: Any, size: int) -> Outline:
             sections = None
     if not isinstance(sections, dict):
         # Taken for a file of nothing but the shortest tokens.
-        many = Part(size // 8, size, size // 8, size)
-        return Outline(size, None, many, many, Part())
+        many = SectionSize(size // 8, size, size // 8, size)
+        return Outline(size, None, many, many, SectionSize())
     return Outline(size, sections, parts["vocabulary"], parts["merges"], parts["added_tokens"])

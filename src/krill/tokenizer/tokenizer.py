@@ -19,9 +19,9 @@ from krill.config.messages import shown
 from krill.errors import InputError
 from krill.faults import system_errors
 from krill.threads import ordered_map
-from krill.tokenizer.huggingface import HuggingFaceEncoder
-from krill.tokenizer.native import NativeEncoder
-from krill.tokenizer.open import file_needs, open_file, tokenizer_file
+from krill.tokenizer.encoder import FileEncoder
+from krill.tokenizer.open import file_needs, open_file
+from krill.tokenizer.tokenizer_file import tokenizer_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,7 +67,7 @@ class _Piece:
 class Tokenizer:
     """A loaded tokenizer; threads may share it."""
 
-    def __init__(self, encoder: NativeEncoder | HuggingFaceEncoder, threads: int) -> None:
+    def __init__(self, encoder: FileEncoder, threads: int) -> None:
         self.encoder = encoder
         self._threads = threads
         self.vocab_size = encoder.vocab_size
@@ -81,12 +81,12 @@ class Tokenizer:
     @property
     def native(self) -> bool:
         """Whether the native core encodes; if not, `why` says why the library does."""
-        return isinstance(self.encoder, NativeEncoder)
+        return self.encoder.why is None
 
     @property
     def why(self) -> str | None:
         """What the native core can't do of this tokenizer; None if it can."""
-        return None if isinstance(self.encoder, NativeEncoder) else self.encoder.why
+        return self.encoder.why
 
     def encode(self, text: str) -> NDArray[np.uint32]:
         """The ids of one text."""

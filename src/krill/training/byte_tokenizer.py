@@ -7,7 +7,7 @@ byte-level vocabulary without merges, each byte its own id, then the end of a do
 from __future__ import annotations
 
 from krill.storage.atomic import encode_json
-from krill.tokenizer.byte import EOS
+from krill.tokenizer.encoder import EOS
 from krill.tokenizer.files import CONFIG_FILE, EOS_NAMES, TOKENIZER_FILE, tokenizer_json
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.vocabulary import TrainedBpe, to_text

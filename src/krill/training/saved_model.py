@@ -25,8 +25,8 @@ from krill.model.transformer import Transformer, init_transformer
 from krill.storage.atomic import storage_errors, write_bytes, write_json
 from krill.storage.hub_upload import push_files
 from krill.storage.input_file import read_input, read_json
-from krill.tokenizer.declared import DECLARATIONS
-from krill.tokenizer.open import open_file, tokenizer_file
+from krill.tokenizer.open import open_file
+from krill.tokenizer.tokenizer_file import DECLARATIONS, tokenizer_file
 from krill.training.byte_tokenizer import byte_tokenizer_json
 from krill.training.checkpoints import CheckpointStore
 from krill.training.folder import CHECKPOINTS

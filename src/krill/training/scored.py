@@ -27,8 +27,8 @@ from krill.errors import InputError
 from krill.loading.dataset import load
 from krill.loading.stream.plan import BLOCKS, UNIT_BYTES, Sizes, stream_needs
 from krill.loading.stream.tokens import BEGINNING, TextTokens
-from krill.tokenizer.declared import DECLARATIONS, file_fingerprint, read_tokenizer_file
 from krill.tokenizer.open import open_file
+from krill.tokenizer.tokenizer_file import DECLARATIONS, file_fingerprint, read_tokenizer_file
 from krill.training.byte_tokenizer import byte_tokenizer_json
 from krill.training.data import Batch, check_ids, filled_up
 from krill.training.inference_needs import RUNNING

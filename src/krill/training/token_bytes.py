@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krill.tokenizer.byte import EOS, ByteEncoder
-from krill.tokenizer.declared import read_tokenizer_file
+from krill.tokenizer.encoder import EOS, ByteEncoder
+from krill.tokenizer.tokenizer_file import read_tokenizer_file
 from krill.tokenizer.tokenizer_json import NotNative, read_spec
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def token_bytes(file: Path) -> TokenBytes | None:
     spec = read_spec(file, read_tokenizer_file(file))
     if isinstance(spec, NotNative) or not spec.byte_decoder:
         return None
-    table = np.diff(spec.offsets).astype(np.float64)
+    table = np.diff(spec.model.offsets).astype(np.float64)
     table[[identity for identity, token in spec.added.items() if token.special]] = 0
     return TokenBytes(table, exact=True)
 

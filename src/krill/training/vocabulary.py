@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from krill.errors import InputError
-from krill.tokenizer.byte import ByteEncoder
-from krill.tokenizer.declared import file_fingerprint
+from krill.tokenizer.encoder import ByteEncoder
 from krill.tokenizer.open import open_encoder
+from krill.tokenizer.tokenizer_file import file_fingerprint
 from krill.training.token_bytes import TokenBytes, byte_tokenizer_bytes, mean_token_bytes, token_bytes
 
 if TYPE_CHECKING:

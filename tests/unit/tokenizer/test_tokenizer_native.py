@@ -64,12 +64,12 @@ def test_the_spec_is_flat_arrays_by_id(tmp_path, content) -> None:
     spec = read_spec(tmp_path / "tokenizer.json", content)
     assert isinstance(spec, NativeSpec)
     written = json.loads(content)["model"]
-    assert len(spec.flags) == len(spec.offsets) - 1 == spec.vocab_size == 1500
+    assert len(spec.model.flags) == len(spec.model.offsets) - 1 == spec.vocab_size == 1500
     space_t = written["vocab"]["Ġt"]
-    assert bytes(spec.tokens[spec.offsets[space_t] : spec.offsets[space_t + 1]]) == b" t"
-    assert len(spec.merges) == 3 * len(written["merges"])
+    assert bytes(spec.model.tokens[spec.model.offsets[space_t] : spec.model.offsets[space_t + 1]]) == b" t"
+    assert len(spec.model.merges) == 3 * len(written["merges"])
     assert (spec.eos_token, spec.eos_id) == ("<|endoftext|>", 0)
-    assert (spec.pattern, spec.ignore_merges, spec.byte_decoder) == ("gpt2", False, True)
+    assert (spec.pattern, spec.model.ignore_merges, spec.byte_decoder) == ("gpt2", False, True)
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ class Source:
     def tokenizer_config(self, moved_to: Path | None) -> TokenizerConfig:
         """The tokenizer that the run was configured with, or the place where it is now."""
         from krill.config import load_config
-        from krill.tokenizer.open import tokenizer_file
+        from krill.tokenizer.tokenizer_file import tokenizer_file
 
         fact = f"`{self.folder}` does not say what its tokenizer is"
         try:

@@ -27,7 +27,7 @@ from krill.corpus.documents import file_and_offset, position_of
 from krill.loading.stream.plan import encode_cost
 from krill.threads import ordered_map
 from krill.tokenizer import Encoder
-from krill.tokenizer.document_errors import naming_document
+from krill.tokenizer.encoder import naming_document
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,7 @@ from krill.qa.layout import Layout
 from krill.qa.memory_tokens import memory_token_ids
 from krill.qa.stored import StoredFeatures
 from krill.tokenizer.huggingface import open_library
-from krill.tokenizer.open import tokenizer_file
+from krill.tokenizer.tokenizer_file import tokenizer_file
 from krill.training.qa.settings import DEFAULT_SLOTS, ReaderSettings
 
 
