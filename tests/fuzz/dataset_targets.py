@@ -177,9 +177,9 @@ def check_ds(folder: Path, random: Random) -> None:
     if random.random() < 0.5:
         check_foreign(folder, random)
         return
-    from krill.datatrove.ds_runs import DsFiles
+    from krill.datatrove.ds_files import DsFiles
 
-    DsFiles.find(folder).runs(folder)
+    DsFiles.find(folder).token_files(folder)
 
 
 DATASET_TARGETS = [

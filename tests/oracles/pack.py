@@ -42,7 +42,7 @@ def reference_own_rows(lengths: Sequence[int], sequence_len: int) -> list[list[P
 
 
 def reference_piece_lengths(document_lengths: list[int], sequence_len: int) -> list[list[int]]:
-    """The lengths of the pieces in each full row of `wrapped`, one token at a time."""
+    """The lengths of documents' pieces in each full row, one token at a time."""
     rows: list[list[int]] = []
     row: list[int] = []
     for length in document_lengths:

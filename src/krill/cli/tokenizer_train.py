@@ -219,7 +219,7 @@ def run_and_print(
     facts = summary.to_json()
     files = [] if prefix is None else _save_prefixed(output, prefix)
     if push is not None:
-        from krill.tokenizer.push import push_tokenizer
+        from krill.tokenizer.files import push_tokenizer
 
         facts["pushed"] = push_tokenizer(output, push)
     facts["files"] = [str(file) for file in files]

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from krill.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from krill.datatrove.clean import Clean
     from krill.datatrove.exact import ExactSignatures
-    from krill.datatrove.filters import Filters
     from krill.datatrove.minhash import MinhashSignatures
     from krill.datatrove.pack import PackDataset
     from krill.datatrove.reader import KrillReader
+    from krill.datatrove.text_steps import Clean, Filters
     from krill.datatrove.tokenize import Tokenize
 
 __all__ = [
@@ -39,9 +38,9 @@ except ImportError:
 
 # Loaded when first used: a filter takes none of what packing takes.
 _HOMES = {
-    "Clean": "krill.datatrove.clean",
+    "Clean": "krill.datatrove.text_steps",
     "ExactSignatures": "krill.datatrove.exact",
-    "Filters": "krill.datatrove.filters",
+    "Filters": "krill.datatrove.text_steps",
     "KrillReader": "krill.datatrove.reader",
     "MinhashSignatures": "krill.datatrove.minhash",
     "PackDataset": "krill.datatrove.pack",

@@ -26,9 +26,9 @@ from krill.config import load_config
 from krill.dataset import DatasetPart, Layout, Manifest, RowBatch, ShardInfo, ShardWriter, write_dataset_parts
 from krill.dataset.dataset_files import output_kind
 from krill.dataset.shard import token_shard_name
-from krill.datatrove.ds_runs import DsFiles
+from krill.datatrove.ds_files import DsFiles
 from krill.errors import ConfigError, InputError
-from krill.pack import FittedRows, PackedRows, TokenRuns, Windows, WrappedRows, fitting_of
+from krill.pack import FittedRows, Fitting, PackedRows, PackingWindows, TokenFiles, WrappedRows, fitting_of
 from krill.pipeline.stages.pack import row_ranges
 from krill.pipeline.stages.windows import PackedSource, pack_cost
 from krill.storage.decision import FINISHED, PUBLISHED
@@ -105,9 +105,9 @@ class PackDataset(PipelineStep):
                 plan = make_plan(limit, 0, self._needs(files.dtype))
                 if self.verify:
                     files.check()
-                runs = files.runs(folder.stages)
-                part = self._write(self._rows(runs, files.dtype), files.dtype, folder.dataset)
-                facts = _facts(runs, part, meter, plan, time.monotonic() - begun)
+                tokens = files.token_files(folder.stages)
+                part = self._write(self._rows(tokens, files.dtype), files.dtype, folder.dataset)
+                facts = _facts(tokens, part, meter, plan, time.monotonic() - begun)
             manifest = Manifest(**identity, **facts, dataset=part, tokenizer=tokenizer)
             manifest.save(folder.dataset)
             folder.publish()
@@ -136,18 +136,21 @@ class PackDataset(PipelineStep):
         settings = self.config.preprocess
         return Layout(settings.sequence_len, dtype, fixed=settings.packing == "wrapped")
 
+    def _fitting(self) -> Fitting:
+        settings = self.config.preprocess
+        return fitting_of(settings.packing, settings.sequence_len, settings.pack_window)
+
     def _needs(self, dtype: str) -> list[Need]:
         layout = self._layout(dtype)
         settings = self.config.preprocess
-        fitting = fitting_of(settings.packing, settings.sequence_len, settings.pack_window)
-        window = 0 if settings.packing == "wrapped" else fitting.held_bytes
+        window = 0 if settings.packing == "wrapped" else self._fitting().held_bytes
         return [Need("rows being packed", pack_cost(layout.row_bytes * layout.rows_per_batch) + window)]
 
-    def _rows(self, runs: TokenRuns, dtype: str) -> PackedRows:
+    def _rows(self, tokens: TokenFiles, dtype: str) -> PackedRows:
         settings = self.config.preprocess
         if settings.packing == "wrapped":
-            return WrappedRows(runs, dtype, settings.sequence_len)
-        windows = Windows(runs, fitting_of(settings.packing, settings.sequence_len, settings.pack_window))
+            return WrappedRows(tokens, dtype, settings.sequence_len)
+        windows = PackingWindows(tokens, self._fitting())
         counts = [windows.rows(number) for number in range(windows.count)]
         return FittedRows(windows, dtype, np.array(counts, np.int64))
 
@@ -171,15 +174,15 @@ class PackDataset(PipelineStep):
         return part
 
 
-def _facts(runs: TokenRuns, part: DatasetPart, meter: Meter, plan: Plan, seconds: float) -> dict[str, Any]:
+def _facts(tokens: TokenFiles, part: DatasetPart, meter: Meter, plan: Plan, seconds: float) -> dict[str, Any]:
     """What the manifest says of the run."""
-    documents = int(runs.documents.sum())
+    documents = int(tokens.documents.sum())
     stage = {
         "name": "pack",
         "seconds": round(seconds, 3),
         "bytes": sum(shard.bytes for shard in part.shards),
         "documents": documents,
-        "tokens": runs.total,
+        "tokens": tokens.total,
         "peak": meter.peak,
     }
     return {
@@ -187,7 +190,7 @@ def _facts(runs: TokenRuns, part: DatasetPart, meter: Meter, plan: Plan, seconds
         "seconds": stage["seconds"],
         "stages": [stage],
         "documents": {"read": documents, "kept": documents, "dropped": {}, "notes": {}},
-        "tokens": {"kept": part.tokens, "dropped_short": 0, "dropped_tail": runs.total - part.tokens},
+        "tokens": {"kept": part.tokens, "dropped_short": 0, "dropped_tail": tokens.total - part.tokens},
     }
 
 

@@ -12,14 +12,12 @@ bytes for each document of a window and 5 for each token of a row; 8 bytes for e
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from krill.pack.stream import TokenRuns
-from krill.storage.commits import damaged
+from krill.pack.token_files import PieceFiles, TokenFiles
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,18 +46,18 @@ class Fitting:
 
 
 @dataclass(frozen=True)
-class Windows:
+class PackingWindows:
     """The documents of a stream in windows of `fitting.window`, the last one shorter."""
 
-    runs: TokenRuns
+    files: TokenFiles
     fitting: Fitting
 
     @cached_property
     def _first_documents(self) -> NDArray[np.int64]:
-        """Of each run, and the number of all."""
+        """Of each unit, and the number of all."""
         import numpy as np
 
-        return np.concatenate(([0], np.cumsum(self.runs.documents, dtype=np.int64)))
+        return np.concatenate(([0], np.cumsum(self.files.documents, dtype=np.int64)))
 
     @property
     def count(self) -> int:
@@ -72,44 +70,44 @@ class Windows:
         fitting = self.fitting
         return _native.PackedWindow(self._lengths(window), fitting.sequence_len, fitting.best_fit).rows
 
-    def open(self, window: int, dtype: str) -> Window:
+    def open(self, window: int, dtype: str) -> PackingWindow:
         """A window to read rows from."""
-        return Window(self.runs, self.fitting, dtype, self._lengths(window), *self._pieces(window))
+        return PackingWindow(self.files, self.fitting, dtype, self._lengths(window), *self._pieces(window))
 
     def _pieces(self, window: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The runs that a window's documents are in, the first document in each, and how many."""
+        """The units that a window's documents are in, the first document in each, and how many."""
         import numpy as np
 
         firsts = self._first_documents
         start = window * self.fitting.window
         end = min(start + self.fitting.window, int(firsts[-1]))
-        runs = np.arange(firsts.searchsorted(start, "right") - 1, firsts.searchsorted(end, "left"))
-        runs = runs[self.runs.documents[runs] > 0]
-        inside = np.maximum(start, firsts[runs]) - firsts[runs]
-        return runs, inside, np.minimum(end, firsts[runs + 1]) - firsts[runs] - inside
+        units = np.arange(firsts.searchsorted(start, "right") - 1, firsts.searchsorted(end, "left"))
+        units = units[self.files.documents[units] > 0]
+        inside = np.maximum(start, firsts[units]) - firsts[units]
+        return units, inside, np.minimum(end, firsts[units + 1]) - firsts[units] - inside
 
     def _lengths(self, window: int) -> NDArray[np.uint32]:
         import numpy as np
 
-        runs, firsts, counts = self._pieces(window)
+        units, firsts, counts = self._pieces(window)
         lengths = np.empty(int(counts.sum()), np.uint32)
         at = 0
-        for run, first, count in zip(runs.tolist(), firsts.tolist(), counts.tolist(), strict=True):
-            self.runs.read_lengths(run, first, lengths[at : at + count])
+        for unit, first, count in zip(units.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+            self.files.read_lengths(unit, first, lengths[at : at + count])
             at += count
         return lengths
 
 
-class Window:
+class PackingWindow:
     """One window, for one thread: its rows, and the files that its tokens are in."""
 
     def __init__(
         self,
-        runs: TokenRuns,
+        files: TokenFiles,
         fitting: Fitting,
         dtype: str,
         lengths: NDArray[np.uint32],
-        used: NDArray[np.int64],
+        units: NDArray[np.int64],
         first_documents: NDArray[np.int64],
         documents: NDArray[np.int64],
     ) -> None:
@@ -119,43 +117,28 @@ class Window:
 
         self._dtype = np.dtype(dtype)
         self._packed = _native.PackedWindow(lengths, fitting.sequence_len, fitting.best_fit)
-        self._paths = [runs.file(int(run), "tokens") for run in used]
-        self._reader = _native.PieceReader([os.fsencode(path) for path in self._paths])
-        # Where each run begins among the window's tokens, and at which token of its own.
+        self._files = PieceFiles([files.file(int(unit), "tokens") for unit in units])
+        # Where each unit begins among the window's tokens, and at which token of its own.
         ends = np.concatenate(([0], np.cumsum(documents)))
         counts = np.add.reduceat(lengths, ends[:-1], dtype=np.int64)
         self._starts = np.cumsum(counts) - counts
-        # Only the first run can begin in its middle: the others are entered where the window before ended.
-        self._skipped = np.zeros(len(used), np.int64)
-        self._skipped[0] = runs.tokens_before(int(used[0]), int(first_documents[0]))
+        # Only the first unit can begin in its middle, where the window before ended.
+        self._skipped = np.zeros(len(units), np.int64)
+        self._skipped[0] = files.tokens_before(int(units[0]), int(first_documents[0]))
 
     @property
     def rows(self) -> int:
         return self._packed.rows
 
     def read(self, first: int, count: int) -> Rows:
-        """Some of the rows."""
         import numpy as np
-
-        from krill import _native
 
         starts, lengths, row_offsets = self._packed.pieces(first, count)
         ends = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=ends[1:])
-        tokens = np.empty(int(ends[-1]), self._dtype)
-        runs = self._starts.searchsorted(starts, "right") - 1
-        places = starts - self._starts[runs] + self._skipped[runs]
-        width = self._dtype.itemsize
-        try:
-            self._reader.read(
-                runs.astype(np.uint32),
-                places * width,
-                lengths.astype(np.int64) * width,
-                tokens.view(np.uint8),
-            )
-        except _native.UnreadableFile as error:
-            file, reason = error.args
-            raise damaged(self._paths[file], f"can't be read: {reason}") from None
+        units = self._starts.searchsorted(starts, "right") - 1
+        places = starts - self._starts[units] + self._skipped[units]
+        tokens = self._files.read(units, places, lengths.astype(np.int64), self._dtype)
         return tokens, ends[row_offsets], lengths, row_offsets
 
 
@@ -163,7 +146,7 @@ class Window:
 class FittedRows:
     """The rows of all windows; `window_rows` is how many each has."""
 
-    windows: Windows
+    windows: PackingWindows
     dtype: str
     window_rows: NDArray[np.int64]
 
@@ -179,7 +162,7 @@ class FittedRows:
 
     @property
     def tokens(self) -> int:
-        return self.windows.runs.total
+        return self.windows.files.total
 
     def read(self, first: int, count: int, most: int) -> Iterator[Rows]:
         """Rows `first` to `first + count`, at most `most` at a time, and never of two windows at once."""

@@ -7,13 +7,12 @@ the rows at a time.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.pack.permutation import Permutation
-from krill.storage.commits import damaged
+from krill.pack.token_files import PieceFiles
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 TOKENS: Final = "tokens"
 PIECES: Final = "pieces"
 BEGINNINGS: Final = "beginnings"
-_PAIR: Final = 16
 
 
 def stored_row_files(rows: Iterator[Rows]) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -68,55 +66,29 @@ class StoredRows:
         """Rows `first` to `first + count` of the new order, at most `most` at a time."""
         import numpy as np
 
-        files = {name: _Files([path(name) for path in self._paths]) for name in (TOKENS, PIECES, BEGINNINGS)}
+        files = {
+            name: PieceFiles([path(name) for path in self._paths]) for name in (TOKENS, PIECES, BEGINNINGS)
+        }
         for start in range(first, first + count, most):
             rows = self._order(np.arange(start, min(start + most, first + count), dtype=np.int64))
             shards = self._first_rows.searchsorted(rows, "right") - 1
-            pairs = (
-                files[BEGINNINGS]
-                .read(
-                    shards, (rows - self._first_rows[shards]) * _PAIR, np.full(len(rows), 2 * _PAIR), np.int64
-                )
-                .reshape(-1, 2, 2)
+            # Where a row begins in the other two files, and where the next one does.
+            pairs = files[BEGINNINGS].read(
+                shards, 2 * (rows - self._first_rows[shards]), np.full(len(rows), 4), np.int64
             )
-            tokens, offsets = self._read(files[TOKENS], shards, pairs[:, :, 0], self._dtype)
-            lengths, seq_offsets = self._read(files[PIECES], shards, pairs[:, :, 1], np.dtype(np.int32))
+            ends = pairs.reshape(-1, 2, 2)
+            tokens, offsets = _read_rows(files[TOKENS], shards, ends[:, :, 0], self._dtype)
+            lengths, seq_offsets = _read_rows(files[PIECES], shards, ends[:, :, 1], np.int32)
             yield tokens, offsets, lengths, seq_offsets.astype(np.int32)
 
-    def _read(
-        self, files: _Files, shards: NDArray[np.int64], ends: NDArray[np.int64], dtype: np.dtype[Any]
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The values between two ends in each row's shard, and where rows begin among them."""
-        import numpy as np
 
-        counts = ends[:, 1] - ends[:, 0]
-        offsets = np.zeros(len(counts) + 1, np.int64)
-        np.cumsum(counts, out=offsets[1:])
-        width = dtype.itemsize
-        return files.read(shards, ends[:, 0] * width, counts * width, dtype), offsets
+def _read_rows(
+    files: PieceFiles, shards: NDArray[np.int64], ends: NDArray[np.int64], dtype: Any
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The values between two ends in each row's shard, and where rows begin among them."""
+    import numpy as np
 
-
-class _Files:
-    """One file of each shard, read in any order by one thread."""
-
-    def __init__(self, paths: list[Path]) -> None:
-        from krill import _native
-
-        self._paths = paths
-        self._reader = _native.PieceReader([os.fsencode(path) for path in paths])
-
-    def read(
-        self, files: NDArray[np.int64], offsets: NDArray[np.int64], sizes: NDArray[np.int64], dtype: Any
-    ) -> NDArray[Any]:
-        """Pieces of the files, in bytes, one after the other."""
-        import numpy as np
-
-        from krill import _native
-
-        out = np.empty(int(sizes.sum()) // np.dtype(dtype).itemsize, dtype)
-        try:
-            self._reader.read(files.astype(np.uint32), offsets, sizes, out.view(np.uint8))
-        except _native.UnreadableFile as error:
-            file, reason = error.args
-            raise damaged(self._paths[file], f"can't be read: {reason}") from None
-        return out
+    counts = ends[:, 1] - ends[:, 0]
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return files.read(shards, ends[:, 0], counts, dtype), offsets

@@ -22,7 +22,7 @@ from krill.storage.input_file import read_input
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import pre_tokenizer, recognise
 from krill.tokenizer.presets import CHAT_TEMPLATE, check_chat
-from krill.tokenizer.tokenizer_file import MOST_TOKENIZER
+from krill.tokenizer.tokenizer_file import EOS_NAMES, MOST_TOKENIZER
 from krill.tokenizer.vocabulary import TrainedBpe, to_bytes
 
 TOKENIZER_FILE: Final = "tokenizer.json"
@@ -31,7 +31,6 @@ RANK_FILE: Final = "tokenizer.tiktoken"
 VOCABULARY_FILE: Final = "vocab.json"
 MERGES_FILE: Final = "merges.txt"
 WRITTEN_FILES: Final = (TOKENIZER_FILE, VOCABULARY_FILE, MERGES_FILE, CONFIG_FILE, RANK_FILE)
-EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
 # Where the options of the training stand in `tokenizer_config.json`; transformers carries unknown keys along.
 OPTIONS_KEY: Final = "krill_training"
 
@@ -61,24 +60,45 @@ def save(trained: TrainedBpe, folder: Path, *, tiktoken: bool = False, chat: boo
     return [folder / name for name in content]
 
 
+def push_tokenizer(folder: Path, repo_id: str, *, private: bool = False, endpoint: str | None = None) -> str:
+    """Upload the tokenizer in `folder` to the Hugging Face hub; returns the repository's address.
+
+    `krill-run.json` is not uploaded: it names the machine's paths.
+    """
+    from krill.storage.hub_upload import push_files
+
+    if not (folder / TOKENIZER_FILE).is_file():
+        raise InputError(
+            f"no tokenizer at `{folder}`", hint="train one there first: krill tokenizer train --output ..."
+        )
+    return push_files(
+        folder,
+        WRITTEN_FILES,
+        repo_id,
+        message="Tokenizer trained with Krill",
+        private=private,
+        endpoint=endpoint,
+    )
+
+
 def tokenizer_json(trained: TrainedBpe) -> dict[str, Any]:
     """The content of a `tokenizer.json`."""
-    texts = [trained.text(identity) for identity in range(len(trained.tokens))]
+    texts = [trained.text(token_id) for token_id in range(len(trained.tokens))]
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [
             {
-                "id": identity,
-                "content": texts[identity],
+                "id": token_id,
+                "content": texts[token_id],
                 "single_word": False,
                 "lstrip": False,
                 "rstrip": False,
                 "normalized": False,
                 "special": True,
             }
-            for identity in range(trained.special)
+            for token_id in range(trained.special)
         ],
         "normalizer": None,
         "pre_tokenizer": pre_tokenizer(trained.options.pattern),
@@ -111,11 +131,11 @@ def check_rank_file(options: TrainOptions) -> None:
 def _vocabulary(trained: TrainedBpe) -> dict[str, int]:
     """Id by text. Files can't tell two tokens of one spelling apart, so such a vocabulary is refused."""
     vocabulary: dict[str, int] = {}
-    for identity in range(len(trained.tokens)):
-        text = trained.text(identity)
-        if vocabulary.setdefault(text, identity) != identity:
+    for token_id in range(len(trained.tokens)):
+        text = trained.text(token_id)
+        if vocabulary.setdefault(text, token_id) != token_id:
             raise ConfigError(
-                f"the special token `{text}` is spelt like the learnt token {identity}, and a tokenizer.json "
+                f"the special token `{text}` is spelt like the learnt token {token_id}, and a tokenizer.json "
                 "holds only one of them",
                 hint="give the special token a name that is not in the text, or use tie_break `huggingface`",
             )
@@ -152,7 +172,7 @@ def _rank_file(trained: TrainedBpe) -> bytes:
     check_rank_file(trained.options)
     ids = range(trained.special, len(trained.tokens))
     reused = next((new for _, _, new in trained.merges if new < trained.special), None)
-    shared = next((identity for identity in trained.byte_ids() if identity < trained.special), reused)
+    shared = next((token_id for token_id in trained.byte_ids() if token_id < trained.special), reused)
     if shared is not None:
         raise ConfigError(
             f"the special token `{trained.text(shared)}` is a learnt token too, which a .tiktoken rank file "
@@ -217,9 +237,9 @@ def _read_json(file: Path) -> dict[str, Any]:
 
 def _texts_by_id(file: Path, vocabulary: dict[str, int]) -> list[str]:
     texts = sorted(vocabulary, key=vocabulary.__getitem__)
-    for identity, text in enumerate(texts):
-        if vocabulary[text] != identity:
-            raise _unreadable(file, f"no token or more than one has the id {min(identity, vocabulary[text])}")
+    for token_id, text in enumerate(texts):
+        if vocabulary[text] != token_id:
+            raise _unreadable(file, f"no token or more than one has the id {min(token_id, vocabulary[text])}")
     return texts
 
 

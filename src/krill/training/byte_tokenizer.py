@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from krill.storage.atomic import encode_json
 from krill.tokenizer.encoder import EOS
-from krill.tokenizer.files import CONFIG_FILE, EOS_NAMES, TOKENIZER_FILE, tokenizer_json
+from krill.tokenizer.files import CONFIG_FILE, TOKENIZER_FILE, tokenizer_json
 from krill.tokenizer.options import TrainOptions
+from krill.tokenizer.tokenizer_file import EOS_NAMES
 from krill.tokenizer.vocabulary import TrainedBpe, to_text
 
 

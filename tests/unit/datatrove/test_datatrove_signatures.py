@@ -26,7 +26,7 @@ from datatrove_samples import documents_of  # noqa: E402
 from krill import _native  # noqa: E402
 from krill.corpus.buffers import text_buffers  # noqa: E402
 from krill.datatrove import ExactSignatures, MinhashSignatures  # noqa: E402
-from krill.datatrove.simplification import lowered, simplification  # noqa: E402
+from krill.datatrove.minhash import lowered, simplification  # noqa: E402
 from krill.errors import ConfigError, InputError, StorageError  # noqa: E402
 from krill.text.words import split_words  # noqa: E402
 from properties import tried  # noqa: E402

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from krill import _native
 from krill.errors import StorageError
-from krill.pack import FittedRows, TokenRuns, Windows, fitting_of
+from krill.pack import FittedRows, PackingWindows, TokenFiles, fitting_of
 from oracles.pack import reference_best_fit, reference_own_rows
 from properties import tried
 
@@ -71,12 +71,12 @@ def test_rows_beyond_the_last_are_an_index_error() -> None:
             window.pieces(first, count)
 
 
-def write_runs(folder: Path, units: list[list[Document]]) -> TokenRuns:
+def write_runs(folder: Path, units: list[list[Document]]) -> TokenFiles:
     for number, documents in enumerate(units):
         ids = np.array([token for document in documents for token in document], np.uint16)
         ids.tofile(folder / f"{number}.tokens")
         np.array([len(document) for document in documents], np.uint32).tofile(folder / f"{number}.lengths")
-    return TokenRuns(
+    return TokenFiles(
         lambda unit, name: folder / f"{unit}.{name}",
         np.arange(len(units), dtype=np.uint64),
         np.array([sum(map(len, documents)) for documents in units], np.int64),
@@ -113,7 +113,7 @@ def test_any_rows_of_any_windows_are_gathered_from_the_runs(
     most: int,
     data: st.DataObject,
 ) -> None:
-    windows = Windows(
+    windows = PackingWindows(
         write_runs(tmp_path_factory.mktemp("runs"), units), fitting_of(packing, sequence_len, window)
     )
     window_rows = np.array([windows.rows(number) for number in range(windows.count)], np.int64)
@@ -148,7 +148,7 @@ def test_pieces_of_more_files_than_may_be_open_are_read_in_any_order(tmp_path: P
 def test_a_run_that_ends_too_early_is_named(tmp_path: Path) -> None:
     runs = write_runs(tmp_path, [[[1, 2, 3]], [[4, 5], [6]]])
     (tmp_path / "1.tokens").write_bytes(b"\4\0\5\0")
-    packed = FittedRows(Windows(runs, fitting_of("none", 8, 4)), "uint16", np.array([3], np.int64))
+    packed = FittedRows(PackingWindows(runs, fitting_of("none", 8, 4)), "uint16", np.array([3], np.int64))
     with pytest.raises(StorageError, match=r"1\.tokens`, kept by an earlier stage, can't be read: it ends"):
         list(packed.read(0, 3, 8))
 

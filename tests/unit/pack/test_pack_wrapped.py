@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.errors import StorageError
-from krill.pack import TokenRuns, TokenStream, piece_lengths
+from krill.pack import TokenFiles, TokenStream, piece_lengths
 from oracles.pack import reference_piece_lengths
 
 
@@ -35,7 +35,7 @@ def write_runs(folder, units):
         ids = np.array([token for document in documents for token in document], np.uint16)
         ids.tofile(folder / f"{number}.tokens")
         np.array([len(document) for document in documents], np.uint32).tofile(folder / f"{number}.lengths")
-    return TokenRuns(
+    return TokenFiles(
         lambda unit, name: folder / f"{unit}.{name}",
         np.arange(len(units), dtype=np.uint64),
         np.array([sum(map(len, documents)) for documents in units], np.int64),
@@ -63,7 +63,7 @@ def test_a_stream_reads_the_same_from_any_place_in_any_steps(tmp_path_factory, u
 
 
 def test_many_documents_are_read_in_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("krill.pack.stream._CHUNK", 3)
+    monkeypatch.setattr("krill.pack.token_files._CHUNK", 3)
     runs = write_runs(tmp_path, [[[1]] * 10, [], [[2, 2]] * 7])
     stream = TokenStream(runs, "uint16", 5)
     ids, ends = stream.read(19)

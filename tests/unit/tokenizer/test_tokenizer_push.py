@@ -6,9 +6,8 @@ import sys
 import pytest
 
 from krill.errors import ConfigError, InputError, MissingExtra, StorageError
-from krill.tokenizer.files import save
+from krill.tokenizer.files import push_tokenizer, save
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.push import push_tokenizer
 from local_hub import serving
 from oracles.tokenizer import train
 

@@ -1,17 +1,17 @@
-"""What `Clean` and `Filters` have in common: batches of documents through steps of Krill's.
+"""`Clean` and `Filters`: Krill's text steps as steps of datatrove.
 
 In: `Document`s. Out: those that no step drops, with the text that the steps leave of them, and the columns
 that they add in `metadata`. What is dropped goes to the `exclusion_writer`, if there is one, with its reason
-in `metadata["filter_reason"]`, as from datatrove's own filters. Held in memory: a batch, its column of texts,
-and what the steps hold.
+in `metadata["filter_reason"]`, as from datatrove's own filters. Held in memory: a batch, its texts twice as
+UTF-8, scratch that grows with the longest document, and for `language` its model.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from datatrove.data import Document, DocumentsPipeline
@@ -20,11 +20,18 @@ from datatrove.pipeline.writers.disk_base import DiskWriter
 from datatrove.utils.typeshelper import StatHints
 
 from krill.budget import parse_size
+from krill.config import load_config
 from krill.corpus.arrays import as_numpy
 from krill.corpus.documents import Documents
-from krill.datatrove.batches import as_batch, as_valid_batch, in_batches
-from krill.text import Step
+from krill.datatrove.batches import BATCH_BYTES, as_batch, as_valid_batch, in_batches
+from krill.errors import ConfigError
+from krill.text import CleanText, Step, language
+from krill.text.build import changes_text, filter_steps
 from krill.text.quality import Judge
+
+# Krill has the names of three of datatrove's filters before their reasons.
+_NAMED: Final = ("gopher_", "c4_", "fineweb_")
+_GOPHER_REPETITION: Final = ("gopher_empty", "gopher_dup", "gopher_top_")
 
 
 class TextStep(BaseFilter):
@@ -117,6 +124,65 @@ class TextStep(BaseFilter):
                 if reason is not None:
                     document.metadata["filter_reason"] = reason
                 writer.write(document, rank)
+
+
+class Clean(TextStep):
+    """Removes lone surrogates and, with `strip`, whitespace at both ends, as Krill does first with every
+    document; then drops what has fewer than `min_chars` characters, as `too_short`."""
+
+    name = "clean"
+    cleans = True
+
+    def __init__(
+        self,
+        strip: bool = True,
+        min_chars: int = 100,
+        exclusion_writer: DiskWriter | None = None,
+        batch_bytes: int | str = BATCH_BYTES,
+    ) -> None:
+        super().__init__(exclusion_writer, batch_bytes)
+        if min_chars < 0:
+            raise ConfigError(f"`min_chars` is `{min_chars}`", hint="give a number from 0 on")
+        self.strip = strip
+        self.min_chars = min_chars
+
+    def steps(self) -> Sequence[Step]:
+        return [CleanText(self.strip, self.min_chars)]
+
+
+class Filters(TextStep):
+    """Filters as `preprocess.filters` of a config names them, in their order. Reasons and statistics are
+    datatrove's where it has the same filter; a document dropped for its language has no reason there.
+
+    `Filters("gopher_quality", {"c4": {"filter_no_terminal_punct": False}}, {"language": {"allow": ["en"]}})`;
+    also a preset such as `web-en`, and a function of your own as `module:function`.
+    """
+
+    name = "filters"
+
+    def __init__(
+        self,
+        *filters: str | Mapping[str, Any],
+        exclusion_writer: DiskWriter | None = None,
+        batch_bytes: int | str = BATCH_BYTES,
+    ) -> None:
+        super().__init__(exclusion_writer, batch_bytes)
+        if not filters:
+            raise ConfigError("`Filters` names no filter", hint='name some, as in Filters("gopher_quality")')
+        self.filters = filters
+        self.settings = load_config({"preprocess": {"filters": list(filters), "min_chars": 0}}).preprocess
+        self.changes_text = changes_text(self.settings)
+
+    def steps(self) -> Sequence[Step]:
+        return filter_steps(self.settings, label=True)
+
+    def reason(self, reason: str) -> str | None:
+        """What datatrove's filter calls it."""
+        if reason in language.REASONS:
+            return None
+        if reason.startswith("gopher_") and not reason.startswith(_GOPHER_REPETITION):
+            return reason
+        return next((reason.removeprefix(name) for name in _NAMED if reason.startswith(name)), reason)
 
 
 def _places(batch: pa.RecordBatch) -> list[int]:

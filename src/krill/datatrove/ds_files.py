@@ -1,6 +1,6 @@
-"""A folder of `.ds` files as the token runs that packing reads.
+"""A folder of `.ds` files as the token files that packing reads.
 
-In: `.ds` files with their indexes, in the order of their names. Out: `TokenRuns` over the `.ds` files
+In: `.ds` files with their indexes, in the order of their names. Out: `TokenFiles` over the `.ds` files
 themselves, and beside them in a folder of our own the length of each document, empty ones left out. Held in
 memory: 128 KB of an index, and 40 bytes for each file.
 """
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from krill.dataset.export.ds import END_DTYPE, INDEX_SUFFIX, TOKENS_SUFFIX
 from krill.errors import InputError
-from krill.pack import TokenRuns
+from krill.pack import TokenFiles
 from krill.storage.atomic import atomic_writer
 from krill.storage.checksums import ListedFiles
 from krill.storage.input_file import open_regular
@@ -63,8 +63,8 @@ class DsFiles:
             listed.check(f"{path}{INDEX_SUFFIX}")
             listed.check(str(path))
 
-    def runs(self, folder: Path) -> TokenRuns:
-        """The runs; the lengths of their documents are written to `folder`."""
+    def token_files(self, folder: Path) -> TokenFiles:
+        """What packing reads; the lengths of documents are written to `folder`."""
         counts = [
             _write_lengths(path, folder / f"{number}.lengths") for number, path in enumerate(self.paths)
         ]
@@ -72,7 +72,7 @@ class DsFiles:
         def file_of(number: int, name: str) -> Path:
             return self.paths[number] if name == "tokens" else folder / f"{number}.{name}"
 
-        return TokenRuns(
+        return TokenFiles(
             file_of,
             np.arange(len(self.paths), dtype=np.uint64),
             np.array([entry["tokens"] for entry in self.inputs], np.int64),
