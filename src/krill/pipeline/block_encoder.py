@@ -21,8 +21,8 @@ from krill.dataset import Layout, smallest_dtype
 from krill.errors import ConfigError
 from krill.pipeline.surviving_units import SurvivingBlock
 from krill.tokenizer import Encoder
-from krill.tokenizer.declared import declared_tokens
-from krill.tokenizer.document_errors import naming_document
+from krill.tokenizer.encoder import naming_document
+from krill.tokenizer.tokenizer_file import declared_tokens
 
 if TYPE_CHECKING:
     import numpy as np

@@ -37,7 +37,7 @@ from krill.storage.remote_run import RUN, RemoteSide
 from krill.storage.scratch import Scratch
 from krill.text.build import steps_of
 from krill.tokenizer import open_encoder
-from krill.tokenizer.open import tokenizer_files
+from krill.tokenizer.tokenizer_file import tokenizer_files
 
 SPEC: Final = "worker.json"
 """What a worker must know of the run, beside `run.json`."""

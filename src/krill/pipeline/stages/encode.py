@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from krill.budget import Need
 from krill.corpus.documents import OFFSET_BITS, Unit
 from krill.engines.stage import StageReport
-from krill.pack import TokenRuns
+from krill.pack import TokenFiles
 from krill.pipeline.block_encoder import (
     CUT,
     DROPS,
@@ -80,7 +80,7 @@ class Encode(PipelineStage):
         """The sources that are packed on their own; None for all together."""
         self.tokens = 0
         """All that were encoded; known when the stage has finished."""
-        self._known: dict[int, TokenRuns] = {}
+        self._known: dict[int, TokenFiles] = {}
 
     @staticmethod
     def needs(sizing: Sizing) -> Iterator[Need]:
@@ -168,7 +168,7 @@ class Encode(PipelineStage):
         """Streams of documents that are packed on their own, over all splits."""
         return len(self.splits) * len(self.datasets)
 
-    def stream(self, number: int) -> TokenRuns:
+    def stream(self, number: int) -> TokenFiles:
         """What all units gave to a stream; asked for when all are encoded."""
         if number not in self._known:
             self._known[number] = self._read_stream(number)
@@ -188,7 +188,7 @@ class Encode(PipelineStage):
                     files.write(_STREAMS, column)
                 files.commit({"units": len(stream.units)})
 
-    def _read_stream(self, number: int) -> TokenRuns:
+    def _read_stream(self, number: int) -> TokenFiles:
         import numpy as np
 
         split = self.splits[number // len(self.datasets)]
@@ -202,7 +202,7 @@ class Encode(PipelineStage):
         if len(values) != 3 * units:
             raise damaged(path, f"has {len(values):,} numbers for {units:,} units")
         of_units, tokens, documents = values.reshape(3, units)
-        return TokenRuns(
+        return TokenFiles(
             partial(token_path, self.log, split),
             of_units,
             tokens.astype(np.int64),
@@ -308,7 +308,7 @@ def token_path(log: CommitLog, split: str, unit: int, name: str) -> Path:
     return log.path(unit, token_files(split)[("tokens", "lengths").index(name)])
 
 
-def committed_tokens(log: CommitLog, split: str, dataset: int | None = None) -> TokenRuns:
+def committed_tokens(log: CommitLog, split: str, dataset: int | None = None) -> TokenFiles:
     """The token files of a split, for packing: of one source, or of all."""
     import numpy as np
 
@@ -318,7 +318,7 @@ def committed_tokens(log: CommitLog, split: str, dataset: int | None = None) -> 
         if dataset is None or record["dataset"] == dataset
     ]
     units, tokens, documents = zip(*records, strict=True) if records else ((), (), ())
-    return TokenRuns(
+    return TokenFiles(
         partial(token_path, log, split),
         np.array(units, np.uint64),
         np.array(tokens, np.int64),

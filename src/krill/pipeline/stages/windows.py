@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from krill.budget import Need
 from krill.engines.stage import StageReport
-from krill.pack import FittedRows, Fitting, PackedRows, TokenRuns, Windows, WrappedRows, fitting_of
+from krill.pack import FittedRows, Fitting, PackedRows, PackingWindows, TokenFiles, WrappedRows, fitting_of
 from krill.pipeline.block_encoder import VALIDATION
 from krill.pipeline.context import Context
 from krill.pipeline.needs import Sizing
@@ -52,7 +52,7 @@ class Split:
     """The rows of a split, as they are going to be packed; `name` is None where there is only one."""
 
     name: str | None
-    streams: Sequence[TokenRuns]
+    streams: Sequence[TokenFiles]
     sources: Sequence[PackedSource]
 
     @property
@@ -106,7 +106,7 @@ class CountWindows(PipelineStage):
         if self._fitting is None:
             return
         for number in range(self.encode.streams):
-            windows = Windows(self.encode.stream(number), self._fitting)
+            windows = PackingWindows(self.encode.stream(number), self._fitting)
             yield from ([number, part] for part in range(_commits(windows.count)[1]))
 
     def missing(self, tasks: Iterable[Any]) -> Iterator[Any]:
@@ -155,7 +155,7 @@ class CountWindows(PipelineStage):
         """How many rows each window of these commits gives."""
         import numpy as np
 
-        windows = Windows(self.encode.stream(number), fitting)
+        windows = PackingWindows(self.encode.stream(number), fitting)
         size, _ = _commits(windows.count)
         log = self._log_of(number)
 
@@ -173,11 +173,11 @@ class CountWindows(PipelineStage):
                 raise
             self.context.unit_done(files.commit({"windows": len(rows)}))
 
-    def _packed(self, stream: TokenRuns, number: int) -> PackedRows:
+    def _packed(self, stream: TokenFiles, number: int) -> PackedRows:
         layout = self.encode.layout
         if self._fitting is None:
             return WrappedRows(stream, layout.token_dtype, layout.sequence_len)
-        windows = Windows(stream, self._fitting)
+        windows = PackingWindows(stream, self._fitting)
         return FittedRows(windows, layout.token_dtype, self._rows_of(windows.count, number))
 
     def _rows_of(self, count: int, number: int) -> NDArray[np.int64]:
