@@ -6,8 +6,9 @@ and from such a folder, its rows again. Held in memory: one record batch (a mebi
 row group (8 MB of documents) while writing documents, the manifest and a small cache while reading.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from krill.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from krill.dataset.dataset_files import write_dataset_parts
@@ -66,8 +67,4 @@ _HOMES = {
     "write_dataset_parts": "krill.dataset.dataset_files",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `krill.dataset` has no attribute `{name}`")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_attributes(__name__, _HOMES)

@@ -8,10 +8,10 @@ says of itself.
     from krill.datatrove import Clean, Filters, KrillReader, MinhashSignatures, PackDataset, Tokenize
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from krill.errors import MissingExtra
+from krill.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from krill.datatrove.exact import ExactSignatures
@@ -47,8 +47,4 @@ _HOMES = {
     "Tokenize": "krill.datatrove.tokenize",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `krill.datatrove` has no attribute `{name}`")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_attributes(__name__, _HOMES)

@@ -29,7 +29,7 @@ _LONGEST: Final = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class DsFiles:
-    """The files, and what tells them from others: sizes and indexes."""
+    """The files, and what identifies them: sizes and indexes."""
 
     paths: tuple[Path, ...]
     dtype: str

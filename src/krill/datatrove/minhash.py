@@ -125,7 +125,7 @@ class MinhashSignatures(MinhashDedupSignature):
         ordered = records[np.lexsort(keys)].tobytes()
         with self.output_folder.open(path, mode="wb") as out:
             out.write(ordered)
-        # As datatrove does: what is damaged or unsorted would be told by the next stage only, or not at all.
+        # As datatrove does: the next stage would notice damage late or not at all.
         at = 0
         with self.output_folder.open(path, mode="rb") as there:
             while piece := there.read(_CHECKED_BYTES):

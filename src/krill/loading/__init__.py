@@ -6,8 +6,9 @@ that is computed from the seed and the epoch, resumable at every step. Held in m
 shards, a small cache, the batches in flight; never the order, never the dataset.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from krill.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from krill.compat.memory_usage import estimate_memory_usage
@@ -37,8 +38,4 @@ _HOMES = {
     "mix": "krill.loading.dataset",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `krill.loading` has no attribute `{name}`")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_attributes(__name__, _HOMES)

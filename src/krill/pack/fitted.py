@@ -5,7 +5,7 @@ window of documents, longest first, go each into the row with the least room tha
 and rows are nearly full: 99.98 % on 10,000 documents of log-normal length, mean 800, in rows of 2,048. Equal
 to TRL's `bfd_split` on one window. `none`: each document begins a row of its own.
 
-The rows of a window follow from its documents' lengths alone, so where row *i* is can be told without
+The rows of a window follow from its documents' lengths alone, so where row *i* is follows without
 reading a token, and any range of rows is put together on its own. Held while reading: the rows at a time, 28
 bytes for each document of a window and 5 for each token of a row; 8 bytes for each window, 24 for each unit.
 """

@@ -6,8 +6,9 @@ document's segments follow each other, and scores of predictions. Held in memory
 while features are made, a few mapped units while they are read.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from krill.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from krill.compat.qa import (
@@ -75,8 +76,4 @@ _HOMES = {
     "upload_processed_dataset_to_hub": "krill.compat.qa",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `krill.qa` has no attribute `{name}`")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_attributes(__name__, _HOMES)

@@ -74,7 +74,7 @@ class TaskInput:
 
     @property
     def name(self) -> str:
-        """Where it begins, for people."""
+        """Where it begins, for messages."""
         first = self.ranges[0]
         more = f" and {len(self.files) - 1} more files" if len(self.files) > 1 else ""
         return f"`{self.files[first.file].path}` from {first.start:,}{more}"
@@ -200,7 +200,7 @@ def renamed_when_done(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary_beside(path: Path) -> Iterator[Path]:
-    """A path for what nobody needs after the body; a run that goes on removes what a killed one left."""
+    """A path for what is removed after the body; a run that goes on removes what a killed one left."""
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
     try:
         yield temporary

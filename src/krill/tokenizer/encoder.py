@@ -43,7 +43,7 @@ class Encoder(Protocol):
         ...
 
     def decode(self, ids: NDArray[Any]) -> str:
-        """The text of some ids, special tokens included, for people to look at."""
+        """The text of some ids, special tokens included."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -73,6 +73,17 @@ class FileEncoder(Encoder, Protocol):
     def statistics(self) -> dict[str, float]:
         """How the cache of words did so far; empty where there is none."""
         ...
+
+
+def describe_file(encoder: FileEncoder, fingerprint: str) -> dict[str, Any]:
+    """What encoders of a file have in common in `Encoder.describe`."""
+    return {
+        "name": encoder.name,
+        "vocab_size": encoder.vocab_size,
+        "eos_id": encoder.eos_id,
+        "eos_token": encoder.eos_token,
+        "fingerprint": fingerprint,
+    }
 
 
 class ByteEncoder:

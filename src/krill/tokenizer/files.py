@@ -185,7 +185,7 @@ def _rank_file(trained: TrainedBpe) -> bytes:
 def load_trained(path: Path) -> TrainedBpe:
     """Reads a folder that `save` wrote, or a `tokenizer.json` of that layout, back into what was saved.
 
-    A `tokenizer.json` alone doesn't tell all options; without `tokenizer_config.json` beside it, those that
+    A `tokenizer.json` alone doesn't hold all options; without `tokenizer_config.json` beside it, those that
     shaped only the training are at their defaults.
     """
     file = path / TOKENIZER_FILE if path.is_dir() else path
@@ -275,7 +275,7 @@ def _pattern_of(section: dict[str, Any]) -> str:
 
 
 def _options_beside(file: Path) -> TrainOptions | None:
-    """The options that `tokenizer_config.json` tells; they may be of another tokenizer."""
+    """The options in `tokenizer_config.json`; they may be of another tokenizer."""
     config_file = file.with_name(CONFIG_FILE)
     if not config_file.is_file():
         return None

@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from krill.budget import format_size
 from krill.errors import InputError
 from krill.threads import Gate
-from krill.tokenizer.encoder import DocumentError, DocumentTooLarge, outside_vocabulary
+from krill.tokenizer.encoder import DocumentError, DocumentTooLarge, describe_file, outside_vocabulary
 from krill.tokenizer.outline import Outline, outline_of
 from krill.tokenizer.tokenizer_file import HINT, file_fingerprint, find_eos, read_tokenizer_file
 
@@ -120,7 +121,6 @@ class HuggingFaceEncoder:
             raise outside_vocabulary(self.name, int(ids.max()), self.vocab_size)
 
     def encode_offsets(self, text: str) -> tuple[NDArray[Any], NDArray[np.uint32]]:
-        """The ids of one text and where each stands, in characters."""
         import numpy as np
 
         with self._gate.hold(self._cost.typical(len(text))):
@@ -130,14 +130,12 @@ class HuggingFaceEncoder:
             return ids, np.array(encoding.offsets, np.uint32).reshape(-1, 2)
 
     def _encoded(self, start: int, group: list[str]) -> list[Any]:
-        def encode(texts: list[str]) -> Any:
-            return self._tokenizer.encode_batch_fast(texts, add_special_tokens=True)
-
+        encode = partial(self._tokenizer.encode_batch_fast, add_special_tokens=True)
         try:
-            return list(self._calls.run(lambda: encode(group), start))
+            return list(self._calls.run(partial(encode, group), start))
         except DocumentError:
             for place, one in enumerate(group):  # which of them was it
-                self._calls.run(lambda one=one: encode([one]), start + place)  # type: ignore[misc]
+                self._calls.run(partial(encode, [one]), start + place)
             raise
 
     def _held(self, row: int, group: list[str], nbytes: int, words: int) -> int:
@@ -158,40 +156,22 @@ class HuggingFaceEncoder:
 
     def _normalized_bytes(self, text: str) -> int:
         normalize = self._tokenizer.normalizer.normalize_str
-        pieces = range(0, len(text), GROUP_BYTES)
-        return sum(
-            len(self._calls.run(lambda at=at: normalize(text[at : at + GROUP_BYTES]), 0).encode())  # type: ignore[misc]
-            for at in pieces
-        )
+        pieces = (text[at : at + GROUP_BYTES] for at in range(0, len(text), GROUP_BYTES))
+        return sum(len(self._calls.run(partial(normalize, piece), 0).encode()) for piece in pieces)
 
     def decode(self, ids: NDArray[Any], *, skip_special_tokens: bool = False) -> str:
-        """The library's own decoding, special tokens shown."""
-        numbers = ids.tolist()
-        return str(
-            self._calls.run(
-                lambda: self._tokenizer.decode(numbers, skip_special_tokens=skip_special_tokens), 0
-            )
-        )
+        decode = partial(self._tokenizer.decode, ids.tolist(), skip_special_tokens=skip_special_tokens)
+        return str(self._calls.run(decode, 0))
 
     def statistics(self) -> dict[str, float]:
-        """Nothing: the library doesn't say."""
         return {}
 
     def describe(self) -> dict[str, Any]:
-        """File, size and content hash."""
-        return {
-            "name": self.name,
-            "vocab_size": self.vocab_size,
-            "eos_id": self.eos_id,
-            "eos_token": self.eos_token,
-            "fingerprint": self._fingerprint,
-            "encoder": "huggingface",
-            "why": self.why,
-        }
+        return {**describe_file(self, self._fingerprint), "encoder": "huggingface", "why": self.why}
 
 
 class LibraryCalls:
-    """Calls of the library, whose faults are told with the pattern that they may be about."""
+    """Calls of the library; an error names the pattern that it may be about."""
 
     def __init__(self, outline: Outline) -> None:
         self._patterns = _regexes((outline.sections or {}).get("pre_tokenizer"))

@@ -20,10 +20,10 @@ from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.vocabulary import TrainedBpe, initial_ids, to_bytes
 from krill.tokenizer.word_counter import damaged_spill
 
-# Between two looks at Ctrl-C, whichever comes first.
+# Between two checks for Ctrl-C, whichever comes first.
 MERGES_AT_ONCE: Final = 256
 SECONDS_AT_ONCE: Final = 0.5
-# How fast words are looked through: 110 MB of them took about 0.3 s from a file in the system's cache.
+# How fast words are scanned: 110 MB of them took about 0.3 s from a file in the page cache.
 _DISK_RATE: Final = 350e6
 _MEMORY_RATE: Final = 2e9
 # A merging that will take less is not worth a line.
@@ -65,7 +65,7 @@ def merge(
 
 
 def _slow_notice(statistics: dict[str, Any], to_learn: int, cap_bytes: int) -> str | None:
-    """A line for people where most merges must look through all words: what that costs, and what would do."""
+    """A notice where most merges must scan all words: what that costs, and how much memory would avoid it."""
     words, on_disk = statistics["word_bytes"], statistics["on_disk"]
     each = words / (_DISK_RATE if on_disk else _MEMORY_RATE)
     more = -(-(statistics["ample_bytes"] - cap_bytes) // 10**6)
@@ -74,12 +74,12 @@ def _slow_notice(statistics: dict[str, Any], to_learn: int, cap_bytes: int) -> s
         return None
     where = "stay on disk" if on_disk else "leave no room for the places of pairs"
     return (
-        f"merging will be slow: the different words ({format_size(words)}) {where}, so most merges look"
-        f" through all of them, at best {max(1, int(1 / each)):,} a second; with {more:,} MB more --memory"
+        f"merging will be slow: the different words ({format_size(words)}) {where}, so most merges scan"
+        f" all of them, at best {max(1, int(1 / each)):,} a second; with {more:,} MB more --memory"
         " they would not"
     )
 
 
 def _spelling(options: TrainOptions) -> Any:
-    """The bytes of a word whose token would be a special token, where there are such: see `reference`."""
+    """The bytes of a word whose token would be a special token, where there are such."""
     return to_bytes if options.tie_break == "huggingface" else lambda token: None

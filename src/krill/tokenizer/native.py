@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from krill.tokenizer.encoder import describe_file
 from krill.tokenizer.tokenizer_json import NativeSpec
 
 if TYPE_CHECKING:
@@ -31,22 +32,16 @@ class NativeEncoder:
     def __init__(self, file: Path, fingerprint: str, spec: NativeSpec, cache: int, threads: int) -> None:
         from krill import _native
 
+        added = [
+            (each.content.encode(), token_id, each.single_word, each.lstrip, each.rstrip, each.normalized)
+            for token_id, each in spec.added.items()
+        ]
         self._native = _native.BpeEncoder(
             spec.model.tokens,
             spec.model.offsets,
             spec.model.flags,
             spec.model.merges,
-            [
-                (
-                    token.content.encode(),
-                    number,
-                    token.single_word,
-                    token.lstrip,
-                    token.rstrip,
-                    token.normalized,
-                )
-                for number, token in spec.added.items()
-            ],
+            added,
             spec.pattern,
             spec.model.ignore_merges,
             list(spec.post.prefix),
@@ -67,19 +62,16 @@ class NativeEncoder:
         self.eos_id = spec.eos_id
 
     def encode(self, text: pa.Array, *, eos: bool = True) -> tuple[NDArray[Any], NDArray[np.uint32]]:
-        """All ids of a `large_string` column and how many each document has, with EOS if it is wanted."""
         from krill.corpus.buffers import text_buffers
 
         return self._native.encode(*text_buffers(text), -1 if self.eos_id is None or not eos else self.eos_id)
 
     def encode_offsets(self, text: str) -> tuple[NDArray[Any], NDArray[np.uint32]]:
-        """The ids of one text and where each stands, in characters."""
         return self._native.encode_offsets(text.encode())
 
     def decode(self, ids: NDArray[Any], *, skip_special_tokens: bool = False) -> str:
-        """The text of some ids; a character that is cut in two shows as U+FFFD."""
         if not self._byte_decoder:
-            return str(self._slow().decode(ids.tolist(), skip_special_tokens=skip_special_tokens))
+            return str(self._open_library().decode(ids.tolist(), skip_special_tokens=skip_special_tokens))
         return self._native.decode(ids.astype("uint32"), skip_special_tokens).decode("utf-8", "replace")
 
     def statistics(self) -> dict[str, float]:
@@ -98,17 +90,9 @@ class NativeEncoder:
         }
 
     def describe(self) -> dict[str, Any]:
-        """File, size and content hash."""
-        return {
-            "name": self.name,
-            "vocab_size": self.vocab_size,
-            "eos_id": self.eos_id,
-            "eos_token": self.eos_token,
-            "fingerprint": self._fingerprint,
-            "encoder": "native",
-        }
+        return {**describe_file(self, self._fingerprint), "encoder": "native"}
 
-    def _slow(self) -> Any:
+    def _open_library(self) -> Any:
         """The library's tokenizer, for decoders that do more than to join bytes."""
         if self._library is None:
             from krill.tokenizer.huggingface import open_library

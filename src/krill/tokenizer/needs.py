@@ -67,7 +67,7 @@ def gathering_needs() -> list[Need]:
 
 
 def learning_needs(corpus: Corpus | None, options: TrainOptions) -> list[Need]:
-    """To learn from what was counted, and to save it; the counter is gone then."""
+    """To merge what was counted, and to save it; the counter is freed by then."""
     vocabulary = options.vocab_size * BYTES_PER_TOKEN
     smaller = "set a smaller --vocab-size"
     least = max(MERGER_MINIMUM, options.vocab_size * MERGER_BYTES_PER_TOKEN + MERGER_BESIDE_TOKENS)
@@ -107,7 +107,7 @@ def training_needs(corpus: Corpus | None, options: TrainOptions, threads: int | 
 def refuse_early(
     meter: Meter, needs: Callable[[Corpus | None], Sequence[Need]], opened: Callable[[], Corpus]
 ) -> None:
-    """Refuse a budget that is too small for any corpus; what would do is told for the one `opened`."""
+    """Refuse a budget that is too small for any corpus; the message states what the one `opened` needs."""
     try:
         meter.plan(needs(None))
     except BudgetError:

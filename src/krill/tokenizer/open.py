@@ -73,7 +73,7 @@ def open_file(file: Path, plan: Plan | None, threads: int) -> FileEncoder:
 
 
 def fallback_notice(config: TokenizerConfig) -> str | None:
-    """A line for people where the native encoder can't be used: what happens instead, and why."""
+    """A notice where the native encoder can't be used: what happens instead, and why."""
     if config.builtin is not None:
         return None
     reason = fallback_reason(config_file(config))

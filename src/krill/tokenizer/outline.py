@@ -1,4 +1,4 @@
-"""What a `tokenizer.json` holds, told by a pass over its bytes, and what that takes in memory.
+"""What a `tokenizer.json` holds, from one pass over its bytes, and what that takes in memory.
 
 In: the file. Out: an `Outline`: its sections but for the tokens, and how many of those there are; from it
 what the native encoder or Hugging Face's library will hold, before either reads the file. Held in memory: one

@@ -26,7 +26,7 @@ GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s
 
 
 @dataclass(frozen=True)
-class Job:
+class PeerJob:
     """One training."""
 
     file: str
@@ -40,7 +40,7 @@ class Job:
 Tokens = Callable[[], "list[bytes] | None"]
 
 
-def train_tokenizers(job: Job) -> Tokens:
+def train_tokenizers(job: PeerJob) -> Tokens:
     """Hugging Face: reads files line by line."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
@@ -56,7 +56,7 @@ def train_tokenizers(job: Job) -> Tokens:
     return lambda: [_unmapped(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
 
 
-def train_gigabpe(job: Job) -> Tokens:
+def train_gigabpe(job: PeerJob) -> Tokens:
     """Hugging Face's result by lines; its alphabet is the bytes that occur."""
     import gigabpe
 
@@ -70,7 +70,7 @@ def train_gigabpe(job: Job) -> Tokens:
     return lambda: [_unmapped(pair) for pair in merges]
 
 
-def train_gigatoken(job: Job) -> Tokens:
+def train_gigatoken(job: PeerJob) -> Tokens:
     """Hugging Face's tie-break; the file is one document, cut at the special tokens."""
     import gigatoken
 
@@ -78,7 +78,7 @@ def train_gigatoken(job: Job) -> Tokens:
     return lambda: [left + right for left, right in merges]
 
 
-def train_rustbpe(job: Job) -> Tokens:
+def train_rustbpe(job: PeerJob) -> Tokens:
     """Line by line; no special tokens, and a tie-break of its own."""
     import rustbpe
 
@@ -88,7 +88,7 @@ def train_rustbpe(job: Job) -> Tokens:
     return lambda: [bytes(token) for token, _ in tokenizer.get_mergeable_ranks()[256:]]
 
 
-def train_sentencepiece(job: Job) -> Tokens:
+def train_sentencepiece(job: PeerJob) -> Tokens:
     """BPE over characters with bytes to fall back on: another kind of vocabulary."""
     import sentencepiece
 
@@ -107,7 +107,7 @@ def train_sentencepiece(job: Job) -> Tokens:
     return lambda: None
 
 
-PEERS: dict[str, Callable[[Job], Tokens]] = {
+PEERS: dict[str, Callable[[PeerJob], Tokens]] = {
     "tokenizers": train_tokenizers,
     "gigabpe": train_gigabpe,
     "gigatoken": train_gigatoken,
@@ -122,7 +122,7 @@ def main() -> None:
     options = _parser().parse_args()
     # Read by rayon, the thread pool of the peers written in Rust, when it is first used.
     os.environ["RAYON_NUM_THREADS"] = str(options.threads)
-    job = Job(options.input, options.vocab_size, options.threads, options.special_token)
+    job = PeerJob(options.input, options.vocab_size, options.threads, options.special_token)
     try:
         tokens = PEERS[options.peer](job)
     except ModuleNotFoundError as error:

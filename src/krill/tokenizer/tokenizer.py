@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,14 +53,6 @@ def open_within(path: str | Path, memory: str | int, threads: int) -> Iterator[T
     with bounded_process(threads, parquet=False), Meter(resolve_limit(memory)) as meter:
         plan = meter.plan(file_needs(file, max_document_bytes=PIECE_BYTES, threads=threads))
         yield Tokenizer(open_file(file, plan, threads), threads)
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Some rows of a column, and how many bytes they have."""
-
-    text: pa.Array
-    nbytes: int
 
 
 class Tokenizer:
@@ -119,7 +110,7 @@ class Tokenizer:
 
         # One thread takes chunks as they are: then nothing is to be put together.
         pieces = list(_pieces(texts, PIECE_BYTES if self._threads > 1 else None))
-        rows = sum(len(piece.text) for piece in pieces)
+        rows = sum(len(text) for text, _ in pieces)
         offsets = np.zeros(rows + 1, np.int64)
         row = 0
         runs: list[NDArray[Any]] = []
@@ -130,9 +121,11 @@ class Tokenizer:
         np.cumsum(offsets, out=offsets)
         return offsets, _joined(runs)
 
-    def _encode_pieces(self, pieces: Sequence[_Piece]) -> Iterable[tuple[NDArray[Any], NDArray[np.uint32]]]:
-        def work(piece: _Piece) -> tuple[NDArray[Any], NDArray[np.uint32]]:
-            return self.encoder.encode(piece.text, eos=False)
+    def _encode_pieces(
+        self, pieces: Sequence[tuple[pa.Array, int]]
+    ) -> Iterable[tuple[NDArray[Any], NDArray[np.uint32]]]:
+        def work(piece: tuple[pa.Array, int]) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+            return self.encoder.encode(piece[0], eos=False)
 
         if self._threads == 1 or len(pieces) <= 1:
             return map(work, pieces)
@@ -141,7 +134,7 @@ class Tokenizer:
             pieces,
             threads=self._threads,
             bytes_in_flight=2 * PIECE_BYTES * self._threads,
-            size=lambda piece: piece.nbytes,
+            size=lambda piece: piece[1],
         )
 
     def encode_offsets(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
@@ -229,8 +222,8 @@ def _checked(text: str, place: int) -> None:
         ) from None
 
 
-def _pieces(texts: pa.Array | pa.ChunkedArray, most: int | None) -> Iterator[_Piece]:
-    """Slices of a column, each of up to `most` bytes but at least one row; without it, whole chunks."""
+def _pieces(texts: pa.Array | pa.ChunkedArray, most: int | None) -> Iterator[tuple[pa.Array, int]]:
+    """Slices of a column and their bytes, up to `most` but at least one row; without it, whole chunks."""
     import pyarrow as pa
 
     from krill.corpus.buffers import text_buffers
@@ -243,7 +236,7 @@ def _pieces(texts: pa.Array | pa.ChunkedArray, most: int | None) -> Iterator[_Pi
             end = len(text)
             if most is not None:
                 end = max(start + 1, int(offsets.searchsorted(offsets[start] + most, side="right")) - 1)
-            yield _Piece(text.slice(start, end - start), int(offsets[end] - offsets[start]))
+            yield text.slice(start, end - start), int(offsets[end] - offsets[start])
             start = end
 
 
