@@ -1,8 +1,9 @@
-"""The pages agree with each other and with the code: links, tables, the map of the house, the site."""
+"""The pages agree with each other and with the code: links, tables, the map of the packages, the site."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from krill.corpus.formats import COMPRESSIONS, FORMATS
 from krill.pipeline.pipeline import preprocess_needs
 from krill.pipeline.summary import NOTES, REASONS_BY_STAGES
 
+DIAGRAMS = ROOT / "docs" / "diagrams"
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
 BUDGET, PREPROCESS, SOURCES = (ROOT / "docs" / name for name in ("budget.md", "preprocess.md", "sources.md"))
 
@@ -40,8 +42,27 @@ def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         assert target.is_file(), f"{page.name} links to {link}"
-        assert page not in DOCS or target in DOCS, f"{page.name} links out of the site: {link}"
+        inside = target in DOCS or target.parent == DIAGRAMS
+        assert page not in DOCS or inside, f"{page.name} links out of the site: {link}"
         assert not anchor or anchor in anchors(target), f"{page.name} links to {link}"
+
+
+def test_the_diagrams_are_those_that_their_script_draws() -> None:
+    spec = importlib.util.spec_from_file_location("draw", DIAGRAMS / "draw.py")
+    assert spec is not None
+    assert spec.loader is not None
+    draw = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(draw)
+    for name in ("shapes", "way"):
+        written = (DIAGRAMS / f"{name}.svg").read_text(encoding="utf-8")
+        assert written == getattr(draw, name)(), "python docs/diagrams/draw.py writes them anew"
+        assert set(re.findall(r"https?://[^\"<]*", written)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_the_diagrams_name_packages_that_are_there() -> None:
+    drawn = "".join((DIAGRAMS / f"{name}.svg").read_text(encoding="utf-8") for name in ("shapes", "way"))
+    packages = set(re.findall(r"\b([a-z]+)/(?!/)", re.sub(r"<[^>]*>", " ", drawn)))
+    assert {name for name in packages if not (ROOT / "src" / "krill" / name).is_dir()} == {"native"}
 
 
 def error_classes(base: type[errors.KrillError] = errors.KrillError) -> Iterator[type[errors.KrillError]]:
@@ -95,12 +116,14 @@ def test_the_shares_are_those_of_the_plan(tmp_path: Path) -> None:
     assert table == {need.name: (need.during, Kind(need.kind).value) for need in preprocess_needs(config, 2)}
 
 
-def rooms() -> list[str]:
-    """The rooms of the map, in its order."""
-    return [quoted(room)[0].rstrip("/") for room, _ in table_rows(CONTRIBUTING, "The map of the house")]
+def packages() -> list[str]:
+    """The packages of the map, in its order."""
+    return [
+        quoted(package)[0].rstrip("/") for package, _ in table_rows(CONTRIBUTING, "The packages")
+    ]
 
 
-def test_the_map_names_every_room() -> None:
+def test_the_map_names_every_package() -> None:
     house = ROOT / "src" / "krill"
     there = {path.name for path in house.iterdir() if (path / "__init__.py").is_file()} | {
         "errors.py",
@@ -108,19 +131,19 @@ def test_the_map_names_every_room() -> None:
         "lazy.py",
         "shards.py",
     }
-    assert set(rooms()) == there
+    assert set(packages()) == there
 
 
-def test_no_room_imports_one_below_it() -> None:
-    order = [room.removesuffix(".py") for room in rooms()]
-    for place, room in enumerate(order):
-        home = ROOT / "src" / "krill" / room
+def test_no_package_imports_one_below_it() -> None:
+    order = [package.removesuffix(".py") for package in packages()]
+    for place, package in enumerate(order):
+        home = ROOT / "src" / "krill" / package
         for file in sorted(home.rglob("*.py")) if home.is_dir() else [home.with_suffix(".py")]:
-            below = imported_rooms(file) & set(order[place + 1 :])
+            below = imported_packages(file) & set(order[place + 1 :])
             assert not below, f"{file.relative_to(ROOT)} imports {', '.join(sorted(below))}"
 
 
-def imported_rooms(file: Path) -> set[str]:
+def imported_packages(file: Path) -> set[str]:
     """What a module imports from `krill`, wherever in it; a package's face may name types of any other."""
     modules: list[str] = []
     tree = ast.parse(file.read_text(encoding="utf-8"))
