@@ -118,9 +118,7 @@ def test_the_shares_are_those_of_the_plan(tmp_path: Path) -> None:
 
 def packages() -> list[str]:
     """The packages of the map, in its order."""
-    return [
-        quoted(package)[0].rstrip("/") for package, _ in table_rows(CONTRIBUTING, "The packages")
-    ]
+    return [quoted(package)[0].rstrip("/") for package, _ in table_rows(CONTRIBUTING, "The packages")]
 
 
 def test_the_map_names_every_package() -> None:

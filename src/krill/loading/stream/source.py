@@ -36,7 +36,8 @@ from krill.loading.stream.state import StreamState, input_identity
 from krill.loading.stream.tokens import BEGINNING, Cursor, SequenceStream, TextTokens
 from krill.storage.atomic import encode_json
 from krill.tokenizer import Encoder
-from krill.tokenizer.open import open_file, tokenizer_file
+from krill.tokenizer.open import open_file
+from krill.tokenizer.tokenizer_file import tokenizer_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
