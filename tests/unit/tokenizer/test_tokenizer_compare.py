@@ -44,7 +44,7 @@ def test_hugging_face_trains_in_a_process_of_its_own(text: Path) -> None:
 
 
 def test_a_peer_is_charged_with_nothing_of_krills(text: Path) -> None:
-    job = f"peers.Job({str(text)!r}, {VOCAB_SIZE}, 1, [])"
+    job = f"peers.PeerJob({str(text)!r}, {VOCAB_SIZE}, 1, [])"
     program = (
         f"import sys; sys.path.insert(0, {str(Path(peers.__file__).parent)!r}); import peers; "
         f"peers.train_tokenizers({job}); print(sorted(m for m in sys.modules if m.split('.')[0] in "
