@@ -92,8 +92,7 @@ def prepare(
         raise Interrupted(
             "interrupted: the units that were finished are kept", hint="run the same command to continue"
         ) from None
-    facts = {"output": str(prepared.folder), "status": prepared.status, **prepared.manifest}
-    print_result(facts, display, lambda: _print_prepared(prepared))
+    print_result(prepared.to_json(), display, lambda: _print_prepared(prepared))
 
 
 def _print_prepared(prepared: Prepared) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from krill.cli.options import ConfigOptions, OutputOptions, Switch, VerifyOptions
@@ -60,7 +61,7 @@ def train(
     if push and hub_id is not None:
         from krill.training.saved_model import push_model
 
-        facts["pushed"] = push_model(summary.output, hub_id)
+        facts["pushed"] = push_model(Path(str(summary.output)), hub_id)
     print_result(facts, display, lambda: _print_training(facts))
 
 

@@ -23,7 +23,7 @@ from krill.engines.worker_share import one_thread_of
 from krill.storage import CommitLog
 from krill.storage.atomic import atomic_writer, storage_errors
 from krill.storage.commits import reading_artifact
-from krill.storage.run_folder import RunFolder
+from krill.storage.run import Run
 from krill.threads.progress import Progress
 from krill.tokenizer import count as counting
 from krill.tokenizer.block_counter import boundaries_of
@@ -48,7 +48,7 @@ def count_on(
     corpus: Corpus,
     inputs: Sequence[Mapping[str, Any]],
     options: TrainOptions,
-    folder: RunFolder,
+    folder: Run,
     *,
     memory: int,
     threads: int,

@@ -1,183 +1,132 @@
-"""A run whose output is in an object store.
+"""A run's output in an object store.
+
+In: the output's URL. Out: its objects, the manifest last. Held in memory: names of objects while they are
+listed.
 
 Beside the output `OUT/` there is `.OUT.krill/` with what the run is (`run.json`) and, under a folder named by
 its identity, what the stages have committed; all of it is gone when the dataset is finished. An object store
 can't rename, so shards are written where they belong: the dataset is there when its manifest is, which comes
 last. It can't lock either: whoever starts the same run twice does the work twice, and the bytes are the same.
 
-While a run goes away, its `run.json` says nothing any more: what is left of it belongs to nobody. Objects
+While a run is being removed, its `run.json` is empty: what is left of it belongs to nobody. Objects
 that Krill did not write are never removed: with such, nothing is begun and nothing published.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 import orjson
 
 from krill.errors import ConfigError, KrillError
 from krill.storage.atomic import encode_json, listed, storage_errors
-from krill.storage.decision import FINISHED, START, Differences, decide, not_ours
-from krill.storage.files import RECORD_SUFFIX, Files
-from krill.storage.mirror import Mirror
+from krill.storage.files import RECORD_SUFFIX, RunPaths
+from krill.storage.mirror import Mirror, Scratch
 from krill.storage.object_store import ObjectStore
-from krill.storage.outputs import MANIFEST, OutputKind, refuse_foreign
-from krill.storage.scratch import Scratch
+from krill.storage.outputs import MANIFEST, OutputKind, not_ours, refuse_foreign
+from krill.storage.run import CONTINUE, RUN, State
 
-RUN: Final = "run.json"
 _NOBODY: Final = b"{}"
 
 
-@dataclass(frozen=True, slots=True)
-class RemotePlaces:
-    """Where the files of a run are, on this machine and in the store that they are mirrored from."""
-
-    stages: Path
-    dataset: Path
-    files: Files
-
-    @classmethod
-    def of(cls, mirror: Mirror, name: str, identity: str) -> RemotePlaces:
-        """Those of the run with this identity, for the output `name`."""
-        places = cls(mirror.root / _work(name) / identity, mirror.root / name, mirror)
-        for folder in (places.stages, places.dataset):
-            with storage_errors(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-        return places
-
-
-class RemoteRun:
-    """One run's hold on its output; a context manager, as `RunFolder` is.
-
-    `scratch` is the folder for what is on its way, or None for the system's; where several processes work on
-    one run, each holds it `shared` and removes nothing, as it may be another's.
+class ObjectStorage:
+    """Storage for a run whose output is in an object store. `scratch` is the folder for what is on its way,
+    or None for the system's; where several processes work on one run, each holds it `shared` and removes
+    nothing, as it may be another's. What `overwrite` replaces is removed when the run starts.
     """
 
     def __init__(
-        self,
-        output: str,
-        scratch: Path | None,
-        *,
-        setting: str,
-        differences: Differences,
-        kind: OutputKind,
-        shared: bool = False,
+        self, output: str, scratch: Path | None, *, setting: str, kind: OutputKind, shared: bool = False
     ) -> None:
         self.output = output.rstrip("/")
+        self.setting = setting
+        self.command = kind.command
         parent, self._name = _split_url(self.output, setting)
         self._work = _work(self._name)
         self._shared = shared
-        self._setting = setting
-        self._differences = differences
         self._kind = kind
         self._store = ObjectStore(parent)
         self._scratch_parent = scratch
         self._scratch: Scratch | None = None
-        self._places: RemotePlaces | None = None
+        self._paths: RunPaths | None = None
         self._gone = False
 
-    def __enter__(self) -> RemoteRun:
+    def open(self) -> None:
         self._scratch = Scratch(self._scratch_parent)
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Keep what a later command can go on with, and nothing else."""
+    def close(self, *, failing: bool) -> None:
         try:
-            if not self._gone and not self._shared and self._places is not None:
-                before = self.begun()
-                if before is not None and not self._anything_committed(before):
+            if not self._gone and not self._shared and self._paths is not None:
+                begun = self.begun()
+                if begun is not None and not self.committed(begun):
                     self.discard()
         except KrillError:
-            if error is None:
+            if not failing:
                 raise
         finally:
             if self._scratch is not None:
                 self._scratch.close()
 
-    @property
-    def places(self) -> RemotePlaces:
-        """Where its files are, once it is begun."""
-        assert self._places is not None
-        return self._places
+    def exclusive(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @property
-    def stages(self) -> Path:
-        """See `RunFolder`."""
-        return self.places.stages
-
-    @property
-    def dataset(self) -> Path:
-        """See `RunFolder`."""
-        return self.places.dataset
-
-    @property
-    def files(self) -> Files:
-        """See `RunFolder`."""
-        return self.places.files
+    def paths(self) -> RunPaths:
+        assert self._paths is not None, "the run was not begun"
+        return self._paths
 
     @property
     def address(self) -> str:
-        """Where a worker finds the run."""
         return self.output
 
     def note(self, name: str, value: Any) -> None:
-        """Leave something for the workers, beside what the run is."""
         self._store.write(f"{self._work}/{name}", encode_json(value))
 
     def finished(self) -> dict[str, Any] | None:
-        """The manifest of the output that is there, or None; refuses what is not ours."""
         found = _object(self._store.read(f"{self._name}/{MANIFEST}"))
         if found is None and self._store.read(f"{self._work}/{RUN}") is None and self._store.any(self._name):
-            raise not_ours(self.output, self._setting)
+            raise not_ours(self.output, self.setting)
         return found
 
     def begun(self) -> dict[str, Any] | None:
-        """What an unfinished run here was, or None."""
         return _object(self._store.read(f"{self._work}/{RUN}"))
 
-    def begin(self, run: Mapping[str, Any], *, overwrite: bool) -> str:
-        """See `RunFolder.begin`; only that what `overwrite` replaces is removed now, and not in the end."""
-        before, finished = self.begun(), self.finished()
-        if finished is not None:
-            self._kind.check_replaceable(finished, self.output, self._setting)
-        decision = decide(
-            finished,
-            before,
-            run,
-            overwrite=overwrite,
-            committed=self._anything_committed,
-            differences=self._differences,
-            output=self.output,
-            setting=self._setting,
-        )
-        if decision == START:
-            if not self._shared:  # another may have started it in this moment, and what it makes is right
-                self._make_room()
-            self._store.write(f"{self._work}/{RUN}", orjson.dumps({**run, "overwrite": overwrite}, listed))
-        elif decision == FINISHED and not self._shared and self._store.any(self._work):
-            self._remove_work()  # what a run that was killed after its last shard could not
+    def committed(self, begun: Mapping[str, Any]) -> bool:
+        return self._store.any(f"{self._work}/{begun.get('identity')}")
+
+    def prepare(self, run: Mapping[str, Any], finished: Mapping[str, Any] | None) -> None:
+        if not self._shared:  # another may have started it in this moment, and what it makes is right
+            self._make_room()
+        self._store.write(f"{self._work}/{RUN}", orjson.dumps(run, listed))
+        self._open_paths(run)
+
+    def resume(
+        self, begun: Mapping[str, Any], run: Mapping[str, Any], finished: Mapping[str, Any] | None
+    ) -> State:
+        self._open_paths(run)
+        return CONTINUE
+
+    def _open_paths(self, run: Mapping[str, Any]) -> None:
         assert self._scratch is not None
-        mirror = Mirror(self._scratch.folder, self._store)
-        self._places = RemotePlaces.of(mirror, self._name, run["identity"])
-        return decision
+        self._paths = _paths_of(Mirror(self._scratch.folder, self._store), self._name, run["identity"])
+
+    def tidy(self) -> None:
+        if not self._shared and self._store.any(self._work):
+            self._remove_work()
 
     def publish(self, *, threads: int = 1) -> None:
-        """Send what belongs to the dataset as a whole, its manifest last, and remove everything else."""
-        manifest = self.dataset / MANIFEST
+        """Upload what belongs to the dataset as a whole, its manifest last, and remove everything else."""
+        manifest = self.paths.dataset / MANIFEST
         self._ours("the finished work is kept, without its manifest")
-        small = [path for path in self.dataset.rglob(f"*{RECORD_SUFFIX}") if path != manifest]
-        self.files.send([*sorted(small), manifest])
+        small = [path for path in self.paths.dataset.rglob(f"*{RECORD_SUFFIX}") if path != manifest]
+        self.paths.files.publish([*sorted(small), manifest])
         self._gone = True
         self._remove_work()
 
     def discard(self, *, threads: int = 1) -> None:
-        """Leave no trace of an unfinished run."""
         self._gone = True
         self._store.write(f"{self._work}/{RUN}", _NOBODY)
         self._store.remove_objects(self._objects()[0])
@@ -201,7 +150,7 @@ class RemoteRun:
             foreign,
             self.output,
             kept=kept,
-            hint=f"move that elsewhere and run the same command, or choose another `{self._setting}`",
+            hint=f"move that elsewhere and run the same command, or choose another `{self.setting}`",
         )
         return ours
 
@@ -220,11 +169,8 @@ class RemoteRun:
         self._store.write(f"{self._work}/{RUN}", _NOBODY)
         self._store.remove(self._work, first=RECORD_SUFFIX)
 
-    def _anything_committed(self, before: Mapping[str, Any]) -> bool:
-        return self._store.any(f"{self._work}/{before.get('identity')}")
 
-
-class RemoteSide:
+class RunReader:
     """A worker's side of such a run: the same files, through a mirror of its own."""
 
     def __init__(self, output: str) -> None:
@@ -235,9 +181,18 @@ class RemoteSide:
         """What the run is, or what was left for workers; None if it is not there."""
         return _object(self._store.read(f"{_work(self._name)}/{name}"))
 
-    def places(self, identity: str, scratch: Scratch) -> RemotePlaces:
-        """Where its files are."""
-        return RemotePlaces.of(Mirror(scratch.folder, self._store), self._name, identity)
+    def paths(self, identity: str, scratch: Scratch) -> RunPaths:
+        """Where the files of the run are."""
+        return _paths_of(Mirror(scratch.folder, self._store), self._name, identity)
+
+
+def _paths_of(mirror: Mirror, name: str, identity: str) -> RunPaths:
+    """Those of the run with this identity, for the output `name`."""
+    paths = RunPaths(mirror.root / _work(name) / identity, mirror.root / name, mirror)
+    for folder in (paths.stages, paths.dataset):
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+    return paths
 
 
 def _split_url(output: str, setting: str) -> tuple[str, str]:

@@ -1,4 +1,6 @@
-"""The folder that a run writes: locked, resumable, published whole.
+"""A run's output in a folder: locked, resumable, published whole.
+
+In: the output's path. Out: the folder, by a rename. Held in memory: nothing.
 
 While a run works, everything is in a hidden folder beside the output: `.NAME.krill/` with the lock, what the
 run is (`run.json`), the stages' commit logs, and the dataset so far. The last step renames the finished
@@ -7,56 +9,55 @@ somebody else has put there meanwhile is neither replaced nor removed: the run e
 finished dataset is kept, and the same command publishes it when the place is free.
 
 A run may be killed between any two of these steps. What keeps that simple: `run.json` is written when the
-folders it speaks of are there, and removed before they are; so without it, whatever lies around is litter.
+folders it names are there, and removed before they are; so without it, whatever else is there is leftovers.
+Anything may be in the place of the hidden folder, as anywhere beside a user's files: it counts as Krill's
+only in the form that Krill gives it. Links are never followed to what is written, emptied or removed.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from krill.errors import StorageError
-from krill.storage.atomic import (
-    atomic_writer,
-    fsync_dir,
-    listed,
-    storage_errors,
-    sweep_temporaries,
-    write_json,
-)
-from krill.storage.decision import CONTINUE, PUBLISHED, START, Differences, decide, not_ours
-from krill.storage.files import LOCAL, Files
-from krill.storage.input_file import MOST_MANIFEST, read_json
+from krill.storage.atomic import fsync_dir, listed, storage_errors, sweep_temporaries, write_bytes, write_json
+from krill.storage.files import RunPaths
+from krill.storage.input_file import read_object
 from krill.storage.outputs import (
     MANIFEST,
     OutputKind,
     entries_of,
     foreign_files,
+    not_ours,
     refuse_foreign,
     remove_written,
     unlink_all,
 )
-from krill.storage.work_folder import LOCK, begun_run, gate, hold, is_of_others
+from krill.storage.run import CONTINUE, PUBLISHED, RUN, START, State
 from krill.threads.uninterrupted import uninterrupted
 
+_LOCK: Final = "lock"
+_GATE: Final = "begin.lock"
+# The number of a process.
+_LONGEST_HOLDER: Final = 32
 # What a rename says of a folder whose new name is taken: by a folder that is not empty, or by a file.
-_TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+_TAKEN: Final = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
-class RunFolder:
-    """One run's hold on its output; a context manager that keeps the lock.
+class FolderStorage:
+    """Storage for a run whose output is renamed into place. `spill_dir` is where the stages keep their files,
+    if not in the hidden folder.
 
-    `setting` is where the user named the output, for messages; `differences` says what makes two runs differ,
-    `kind` what the command writes.
     Where several processes work on one run, each holds it `shared`: they keep others out, and remove nothing,
     as it may be another's.
     """
@@ -64,17 +65,16 @@ class RunFolder:
     def __init__(
         self,
         output: Path,
-        spill_dir: Path | None,
+        spill_dir: Path | None = None,
         *,
         setting: str,
-        differences: Differences,
         kind: OutputKind,
         shared: bool = False,
     ) -> None:
-        self._shared = shared
-        self._setting = setting
-        self._differences = differences
+        self.setting = setting
+        self.command = kind.command
         self._kind = kind
+        self._shared = shared
         # To where the data really is: a rename would replace the link and not what it names.
         with storage_errors(output):
             output = output.resolve() if output.is_symlink() else output
@@ -84,61 +84,60 @@ class RunFolder:
                 hint=f"set `{setting}` to a folder in it, such as `{output / 'output'}`",
             )
         self.output = output
-        self.files: Files = LOCAL
         self.work = output.parent / f".{output.name}.krill"
-        self.dataset = self.work / "dataset"
         self._spill_dir = None if spill_dir is None else str(spill_dir.resolve())
-        self.stages = self._stages_in(self._spill_dir)
-        self._run = self.work / "run.json"
+        self.paths = RunPaths(self._stages_in(self._spill_dir), self.work / "dataset")
+        self._run = self.work / RUN
         self._old = self.work / "old"
         self._replaced = self.work / "replaced"
         self._made: list[Path] = []
         self._lock: int | None = None
         self._gone = False
 
-    def __enter__(self) -> RunFolder:
+    @property
+    def address(self) -> str:
+        return str(self.work.absolute())
+
+    def open(self) -> None:
         try:
             # An interrupt in between could not tell whether the folder is ours to remove.
             with uninterrupted(), storage_errors(self.work):
                 self._made = [folder for folder in self.work.parents if not folder.exists()]
-                self._refuse_work_of_others()
+                if _is_of_others(self.work):
+                    raise not_ours(str(self.work), self.setting)
                 self.work.mkdir(parents=True, exist_ok=True)
-                self._lock = hold(self.work / LOCK, self.output, self._setting, shared=self._shared)
+                self._lock = _hold(self.work / _LOCK, self.output, self.setting, shared=self._shared)
                 if not self._shared:
                     self._bring_back_old()
-                    if not self.dataset.exists():  # it was published, and killed before it could tidy up
+                    if not self.paths.dataset.exists():  # published, and killed before it could tidy up
                         self._retire_old()
         except BaseException:
             if self._lock is not None:
-                self._leave()
+                self.close(failing=True)
             raise
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
-        """Keep what a later command can go on with, and nothing else."""
+    def close(self, *, failing: bool) -> None:
         if not self._gone and not self._shared:
             with suppress(OSError):
                 self._bring_back_old()
-            before = self.begun()
-            if before is None or not self._anything_committed(before):
+            begun = self.begun()
+            if begun is None or not self.committed(begun):
                 self.discard()
             with suppress(StorageError):
                 self._sweep()
         if self._lock is not None:
             os.close(self._lock)
 
+    def exclusive(self) -> AbstractContextManager[None]:
+        return _gate(self.work) if self._shared else nullcontext()
+
     def discard(self, *, threads: int = 1) -> None:
-        """Leave no trace of an unfinished run. Never raises: another error may be on its way."""
+        """Never raises: another error may be on its way."""
         self._gone = True  # once the lock file is removed, the folder may be another run's
-        before = self.begun() or {}
+        begun = self.begun() or {}
         with suppress(OSError):
             self._run.unlink(missing_ok=True)
-        for folder in (self._stages_in(before.get("spill_dir")), self.stages, self.dataset):
+        for folder in (self._stages_in(begun.get("spill_dir")), self.paths.stages, self.paths.dataset):
             if threads > 1:
                 unlink_all((path for path in folder.glob("**/*") if not path.is_dir()), threads)
             shutil.rmtree(folder, ignore_errors=True)
@@ -149,85 +148,71 @@ class RunFolder:
             for folder in self._made:
                 folder.rmdir()
 
-    def _refuse_work_of_others(self) -> None:
-        if is_of_others(self.work):
-            raise not_ours(str(self.work), self._setting)
-
     def _remove_work(self) -> None:
         """The lock last: what is left when this is killed is still seen to be Krill's. Never raises."""
         with suppress(OSError):
             for path in self.work.iterdir():
-                if path.name != LOCK:
+                if path.name != _LOCK:
                     if path.is_dir() and not path.is_symlink():
                         shutil.rmtree(path, ignore_errors=True)
                     else:
                         path.unlink(missing_ok=True)
-            (self.work / LOCK).unlink(missing_ok=True)
+            (self.work / _LOCK).unlink(missing_ok=True)
             self.work.rmdir()
 
     def finished(self) -> dict[str, Any] | None:
-        """The manifest of the output that is there, or None; refuses a folder that is not ours."""
-        found = _manifest_in(self.output)
+        found = read_object(self.output / MANIFEST)
         if found is not None:
             return found
         if self.output.is_symlink() or self.output.exists():
             with storage_errors(self.output):
                 taken = not self.output.is_dir() or any(self.output.iterdir())
             if taken:
-                raise not_ours(str(self.output), self._setting)
+                raise not_ours(str(self.output), self.setting)
         return None
 
     def begun(self) -> dict[str, Any] | None:
-        """What an unfinished run here was, or None."""
         # Without its dataset the run was published, and killed before it could tidy up.
-        return begun_run(self._run) if self.dataset.is_dir() else None
+        return _read_run(self._run) if self.paths.dataset.is_dir() else None
 
-    def begin(self, run: Mapping[str, Any], *, overwrite: bool) -> str:
-        """Decide what this command does: "finished" (nothing), "continue" an unfinished run, or "start";
-        "published" if all that was left to do was to put a finished dataset into place, which is done then.
+    def committed(self, begun: Mapping[str, Any]) -> bool:
+        return self._whole() or any(self._stages_in(begun.get("spill_dir")).glob("*/*.json"))
 
-        A finished output or an unfinished run that was made differently is refused unless `overwrite`, which
-        always starts anew. A run that was started to replace a finished output is continued without it. What
-        is to be replaced must hold nothing but what Krill wrote.
-        """
-        if not self._shared:
-            return self._begin(run, overwrite=overwrite)
-        with storage_errors(self.work), gate(self.work):  # two that come at once must not both start it
-            return self._begin(run, overwrite=overwrite)
-
-    def _begin(self, run: Mapping[str, Any], *, overwrite: bool) -> str:
-        before, finished = self.begun(), self.finished()
+    def prepare(self, run: Mapping[str, Any], finished: Mapping[str, Any] | None) -> None:
         if finished is not None:
-            self._kind.check_replaceable(finished, str(self.output), self._setting)
-        decision = decide(
-            finished,
-            before,
-            run,
-            overwrite=overwrite,
-            committed=self._anything_committed,
-            differences=self._differences,
-            output=str(self.output),
-            setting=self._setting,
-        )
-        if decision in (CONTINUE, START) and finished is not None:
             self._refuse_foreign(self.output, finished, "nothing in it was touched")
-        if decision == CONTINUE:
-            assert before is not None
-            if not self._shared and self._whole():
-                self.publish()
-                return PUBLISHED
-            return self._continue(before, run)
-        if decision == START:
-            self._start(run, overwrite=overwrite)
-        return decision
+        begun = self.begun() or {}
+        with storage_errors(self.work):
+            self._run.unlink(missing_ok=True)
+            _remove(self._stages_in(begun.get("spill_dir")))
+        for folder in (self.paths.stages, self.paths.dataset):
+            with storage_errors(folder):
+                _remove(folder)
+                folder.mkdir(parents=True)
+        replaces = (finished or {}).get("identity")
+        recorded = {**run, "replaces": replaces, "spill_dir": self._spill_dir}
+        write_bytes(self._run, orjson.dumps(recorded, listed))
 
-    @property
-    def address(self) -> str:
-        """Where a worker finds the run."""
-        return str(self.work.absolute())
+    def resume(
+        self, begun: Mapping[str, Any], run: Mapping[str, Any], finished: Mapping[str, Any] | None
+    ) -> State:
+        if finished is not None:
+            self._refuse_foreign(self.output, finished, "nothing in it was touched")
+        if not self._shared and self._whole():
+            self.publish()
+            return PUBLISHED
+        if begun.get("spill_dir") == self._spill_dir:
+            if not self._shared:
+                self._sweep()
+            return CONTINUE
+        # Its stages are to be elsewhere.
+        self.prepare({**run, "overwrite": bool(begun.get("overwrite"))}, finished)
+        return START
+
+    def tidy(self) -> None:
+        """`close` does it."""
 
     def note(self, name: str, value: Any) -> None:
-        """Leave something for the workers, beside what the run is."""
         write_json(self.work / name, value)
 
     def publish(self, *, threads: int = 1) -> None:
@@ -242,7 +227,7 @@ class RunFolder:
             self._move_away((self.begun() or {}).get("replaces"))
             try:
                 # A folder takes the name of nothing but a folder that is empty: no look before it is needed.
-                self.dataset.rename(self.output)
+                self.paths.dataset.rename(self.output)
             except OSError as error:
                 self._bring_back_old()
                 if error.errno in _TAKEN:
@@ -262,7 +247,7 @@ class RunFolder:
         """Make room where the output is that this run was begun to replace, and nothing else."""
         if replaced is None:
             return
-        finished = _manifest_in(self.output)
+        finished = read_object(self.output / MANIFEST)
         if finished is None or finished.get("identity") != replaced:
             return  # whatever is there, the rename won't replace it
         self._remove_replaced()
@@ -280,7 +265,7 @@ class RunFolder:
             foreign,
             str(self.output),
             kept=kept,
-            hint=f"move that elsewhere and run the same command, or choose another `{self._setting}`",
+            hint=f"move that elsewhere and run the same command, or choose another `{self.setting}`",
         )
 
     def _taken(self) -> StorageError:
@@ -306,31 +291,9 @@ class RunFolder:
     def _remove_replaced(self, threads: int = 1) -> None:
         """Without what somebody may have put there in the last moment. Never raises."""
         # The manifest goes last: without it, nothing of ours is left but empty folders.
-        manifest = _manifest_in(self._replaced)
+        manifest = read_object(self._replaced / MANIFEST)
         written = self._kind.written(manifest) if manifest is not None else ()
         remove_written(self._replaced, written, threads=threads)
-
-    def _continue(self, before: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-        if before.get("spill_dir") == self._spill_dir:
-            if not self._shared:
-                self._sweep()
-            return CONTINUE
-        self._start(run, overwrite=bool(before.get("overwrite")))  # its stages are to be elsewhere
-        return START
-
-    def _start(self, run: Mapping[str, Any], *, overwrite: bool) -> None:
-        before = self.begun() or {}
-        with storage_errors(self.work):
-            self._run.unlink(missing_ok=True)
-            _remove(self._stages_in(before.get("spill_dir")))
-        replaces = (self.finished() or {}).get("identity")
-        for folder in (self.stages, self.dataset):
-            with storage_errors(folder):
-                _remove(folder)
-                folder.mkdir(parents=True)
-        begun = {**run, "overwrite": overwrite, "replaces": replaces, "spill_dir": self._spill_dir}
-        with atomic_writer(self._run) as file:
-            file.write(orjson.dumps(begun, listed))
 
     def _stages_in(self, spill_dir: str | None) -> Path:
         """Where the stages keep their files; outputs of the same name may share a `spill_dir`."""
@@ -341,31 +304,95 @@ class RunFolder:
 
     def _sweep(self) -> None:
         """Remove what a run was writing when it was killed or interrupted."""
-        for folder in (self.work, *self._places_in_dataset(), *self.stages.glob("*/")):
+        for folder in (self.work, *self._places_in_dataset(), *self.paths.stages.glob("*/")):
             sweep_temporaries(folder)
 
     def _places_in_dataset(self) -> list[Path]:
         """The folder, and those of its splits."""
-        return [self.dataset, *self.dataset.glob("*/")]
-
-    def _anything_committed(self, before: Mapping[str, Any]) -> bool:
-        """Whether there is work that a later command could go on with."""
-        return self._whole() or any(self._stages_in(before.get("spill_dir")).glob("*/*.json"))
+        return [self.paths.dataset, *self.paths.dataset.glob("*/")]
 
     def _whole(self) -> bool:
         """Whether the dataset only has to be put into place: its manifest is written last."""
-        return (self.dataset / MANIFEST).is_file()
-
-
-def _manifest_in(folder: Path) -> dict[str, Any] | None:
-    """What a finished output says of itself; None where there is none."""
-    try:
-        found = read_json(folder / MANIFEST, MOST_MANIFEST)
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+        return (self.paths.dataset / MANIFEST).is_file()
 
 
 def _remove(folder: Path) -> None:
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
+
+
+def _read_run(path: Path) -> dict[str, Any] | None:
+    """What `run.json` says, or None where it is no such file: then everything else there is leftovers."""
+    found = read_object(path, links=False)
+    if found is None:
+        return None
+    spill_dir = found.get("spill_dir")
+    if spill_dir is None or (isinstance(spill_dir, str) and spill_dir and "\0" not in spill_dir):
+        return found
+    return None
+
+
+def _is_of_others(folder: Path) -> bool:
+    """Whether a folder holds something, and not what a run leaves there: the lock, files and folders."""
+    if not folder.is_dir():
+        return False
+    with os.scandir(folder) as entries:
+        found = {entry.name: _is_special(entry) for entry in entries}
+    if not found:
+        return False
+    if _LOCK not in found:  # it comes first and goes last
+        return not os.path.lexists(folder / _LOCK)
+    return any(found.values()) or not _is_lock(folder / _LOCK)
+
+
+def _is_special(entry: os.DirEntry[str]) -> bool:
+    """A link, a pipe and the like: what opens it for removal may wait for ever."""
+    return entry.is_symlink() or not (entry.is_file() or entry.is_dir())
+
+
+def _is_lock(path: Path) -> bool:
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LONGEST_HOLDER:
+            return False
+        holder = path.read_bytes().strip()
+    except FileNotFoundError:  # removed meanwhile, with all that was there
+        return True
+    return not holder or holder.isdigit()
+
+
+def _hold(path: Path, output: Path, setting: str, *, shared: bool) -> int:
+    """A lock on `path`, also when another run removes the file meanwhile."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(descriptor, _LONGEST_HOLDER).decode("ascii", "replace").strip() or "unknown"
+            os.close(descriptor)
+            raise StorageError(
+                f"another run is writing `{output}` (process {holder})",
+                hint=f"wait for it to end, or choose another `{setting}`",
+            ) from None
+        try:
+            same = path.stat().st_ino == os.fstat(descriptor).st_ino
+        except FileNotFoundError:
+            same = False
+        if same:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            return descriptor
+        os.close(descriptor)
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def _gate(folder: Path) -> Iterator[None]:
+    """One of the processes that share a run at a time."""
+    with storage_errors(folder):
+        descriptor = os.open(folder / _GATE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from krill.errors import ConfigError, StorageError
 from krill.storage import CommitLog
+from krill.storage.mirror import Scratch
+from krill.storage.object_storage import ObjectStorage, RunReader
 from krill.storage.outputs import OutputKind
-from krill.storage.remote_run import RUN, RemoteRun, RemoteSide
-from krill.storage.scratch import Scratch
+from krill.storage.run import LAYOUT, RUN, Run
 
 OUTPUT = "memory://bucket/out/set"
 WORK = "/bucket/out/.set.krill"
@@ -64,13 +65,14 @@ def manifest(identity: str) -> bytes:
     return json.dumps({"identity": identity, "krill": "1", "command": "test"}).encode()
 
 
+def opened(folder: Path) -> Run:
+    return Run(ObjectStorage(OUTPUT, folder, setting="output", kind=KIND))
+
+
 def work(folder: Path, identity: str, *, overwrite: bool = False, units: int = 2) -> str:
     """A run that commits some units, writes a shard for each, and publishes; what it found to do."""
 
-    def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-        return [f"`name` was {before['config']['name']}"]
-
-    with RemoteRun(OUTPUT, folder, setting="output", differences=differences, kind=KIND) as run:
+    with opened(folder) as run:
         state = run.begin(identified(identity), overwrite=overwrite)
         if state == "finished":
             return state
@@ -179,7 +181,7 @@ def test_an_unfinished_run_that_was_made_differently_is_not_mixed_with(
 def test_a_run_that_fails_before_its_first_commit_leaves_nothing(tmp_path: Path, store: Any) -> None:
     with (
         pytest.raises(ZeroDivisionError),
-        RemoteRun(OUTPUT, tmp_path, setting="output", differences=lambda a, b: [], kind=KIND) as run,
+        opened(tmp_path) as run,
     ):
         run.begin(identified("a"), overwrite=False)
         run.note("worker.json", {})
@@ -189,17 +191,17 @@ def test_a_run_that_fails_before_its_first_commit_leaves_nothing(tmp_path: Path,
 
 
 def test_a_worker_reads_what_was_left_for_it(tmp_path: Path, store: Any) -> None:
-    with RemoteRun(OUTPUT, tmp_path, setting="output", differences=lambda a, b: [], kind=KIND) as run:
+    with opened(tmp_path) as run:
         run.begin(identified("a"), overwrite=False)
         run.note("worker.json", {"settings": 1})
         CommitLog(run.stages / "scan", run.files).commit(3, {"documents": 5})
-        side = RemoteSide(run.address)
-        assert side.read(RUN) == {**identified("a"), "overwrite": False}
+        side = RunReader(run.address)
+        assert side.read(RUN) == {**identified("a"), "layout": LAYOUT, "overwrite": False}
         assert side.read("worker.json") == {"settings": 1}
         assert side.read("nothing.json") is None
         scratch = Scratch(tmp_path)
-        places = side.places("a", scratch)
-        assert CommitLog(places.stages / "scan", places.files).record(3) == {"documents": 5}
+        paths = side.paths("a", scratch)
+        assert CommitLog(paths.stages / "scan", paths.files).record(3) == {"documents": 5}
         scratch.close()
 
 
@@ -223,13 +225,13 @@ def test_an_output_with_objects_of_others_is_not_overwritten(tmp_path: Path, sto
 def test_an_object_that_comes_while_a_run_works_holds_up_its_publication(
     tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish = RemoteRun.publish
+    publish = ObjectStorage.publish
 
-    def late(run: RemoteRun, **options: Any) -> None:
+    def late(storage: ObjectStorage, **options: Any) -> None:
         store.pipe(NOTES, b"mine")
-        publish(run, **options)
+        publish(storage, **options)
 
-    monkeypatch.setattr(RemoteRun, "publish", late)
+    monkeypatch.setattr(ObjectStorage, "publish", late)
     with pytest.raises(StorageError, match="which Krill did not write: the finished work is kept"):
         work(tmp_path, "a")
     monkeypatch.undo()
@@ -241,7 +243,7 @@ def test_an_object_that_comes_while_a_run_works_holds_up_its_publication(
 
 
 def test_a_run_that_leaves_no_trace_leaves_the_objects_of_others(tmp_path: Path, store: Any) -> None:
-    with RemoteRun(OUTPUT, tmp_path, setting="output", differences=lambda a, b: [], kind=KIND) as run:
+    with opened(tmp_path) as run:
         run.begin(identified("a"), overwrite=False)
         store.pipe(NOTES, b"mine")
         store.pipe("/bucket/out/set/data-0.arrow", b"ours")

@@ -12,12 +12,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from runs_to_kill import KILLED, describe, differing, opened, run
+from runs_to_kill import KILLED, describe, opened, run
 
 import warm
 from krill.errors import ConfigError, StorageError
 from krill.storage.outputs import OutputKind
-from krill.storage.run_folder import RunFolder
 
 RUN = Path(__file__).with_name("runs_to_kill.py").read_text()
 
@@ -86,15 +85,15 @@ def test_an_overwriting_run_killed_at_any_step_keeps_the_old_output_or_has_the_n
 
 def test_another_config_is_refused_only_if_something_was_done(tmp_path):
     output = tmp_path / "out"
-    with opened(output, None) as folder:
+    with opened(output) as folder:
         assert folder.begin(describe("first"), overwrite=False) == "start"
     assert not folder.work.exists()  # nothing was committed, so nothing is kept
 
-    with opened(output, None) as folder:
+    with opened(output) as folder:
         assert folder.begin(describe("first"), overwrite=False) == "start"
         (folder.stages / "scan").mkdir()
         (folder.stages / "scan" / "0.json").write_text("{}")
-    with opened(output, None) as folder:
+    with opened(output) as folder:
         with pytest.raises(ConfigError, match=r"unfinished run for .* was made differently: key: `first`"):
             folder.begin(describe("second"), overwrite=False)
         assert folder.begin(describe("first"), overwrite=False) == "continue"
@@ -115,7 +114,7 @@ def test_a_run_whose_spill_folder_moved_starts_there(tmp_path):
 
 def test_leftovers_of_a_killed_write_are_swept(tmp_path):
     output = tmp_path / "out"
-    with opened(output, None) as folder:
+    with opened(output) as folder:
         folder.begin(describe("same"), overwrite=False)
         (folder.stages / "scan").mkdir()
         (folder.stages / "scan" / "0.json").write_text("{}")
@@ -145,8 +144,8 @@ def test_a_publication_that_fails_puts_the_old_output_back(tmp_path, monkeypatch
 
 
 def test_the_lock_names_its_holder(tmp_path):
-    with opened(tmp_path / "out", None), pytest.raises(StorageError) as refused:
-        opened(tmp_path / "out", None).__enter__()
+    with opened(tmp_path / "out"), pytest.raises(StorageError) as refused:
+        opened(tmp_path / "out").__enter__()
     assert f"(process {os.getpid()})" in refused.value.message
 
 
@@ -161,8 +160,7 @@ def test_a_link_in_the_work_folder_is_not_followed(tmp_path, name, shared):
         (tmp_path / ".out.krill" / "lock").write_text("1")
     is_folder = name in ("dataset", "stages", "replaced")
     (tmp_path / ".out.krill" / name).symlink_to(precious if is_folder else precious / "file")
-    run = opened(tmp_path / "out", None)
-    run._shared = shared
+    run = opened(tmp_path / "out", shared=shared)
     with pytest.raises(StorageError, match="is not a Krill output"):
         run.__enter__()
     assert (precious / "file").read_text() == "years of work"
@@ -172,7 +170,7 @@ def test_somebodys_file_that_is_called_as_the_lock_is_kept(tmp_path):
     (tmp_path / ".out.krill").mkdir()
     (tmp_path / ".out.krill" / "lock").write_text("the key is under the mat, as always")
     with pytest.raises(StorageError, match="is not a Krill output"):
-        opened(tmp_path / "out", None).__enter__()
+        opened(tmp_path / "out").__enter__()
     assert (tmp_path / ".out.krill" / "lock").read_text() == "the key is under the mat, as always"
 
 
@@ -203,12 +201,12 @@ def test_a_pipe_in_the_place_of_a_record_or_a_manifest_is_not_waited_for(tmp_pat
 def test_a_link_leads_to_the_folder_that_is_written(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk" / "dataset")
-    assert opened(tmp_path / "link", None).output == tmp_path / "disk" / "dataset"
+    assert opened(tmp_path / "link").output == tmp_path / "disk" / "dataset"
 
 
 def test_a_mount_point_is_refused_before_any_work():
     with pytest.raises(StorageError, match="is a mount point") as caught:
-        opened(Path("/"), None)
+        opened(Path("/"))
     assert "/output" in (caught.value.hint or "")
 
 
@@ -265,7 +263,7 @@ def test_a_manifest_that_names_files_elsewhere_removes_nothing_there(tmp_path):
     outside.write_text("mine")
     kind = OutputKind("test", lambda manifest: ("shard-0", "shard-1", "../outside.txt", str(outside)))
     run(output, "old")
-    with RunFolder(output, None, setting="output", differences=differing, kind=kind) as folder:
+    with opened(output, kind=kind) as folder:
         folder.begin(describe("new"), overwrite=True)
         (folder.dataset / "krill-run.json").write_text('{"identity": "new", "command": "test"}')
         folder.publish()
