@@ -21,11 +21,11 @@ from krill.budget.process import bounded_process
 from krill.config import KrillConfig, differing_keys, load_config, to_dict
 from krill.errors import ConfigError
 from krill.faults import system_errors
-from krill.model.installed import require_train_extra
+from krill.model import require_train_extra
 from krill.threads.progress import Progress, Silent
 from krill.training.data import TrainData, open_data
 from krill.training.folder import COMMAND, TrainFolder
-from krill.training.loggers import check_loggers
+from krill.training.metrics import check_loggers
 from krill.training.xla import bound_xla
 
 # Keys of `train:` that change neither the weights nor how they come about.
@@ -98,9 +98,10 @@ def run_train(config: KrillConfig, *, overwrite: bool, progress: Progress, floor
             )
         bound_xla(threads, meter)
         # Not at the top: it imports JAX, for which everything before it needs not wait.
+        from krill.training.language_task import LanguageModelTask
         from krill.training.session import Session
 
-        session = Session(config, data, folder, meter, progress, run)
+        session = Session(LanguageModelTask(config, data), folder, meter, progress, run)
         facts = session.train(continues=state == "continue")
         manifest = {
             "format": 1,

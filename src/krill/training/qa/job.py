@@ -20,7 +20,7 @@ import krill
 from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.config import differing_keys
-from krill.model.installed import require_train_extra
+from krill.model import require_train_extra
 from krill.threads.progress import Progress, Silent
 from krill.training.folder import TrainFolder
 from krill.training.qa.settings import ReaderSettings
@@ -113,15 +113,16 @@ def run_train(
     ):
         bound_xla(count, meter)
         # Not at the top: they import JAX, for which everything before needs not wait.
-        from krill.training.qa.opening import open_request
-        from krill.training.qa.session import ReaderSession
+        from krill.training.qa.features import open_request
+        from krill.training.qa.task import ReaderTask
+        from krill.training.session import Session
 
         opened = open_request(request)
         run = _describe(opened.identity, request.settings)
         state = folder.decide(run, overwrite=overwrite, anew=False)
         if state == "finished":
             return ReaderSummary(state, request.output, _told(folder.manifest() or {}))
-        session = ReaderSession(opened, folder, meter, progress, run)
+        session = Session(ReaderTask(opened), folder, meter, progress, run)
         facts = session.train(continues=state == "continue")
         manifest = {
             "format": 1,
