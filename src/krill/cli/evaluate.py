@@ -10,7 +10,7 @@ from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions, load_
 from krill.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from krill.training.evaluation import Report
+    from krill.training.evaluate import EvaluationReport
 
 
 def evaluate(
@@ -47,7 +47,7 @@ def evaluate(
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result
-    from krill.training.evaluation import run_evaluate
+    from krill.training.evaluate import run_evaluate
 
     config = load_if_config(model)
     memory, threads = budget.resolve(config)
@@ -77,7 +77,7 @@ def evaluate(
     print_result(report.to_json(), display, lambda: _print_evaluation(report))
 
 
-def _print_evaluation(report: Report) -> None:
+def _print_evaluation(report: EvaluationReport) -> None:
     from krill.cli.screen import console_of, format_count, format_duration, format_memory, print_rows
 
     found = report.evaluation

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions
 
 if TYPE_CHECKING:
-    from krill.training.qa.evaluation import ReaderReport
+    from krill.training.qa.evaluate import ReaderReport
 
 
 def evaluate(
@@ -48,7 +48,7 @@ def evaluate(
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result
-    from krill.training.qa.evaluation import run_evaluate
+    from krill.training.qa.evaluate import run_evaluate
 
     memory, threads = budget.resolve()
     with watch(display, memory) as progress:

@@ -45,7 +45,7 @@ def run(
     loaded = options.load(config, verify=verify.override)
     steps = _steps(loaded)
     if "train" in steps:
-        from krill.model.installed import require_train_extra
+        from krill.model import require_train_extra
 
         require_train_extra()  # before hours of preparing, not after
     results = {}

@@ -16,12 +16,12 @@ from krill.budget.process import metered_process
 from krill.config import KrillConfig, load_config, to_dict
 from krill.errors import ConfigError
 from krill.faults import system_errors
-from krill.model.installed import require_train_extra
+from krill.model import require_train_extra
 from krill.storage.run import CONTINUE, DONE, FINISHED, START, Run, RunSummary, identity_of, summarize
 from krill.threads.progress import Progress, Silent
 from krill.training.data import TrainData, open_data
 from krill.training.folder import COMMAND, TrainFolder
-from krill.training.loggers import check_loggers
+from krill.training.metrics import check_loggers
 from krill.training.xla import bound_xla
 
 TrainSummary = RunSummary[Mapping[str, Any]]
@@ -77,9 +77,10 @@ def run_train(config: KrillConfig, *, overwrite: bool, progress: Progress, floor
             )
         bound_xla(meter.threads, meter)
         # Not at the top: it imports JAX, for which everything before it needs not wait.
+        from krill.training.language_task import LanguageModelTask
         from krill.training.session import Session
 
-        session = Session(config, data, folder, meter, progress, described)
+        session = Session(LanguageModelTask(config, data), folder, meter, progress, described)
         facts = session.train(continues=state == CONTINUE)
         manifest = {
             "format": 1,

@@ -12,17 +12,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from krill.training.qa.evaluation import ReaderReport, evaluate_reader
+    from krill.training.qa.evaluate import ReaderReport, evaluate_reader
     from krill.training.qa.job import ReaderSummary, train_reader
     from krill.training.qa.settings import ReaderSettings
 
 __all__ = ["ReaderReport", "ReaderSettings", "ReaderSummary", "evaluate_reader", "train_reader"]
 
 _HOMES = {
-    "ReaderReport": "evaluation",
+    "ReaderReport": "evaluate",
     "ReaderSettings": "settings",
     "ReaderSummary": "job",
-    "evaluate_reader": "evaluation",
+    "evaluate_reader": "evaluate",
     "train_reader": "job",
 }
 

@@ -62,6 +62,10 @@ class ReaderData:
         mapped = min(int(units.sum()), max(MAPPED_BYTES, 2 * int(units.max(initial=0))))
         return mapped + _BATCHES * rows * (3 * self.length + 4) * _COLUMN_BYTES
 
+    @property
+    def expected_bytes(self) -> int:
+        return self.held_bytes
+
     def batches(self) -> Iterator[Batch]:
         while True:
             batch = self._batch(self._taken)
@@ -73,6 +77,9 @@ class ReaderData:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._taken = int(state["batches"])
+
+    def close(self) -> None:
+        pass
 
     def _batch(self, number: int) -> Batch:
         """The documents at their places in the endless row of epochs, with what is drawn for each epoch."""

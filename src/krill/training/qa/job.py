@@ -15,7 +15,7 @@ from typing import Any, Final
 import krill
 from krill.budget import resident_bytes
 from krill.budget.process import metered_process
-from krill.model.installed import require_train_extra
+from krill.model import require_train_extra
 from krill.storage.run import CONTINUE, DONE, FINISHED, Run, RunSummary, identity_of, summarize
 from krill.threads.progress import Progress, Silent
 from krill.training.folder import TrainFolder
@@ -91,15 +91,16 @@ def run_train(
     with metered_process(memory, threads, floor=floor) as meter, Run(folder) as run:
         bound_xla(meter.threads, meter)
         # Not at the top: they import JAX, for which everything before needs not wait.
-        from krill.training.qa.opening import open_request
-        from krill.training.qa.session import ReaderSession
+        from krill.training.qa.features import open_request
+        from krill.training.qa.task import ReaderTask
+        from krill.training.session import Session
 
         opened = open_request(request)
         described = describe_run(opened.identity, request.settings)
         state = run.begin(described, overwrite=overwrite)
         if state == FINISHED:
             return summarize(FINISHED, request.output, folder.finished() or {})
-        session = ReaderSession(opened, folder, meter, progress, described)
+        session = Session(ReaderTask(opened), folder, meter, progress, described)
         facts = session.train(continues=state == CONTINUE)
         manifest = {
             "format": 1,

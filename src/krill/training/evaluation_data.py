@@ -29,12 +29,17 @@ from krill.loading.stream.plan import BLOCKS, UNIT_BYTES, Sizes, stream_needs
 from krill.loading.stream.tokens import BEGINNING, TextTokens
 from krill.tokenizer.declared import DECLARATIONS, file_fingerprint, read_tokenizer_file
 from krill.tokenizer.open import open_file
-from krill.training.byte_tokenizer import byte_tokenizer_json
 from krill.training.data import Batch, check_ids, filled_up
-from krill.training.inference_needs import RUNNING
 from krill.training.saved_model import TOKENIZER, SavedModel, check_vocabulary
 from krill.training.streamed_data import with_documents
-from krill.training.token_bytes import TokenBytes, mean_token_bytes, token_bytes
+from krill.training.vocabulary import (
+    DECODED_ROWS,
+    TokenBytes,
+    byte_tokenizer_json,
+    mean_token_bytes,
+    token_bytes,
+)
+from krill.training.xla import RUNNING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,11 +50,9 @@ _READING_BYTES: Final = 16_000_000
 _BATCHES: Final = 6
 _COLUMNS: Final[dict[str, Any]] = {"labels": "shifted", "segment_ids": True, "position_ids": True}
 _TOKEN_BYTES: Final = 4 * 4
-# Rows that are decoded where only that tells how many bytes a token stands for.
-_DECODED_ROWS: Final = 64
 
 
-class Scored(Protocol):
+class EvaluationRows(Protocol):
     """Rows to score."""
 
     @property
@@ -70,9 +73,9 @@ class Scored(Protocol):
         """The bytes that each token stands for; None if nobody knows the tokenizer."""
 
 
-def open_scored(
+def open_rows(
     path: str, saved: SavedModel, *, split: str | None, text_column: str, threads: int, verify: bool = True
-) -> Scored:
+) -> EvaluationRows:
     """A folder that `krill preprocess` made of tokens, or any text that the corpus reads; with `verify`, what
     Krill wrote is held against its checksums."""
     folder = Path(path)
@@ -130,7 +133,7 @@ class PreparedRows:
         if file is None:
             return None
         with load(self._folder, memory=plan.share("data"), split=self.split) as dataset:
-            sample = (dataset[row]["input_ids"] for row in range(min(_DECODED_ROWS, len(dataset))))
+            sample = (dataset[row]["input_ids"] for row in range(min(DECODED_ROWS, len(dataset))))
             return token_bytes(file) or mean_token_bytes(file, self._saved.shape.vocab_size, sample)
 
 
@@ -189,7 +192,7 @@ class TextRows:
             return exact
         encoder = open_file(self._file, plan, 1)
         with closing(self._runs(encoder, plan)) as runs:
-            sample = next(runs, np.zeros(0, np.int32))[: _DECODED_ROWS * self.length]
+            sample = next(runs, np.zeros(0, np.int32))[: DECODED_ROWS * self.length]
             return mean_token_bytes(self._file, self._saved.shape.vocab_size, [sample])
 
     def _runs(self, encoder: Any, plan: Plan) -> Generator[NDArray[Any], None, None]:

@@ -17,15 +17,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from krill.budget import Meter, Need, Plan, resident_bytes, resolve_limit, resolve_threads
-from krill.budget.process import bounded_process
+from krill.budget import Meter, Need, Plan, resident_bytes
 from krill.errors import ConfigError, Interrupted, StorageError
-from krill.model.installed import require_train_extra
 from krill.storage.atomic import atomic_writer, refuse_special
 from krill.storage.input_file import read_json
 from krill.threads.progress import Progress, Silent
-from krill.training.inference_needs import RUNNING, inference_needs, running_need
-from krill.training.xla import bound_xla, start_backend
+from krill.training.xla import (
+    RUNNING,
+    inference_needs,
+    inference_process,
+    measured_budget,
+    running_need,
+    start_backend,
+)
 
 if TYPE_CHECKING:
     from krill.qa.dataset import QaDataset
@@ -110,16 +114,13 @@ def run_evaluate(
     floor: int = 0,
 ) -> ReaderReport:
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
-    require_train_extra("evaluating a reader")
     for name, number in (("n_best", n_best), ("max_answer_length", max_answer_length)):
         if number < 1:
             raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 1 on")
     if predictions is not None:
         _check_replaceable(Path(predictions))
-    limit, count = resolve_limit(memory), resolve_threads(threads)
     started = time.monotonic()
-    with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
-        bound_xla(count, meter)
+    with inference_process("evaluating a reader", memory, threads, floor) as (meter, _):
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.qa.dataset import QaDataset
         from krill.training.qa.features import check_fits
@@ -141,7 +142,7 @@ def run_evaluate(
         scores=found,
         predictions=None if predictions is None else str(predictions),
         seconds=round(time.monotonic() - started, 3),
-        budget={**plan.to_json(), "measured_peak": meter.peak},
+        budget=measured_budget(plan, meter),
     )
 
 
