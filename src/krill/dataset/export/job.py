@@ -16,9 +16,9 @@ from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
 from krill.budget.process import bounded_process
 from krill.dataset.export.needs import costs
 from krill.dataset.export.options import Dtype, ExportOptions, Format, LineUnit, Split, What
-from krill.dataset.export.sink import ExportedFile, Flow
-from krill.dataset.export.source import Source
-from krill.dataset.export.write import Export
+from krill.dataset.export.sink import ExportedFile, ExportFlow
+from krill.dataset.export.source import ExportSource
+from krill.dataset.export.write import ExportWriter
 from krill.dataset.manifest import Manifest
 from krill.errors import ConfigError
 from krill.faults import system_errors
@@ -104,7 +104,7 @@ def run_export(
     options.check()
     started = time.monotonic()
     limit = resolve_limit(memory)
-    source = Source.open(path, verify=verify, limit=None if floor else limit)
+    source = ExportSource.open(path, verify=verify, limit=None if floor else limit)
     options = replace(options, what=source.what(options))
     options.check()  # once more: what is exported was perhaps left open
     place = _place(output, source, options)
@@ -122,8 +122,8 @@ def run_export(
                 progress.note(PUT_INTO_PLACE)
             if state in (FINISHED, PUBLISHED):
                 return ExportSummary(place, "finished", Manifest.load(place))
-            flow = Flow(workers, cost.bytes_in_flight(plan), meter, progress)
-            export_into = Export(source, options, cost, plan, folder.dataset, flow)
+            flow = ExportFlow(workers, cost.bytes_in_flight(plan), meter, progress)
+            export_into = ExportWriter(source, options, cost, plan, folder.dataset, flow)
             begun = time.monotonic()
             with meter.stage("export"):
                 files = export_into.write(tokenizer)
@@ -136,7 +136,7 @@ def run_export(
     return ExportSummary(place, "done", manifest)
 
 
-def _place(output: Path | None, source: Source, options: ExportOptions) -> Path:
+def _place(output: Path | None, source: ExportSource, options: ExportOptions) -> Path:
     """The folder for the files, which is neither in the dataset's nor around it."""
     dataset = source.folder.resolve()
     if output is None:
@@ -151,7 +151,7 @@ def _place(output: Path | None, source: Source, options: ExportOptions) -> Path:
     return output
 
 
-def _describe(source: Source, options: ExportOptions) -> dict[str, Any]:
+def _describe(source: ExportSource, options: ExportOptions) -> dict[str, Any]:
     """What this run is: everything that shapes its files, and the hash of that, its identity."""
     fingerprint = source.fingerprint()
     shaping = {"krill": krill.__version__, "config": options.to_json(), "content": fingerprint["content"]}
@@ -179,7 +179,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
 
 def _manifest(
     run: Mapping[str, Any],
-    source: Source,
+    source: ExportSource,
     files: Sequence[ExportedFile],
     budget: Mapping[str, Any],
     stage: Mapping[str, Any],

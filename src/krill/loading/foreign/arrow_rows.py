@@ -263,7 +263,7 @@ def _index(name: str, files: RowFiles) -> tuple[BatchColumns, npt.NDArray[Any], 
     found: list[tuple[int, ...]] = []
     lengths: list[tuple[int, int, int]] = []
     for number, file in enumerate(files.names):
-        with files.look_into(number) as opened:
+        with files.open_ranges(number) as opened:
             arrow = ArrowFile(file, opened, files.size(number))
             if columns is not None and arrow.columns != columns:
                 raise InputError(

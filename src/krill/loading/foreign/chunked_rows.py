@@ -73,7 +73,7 @@ def ends_of(counts: Counts) -> Counts:
 def pick_lists(values: npt.NDArray[Any], starts: Counts, counts: Counts) -> npt.NDArray[Any]:
     """The lists that begin at `starts`, one after the other."""
     ends = ends_of(counts)
-    # Each value's place: its list's beginning, and how far it is into that list.
+    # Each value's index: its list's beginning, and how far it is into that list.
     places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], counts)
     return np.take(values, places)
 

@@ -85,7 +85,7 @@ def _ends(indexes: RowFiles, number: int) -> Iterator[npt.NDArray[np.int64]]:
     if size % _END.itemsize:
         raise InputError(f"`{shown}` is not whole numbers of 8 bytes", hint="copy the file again")
     step = _CHUNKS_AT_ONCE * _CHUNK * _END.itemsize
-    with indexes.look_into(number) as opened:
+    with indexes.open_ranges(number) as opened:
         for first in range(0, size, step):
             data = read_exactly(opened, shown, first, min(size, first + step))
             yield np.frombuffer(data, _END).astype(np.int64)
@@ -146,7 +146,7 @@ class _Chunks:
         # The end before the first document is where it begins.
         start = max(0, first - 1) * _END.itemsize
         end = min(self._indexes.size(number), (first + _CHUNK) * _END.itemsize)
-        with self._indexes.look_into(number) as opened:
+        with self._indexes.open_ranges(number) as opened:
             data = read_exactly(opened, self._indexes.names[number], start, end)
         ends = np.frombuffer(data, _END).astype(np.int64)
         return ChunkIndex(0, ends if first else np.concatenate(([0], ends)))

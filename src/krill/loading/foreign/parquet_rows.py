@@ -278,7 +278,7 @@ def _opened(files: RowFiles, number: int) -> Iterator[tuple[pq.ParquetFile, Foot
     import pyarrow.parquet as pq  # several megabytes, for those who read Parquet
 
     name = files.names[number]
-    with files.look_into(number) as source, reading(name):
+    with files.open_ranges(number) as source, reading(name):
         size = files.size(number)
         footer = read_footer(lambda start, end: read_exactly(source, name, start, end), size)
         # As a file of Python's, which Arrow reads in pieces instead of whole column chunks.
