@@ -18,9 +18,9 @@ from krill.corpus.splits import canonical, splits_of
 from krill.dataset.manifest import MANIFEST_NAME
 from krill.dataset.rows import RowSource
 from krill.errors import ConfigError, InputError
-from krill.loading.foreign.arrow_rows import ArrowRows, saved_files, split_folder
-from krill.loading.foreign.ds_rows import DsRows, index_names
-from krill.loading.foreign.parquet_rows import ParquetRows
+from krill.loading.foreign.arrow_rows import open_arrow_rows, saved_files, split_folder
+from krill.loading.foreign.ds_rows import index_names, open_ds_rows
+from krill.loading.foreign.parquet_rows import open_parquet_rows
 from krill.loading.foreign.remote import (
     RemoteKrillRows,
     RemoteRowFiles,
@@ -165,7 +165,7 @@ def _foreign(location: Location, split: str, reading_bytes: int, cache: ShardCac
         _only_train(location.name, split)
         names, mark = saved_files(location.name, state)
         files = location.files(location.within(names))
-        return ArrowRows(location.name, files, cache_bytes=reading_bytes, mark=mark)
+        return open_arrow_rows(location.name, files, cache_bytes=reading_bytes, mark=mark)
     return _data_files(location, split, reading_bytes, cache)
 
 
@@ -184,10 +184,11 @@ def _data_files(location: Location, split: str, reading_bytes: int, cache: Shard
     chosen = _of_split(location.name, names, split)
     files = location.files(chosen)
     if suffixes == _PARQUET:
-        return ParquetRows(location.name, files, cache=cache, reading_bytes=reading_bytes)
+        return open_parquet_rows(location.name, files, cache=cache, reading_bytes=reading_bytes)
     if suffixes == _DATATROVE:
-        return DsRows(location.name, files, location.files(index_names(chosen)), cache_bytes=reading_bytes)
-    return ArrowRows(location.name, files, cache_bytes=reading_bytes)
+        indexes = location.files(index_names(chosen))
+        return open_ds_rows(location.name, files, indexes, cache_bytes=reading_bytes)
+    return open_arrow_rows(location.name, files, cache_bytes=reading_bytes)
 
 
 def _of_split(name: str, paths: Sequence[str], split: str) -> list[str]:
