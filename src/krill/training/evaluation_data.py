@@ -25,7 +25,7 @@ from krill.corpus.formats import Format
 from krill.dataset.manifest import MANIFEST_NAME, Manifest
 from krill.errors import InputError
 from krill.loading.dataset import load
-from krill.loading.stream.plan import BLOCKS, UNIT_BYTES, Sizes, stream_needs
+from krill.loading.stream.plan import BLOCKS, UNIT_BYTES, StreamSizes, stream_needs
 from krill.loading.stream.tokens import BEGINNING, TextTokens
 from krill.tokenizer.declared import DECLARATIONS, file_fingerprint, read_tokenizer_file
 from krill.tokenizer.open import open_file
@@ -168,7 +168,7 @@ class TextRows:
 
     def needs(self, rows: int) -> list[Need]:
         files = self._corpus.files
-        sizes = Sizes(
+        sizes = StreamSizes(
             MAX_DOCUMENT_BYTES,
             _BATCHES * rows * self.length * _TOKEN_BYTES,
             self._corpus.held_bytes,
@@ -204,7 +204,7 @@ class TextRows:
             in_flight=plan.share(BLOCKS),
             max_documents=None,
         )
-        with closing(tokens.runs(BEGINNING.place)) as runs:
+        with closing(tokens.runs(BEGINNING.position)) as runs:
             for run in runs:
                 yield run.ids
 

@@ -14,7 +14,7 @@ from export_samples import EOS, some_documents, wrapped, write_rows
 
 from krill.dataset import Layout, Manifest, validate
 from krill.dataset.export import export
-from krill.dataset.export.source import Source
+from krill.dataset.export.source import ExportSource
 from krill.errors import BudgetError, ConfigError, InputError, KrillError, StorageError
 from krill.storage import atomic
 
@@ -205,12 +205,12 @@ def test_too_little_space_is_said_before_anything_is_written(
 
 @pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "datatrove", "jsonl"])
 def test_an_interrupt_leaves_nothing(dataset: Path, monkeypatch: pytest.MonkeyPatch, to: Any) -> None:
-    def interrupted(source: Source, split: str, progress: object) -> Any:
+    def interrupted(source: ExportSource, split: str, progress: object) -> Any:
         yield from list(given_rows(source, split, progress))[:3]
         raise KeyboardInterrupt
 
-    given_rows = Source.rows
-    monkeypatch.setattr(Source, "rows", interrupted)
+    given_rows = ExportSource.rows
+    monkeypatch.setattr(ExportSource, "rows", interrupted)
     before = sorted(dataset.parent.rglob("*"))
     with pytest.raises(KeyboardInterrupt):
         export(dataset, to=to)

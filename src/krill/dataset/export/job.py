@@ -12,9 +12,9 @@ from krill.budget import resident_bytes, resolve_limit
 from krill.budget.process import metered_process
 from krill.dataset.export.needs import costs
 from krill.dataset.export.options import Dtype, ExportOptions, Format, LineUnit, Split, What
-from krill.dataset.export.sink import ExportedFile, Flow
-from krill.dataset.export.source import Source
-from krill.dataset.export.write import Export
+from krill.dataset.export.sink import ExportedFile, ExportFlow
+from krill.dataset.export.source import ExportSource
+from krill.dataset.export.write import ExportWriter
 from krill.dataset.manifest import Manifest
 from krill.errors import ConfigError
 from krill.faults import system_errors
@@ -91,7 +91,7 @@ def run_export(
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
     options.check()
     limit = resolve_limit(memory)
-    source = Source.open(path, verify=verify, limit=None if floor else limit)
+    source = ExportSource.open(path, verify=verify, limit=None if floor else limit)
     options = replace(options, what=source.what(options))
     options.check()  # once more: what is exported was perhaps left open
     place = _place(output, source, options)
@@ -104,9 +104,9 @@ def run_export(
             if run.begin(described, overwrite=overwrite) in (FINISHED, PUBLISHED):
                 manifest = Manifest.load(place)
                 return ExportSummary(FINISHED, place, manifest, manifest.to_json())
-            flow = Flow(meter.threads, cost.bytes_in_flight(plan), meter, progress)
+            flow = ExportFlow(meter.threads, cost.bytes_in_flight(plan), meter, progress)
             with meter.stage("export") as stage:
-                files = Export(source, options, cost, plan, run.dataset, flow).write(tokenizer)
+                files = ExportWriter(source, options, cost, plan, run.dataset, flow).write(tokenizer)
             budget, seconds = meter.report(plan), meter.seconds
             manifest = Manifest(**described, budget=budget, seconds=seconds, **_figures(source, files, stage))
             manifest.save(run.dataset)
@@ -114,7 +114,7 @@ def run_export(
     return ExportSummary(DONE, place, manifest, manifest.to_json())
 
 
-def _place(output: Path | None, source: Source, options: ExportOptions) -> Path:
+def _place(output: Path | None, source: ExportSource, options: ExportOptions) -> Path:
     """The folder for the files, which is neither in the dataset's nor around it."""
     dataset = source.folder.resolve()
     if output is None:
@@ -129,7 +129,7 @@ def _place(output: Path | None, source: Source, options: ExportOptions) -> Path:
     return output
 
 
-def _describe(source: Source, options: ExportOptions) -> dict[str, Any]:
+def _describe(source: ExportSource, options: ExportOptions) -> dict[str, Any]:
     """What this run is, and the hash of everything that shapes its files, its identity."""
     fingerprint = source.fingerprint()
     shaping = {"krill": krill.__version__, "config": options.to_json(), "content": fingerprint["content"]}
@@ -142,7 +142,7 @@ def _describe(source: Source, options: ExportOptions) -> dict[str, Any]:
     }
 
 
-def _figures(source: Source, files: Sequence[ExportedFile], stage: dict[str, Any]) -> dict[str, Any]:
+def _figures(source: ExportSource, files: Sequence[ExportedFile], stage: dict[str, Any]) -> dict[str, Any]:
     """What the manifest says of the files."""
     kept = source.manifest.documents["kept"]
     tokens = sum(file.counts.get("tokens", 0) for file in files)
