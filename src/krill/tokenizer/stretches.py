@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any, Final
 
-from krill.corpus import Corpus, CorpusFile, DatasetSource, Part, Start, Unit
+from krill.corpus import Corpus, CorpusFile, DatasetSource, FileRange, Start, Unit
 from krill.corpus.formats import Compression, Format
 from krill.tokenizer.pieces import DocumentsPiece, Piece, streamed_pieces, text_pieces
 from krill.tokenizer.plain_text import Cuts, bounds
@@ -130,7 +130,7 @@ def _text_bytes(file: CorpusFile) -> int:
 
 def portion_pieces(portion: Portion, corpus: Corpus, cuts: Cuts, block_bytes: int) -> Iterator[Piece]:
     """The blocks of a portion; `corpus` is that of its files."""
-    ranged: list[Part] = []
+    ranged: list[FileRange] = []
     sequential: list[int] = []
     for stretch in portion.stretches:
         file = portion.files[stretch.file]
@@ -138,7 +138,7 @@ def portion_pieces(portion: Portion, corpus: Corpus, cuts: Cuts, block_bytes: in
             if stretch.end is None:
                 sequential.append(stretch.file)
             else:
-                ranged.append(Part(stretch.file, stretch.start, stretch.end))
+                ranged.append(FileRange(stretch.file, stretch.start, stretch.end))
         elif stretch.end is None:
             yield from streamed_pieces(file, cuts, block_bytes, stretch.start)
         else:
@@ -146,7 +146,7 @@ def portion_pieces(portion: Portion, corpus: Corpus, cuts: Cuts, block_bytes: in
     yield from _documents(corpus, ranged, sequential)
 
 
-def _documents(corpus: Corpus, ranged: Sequence[Part], sequential: Sequence[int]) -> Iterator[Piece]:
+def _documents(corpus: Corpus, ranged: Sequence[FileRange], sequential: Sequence[int]) -> Iterator[Piece]:
     starts = [Start(0, (), Unit(tuple(ranged)))] if ranged else []
     if sequential:
         starts.append(Start(0, tuple(sequential)))

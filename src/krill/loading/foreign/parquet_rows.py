@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from krill.corpus.arrays import as_numpy
 from krill.corpus.checks import check_batch
-from krill.corpus.parquet_footer import Footer, read_footer
+from krill.corpus.parquet_metadata import Footer, read_footer
 from krill.errors import InputError
 from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex, Counts, ends_of
 from krill.loading.foreign.row_files import (

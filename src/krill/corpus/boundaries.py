@@ -4,7 +4,7 @@ JSON lines end at newlines; documents of plain text at a separator, matched from
 overlap. A cut is exact only at the end of a separator that the reader, coming from the left, would match
 too. If a separator can overlap itself (a blank line in three newlines), that depends on what precedes. So
 cuts are made behind separators that no earlier one overlaps: these are matched wherever reading began.
-`Borders` finds them in buffers, `next_border` in a file.
+`Boundaries` finds them in buffers, `next_boundary` in a file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIRST_WINDOW = 1 << 16
 _LARGEST_WINDOW = 1 << 20
 
 
-class Borders:
+class Boundaries:
     """The ends of records that `separator` closes; with an empty one there are none."""
 
     def __init__(self, separator: bytes) -> None:
@@ -33,14 +33,14 @@ class Borders:
         self.overlaps_itself = self._native.overlaps_itself
 
     def first_end(self, buffer: bytes | bytearray, begin: int = 0) -> int:
-        """The first border in a buffer that begins with a record and has none before `begin`; -1 = none."""
+        """The first boundary in a buffer that begins with a record and has none before `begin`; -1 = none."""
         if not self.separator:
             return -1
         found = buffer.find(self.separator, begin)
         return -1 if found < 0 else found + self._length
 
     def last_end(self, buffer: bytes | bytearray, *, anchored: bool) -> int:
-        """A border as late as possible in a buffer that, if `anchored`, begins with a record; -1 = none."""
+        """A boundary as late as possible in a buffer that, if `anchored`, begins with a record; -1 = none."""
         if not self.separator:
             return -1
         found = buffer.rfind(self.separator)
@@ -57,7 +57,7 @@ class Borders:
         return max((match.end() for match in self._pattern.finditer(buffer)), default=-1)
 
     def next_certain(self, buffer: bytes, begin: int) -> int:
-        """The first border behind a separator at or after `begin` that none overlaps; -1 = none."""
+        """The first boundary behind a separator at or after `begin` that none overlaps; -1 = none."""
         if self.overlaps_itself:
             return self._native.next_certain(buffer, begin)
         return self.first_end(buffer, begin)
@@ -70,22 +70,22 @@ class Borders:
 
 
 @cache
-def borders_of(separator: bytes) -> Borders:
+def boundaries_of(separator: bytes) -> Boundaries:
     """Made once for all files that share it."""
-    return Borders(separator)
+    return Boundaries(separator)
 
 
-def next_border(
-    borders: Borders, read: Callable[[int, int], bytes], offset: int, *, start: int, stop: int
+def next_boundary(
+    boundaries: Boundaries, read: Callable[[int, int], bytes], offset: int, *, start: int, stop: int
 ) -> int:
-    """The first certain border at or after `offset`, between `start`, where a record begins, and `stop`.
+    """The first certain boundary at or after `offset`, between `start`, where a record begins, and `stop`.
 
-    It depends on the file alone, and rises with `offset`: so borders of a grid cut the records into groups
+    It depends on the file alone, and rises with `offset`: so boundaries of a grid cut the records into groups
     of which each record is in exactly one.
     """
     if offset <= start:
         return start
-    length = len(borders.separator)
+    length = len(boundaries.separator)
     if length == 0:
         return stop
     # The separator may end exactly at `offset`; one that overlaps it begins up to length - 1 before it.
@@ -94,7 +94,7 @@ def next_border(
     window = _FIRST_WINDOW
     while low < stop:
         high = min(stop, max(begin, low) + window + 2 * length)
-        end = borders.next_certain(read(low, high), begin - low)
+        end = boundaries.next_certain(read(low, high), begin - low)
         if end >= 0:
             return low + end
         if high == stop:

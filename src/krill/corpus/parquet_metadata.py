@@ -1,6 +1,11 @@
-"""The pages of a Parquet column by their headers alone: what Arrow will hold is known before it is read.
+"""What a Parquet file says of itself: its footer, and the headers of its pages.
 
-Held in memory: one header.
+In: a way to read bytes of the file. Out: of the footer, numbers for each column of each row group, checked,
+and Arrow's own form of it to open the file with; of the headers, what Arrow will hold before a page is read.
+Held in memory: 48 bytes for each column of each row group, what Arrow takes, and one header.
+
+Arrow reads these numbers too, but its accessors end the process where a footer contradicts itself, and trust
+that each row group has every column.
 """
 
 from __future__ import annotations
@@ -10,15 +15,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from krill import _native
 from krill.corpus.formats import CorpusFile
-from krill.corpus.parquet_footer import BYTE_ARRAY, Footer
 from krill.corpus.streams import RangeReader
 from krill.errors import InputError
 
 if TYPE_CHECKING:
+    import pyarrow.parquet as pq
     from numpy.typing import NDArray
+
+_MAGIC = b"PAR1"
+_TAIL_BYTES = 8
+
+BYTE_ARRAY = 6
+"""A physical type: strings and binaries."""
+
+Read = Callable[[int, int], bytes]
 
 # Headers read of one file before it is: a moment's work. Of what comes behind, sizes are estimated.
 _PAGES_WALKED = 20_000
@@ -36,7 +50,46 @@ _MOST_BYTES = 1 << 20
 
 DICTIONARY_PAGE = 2
 
-Read = Callable[[int, int], bytes]
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """`columns` is the table's column of each leaf; the arrays after `rows` have a row for each row group and
+    a number for each leaf. A dictionary page's offset is 0 where there is none."""
+
+    arrow: pq.FileMetaData
+    columns: tuple[str, ...]
+    rows: NDArray[np.int64]
+    types: NDArray[np.int64]
+    values: NDArray[np.int64]
+    uncompressed: NDArray[np.int64]
+    compressed: NDArray[np.int64]
+    data_page_offsets: NDArray[np.int64]
+    dictionary_page_offsets: NDArray[np.int64]
+
+    def leaves(self, names: list[str]) -> NDArray[np.int64]:
+        """The numbers of the leaves that make up these columns of the table."""
+        wanted = set(names)
+        return np.flatnonzero([column in wanted for column in self.columns])
+
+
+def read_footer(read: Read, size: int) -> Footer:
+    """The footer of a file of `size` bytes; `read(start, end)` gives its bytes. `ArrowInvalid` if it has
+    none, or one that contradicts itself."""
+    import pyarrow.parquet as pq  # several megabytes, for those who read Parquet
+
+    tail = read(size - _TAIL_BYTES, size) if size >= _TAIL_BYTES + len(_MAGIC) else b""
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != _MAGIC or length > size - _TAIL_BYTES - len(_MAGIC):
+        raise pa.ArrowInvalid("no Parquet magic bytes at its end: it is cut short, or not Parquet")
+    content = read(size - _TAIL_BYTES - length, size - _TAIL_BYTES)
+    try:
+        columns, rows, *cells = _native.parquet_footer(content)
+        names = tuple(column.decode() for column in columns)
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"its footer is damaged: {error}") from None
+    # As the footer of an empty file: what Arrow opens with it is read no second time.
+    arrow = pq.read_metadata(pa.BufferReader(b"".join([_MAGIC, content, tail])))
+    return Footer(arrow, names, rows, *(cell.reshape(len(rows), len(names)) for cell in cells))
 
 
 class NotPages(ValueError):

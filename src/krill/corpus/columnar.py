@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from krill.corpus.blocks import SizedBlock
-from krill.corpus.documents import Documents, Part
+from krill.corpus.blocks import FileBlock, RangedFile, SequentialFile, SizedBlock
+from krill.corpus.documents import Documents, FileRange
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
 from krill.corpus.rows import row_blocks, to_documents
-from krill.corpus.streams import reads_source
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -60,86 +59,67 @@ class ChunkReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkBlock:
+class ChunkBlock(FileBlock):
     """Rows of some small chunks, read when they are parsed."""
 
-    source: CorpusFile
-    limits: Limits
+    end: int
     reader: ChunkReader
     first: int
     stop: int
-    start: int
-    end: int
     size: int
-    last: bool
-    whole: bool = True
 
     @property
-    def file(self) -> int:
-        return self.source.ordinal
+    def _parsed_bytes(self) -> int:
+        return self.size
 
-    @property
-    def nbytes(self) -> int:
-        return 2 * self.size
-
-    @reads_source
-    def documents(self) -> Documents:
+    def _parse(self) -> Documents:
         rows = self.reader.read(self.first, self.stop)
         wanted = rows.slice(self.start - int(self.reader.chunks.rows[self.first]), self.end - self.start)
         offsets = np.arange(self.start, self.end, dtype=np.uint64)
         return to_documents(self.source, self.limits, wanted, offsets)
 
 
-class RangedRows:
+class RangedRows(RangedFile):
     """A local columnar file."""
 
     def __init__(self, file: CorpusFile, limits: Limits, reader: ChunkReader) -> None:
-        self._file = file
-        self._limits = limits
+        super().__init__(file, limits, int(reader.chunks.rows[-1]))
         self._reader = reader
         self._chunks = reader.chunks
-        total = int(self._chunks.rows[-1])
-        self._stop = total if file.stop is None else min(file.stop, total)
 
     @property
     def size(self) -> int:
-        """Bytes of input that are wanted."""
         return sum(int(self._chunks.bytes[chunk]) for chunk in self._wanted(self._file.start, self._stop))
 
-    def whole(self) -> Part:
-        """All that is wanted."""
-        return Part(self._file.ordinal, self._file.start, self._stop)
-
-    def parts(self) -> Iterator[Part]:
+    def _ranges(self) -> Iterator[FileRange]:
         """Whole chunks up to `unit_bytes`, at least one each."""
         start, size = self._file.start, 0
         for chunk in self._wanted(self._file.start, self._stop):
             first_row = int(self._chunks.rows[chunk])
             if size and size + int(self._chunks.bytes[chunk]) > self._limits.unit_bytes:
-                yield Part(self._file.ordinal, start, first_row)
+                yield FileRange(self._file.ordinal, start, first_row)
                 start, size = first_row, 0
             size += int(self._chunks.bytes[chunk])
         if start < self._stop:
-            yield Part(self._file.ordinal, start, self._stop)
+            yield FileRange(self._file.ordinal, start, self._stop)
 
-    def blocks(self, part: Part) -> Iterator[SizedBlock]:
+    def _blocks(self, start: int, stop: int) -> Iterator[SizedBlock]:
         """Small chunks together, large ones in steps."""
-        stop = self._stop if part.end is None else part.end
         small: list[int] = []
         size = 0
-        for chunk in self._wanted(part.start, stop):
+        for chunk in self._wanted(start, stop):
             nbytes = int(self._chunks.bytes[chunk])
             large = nbytes > self._limits.block_bytes or bool(self._chunks.stepwise[chunk])
             if small and (large or size + nbytes > self._limits.block_bytes):
-                yield self._block(small, part.start, stop)
+                yield self._block(small, start, stop)
                 small, size = [], 0
             if large:
-                yield from self._steps(chunk, part.start, stop)
+                yield from self._steps(chunk, start, stop)
             else:
                 small.append(chunk)
                 size += nbytes
         if small:
-            yield self._block(small, part.start, stop)
+            yield self._block(small, start, stop)
 
     def _wanted(self, start: int, stop: int) -> Iterator[int]:
         """The chunks that have rows in [start, stop)."""
@@ -155,7 +135,7 @@ class RangedRows:
         start, end = self._clip(first, behind, start, stop)
         size = int(self._chunks.bytes[first:behind].sum())
         last = end == self._stop
-        return ChunkBlock(self._file, self._limits, self._reader, first, behind, start, end, size, last)
+        return ChunkBlock(self._file, self._limits, start, last, end, self._reader, first, behind, size)
 
     def _steps(self, chunk: int, start: int, stop: int) -> Iterator[SizedBlock]:
         start, end = self._clip(chunk, chunk + 1, start, stop)
@@ -166,15 +146,14 @@ class RangedRows:
         return max(start, int(self._chunks.rows[first])), min(stop, int(self._chunks.rows[behind]))
 
 
-class StreamedRows:
+class StreamedRows(SequentialFile):
     """A remote columnar file: the same chunks, read in order."""
 
     def __init__(self, file: CorpusFile, limits: Limits, reader: ChunkReader) -> None:
-        self._file = file
-        self._limits = limits
+        super().__init__(file, limits)
         self._reader = reader
 
-    def blocks(self, start: int) -> Iterator[SizedBlock]:
+    def _blocks(self, start: int) -> Iterator[SizedBlock]:
         """Blocks from row `start` on; chunks before it are not read."""
         rows = self._reader.chunks.rows
         stop = int(rows[-1]) if self._file.stop is None else min(self._file.stop, int(rows[-1]))

@@ -19,7 +19,7 @@ DATASET_DICT: Final = "dataset_dict.json"
 SAVED_DATASET: Final = "state.json"
 
 
-class Stated:
+class FolderManifest:
     """One manifest: the file `name` in the folder `root`, which messages call `path`."""
 
     def __init__(self, path: str, root: Path, name: str) -> None:
