@@ -1,9 +1,9 @@
 // Memory for large buffers straight from the system, in huge pages where the system has them.
 //
 // A fresh buffer is paid for when it is first written, with a fault for each page: 2.3 us for 4 KiB on the
-// virtual machine where this was measured, so 1.8 GB/s at best, which is less than what our loops do. In pages
-// of 2 MiB it was 11 to 20 GB/s. Unlike a cache of used buffers they hold nothing back: memory is returned
-// when its buffer ends.
+// virtual machine where this was measured, so 1.8 GB/s at best, which is less than what our loops do. In
+// pages of 2 MiB it was 11 to 20 GB/s. Unlike a cache of used buffers they hold nothing back: memory is
+// returned when its buffer ends.
 #pragma once
 
 #include <cstddef>

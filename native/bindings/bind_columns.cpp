@@ -37,6 +37,4 @@ nb::tuple row_bytes(nb::handle schema_capsule, nb::handle array_capsule) {
 
 }  // namespace
 
-void bind_columns(nb::module_& m) {
-  m.def("row_bytes", &row_bytes, nb::arg("schema"), nb::arg("batch"));
-}
+void bind_columns(nb::module_& m) { m.def("row_bytes", &row_bytes, nb::arg("schema"), nb::arg("batch")); }

@@ -17,7 +17,8 @@ static_assert(sizeof(Segment) == 3 * sizeof(std::uint64_t));
 class Counter {
  public:
   Counter(const std::string& pattern, const nb::list& boundaries, bool lines, std::size_t cap_bytes,
-          unsigned threads, const std::string& spill_path, const SegmentsIn& segments, std::uint64_t spill_size) {
+          unsigned threads, const std::string& spill_path, const SegmentsIn& segments,
+          std::uint64_t spill_size) {
     WordCounter::Options options;
     if (!pattern.empty()) {
       options.pattern = pattern_named(pattern);
@@ -88,8 +89,8 @@ void bind_counter(nb::module_& m) {
   nb::class_<Counter>(m, "WordCounter")
       .def(nb::init<const std::string&, const nb::list&, bool, std::size_t, unsigned, const std::string&,
                     const SegmentsIn&, std::uint64_t>(),
-           nb::arg("pattern"), nb::arg("boundaries"), nb::arg("lines"), nb::arg("cap_bytes"), nb::arg("threads"),
-           nb::arg("spill_path"), nb::arg("segments").noconvert(), nb::arg("spill_size"))
+           nb::arg("pattern"), nb::arg("boundaries"), nb::arg("lines"), nb::arg("cap_bytes"),
+           nb::arg("threads"), nb::arg("spill_path"), nb::arg("segments").noconvert(), nb::arg("spill_size"))
       .def("add", &Counter::add, nb::arg("offsets").noconvert(), nb::arg("data"))
       .def("add_words", &Counter::add_words, nb::arg("ends").noconvert(), nb::arg("data"))
       .def("checkpoint", &Counter::checkpoint)

@@ -28,8 +28,8 @@ nb::tuple csv_rows(nb::handle data, std::uint8_t delimiter, bool final) {
   return nb::make_tuple(to_array(std::move(rows.starts)), rows.end);
 }
 
-nb::tuple csv_fields(nb::handle data, const In<std::int64_t>& starts, std::uint8_t delimiter, std::size_t columns,
-                     std::vector<std::int64_t> wanted) {
+nb::tuple csv_fields(nb::handle data, const In<std::int64_t>& starts, std::uint8_t delimiter,
+                     std::size_t columns, std::vector<std::int64_t> wanted) {
   const ByteView bytes(data);
   const CsvLayout layout{delimiter, columns, std::move(wanted)};
   CsvFields fields = [&] {

@@ -13,12 +13,12 @@ using NumbersOut = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<2>>;
 
 class SharedSigner {
  public:
-  SharedSigner(const In<std::uint32_t>& points, const In<std::uint8_t>& changes, const In<std::int64_t>& offsets,
-               nb::handle replacements, const In<std::uint64_t>& factors, const In<std::uint64_t>& addends,
-               std::size_t ngram)
+  SharedSigner(const In<std::uint32_t>& points, const In<std::uint8_t>& changes,
+               const In<std::int64_t>& offsets, nb::handle replacements, const In<std::uint64_t>& factors,
+               const In<std::uint64_t>& addends, std::size_t ngram)
       : permutations_(checked(factors, addends)),
-        signer_(simplifier(points, changes, offsets, replacements), factors.data(), addends.data(), factors.size(),
-                ngram) {}
+        signer_(simplifier(points, changes, offsets, replacements), factors.data(), addends.data(),
+                factors.size(), ngram) {}
 
   nb::tuple sign(const In<std::int64_t>& offsets, nb::handle data) const {
     const ByteView bytes(data);
@@ -28,8 +28,9 @@ class SharedSigner {
       return signer_.sign(column);
     }();
     std::uint64_t* numbers = table.numbers.data();
-    return nb::make_tuple(NumbersOut(numbers, {column.rows, permutations_}, owner_of(std::move(table.numbers))),
-                          bindings::to_numpy(std::move(table.has_shingle)));
+    return nb::make_tuple(
+        NumbersOut(numbers, {column.rows, permutations_}, owner_of(std::move(table.numbers))),
+        bindings::to_numpy(std::move(table.has_shingle)));
   }
 
   nb::tuple words(const In<std::int64_t>& offsets, nb::handle data) const {
@@ -49,7 +50,8 @@ class SharedSigner {
  private:
   // Sizes are checked before anything is read by them.
   static std::size_t checked(const In<std::uint64_t>& factors, const In<std::uint64_t>& addends) {
-    if (addends.size() != factors.size()) throw std::invalid_argument("there must be one addend for each factor");
+    if (addends.size() != factors.size())
+      throw std::invalid_argument("there must be one addend for each factor");
     return factors.size();
   }
 
@@ -83,7 +85,8 @@ void bind_datatrove(nb::module_& m) {
       .def(nb::init<const In<std::uint32_t>&, const In<std::uint8_t>&, const In<std::int64_t>&, nb::handle,
                     const In<std::uint64_t>&, const In<std::uint64_t>&, std::size_t>(),
            nb::arg("points").noconvert(), nb::arg("changes").noconvert(), nb::arg("offsets").noconvert(),
-           nb::arg("replacements"), nb::arg("factors").noconvert(), nb::arg("addends").noconvert(), nb::arg("ngram"))
+           nb::arg("replacements"), nb::arg("factors").noconvert(), nb::arg("addends").noconvert(),
+           nb::arg("ngram"))
       .def("sign", &SharedSigner::sign, nb::arg("offsets").noconvert(), nb::arg("data"))
       .def("words", &SharedSigner::words, nb::arg("offsets").noconvert(), nb::arg("data"));
   m.def("xxh64_documents", &hashes, nb::arg("offsets").noconvert(), nb::arg("data"));

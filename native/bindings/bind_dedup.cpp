@@ -77,7 +77,8 @@ nb::tuple hash_pieces(const In<std::int64_t>& offsets, nb::handle data, const ch
     nb::gil_scoped_release release;
     return piece_hashes(column, pieces);
   }();
-  return nb::make_tuple(bindings::to_numpy(std::move(result.hashes)), bindings::to_numpy(std::move(result.counts)));
+  return nb::make_tuple(bindings::to_numpy(std::move(result.hashes)),
+                        bindings::to_numpy(std::move(result.counts)));
 }
 
 nb::tuple select_pieces(const In<std::int64_t>& offsets, nb::handle data, const char* level,
@@ -89,7 +90,8 @@ nb::tuple select_pieces(const In<std::int64_t>& offsets, nb::handle data, const 
     nb::gil_scoped_release release;
     return keep_pieces(column, pieces, flags.data(), flags.size());
   }();
-  return nb::make_tuple(bindings::to_numpy(std::move(kept.offsets)), bindings::to_numpy(std::move(kept.data)));
+  return nb::make_tuple(bindings::to_numpy(std::move(kept.offsets)),
+                        bindings::to_numpy(std::move(kept.data)));
 }
 
 HashesOut hash_column(const In<std::int64_t>& offsets, nb::handle data, std::uint32_t seed) {
@@ -109,10 +111,12 @@ nb::tuple partition(const HashesIn& hashes, unsigned shift, unsigned width) {
     nb::gil_scoped_release release;
     return partition_hashes(hashes_of(hashes), hashes.shape(0), digit);
   }();
-  return nb::make_tuple(bindings::to_numpy(std::move(result.hashes)), bindings::to_numpy(std::move(result.counts)));
+  return nb::make_tuple(bindings::to_numpy(std::move(result.hashes)),
+                        bindings::to_numpy(std::move(result.counts)));
 }
 
-Out<std::uint8_t> join(const HashesIn& hashes, unsigned shift, unsigned width, const In<std::uint8_t>& flags) {
+Out<std::uint8_t> join(const HashesIn& hashes, unsigned shift, unsigned width,
+                       const In<std::uint8_t>& flags) {
   const Digit digit{shift, width};
   digit.check();
   if (flags.size() != hashes.shape(0)) throw std::invalid_argument("there must be one flag for each hash");

@@ -41,7 +41,8 @@ Out<Id> to_array(GrowingIds<Id>& ids) {
 std::vector<AddedToken> added_tokens(const std::vector<AddedArgument>& arguments) {
   std::vector<AddedToken> tokens;
   for (const auto& [text, id, single_word, lstrip, rstrip, normalized] : arguments)
-    tokens.push_back({{static_cast<const char*>(text.data()), text.size()}, id, single_word, lstrip, rstrip, normalized});
+    tokens.push_back(
+        {{static_cast<const char*>(text.data()), text.size()}, id, single_word, lstrip, rstrip, normalized});
   return tokens;
 }
 
@@ -131,9 +132,10 @@ void bind_encoder(nb::module_& m) {
   nb::class_<BpeEncoder>(m, "BpeEncoder")
       .def(
           "__init__",
-          [](BpeEncoder* self, nb::handle tokens, const In<std::int64_t>& offsets, const In<std::uint8_t>& flags,
-             const In<std::uint32_t>& merges, const std::vector<AddedArgument>& added, std::string_view pattern,
-             bool ignore_merges, const std::vector<std::uint32_t>& prefix, const std::vector<std::uint32_t>& suffix,
+          [](BpeEncoder* self, nb::handle tokens, const In<std::int64_t>& offsets,
+             const In<std::uint8_t>& flags, const In<std::uint32_t>& merges,
+             const std::vector<AddedArgument>& added, std::string_view pattern, bool ignore_merges,
+             const std::vector<std::uint32_t>& prefix, const std::vector<std::uint32_t>& suffix,
              bool trims_offsets, bool keeps_first_space, std::size_t cache_bytes, std::size_t workers) {
             const ByteView bytes(tokens);
             const std::optional<Pattern> named = pattern_named(pattern);

@@ -15,8 +15,9 @@ using namespace krill::bindings;
 namespace {
 
 LanguageRows rows_of(const In<std::uint32_t>& defaults, const In<std::uint8_t>& default_of,
-                     const In<std::uint32_t>& starts, const In<std::uint8_t>& bytes, const In<std::uint32_t>& targets,
-                     const In<std::uint32_t>& row_of, const In<std::uint32_t>& feature_of, std::size_t features) {
+                     const In<std::uint32_t>& starts, const In<std::uint8_t>& bytes,
+                     const In<std::uint32_t>& targets, const In<std::uint32_t>& row_of,
+                     const In<std::uint32_t>& feature_of, std::size_t features) {
   expect(defaults.size() % 256 == 0, "a default row has 256 states");
   expect(starts.size() == default_of.size() + 1, "there must be one start more than rows");
   expect(bytes.size() == targets.size(), "there must be one byte for each target");
@@ -27,20 +28,23 @@ LanguageRows rows_of(const In<std::uint32_t>& defaults, const In<std::uint8_t>& 
 }
 
 LanguageFeatures features_of(const In<std::int16_t>& dense, const In<std::uint32_t>& starts,
-                             const In<std::uint8_t>& languages, const In<std::int16_t>& steps, std::size_t width) {
+                             const In<std::uint8_t>& languages, const In<std::int16_t>& steps,
+                             std::size_t width) {
   expect(width > 0 && dense.size() % width == 0, "a dense feature has a step for each language");
   expect(starts.size() > 0, "there must be one start more than sparse features");
   expect(languages.size() == steps.size(), "there must be one step for each pair");
-  return {width,           dense.data(),     dense.size() / width, starts.data(),
-          starts.size() - 1, languages.data(), steps.data(),       steps.size()};
+  return {width,         dense.data(),      dense.size() / width,
+          starts.data(), starts.size() - 1, languages.data(),
+          steps.data(),  steps.size()};
 }
 
 void make_model(LanguageModel* self, const In<std::uint32_t>& defaults, const In<std::uint8_t>& default_of,
-                const In<std::uint32_t>& row_starts, const In<std::uint8_t>& bytes, const In<std::uint32_t>& targets,
-                const In<std::uint32_t>& row_of, const In<std::uint32_t>& feature_of, const In<std::int16_t>& dense,
+                const In<std::uint32_t>& row_starts, const In<std::uint8_t>& bytes,
+                const In<std::uint32_t>& targets, const In<std::uint32_t>& row_of,
+                const In<std::uint32_t>& feature_of, const In<std::int16_t>& dense,
                 const In<std::uint32_t>& pair_starts, const In<std::uint8_t>& pair_languages,
-                const In<std::int16_t>& pair_steps, const In<float>& prior, const In<float>& background, double step,
-                const In<std::uint8_t>& same_as) {
+                const In<std::int16_t>& pair_steps, const In<float>& prior, const In<float>& background,
+                double step, const In<std::uint8_t>& same_as) {
   const LanguageFeatures features = features_of(dense, pair_starts, pair_languages, pair_steps, prior.size());
   const LanguageRows rows = rows_of(defaults, default_of, row_starts, bytes, targets, row_of, feature_of,
                                     features.dense_count + features.sparse_count);

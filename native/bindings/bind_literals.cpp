@@ -86,7 +86,8 @@ nb::object text_of(const JsonOutline& outline) {
 
 void bind_literals(nb::module_& m) {
   nb::class_<LiteralSet>(m, "LiteralSet")
-      .def(nb::init<std::size_t, std::size_t, bool>(), nb::arg("patterns"), nb::arg("bytes"), nb::arg("ignore_case"))
+      .def(nb::init<std::size_t, std::size_t, bool>(), nb::arg("patterns"), nb::arg("bytes"),
+           nb::arg("ignore_case"))
       .def("add", &add_patterns, nb::arg("joined"))
       .def("finish", &finish)
       .def("search", &search, nb::arg("offsets").noconvert(), nb::arg("data"));

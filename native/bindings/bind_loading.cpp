@@ -96,13 +96,15 @@ nb::object to_table(PooledBlock block, std::size_t rows, std::size_t width) {
 // The columns that are asked for, in memory of the pool.
 class PooledColumns {
  public:
-  PooledColumns(Pool pool, std::size_t rows, std::size_t width) : pool_(std::move(pool)), rows_(rows), width_(width) {
+  PooledColumns(Pool pool, std::size_t rows, std::size_t width)
+      : pool_(std::move(pool)), rows_(rows), width_(width) {
     if (rows > (std::size_t{1} << 60) / width / sizeof(std::int64_t)) throw std::bad_alloc();
   }
 
   void* add(bool wanted, bool wide) {
     if (!wanted) return nullptr;
-    blocks_.emplace_back(PooledBlock(pool_, rows_ * width_ * (wide ? sizeof(std::int64_t) : sizeof(std::int32_t))), wide);
+    blocks_.emplace_back(
+        PooledBlock(pool_, rows_ * width_ * (wide ? sizeof(std::int64_t) : sizeof(std::int32_t))), wide);
     return blocks_.back().first.data();
   }
 
@@ -130,7 +132,7 @@ nb::list make_columns(const Pool& pool, const AnyTokens& tokens, const In<std::i
   if (labels < 0 || labels > 2 || width == 0 || width > (std::uint64_t{1} << 31))
     throw std::invalid_argument("there are no such labels, or no such width");
   const std::size_t rows = offsets.size() - 1;
-  const TokenRows in{tokens.data(),       token_type(tokens.dtype()), tokens.size(),      offsets.data(),
+  const TokenRows in{tokens.data(),      token_type(tokens.dtype()), tokens.size(),      offsets.data(),
                      seq_lengths.data(), seq_lengths.size(),         seq_offsets.data(), rows};
   PooledColumns made(pool, rows, width);
   const auto kind = static_cast<Labels>(labels);
@@ -179,12 +181,12 @@ void bind_loading(nb::module_& m) {
   nb::class_<ShardRows>(m, "ShardRows")
       .def("__init__", &make_shard_rows, nb::arg("paths"), nb::arg("sizes").noconvert(),
            nb::arg("row_starts").noconvert(), nb::arg("batch_offsets").noconvert(), nb::arg("rows_per_batch"),
-           nb::arg("width"), nb::arg("itemsize"), nb::arg("fixed"), nb::arg("cache_bytes"),
-           nb::arg("mapped"), nb::arg("pool"))
+           nb::arg("width"), nb::arg("itemsize"), nb::arg("fixed"), nb::arg("cache_bytes"), nb::arg("mapped"),
+           nb::arg("pool"))
       .def("gather", &gather, nb::arg("rows").noconvert(), nb::arg("with_tokens") = true)
       .def_prop_ro("cached_bytes", &ShardRows::cached_bytes);
   m.def("make_columns", &make_columns, nb::arg("pool"), nb::arg("tokens").noconvert(),
-        nb::arg("offsets").noconvert(), nb::arg("seq_lengths").noconvert(), nb::arg("seq_offsets").noconvert(),
-        nb::arg("width"), nb::arg("pad"), nb::arg("wide"), nb::arg("labels"), nb::arg("segments"),
-        nb::arg("positions"), nb::arg("mask"));
+        nb::arg("offsets").noconvert(), nb::arg("seq_lengths").noconvert(),
+        nb::arg("seq_offsets").noconvert(), nb::arg("width"), nb::arg("pad"), nb::arg("wide"),
+        nb::arg("labels"), nb::arg("segments"), nb::arg("positions"), nb::arg("mask"));
 }

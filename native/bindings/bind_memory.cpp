@@ -55,10 +55,12 @@ void bind_memory(nb::module_& m) {
   m.def("trim", &trim, nb::arg("code") = false);
   m.def("resident_bytes", &krill::resident_bytes);
   nb::class_<MemoryGuard>(m, "MemoryGuard")
-      .def(nb::init<std::int64_t, std::string, int>(), nb::arg("ends_at"), nb::arg("message"), nb::arg("exit_code"))
+      .def(nb::init<std::int64_t, std::string, int>(), nb::arg("ends_at"), nb::arg("message"),
+           nb::arg("exit_code"))
       .def("start", &MemoryGuard::start)
       .def("stop", &MemoryGuard::stop, nb::call_guard<nb::gil_scoped_release>());
-  m.def("note_collection", [](std::string_view phase, nb::handle) { collecting = phase == "start"; },
-        nb::arg("phase"), nb::arg("info"));
+  m.def(
+      "note_collection", [](std::string_view phase, nb::handle) { collecting = phase == "start"; },
+      nb::arg("phase"), nb::arg("info"));
   m.def("collection_runs_here", [] { return collecting; });
 }

@@ -37,7 +37,8 @@ nb::tuple sets(const In<std::int64_t>& offsets, nb::handle data, std::size_t ngr
     nb::gil_scoped_release release;
     return shingle_sets(column, ngram);
   }();
-  return nb::make_tuple(bindings::to_numpy(std::move(result.shingles)), bindings::to_numpy(std::move(result.offsets)));
+  return nb::make_tuple(bindings::to_numpy(std::move(result.shingles)),
+                        bindings::to_numpy(std::move(result.offsets)));
 }
 
 nb::tuple folded(const In<std::int64_t>& offsets, nb::handle data) {
@@ -47,7 +48,8 @@ nb::tuple folded(const In<std::int64_t>& offsets, nb::handle data) {
     nb::gil_scoped_release release;
     return folded_text(column);
   }();
-  return nb::make_tuple(bindings::to_numpy(std::move(result.offsets)), bindings::to_numpy(std::move(result.bytes)));
+  return nb::make_tuple(bindings::to_numpy(std::move(result.offsets)),
+                        bindings::to_numpy(std::move(result.bytes)));
 }
 
 Out<double> shares(int index, int data, const HashesIn& pairs) {
@@ -132,8 +134,8 @@ class SharedComponents {
 }  // namespace
 
 void bind_minhash(nb::module_& m) {
-  m.def("minhash_bands", &bands, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("bands"), nb::arg("rows"),
-        nb::arg("ngram"));
+  m.def("minhash_bands", &bands, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("bands"),
+        nb::arg("rows"), nb::arg("ngram"));
   m.def("shingle_sets", &sets, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("ngram"));
   m.def("folded_text", &folded, nb::arg("offsets").noconvert(), nb::arg("data"));
   m.def("jaccard", &shares, nb::arg("index"), nb::arg("data"), nb::arg("pairs").noconvert());

@@ -46,7 +46,8 @@ void read_pieces(PieceReader& reader, const In<std::uint32_t>& files, const In<s
 }
 
 void bind_unreadable_file(nb::module_& m) {
-  const nb::object type = nb::steal(PyErr_NewException("krill._native.UnreadableFile", PyExc_OSError, nullptr));
+  const nb::object type =
+      nb::steal(PyErr_NewException("krill._native.UnreadableFile", PyExc_OSError, nullptr));
   if (!type.is_valid()) nb::raise_python_error();
   m.attr("UnreadableFile") = type;
   nb::register_exception_translator(

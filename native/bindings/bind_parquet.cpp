@@ -32,8 +32,8 @@ nb::tuple parquet_footer(nb::handle data) {
   nb::list columns;
   for (const std::string& column : footer.columns) columns.append(nb::bytes(column.data(), column.size()));
   return nb::make_tuple(columns, numbers(footer.rows), numbers(footer.types), numbers(footer.values),
-                        numbers(footer.uncompressed), numbers(footer.compressed), numbers(footer.data_page_offsets),
-                        numbers(footer.dictionary_page_offsets));
+                        numbers(footer.uncompressed), numbers(footer.compressed),
+                        numbers(footer.data_page_offsets), numbers(footer.dictionary_page_offsets));
 }
 
 nb::object parquet_page_header(nb::handle data) {
@@ -44,8 +44,8 @@ nb::object parquet_page_header(nb::handle data) {
 }
 
 // For each column of an open file, a position or -1.
-Out<std::int64_t> damaged_parquet_pages(int file, const In<std::int64_t>& starts, const In<std::int64_t>& ends,
-                                        const In<std::int64_t>& values) {
+Out<std::int64_t> damaged_parquet_pages(int file, const In<std::int64_t>& starts,
+                                        const In<std::int64_t>& ends, const In<std::int64_t>& values) {
   if (starts.size() != ends.size() || starts.size() != values.size())
     throw std::invalid_argument("a column has a start, an end and a number of values");
   Buffer<std::int64_t> found(starts.size());

@@ -26,8 +26,8 @@ using Spans = nb::ndarray<std::int32_t, nb::ndim<3>, nb::c_contig, nb::device::c
 // ---- layouts
 
 void make_layout(FeatureLayout* place, const In<std::int32_t>& kinds, const In<std::int32_t>& types,
-                 const In<std::int32_t>& fixed, const In<std::int32_t>& ids, bool pad_left, std::int64_t cls_piece,
-                 std::int64_t cls_place) {
+                 const In<std::int32_t>& fixed, const In<std::int32_t>& ids, bool pad_left,
+                 std::int64_t cls_piece, std::int64_t cls_place) {
   if (types.size() != kinds.size() || fixed.size() != kinds.size())
     throw std::invalid_argument("a piece has a kind, a type and a length");
   FeatureLayout layout;
@@ -66,16 +66,17 @@ struct HeldTables {
   In<std::int32_t> context_spans;
 
   FeatureTables tables() const {
-    return {span_of(example),        span_of(begin),           span_of(length),       span_of(first),
-            span_of(last),           span_of(paragraph),       span_of(question_starts),
-            span_of(question_ids),   span_of(context_starts),  span_of(context_ids),  span_of(context_spans)};
+    return {span_of(example),        span_of(begin),       span_of(length),          span_of(first),
+            span_of(last),           span_of(paragraph),   span_of(question_starts), span_of(question_ids),
+            span_of(context_starts), span_of(context_ids), span_of(context_spans)};
   }
 };
 
 void make_tables(HeldTables* place, In<std::int32_t> example, In<std::int32_t> begin, In<std::int32_t> length,
                  In<std::int32_t> first, In<std::int32_t> last, In<std::int32_t> paragraph,
-                 In<std::int64_t> question_starts, In<std::uint32_t> question_ids, In<std::int64_t> context_starts,
-                 In<std::uint32_t> context_ids, In<std::int32_t> context_spans) {
+                 In<std::int64_t> question_starts, In<std::uint32_t> question_ids,
+                 In<std::int64_t> context_starts, In<std::uint32_t> context_ids,
+                 In<std::int32_t> context_spans) {
   new (place) HeldTables{std::move(example),         std::move(begin),        std::move(length),
                          std::move(first),           std::move(last),         std::move(paragraph),
                          std::move(question_starts), std::move(question_ids), std::move(context_starts),
@@ -98,9 +99,14 @@ std::size_t fill(const FeatureLayout& layout, const HeldTables& held, const In<s
   if (offsets && (offsets->shape(0) != rows || offsets->shape(1) != width || offsets->shape(2) != 2))
     throw std::invalid_argument("the offsets have another shape");
   if (wanted.size() != places.size()) throw std::invalid_argument("each feature needs a place");
-  const FeatureRows out{input_ids.data(), attention_mask.data(), token_types.data(),
-                        starts.data(),    ends.data(),           cls_index.data(),
-                        offsets ? offsets->data() : nullptr,     rows,
+  const FeatureRows out{input_ids.data(),
+                        attention_mask.data(),
+                        token_types.data(),
+                        starts.data(),
+                        ends.data(),
+                        cls_index.data(),
+                        offsets ? offsets->data() : nullptr,
+                        rows,
                         width};
   const FeatureTables tables = held.tables();
   nb::gil_scoped_release release;
@@ -129,8 +135,8 @@ nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>> content(nb::handle self)
 void bind_qa(nb::module_& m) {
   nb::class_<FeatureLayout>(m, "FeatureLayout")
       .def("__init__", &make_layout, nb::arg("kinds").noconvert(), nb::arg("types").noconvert(),
-           nb::arg("fixed").noconvert(), nb::arg("ids").noconvert(), nb::arg("pad_left"), nb::arg("cls_piece"),
-           nb::arg("cls_place"));
+           nb::arg("fixed").noconvert(), nb::arg("ids").noconvert(), nb::arg("pad_left"),
+           nb::arg("cls_piece"), nb::arg("cls_place"));
   nb::class_<HeldTables>(m, "FeatureTables")
       .def("__init__", &make_tables, nb::arg("example").noconvert(), nb::arg("begin").noconvert(),
            nb::arg("length").noconvert(), nb::arg("first").noconvert(), nb::arg("last").noconvert(),
@@ -138,9 +144,10 @@ void bind_qa(nb::module_& m) {
            nb::arg("question_ids").noconvert(), nb::arg("context_starts").noconvert(),
            nb::arg("context_ids").noconvert(), nb::arg("context_spans").noconvert());
   m.def("fill_feature_rows", &fill, nb::arg("layout"), nb::arg("tables"), nb::arg("wanted").noconvert(),
-        nb::arg("places").noconvert(), nb::arg("input_ids").noconvert(), nb::arg("attention_mask").noconvert(),
-        nb::arg("token_types").noconvert(), nb::arg("starts").noconvert(), nb::arg("ends").noconvert(),
-        nb::arg("cls_index").noconvert(), nb::arg("offsets").noconvert().none());
+        nb::arg("places").noconvert(), nb::arg("input_ids").noconvert(),
+        nb::arg("attention_mask").noconvert(), nb::arg("token_types").noconvert(),
+        nb::arg("starts").noconvert(), nb::arg("ends").noconvert(), nb::arg("cls_index").noconvert(),
+        nb::arg("offsets").noconvert().none());
   nb::class_<MappedFile>(m, "MappedFile")
       .def("__init__", &make_mapped_file, nb::arg("path"))
       .def("content", &content)

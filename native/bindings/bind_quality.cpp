@@ -66,10 +66,9 @@ std::unique_ptr<Filter> gopher_quality(const Options& of) {
 
 std::unique_ptr<Filter> gopher_repetition(const Options& of) {
   using NGrams = quality::GopherRepetitionLimits::NGrams;
-  quality::GopherRepetitionLimits limits{
-      of.number("dup_line_frac"),      of.number("dup_para_frac"),
-      of.number("dup_line_char_frac"), of.number("dup_para_char_frac"),
-      of.get<NGrams>("top_n_grams"),        of.get<NGrams>("dup_n_grams")};
+  quality::GopherRepetitionLimits limits{of.number("dup_line_frac"),      of.number("dup_para_frac"),
+                                         of.number("dup_line_char_frac"), of.number("dup_para_char_frac"),
+                                         of.get<NGrams>("top_n_grams"),   of.get<NGrams>("dup_n_grams")};
   for (const NGrams* grams : {&limits.top_n_grams, &limits.dup_n_grams})
     for (const auto& [n, limit] : *grams)
       if (n == 0) throw std::invalid_argument("an n-gram has at least one word");
@@ -90,8 +89,9 @@ std::optional<std::vector<std::string>> stop_chars(const Options& of) {
 }
 
 std::unique_ptr<Filter> fineweb(const Options& of) {
-  return quality::make_fineweb({of.number("line_punct_thr"), of.get<bool>("line_punct_exclude_zero"), stop_chars(of),
-                                of.number("short_line_thr"), of.get<std::uint64_t>("short_line_length"),
+  return quality::make_fineweb({of.number("line_punct_thr"), of.get<bool>("line_punct_exclude_zero"),
+                                stop_chars(of), of.number("short_line_thr"),
+                                of.get<std::uint64_t>("short_line_length"),
                                 of.number("char_duplicates_ratio"), of.number("new_line_ratio")});
 }
 
@@ -109,7 +109,8 @@ std::unique_ptr<Filter> make_filter(const std::string& name, const Options& of) 
   if (name == "lengths") return lengths(of);
   const auto min_chars = [&] { return of.get<std::uint64_t>("min_chars"); };
   if (name == "repeated_lines") return quality::make_repeated(quality::Repeated::lines, min_chars());
-  if (name == "repeated_paragraphs") return quality::make_repeated(quality::Repeated::paragraphs, min_chars());
+  if (name == "repeated_paragraphs")
+    return quality::make_repeated(quality::Repeated::paragraphs, min_chars());
   throw std::invalid_argument("there is no filter " + name);
 }
 
@@ -148,7 +149,8 @@ nb::tuple judge(const Quality& self, const In<std::int64_t>& offsets, nb::handle
     const std::size_t size = verdicts.text->data.size();
     std::uint8_t* owned = verdicts.text->data.release();
     nb::capsule owner = owner_of(owned);
-    text = nb::make_tuple(to_numpy(std::move(verdicts.text->offsets)), Out<std::uint8_t>(owned, {size}, owner));
+    text =
+        nb::make_tuple(to_numpy(std::move(verdicts.text->offsets)), Out<std::uint8_t>(owned, {size}, owner));
   }
   return nb::make_tuple(to_numpy(std::move(verdicts.codes)), values, text);
 }

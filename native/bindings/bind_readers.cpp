@@ -207,7 +207,8 @@ struct CleanDocuments {
 
 CleanDocuments cleaned(const DocumentBatch& batch, bool strip, int64_t min_chars) {
   const Rows& text = batch.text;
-  const krill::TextColumn raw{text.offsets.data(), text.null_mask.size(), text.bytes.data(), text.bytes.size()};
+  const krill::TextColumn raw{text.offsets.data(), text.null_mask.size(), text.bytes.data(),
+                              text.bytes.size()};
   raw.check();
   krill::CleanColumn column = krill::clean(raw, text.null_mask.data(), strip, min_chars);
   const size_t rows = column.kept.size();
@@ -259,14 +260,16 @@ void bind_shared(nb::class_<Guarded<Reader>>& type) {
                 [&](Reader& reader) { return add_file(reader, bytes.data(), bytes.size(), base, start); });
           },
           nb::arg("data"), nb::arg("base"), nb::arg("start"))
-      .def("read_files", &read_files<Reader>, nb::arg("paths"), nb::arg("bases"),
-           nb::arg("starts"), nb::arg("ends"))
+      .def("read_files", &read_files<Reader>, nb::arg("paths"), nb::arg("bases"), nb::arg("starts"),
+           nb::arg("ends"))
       .def("read_range", &read_range<Reader>, nb::arg("path"), nb::arg("start"), nb::arg("end"))
-      .def("read_clean", &read_clean<Reader>, nb::arg("path"), nb::arg("start"), nb::arg("end"), nb::arg("strip"),
-           nb::arg("min_chars"))
-      .def("take", [](Self& self) { return to_tuple(self.at_once([](Reader& reader) { return reader.take(); })); })
-      .def_prop_ro("pending_bytes",
-                   [](Self& self) { return self.at_once([](Reader& reader) { return reader.pending_bytes(); }); })
+      .def("read_clean", &read_clean<Reader>, nb::arg("path"), nb::arg("start"), nb::arg("end"),
+           nb::arg("strip"), nb::arg("min_chars"))
+      .def("take",
+           [](Self& self) { return to_tuple(self.at_once([](Reader& reader) { return reader.take(); })); })
+      .def_prop_ro(
+          "pending_bytes",
+          [](Self& self) { return self.at_once([](Reader& reader) { return reader.pending_bytes(); }); })
       .def_prop_ro("complete",
                    [](Self& self) { return self.at_once([](Reader& reader) { return reader.complete(); }); });
 }
@@ -276,8 +279,8 @@ void bind_json_reader(nb::module_& m) {
   nb::class_<Self> type(m, "JsonReader");
   type.def(
       "__init__",
-      [](Self* self, const nb::bytes& text_key, const std::vector<nb::bytes>& carry, size_t max_document_bytes,
-         bool drop_oversize, bool skip_malformed, bool array) {
+      [](Self* self, const nb::bytes& text_key, const std::vector<nb::bytes>& carry,
+         size_t max_document_bytes, bool drop_oversize, bool skip_malformed, bool array) {
         JsonOptions options{to_bytes(text_key), {}, max_document_bytes, drop_oversize, skip_malformed, array};
         for (const nb::bytes& key : carry) options.carry.push_back(to_bytes(key));
         new (self) Self(std::move(options));

@@ -1,5 +1,5 @@
-// Columns of strings on their way to Python, end to end, with where the bytes of each begin: three arrays for each
-// of ten thousand columns would take kilobytes a column.
+// Columns of strings on their way to Python, end to end, with where the bytes of each begin: three arrays for
+// each of ten thousand columns would take kilobytes a column.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -10,10 +10,10 @@ namespace krill {
 
 namespace {
 
-constexpr std::size_t kBatch = 1024;           // words scanned at a time
-constexpr std::size_t kWordsAhead = 16;        // words whose places in the front are fetched together
-constexpr std::size_t kOutbox = 32;            // words sent to a shard at a time
-constexpr std::size_t kMaxFront = 32 * 1024;   // entries: 1 MB, about what a core's own cache takes
+constexpr std::size_t kBatch = 1024;          // words scanned at a time
+constexpr std::size_t kWordsAhead = 16;       // words whose places in the front are fetched together
+constexpr std::size_t kOutbox = 32;           // words sent to a shard at a time
+constexpr std::size_t kMaxFront = 32 * 1024;  // entries: 1 MB, about what a core's own cache takes
 constexpr std::size_t kWriteBuffer = 256 * 1024;
 
 std::size_t shard_of(std::uint64_t hash) { return hash >> 58; }
@@ -22,7 +22,8 @@ static_assert(WordCounter::kShards == std::size_t{1} << (64 - 58));
 // The end of the line that has `place` in it.
 std::size_t line_end(const std::uint8_t* text, std::size_t size, std::size_t place) {
   const void* newline = std::memchr(text + place, '\n', size - place);
-  return newline == nullptr ? size : static_cast<std::size_t>(static_cast<const std::uint8_t*>(newline) - text) + 1;
+  return newline == nullptr ? size
+                            : static_cast<std::size_t>(static_cast<const std::uint8_t*>(newline) - text) + 1;
 }
 
 }  // namespace
@@ -202,7 +203,8 @@ void WordCounter::count_long(const std::uint8_t* word, std::size_t size) {
   put(shard, word, size, hash, 1);
 }
 
-inline void WordCounter::count_short(Front& front, const ShortWord& word, std::size_t size, std::uint64_t hash) {
+inline void WordCounter::count_short(Front& front, const ShortWord& word, std::size_t size,
+                                     std::uint64_t hash) {
   Front::Entry& entry = front.cache[hash & (front_entries_ - 1)];
   if (entry.word == word && entry.size == size && entry.count != 0xffffffffu) {
     ++entry.count;
@@ -225,7 +227,8 @@ void WordCounter::send(Front& front, std::size_t shard) {
   for (std::size_t at = 0; at < count; ++at) shards_[shard]->prefetch_word(waiting[at].hash);
   for (std::size_t at = 0; at < count; ++at) {
     const auto& sent = waiting[at];
-    put(shard, reinterpret_cast<const std::uint8_t*>(sent.word.lanes.data()), sent.size, sent.hash, sent.count);
+    put(shard, reinterpret_cast<const std::uint8_t*>(sent.word.lanes.data()), sent.size, sent.hash,
+        sent.count);
   }
   front.waiting[shard] = 0;
 }
@@ -266,7 +269,8 @@ void WordCounter::flush_fronts() {
       const std::uint64_t hash = entry.word.hash(entry.size);
       const std::size_t shard = shard_of(hash);
       const std::lock_guard lock(locks_[shard]);
-      put(shard, reinterpret_cast<const std::uint8_t*>(entry.word.lanes.data()), entry.size, hash, entry.count);
+      put(shard, reinterpret_cast<const std::uint8_t*>(entry.word.lanes.data()), entry.size, hash,
+          entry.count);
       entry.count = 0;
     }
     for (std::size_t shard = 0; shard < kShards; ++shard) send(*front, shard);

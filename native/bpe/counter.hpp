@@ -1,7 +1,7 @@
 // Counting words: how often each pretoken occurs, exactly, in a fixed number of bytes.
 //
-// Words go through a small direct-mapped front (one for each thread, it fits the L2 cache and takes nine words
-// in ten), from there in batches to one of 64 shards, chosen by hash: no thread has a table of its own.
+// Words go through a small direct-mapped front (one for each thread, it fits the L2 cache and takes nine
+// words in ten), from there in batches to one of 64 shards, chosen by hash: no thread has a table of its own.
 // A shard that has used up its part of the cap is sorted and appended to a spill file as a *segment*. What
 // comes out in the end is merged from the segments and the shards: the same counts, whatever the cap.
 #pragma once
@@ -32,9 +32,9 @@ struct Segment {
 };
 
 struct InventoryTotals {
-  std::uint64_t words = 0;        // different ones
-  std::uint64_t occurrences = 0;  // all of them
-  std::uint64_t bytes = 0;        // of the different ones
+  std::uint64_t words = 0;                       // different ones
+  std::uint64_t occurrences = 0;                 // all of them
+  std::uint64_t bytes = 0;                       // of the different ones
   std::array<std::uint64_t, 256> byte_counts{};  // of all occurrences
 
   void add(const Record& record);

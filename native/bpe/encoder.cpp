@@ -15,7 +15,8 @@ class Encoder<Id>::Lease {
  public:
   explicit Lease(Encoder& owner) : owner_(owner) {
     std::unique_lock lock(owner.pool_lock_);
-    owner.given_back_.wait(lock, [&] { return !owner.idle_.empty() || owner.made_ < owner.options_.workers; });
+    owner.given_back_.wait(lock,
+                           [&] { return !owner.idle_.empty() || owner.made_ < owner.options_.workers; });
     if (!owner.idle_.empty()) {
       worker_ = std::move(owner.idle_.back());
       owner.idle_.pop_back();
@@ -57,7 +58,8 @@ Encoder<Id>::Encoder(const VocabularyArrays& vocabulary, std::span<const std::ui
   for (const AddedToken& token : added) largest = std::max<std::uint64_t>(largest, token.id);
   for (const auto* ids : {&options_.prefix, &options_.suffix})
     for (const std::uint32_t id : *ids) largest = std::max<std::uint64_t>(largest, id);
-  if (largest > std::numeric_limits<Id>::max()) throw std::invalid_argument("an id is too large for its type");
+  if (largest > std::numeric_limits<Id>::max())
+    throw std::invalid_argument("an id is too large for its type");
   idle_.reserve(options_.workers);
 }
 
@@ -69,7 +71,8 @@ std::size_t Encoder<Id>::likely_ids(std::size_t rows, std::size_t bytes) const {
 
 template <class Id>
 EncodedRuns<Id> Encoder<Id>::encode(const TextColumn& documents, std::optional<std::uint32_t> eos) {
-  if (eos && *eos > std::numeric_limits<Id>::max()) throw std::invalid_argument("eos is too large for its type");
+  if (eos && *eos > std::numeric_limits<Id>::max())
+    throw std::invalid_argument("eos is too large for its type");
   const Lease worker(*this);
   EncodedRuns<Id> runs{GrowingIds<Id>(likely_ids(documents.rows, documents.total())),
                        Buffer<std::uint32_t>(documents.rows)};
@@ -100,7 +103,8 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const std::uint8_t* text, std::size
   const Lease worker(*this);
   const std::size_t likely = likely_ids(1, size);
   OffsetTokens<Id> tokens{GrowingIds<Id>(likely), GrowingIds<std::uint32_t>(2 * likely)};
-  OffsetTracker tracker(vocabulary_, text, {options_.trims_offsets, options_.keeps_first_space}, tokens.offsets);
+  OffsetTracker tracker(vocabulary_, text, {options_.trims_offsets, options_.keeps_first_space},
+                        tokens.offsets);
   const auto add_nowhere = [&](const std::vector<std::uint32_t>& ids) {
     for (const std::uint32_t id : ids) {
       tokens.ids.append(static_cast<Id>(id));
@@ -116,7 +120,8 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const std::uint8_t* text, std::size
     }
     (*worker).encode_each(text + begin, end - begin, tokens.ids,
                           [&](std::size_t word, std::size_t word_end, const Id* ids, const Id* ids_end) {
-                            tracker.add_word(begin + word, begin + word_end, std::span<const Id>(ids, ids_end));
+                            tracker.add_word(begin + word, begin + word_end,
+                                             std::span<const Id>(ids, ids_end));
                           });
   });
   add_nowhere(options_.suffix);

@@ -1,9 +1,9 @@
 // Documents to token ids, as Hugging Face's byte-level BPE gives them, from any number of threads.
 //
 // In: a column of text. Out: all ids one after the other and each document's length. Held in memory: the
-// vocabulary, its merges and added tokens, shared by all; a cache of words for each worker, of the size it is given;
-// while a very long word is merged, WordMerger::kScratchPerByte times its bytes, once for all workers. Neither the
-// cache nor the number of workers changes the ids.
+// vocabulary, its merges and added tokens, shared by all; a cache of words for each worker, of the size it is
+// given; while a very long word is merged, WordMerger::kScratchPerByte times its bytes, once for all workers.
+// Neither the cache nor the number of workers changes the ids.
 #pragma once
 
 #include <condition_variable>
@@ -31,8 +31,8 @@ struct EncoderOptions {
   bool ignore_merges = false;
   std::vector<std::uint32_t> prefix;  // ids before each document
   std::vector<std::uint32_t> suffix;  // and behind it
-  // How Hugging Face's byte-level post-processor treats offsets: whether it leaves spaces out of them, but one
-  // before the first word if `keeps_first_space`.
+  // How Hugging Face's byte-level post-processor treats offsets: whether it leaves spaces out of them, but
+  // one before the first word if `keeps_first_space`.
   bool trims_offsets = false;
   bool keeps_first_space = false;
   std::size_t cache_bytes = 0;  // of each worker

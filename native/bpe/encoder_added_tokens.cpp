@@ -23,7 +23,8 @@ AddedTokens::Pass::Pass(std::vector<AddedToken> tokens)
         return texts;
       }()) {}
 
-bool AddedTokens::Pass::fits(const TokenFinder::Match& match, const std::uint8_t* text, std::size_t size) const {
+bool AddedTokens::Pass::fits(const TokenFinder::Match& match, const std::uint8_t* text,
+                             std::size_t size) const {
   return !tokens_[match.token].single_word ||
          (!ends_with_word_character(text, match.start) &&
           !begins_with_word_character(text + match.end, size - match.end));

@@ -1,8 +1,8 @@
 // Special and other added tokens, found in text before it is cut into words.
 //
 // In: a document. Out: its parts, each an added token or plain text. Held in memory: the finders. As Hugging
-// Face's added vocabulary: in a first pass tokens that are not `normalized`, in a second, over what is left, the
-// others; each part that a pass leaves is a text of its own to the next, and to the pattern.
+// Face's added vocabulary: in a first pass tokens that are not `normalized`, in a second, over what is left,
+// the others; each part that a pass leaves is a text of its own to the next, and to the pattern.
 #pragma once
 
 #include <algorithm>
@@ -30,15 +30,16 @@ class AddedTokens {
   // A token without text throws std::invalid_argument.
   explicit AddedTokens(const std::vector<AddedToken>& tokens);
 
-  // Calls use(begin, end, id) for each part in turn, without empty ones; plain text has the id kNoToken. The plain
-  // parts don't overlap, and there are no more ids than bytes.
+  // Calls use(begin, end, id) for each part in turn, without empty ones; plain text has the id kNoToken. The
+  // plain parts don't overlap, and there are no more ids than bytes.
   template <class Use>
   void split(const std::uint8_t* text, std::size_t size, Use&& use) const {
     as_written_.split(text, size, [&](std::size_t begin, std::size_t end, std::uint32_t id) {
       if (id != Vocabulary::kNoToken) return use(begin, end, id);
-      normalized_.split(text + begin, end - begin, [&](std::size_t first, std::size_t last, std::uint32_t found) {
-        use(begin + first, begin + last, found);
-      });
+      normalized_.split(text + begin, end - begin,
+                        [&](std::size_t first, std::size_t last, std::uint32_t found) {
+                          use(begin + first, begin + last, found);
+                        });
     });
   }
 

@@ -16,10 +16,11 @@ struct Character {
 };
 
 Character decode(const std::uint8_t* text, std::size_t size) {
-  const std::uint32_t point = size == 1   ? text[0]
-                              : size == 2 ? (text[0] & 0x1fu) << 6
-                              : size == 3 ? (text[0] & 0x0fu) << 12 | (text[1] & 0x3fu) << 6
-                                          : (text[0] & 0x07u) << 18 | (text[1] & 0x3fu) << 12 | (text[2] & 0x3fu) << 6;
+  const std::uint32_t point =
+      size == 1   ? text[0]
+      : size == 2 ? (text[0] & 0x1fu) << 6
+      : size == 3 ? (text[0] & 0x0fu) << 12 | (text[1] & 0x3fu) << 6
+                  : (text[0] & 0x07u) << 18 | (text[1] & 0x3fu) << 12 | (text[2] & 0x3fu) << 6;
   return {size == 1 ? point : point | (text[size - 1] & 0x3fu), size};
 }
 
@@ -39,9 +40,9 @@ Character last_character(const std::uint8_t* text, std::size_t size) {
 }
 
 bool is_whitespace(std::uint32_t point) {
-  return (point >= 0x9 && point <= 0xd) || point == 0x20 || point == 0x85 || point == 0xa0 || point == 0x1680 ||
-         (point >= 0x2000 && point <= 0x200a) || point == 0x2028 || point == 0x2029 || point == 0x202f ||
-         point == 0x205f || point == 0x3000;
+  return (point >= 0x9 && point <= 0xd) || point == 0x20 || point == 0x85 || point == 0xa0 ||
+         point == 0x1680 || (point >= 0x2000 && point <= 0x200a) || point == 0x2028 || point == 0x2029 ||
+         point == 0x202f || point == 0x205f || point == 0x3000;
 }
 
 bool is_trimmed(std::uint32_t point) { return point == 0x120 || is_whitespace(point); }

@@ -1,8 +1,8 @@
 // Ids on their way out: an array that grows as text is encoded, and is handed over whole.
 //
-// How many ids a text has is known only in the end, and room for the most that it could have would be touched for
-// nothing: clearing such pages took a fifth of the time of encoding. So room is made for a few words at a time, and
-// blocks come from the heap, where they are used again.
+// How many ids a text has is known only in the end, and room for the most that it could have would be touched
+// for nothing: clearing such pages took a fifth of the time of encoding. So room is made for a few words at a
+// time, and blocks come from the heap, where they are used again.
 #pragma once
 
 #include <algorithm>

@@ -24,8 +24,8 @@ std::size_t spaces_at_end(std::span<const std::uint8_t> token) {
 
 }  // namespace
 
-// The library counts in letters. Bytes without a token have letters too, but nothing that counts them: behind such
-// a byte its offsets lag, and so do ours.
+// The library counts in letters. Bytes without a token have letters too, but nothing that counts them: behind
+// such a byte its offsets lag, and so do ours.
 void OffsetTracker::map_word(std::size_t begin, std::size_t end) {
   map_.clear();
   for (std::size_t byte = begin; byte < end; ++byte) map_.insert(map_.end(), letter_size(text_[byte]), byte);

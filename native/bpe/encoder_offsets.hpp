@@ -1,7 +1,8 @@
 // Where tokens stand in a text, in characters, as Hugging Face's library tells it.
 //
-// In: the parts of one document in order, with their ids. Out: a begin and an end for each id. Held in memory: the
-// map of one word where the vocabulary lacks bytes. A token that begins or ends inside a character has it whole.
+// In: the parts of one document in order, with their ids. Out: a begin and an end for each id. Held in
+// memory: the map of one word where the vocabulary lacks bytes. A token that begins or ends inside a
+// character has it whole.
 #pragma once
 
 #include <cstddef>

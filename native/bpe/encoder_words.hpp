@@ -1,7 +1,8 @@
-// Text without special tokens to ids: cut into words, looked up in the cache, merged where they are not there.
+// Text without special tokens to ids: cut into words, looked up in the cache, merged where they are not
+// there.
 //
-// In: a stretch of text. Out: ids, of the smallest type that holds the vocabulary. Held in memory: the cache, and
-// the scratch of the longest word. One thread at a time uses a WordEncoder; what it refers to is shared.
+// In: a stretch of text. Out: ids, of the smallest type that holds the vocabulary. Held in memory: the cache,
+// and the scratch of the longest word. One thread at a time uses a WordEncoder; what it refers to is shared.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +38,9 @@ struct WordModel {
   const Vocabulary& vocabulary;
   const MergeTable& merges;
   Pattern pattern;
-  bool ignore_merges;       // a word that is a token is that token, whatever the merges make of it
-  std::mutex& long_words;  // held while a word longer than kSharedScratch is merged, so that its scratch exists once
+  bool ignore_merges;  // a word that is a token is that token, whatever the merges make of it
+  // Held while a word longer than kSharedScratch is merged, so that its scratch exists once.
+  std::mutex& long_words;
 };
 
 template <class Id>
@@ -63,7 +65,8 @@ class WordEncoder {
  private:
   // Words are cut so many at a time: near the end of its room the scanner is slow.
   static constexpr std::size_t kBatch = 1024;
-  // So many are located in the cache before the first is looked up: then their sets are on the way from memory.
+  // So many are located in the cache before the first is looked up: then their sets are on the way from
+  // memory.
   static constexpr std::size_t kAhead = 64;
   static constexpr std::uint64_t kTimedMisses = 16;  // one in so many
   // A word that takes so many nanoseconds a byte, and more, waited for another program.
@@ -80,9 +83,11 @@ class WordEncoder {
 
   void look_ahead(const std::uint8_t* text, std::size_t size, std::size_t begin, const std::uint32_t* ends,
                   std::size_t count);
-  Id* encode_word(const Ahead& ahead, const std::uint8_t* word, std::size_t size, std::size_t readable, Id* out);
+  Id* encode_word(const Ahead& ahead, const std::uint8_t* word, std::size_t size, std::size_t readable,
+                  Id* out);
   template <class Table>
-  Id* from_table(void* set, const typename Table::Key& key, const std::uint8_t* word, std::size_t size, Id* out);
+  Id* from_table(void* set, const typename Table::Key& key, const std::uint8_t* word, std::size_t size,
+                 Id* out);
   std::size_t miss(const std::uint8_t* word, std::size_t size, Id* out);
   std::size_t merge(const std::uint8_t* word, std::size_t size, Id* out);
 
@@ -99,7 +104,8 @@ class WordEncoder {
 
 template <class Id>
 template <class Use>
-void WordEncoder<Id>::encode_each(const std::uint8_t* text, std::size_t size, GrowingIds<Id>& ids, Use&& use) {
+void WordEncoder<Id>::encode_each(const std::uint8_t* text, std::size_t size, GrowingIds<Id>& ids,
+                                  Use&& use) {
   std::size_t begin = 0;
   while (begin < size) {
     const std::size_t count = scan_words(model_.pattern, text, size, begin, ends_, kBatch);
@@ -130,7 +136,8 @@ inline Id* WordEncoder<Id>::encode_word(const Ahead& ahead, const std::uint8_t* 
   if (size <= LongTable::Key::kLongest)
     return from_table<LongTable>(ahead.set, LongTable::Key::load(word, size, readable), word, size, out);
   if (size <= LongestTable::Key::kLongest)
-    return from_table<LongestTable>(ahead.set, LongestTable::Key::load(word, size, readable), word, size, out);
+    return from_table<LongestTable>(ahead.set, LongestTable::Key::load(word, size, readable), word, size,
+                                    out);
   return out + miss(word, size, out);
 }
 

@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t kBytesPerPair = 144;
 // A slot at the lowest load, and half a table more while it grows.
 constexpr std::size_t kBytesPerScratchPair = 96;
-// A table of more pairs would leave the core's own cache, and few pairs beyond are ever merged: measured on 1.6M
-// words, 2^16 took as long as 2^20 and 100 MB less.
+// A table of more pairs would leave the core's own cache, and few pairs beyond are ever merged: measured on
+// 1.6M words, 2^16 took as long as 2^20 and 100 MB less.
 constexpr std::size_t kMostPairs = std::size_t{1} << 16;
 constexpr std::size_t kMostScratch = std::size_t{1} << 20;
 constexpr std::size_t kBytesPerToken = 260;
@@ -48,10 +48,10 @@ struct Counted {
 
 // What one merge changes, by the neighbour of the merged pair; all zero between merges.
 struct Change {
-  std::uint64_t new_left = 0;   // (x, token)
-  std::uint64_t new_right = 0;  // (token, x)
-  std::uint64_t old_left = 0;   // (x, left)
-  std::uint64_t old_right = 0;  // (right, x)
+  std::uint64_t new_left = 0;        // (x, token)
+  std::uint64_t new_right = 0;       // (token, x)
+  std::uint64_t old_left = 0;        // (x, left)
+  std::uint64_t old_right = 0;       // (right, x)
   std::uint32_t last[2] = {0, 0};    // the last block noted for (x, token) and for (token, x)
   std::uint32_t events[2] = {0, 0};  // how many blocks were noted
 };
@@ -66,14 +66,16 @@ class Loop final : public MergeTrainer {
         words_(inventory, options_.byte_ids, shares_.words, std::max<std::size_t>(shares_.words / 8, 256),
                options_.scratch_path + ".words"),
         changes_(options_.vocab_size + 1) {
-    if (options_.vocab_size >= WordStore<Symbol>::kLink) throw std::length_error("the vocabulary is too large");
+    if (options_.vocab_size >= WordStore<Symbol>::kLink)
+      throw std::length_error("the vocabulary is too large");
     after_words();
     statistics_.symbols = words_.size();
     statistics_.on_disk = !words_.in_memory();
     statistics_.word_bytes = words_.in_memory_bytes();
     // Room for postings of a third of the symbols: then few merges of any text had to scan.
-    statistics_.ample_bytes = options_.vocab_size * kBytesPerToken +
-                              std::max(words_.in_memory_bytes() / 15 * 16, words_.in_memory_bytes() + words_.size() / 3 * 10);
+    statistics_.ample_bytes =
+        options_.vocab_size * kBytesPerToken +
+        std::max(words_.in_memory_bytes() / 15 * 16, words_.in_memory_bytes() + words_.size() / 3 * 10);
     find_best_pairs();
     statistics_.rebuilds = 0;
     statistics_.posted_pairs = posted_pairs_;
@@ -115,7 +117,8 @@ class Loop final : public MergeTrainer {
     shares_.postings = posting ? std::min<std::size_t>(postings / sizeof(std::uint32_t), 0x7fffffff) : 0;
     shares_.events = posting ? std::min(rest / 10, words_.size() * sizeof(Event)) / sizeof(Event) : 0;
     shares_.scratch = std::clamp<std::size_t>(rest / 5 * 2 / kBytesPerScratchPair, 8, kMostScratch);
-    statistics_.planned_bytes = base + shares_.pairs * kBytesPerPair + postings + shares_.events * sizeof(Event);
+    statistics_.planned_bytes =
+        base + shares_.pairs * kBytesPerPair + postings + shares_.events * sizeof(Event);
   }
 
   // ---- order
@@ -127,7 +130,9 @@ class Loop final : public MergeTrainer {
     return count != other_count ? count > other_count : pair != other && goes_first(pair, other);
   }
 
-  bool worse(const Candidate& a, const Candidate& b) const { return better(b.count, b.pair, a.count, a.pair); }
+  bool worse(const Candidate& a, const Candidate& b) const {
+    return better(b.count, b.pair, a.count, a.pair);
+  }
 
   // Whether a pair of this count must be tracked: those that are not are all behind the bound.
   bool within(std::uint64_t count, Pair pair) const {
@@ -190,7 +195,8 @@ class Loop final : public MergeTrainer {
     const std::uint32_t token = tokens_.join(pair);
     merges_.push_back({left_of(pair), right_of(pair), token});
     noting_ = shares_.postings > 0;
-    if (noting_) events_.reserve(shares_.events);  // to grow would take half as much again; unused pages take none
+    if (noting_)
+      events_.reserve(shares_.events);  // to grow would take half as much again; unused pages take none
     const auto visitor = [&](Symbol* block, std::uint64_t start, std::uint64_t count) {
       return merge_block(block, start, count, pair, token);
     };
@@ -205,8 +211,8 @@ class Loop final : public MergeTrainer {
     table_.find(pair)->count = 0;
   }
 
-  // Merges a pair in one block, left to right, and notes what that changes. The last one's right side may be in a
-  // later block.
+  // Merges a pair in one block, left to right, and notes what that changes. The last one's right side may be
+  // in a later block.
   bool merge_block(Symbol* block, std::uint64_t start, std::uint64_t count, Pair pair, std::uint32_t token) {
     const auto left = static_cast<Symbol>(left_of(pair));
     const auto right = static_cast<Symbol>(right_of(pair));
@@ -247,7 +253,8 @@ class Loop final : public MergeTrainer {
   }
 
   // The same for a token that begins a block: its left neighbour is in an earlier one, and so is their pair.
-  void joined_left_of_block(const Symbol* block, std::uint32_t token, std::uint64_t start, std::uint64_t count) {
+  void joined_left_of_block(const Symbol* block, std::uint32_t token, std::uint64_t start,
+                            std::uint64_t count) {
     const Symbol* before = Words::before_links(block);
     if (*before == kEnd) return;
     const Symbol* begin = before;
@@ -261,12 +268,14 @@ class Loop final : public MergeTrainer {
 
   Change& touch(std::uint32_t symbol) {
     Change& change = changes_[symbol];
-    if ((change.old_left | change.old_right | change.new_left | change.new_right) == 0) touched_.push_back(symbol);
+    if ((change.old_left | change.old_right | change.new_left | change.new_right) == 0)
+      touched_.push_back(symbol);
     return change;
   }
 
   // The new pair of `symbol` and the token, on side 0 (symbol first) or 1, in the block at `start`.
-  void note(std::uint32_t symbol, std::uint32_t token, unsigned side, std::uint64_t start, std::uint64_t count) {
+  void note(std::uint32_t symbol, std::uint32_t token, unsigned side, std::uint64_t start,
+            std::uint64_t count) {
     if (too_long(symbol, token)) return;
     Change& change = changes_[symbol];
     (side == 0 ? change.new_left : change.new_right) += count;
@@ -379,9 +388,9 @@ class Loop final : public MergeTrainer {
       keep_best(best, shares_.pairs / 2);
       bounded_ = dropped_;
       if (bounded_) {
-        const auto last = std::max_element(best.begin(), best.end(), [this](const Counted& a, const Counted& b) {
-          return better(a.count, a.pair, b.count, b.pair);
-        });
+        const auto last = std::max_element(
+            best.begin(), best.end(),
+            [this](const Counted& a, const Counted& b) { return better(a.count, a.pair, b.count, b.pair); });
         bound_count_ = last->count;
         bound_pair_ = last->pair;
       }
@@ -412,8 +421,8 @@ class Loop final : public MergeTrainer {
     return true;
   }
 
-  // visit(pair, start of its block, count of its word) for every pair of every word, until it returns false. The
-  // place of a pair in the table is fetched a while before, as most of them are in no cache.
+  // visit(pair, start of its block, count of its word) for every pair of every word, until it returns false.
+  // The place of a pair in the table is fetched a while before, as most of them are in no cache.
   template <class Visit>
   bool for_each_pair(const PairTable& table, Visit&& visit) {
     constexpr std::size_t kAhead = 16;
@@ -450,8 +459,9 @@ class Loop final : public MergeTrainer {
   void keep_best(std::vector<Counted>& best, std::size_t most) {
     most = std::max<std::size_t>(most, 1);
     if (best.size() <= most) return;
-    std::nth_element(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(most), best.end(),
-                     [this](const Counted& a, const Counted& b) { return better(a.count, a.pair, b.count, b.pair); });
+    std::nth_element(
+        best.begin(), best.begin() + static_cast<std::ptrdiff_t>(most), best.end(),
+        [this](const Counted& a, const Counted& b) { return better(a.count, a.pair, b.count, b.pair); });
     best.resize(most);
     dropped_ = true;
   }
@@ -536,7 +546,8 @@ std::unique_ptr<MergeTrainer> make_merge_trainer(const std::string& inventory, M
   for (const std::int32_t id : options.byte_ids)
     if (id >= 0 && static_cast<std::size_t>(id) >= options.tokens.size())
       throw std::invalid_argument("a byte has an id that no token has");
-  if (options.tokens.size() > options.vocab_size) throw std::invalid_argument("the vocabulary is smaller than its alphabet");
+  if (options.tokens.size() > options.vocab_size)
+    throw std::invalid_argument("the vocabulary is smaller than its alphabet");
   if (options.vocab_size < WordStore<std::uint16_t>::kLink)
     return std::make_unique<Loop<std::uint16_t>>(inventory, std::move(options));
   return std::make_unique<Loop<std::uint32_t>>(inventory, std::move(options));

@@ -41,7 +41,9 @@ class PairTable {
   std::size_t used() const { return used_; }
   const std::vector<Entry>& entries() const { return entries_; }
 
-  void prefetch(Pair pair) const { __builtin_prefetch(entries_.data() + (hash(pair) & (entries_.size() - 1))); }
+  void prefetch(Pair pair) const {
+    __builtin_prefetch(entries_.data() + (hash(pair) & (entries_.size() - 1)));
+  }
 
   Entry* find(Pair pair) {
     Entry& entry = entries_[slot(pair)];

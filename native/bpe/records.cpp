@@ -37,7 +37,7 @@ File::File(std::string path, bool create) : path_(std::move(path)) {
 File::~File() { ::close(descriptor_); }
 
 std::uint64_t File::size() const {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(descriptor_, &status) != 0) throw FileFault(path_, errno);
   return static_cast<std::uint64_t>(status.st_size);
 }

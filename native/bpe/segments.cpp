@@ -35,7 +35,8 @@ struct Stretch {
 };
 
 template <class Sink>
-void merge_ways(const File& file, const Stretch* stretches, std::size_t ways, std::size_t buffer, Sink&& sink) {
+void merge_ways(const File& file, const Stretch* stretches, std::size_t ways, std::size_t buffer,
+                Sink&& sink) {
   std::vector<std::unique_ptr<Source>> sources;
   std::priority_queue<Source*, std::vector<Source*>, Later> queue;
   for (std::size_t way = 0; way < ways; ++way) {

@@ -22,7 +22,8 @@ void Vocabulary::check(const VocabularyArrays& arrays) {
   const auto fail = [](const char* what) { throw std::invalid_argument(what); };
   if (arrays.offsets.empty() || arrays.offsets.size() - 1 != arrays.flags.size())
     fail("there must be one flag for each token, and one offset more");
-  if (arrays.flags.size() >= kNoToken || arrays.bytes.size() >= 0xffffffff) fail("the vocabulary is too large");
+  if (arrays.flags.size() >= kNoToken || arrays.bytes.size() >= 0xffffffff)
+    fail("the vocabulary is too large");
   if (arrays.offsets.front() != 0 || static_cast<std::uint64_t>(arrays.offsets.back()) != arrays.bytes.size())
     fail("offsets must begin at 0 and end with the bytes");
   for (std::size_t id = 0; id < arrays.flags.size(); ++id) {

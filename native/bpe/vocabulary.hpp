@@ -1,8 +1,8 @@
 // The tokens of a byte-level vocabulary: bytes by id, ids of single bytes, and ids of whole words.
 //
 // In: flat arrays from outside, checked before anything is read through them. Out: look-ups. Held in memory:
-// each token's bytes once, 5 bytes an id beside them, and with `whole_words` a table of 8 bytes a token. Nothing
-// changes after construction, so threads may share one.
+// each token's bytes once, 5 bytes an id beside them, and with `whole_words` a table of 8 bytes a token.
+// Nothing changes after construction, so threads may share one.
 #pragma once
 
 #include <array>
@@ -14,7 +14,8 @@
 
 namespace krill {
 
-// What an id is. An id without kWord is never the result of encoding a word: a hole, or text for decoding only.
+// What an id is. An id without kWord is never the result of encoding a word: a hole, or text for decoding
+// only.
 enum TokenFlag : std::uint8_t {
   kPresent = 1,  // the id is in use
   kWord = 2,     // its bytes stand for a piece of a word
@@ -31,7 +32,8 @@ class Vocabulary {
  public:
   static constexpr std::uint32_t kNoToken = 0xffffffff;
 
-  // Arrays that contradict themselves or each other throw std::invalid_argument. `whole_words` makes `find` work.
+  // Arrays that contradict themselves or each other throw std::invalid_argument. `whole_words` makes `find`
+  // work.
   Vocabulary(const VocabularyArrays& arrays, bool whole_words);
 
   std::size_t size() const { return flags_.size(); }
@@ -48,7 +50,8 @@ class Vocabulary {
   // The token that is this whole word, or kNoToken.
   std::uint32_t find(const std::uint8_t* word, std::size_t size) const;
 
-  // The bytes of some ids, one after the other; holes have none. An id that is too large throws std::out_of_range.
+  // The bytes of some ids, one after the other; holes have none. An id that is too large throws
+  // std::out_of_range.
   std::string decode(std::span<const std::uint32_t> ids, bool skip_special) const;
 
  private:

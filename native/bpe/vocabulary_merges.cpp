@@ -13,7 +13,8 @@ bool joins(const Vocabulary& vocabulary, std::uint32_t left, std::uint32_t right
   const auto first = vocabulary.bytes(left);
   const auto second = vocabulary.bytes(right);
   const auto whole = vocabulary.bytes(joined);
-  return whole.size() == first.size() + second.size() && std::ranges::equal(first, whole.first(first.size())) &&
+  return whole.size() == first.size() + second.size() &&
+         std::ranges::equal(first, whole.first(first.size())) &&
          std::ranges::equal(second, whole.last(second.size()));
 }
 
@@ -22,11 +23,13 @@ bool joins(const Vocabulary& vocabulary, std::uint32_t left, std::uint32_t right
 // Finds a place for one row after the other. Sixty-four places are tried at once.
 class MergeTable::Rows {
  public:
-  // The first place, from 1 on, that is no other row's, where none of the row's columns is taken; then they are.
+  // The first place, from 1 on, that is no other row's, where none of the row's columns is taken; then they
+  // are.
   std::size_t place(std::span<const Pair> row) {
     for (std::size_t begin = 1;; begin += 64) {
       std::uint64_t free = ~word_at(begins_, begin);
-      for (auto pair = row.begin(); pair != row.end() && free != 0; ++pair) free &= ~word_at(taken_, begin + pair->right);
+      for (auto pair = row.begin(); pair != row.end() && free != 0; ++pair)
+        free &= ~word_at(taken_, begin + pair->right);
       if (free == 0) continue;
       begin += static_cast<std::size_t>(std::countr_zero(free));
       set(begins_, begin);
@@ -59,7 +62,8 @@ MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const std::uint32
   const std::size_t columns = number_columns(pairs);
   std::vector<std::span<const Pair>> rows;
   for (auto begin = pairs.begin(); begin != pairs.end();) {
-    const auto end = std::find_if(begin, pairs.end(), [&](const Pair& pair) { return pair.left != begin->left; });
+    const auto end =
+        std::find_if(begin, pairs.end(), [&](const Pair& pair) { return pair.left != begin->left; });
     rows.emplace_back(begin, end);
     begin = end;
   }
@@ -102,8 +106,8 @@ std::vector<MergeTable::Pair> MergeTable::checked_pairs(const Vocabulary& vocabu
   return pairs;
 }
 
-// Columns for right tokens only, in the order of ids: the frequent ones lie close together. Returns how many there
-// are, and puts them in the place of right ids.
+// Columns for right tokens only, in the order of ids: the frequent ones lie close together. Returns how many
+// there are, and puts them in the place of right ids.
 std::size_t MergeTable::number_columns(std::vector<Pair>& pairs) {
   for (const Pair& pair : pairs) places_[pair.right].column = 1;
   std::uint32_t columns = 1;

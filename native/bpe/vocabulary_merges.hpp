@@ -1,13 +1,14 @@
 // Which pairs of tokens merge, in which order, and into what.
 //
-// In: merges by rank, checked against the vocabulary. Out: rank and new token of a pair. Held in memory: 8 bytes an
-// id, and slots of 8 bytes, about as many as there are merges and tokens that are the right part of one.
+// In: merges by rank, checked against the vocabulary. Out: rank and new token of a pair. Held in memory: 8
+// bytes an id, and slots of 8 bytes, about as many as there are merges and tokens that are the right part of
+// one.
 //
-// Every merge of a word waits for two look-ups, and whether a pair merges can't be foreseen. So a look-up is one
-// load without a branch: all pairs with the same left token are a row with a column for each right one, almost all
-// of it empty, and the rows lie over one another in one array, shifted so that no two pairs meet. A slot says whose
-// row it belongs to. The array of a 32,000-token vocabulary takes 320 kB, and tokens that merge with none, more than
-// half of them, share a row and a column of it.
+// Every merge of a word waits for two look-ups, and whether a pair merges can't be foreseen. So a look-up is
+// one load without a branch: all pairs with the same left token are a row with a column for each right one,
+// almost all of it empty, and the rows lie over one another in one array, shifted so that no two pairs meet.
+// A slot says whose row it belongs to. The array of a 32,000-token vocabulary takes 320 kB, and tokens that
+// merge with none, more than half of them, share a row and a column of it.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,8 @@ class MergeTable {
   Merge find(std::uint32_t row, std::uint32_t column) const {
     const std::uint64_t slot = slots_[row + column];
     const std::int32_t rank = static_cast<std::int32_t>(slot >> kIdBits & (kNever - 1));
-    return {slot >> (kIdBits + kRankBits) == row ? rank : kNever, static_cast<std::uint32_t>(slot & (kMaxIds - 1))};
+    return {slot >> (kIdBits + kRankBits) == row ? rank : kNever,
+            static_cast<std::uint32_t>(slot & (kMaxIds - 1))};
   }
 
   Merge find_pair(std::uint32_t left, std::uint32_t right) const {

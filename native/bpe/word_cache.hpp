@@ -1,11 +1,12 @@
 // Words whose tokens are known: a table of exactly the bytes that it is given, which forgets and never grows.
 //
-// In: words and their tokens. Out: the tokens of words seen before. Held in memory: three tables, for words of up to
-// 15, 38 and 158 bytes, with entries of 32 bytes (two to a cache line), 64 and 256. Longer words, and words of more
-// tokens than an entry holds, are never kept.
+// In: words and their tokens. Out: the tokens of words seen before. Held in memory: three tables, for words
+// of up to 15, 38 and 158 bytes, with entries of 32 bytes (two to a cache line), 64 and 256. Longer words,
+// and words of more tokens than an entry holds, are never kept.
 //
-// A set holds two entries. A new word takes the second place and moves to the first when it is met again, so that
-// the many words that occur once push out only each other. Pages that were never touched are not resident.
+// A set holds two entries. A new word takes the second place and moves to the first when it is met again, so
+// that the many words that occur once push out only each other. Pages that were never touched are not
+// resident.
 #pragma once
 
 #include <array>
@@ -22,8 +23,8 @@ namespace krill {
 
 static_assert(std::endian::native == std::endian::little, "keys are words read as numbers");
 
-// A word padded with zeros to `kLanes` machine words, its length in the bits above its last byte. The highest bits
-// are left to the entry: how many tokens it holds.
+// A word padded with zeros to `kLanes` machine words, its length in the bits above its last byte. The highest
+// bits are left to the entry: how many tokens it holds.
 template <std::size_t kLanes>
 struct WordKey {
   static constexpr unsigned kFieldBits = kLanes == 2 ? 4 : 8;
@@ -101,7 +102,8 @@ class WordTable {
   // Where a word is if it is here at all; it is on its way from memory then.
   Set* locate(const Key& key) {
     Set* const set = sets_ + (((key.hash() >> 32) * count_) >> 32);
-    for (std::size_t line = 0; line < sizeof(Set); line += 64) __builtin_prefetch(reinterpret_cast<char*>(set) + line);
+    for (std::size_t line = 0; line < sizeof(Set); line += 64)
+      __builtin_prefetch(reinterpret_cast<char*>(set) + line);
     return set;
   }
 

@@ -27,8 +27,8 @@ constexpr std::int32_t kNoPair = kNever << kPlaceBits;
 static_assert(MergeTable::kRankBits + kPlaceBits < 31);
 static_assert(WordMerger::kShort + 2 == std::size_t{1} << kPlaceBits);
 
-// They stay in registers: written to memory one by one and read back four at a time, every search would wait for
-// the writes before it, which took as long as all the rest.
+// They stay in registers: written to memory one by one and read back four at a time, every search would wait
+// for the writes before it, which took as long as all the rest.
 template <std::size_t kVectors>
 class PairKeys {
  public:
@@ -53,12 +53,13 @@ class PairKeys {
   Four vectors_[kVectors];
 };
 
-// A word of up to 4 * kVectors - 2 bytes while it is merged. Nobody stands before the first symbol and behind the
-// last, so that no symbol is a special case.
+// A word of up to 4 * kVectors - 2 bytes while it is merged. Nobody stands before the first symbol and behind
+// the last, so that no symbol is a special case.
 template <std::size_t kVectors>
 class ShortWord {
  public:
-  ShortWord(const Vocabulary& vocabulary, const MergeTable& merges, const std::uint8_t* word, std::size_t size)
+  ShortWord(const Vocabulary& vocabulary, const MergeTable& merges, const std::uint8_t* word,
+            std::size_t size)
       : merges_(merges) {
     places_[0] = {};
     std::size_t count = 0;
@@ -92,7 +93,8 @@ class ShortWord {
   std::size_t write(Id* out) const {
     std::size_t written = 0;
     std::uint32_t left = alive_ & (alive_ - 1);
-    for (; (left & (left - 1)) != 0; left &= left - 1) out[written++] = static_cast<Id>(ids_[std::countr_zero(left)]);
+    for (; (left & (left - 1)) != 0; left &= left - 1)
+      out[written++] = static_cast<Id>(ids_[std::countr_zero(left)]);
     return written;
   }
 
@@ -161,7 +163,8 @@ std::int32_t MergeScratch::block_least(std::size_t block) const {
 void MergeScratch::build() {
   Buffer<std::int32_t>& tree = *tree_;
   for (std::size_t block = 0; block < blocks_; ++block) tree[leaves_ + block] = block_least(block);
-  for (std::size_t node = leaves_ - 1; node >= 1; --node) tree[node] = std::min(tree[2 * node], tree[2 * node + 1]);
+  for (std::size_t node = leaves_ - 1; node >= 1; --node)
+    tree[node] = std::min(tree[2 * node], tree[2 * node + 1]);
 }
 
 std::size_t MergeScratch::first_least() const {
@@ -243,7 +246,9 @@ std::size_t WordMerger::merge_long(const std::uint8_t* word, std::size_t size, I
 
 template std::size_t WordMerger::merge_short(const std::uint8_t*, std::size_t, std::uint16_t*) const;
 template std::size_t WordMerger::merge_short(const std::uint8_t*, std::size_t, std::uint32_t*) const;
-template std::size_t WordMerger::merge_long(const std::uint8_t*, std::size_t, std::uint16_t*, MergeScratch&) const;
-template std::size_t WordMerger::merge_long(const std::uint8_t*, std::size_t, std::uint32_t*, MergeScratch&) const;
+template std::size_t WordMerger::merge_long(const std::uint8_t*, std::size_t, std::uint16_t*,
+                                            MergeScratch&) const;
+template std::size_t WordMerger::merge_long(const std::uint8_t*, std::size_t, std::uint32_t*,
+                                            MergeScratch&) const;
 
 }  // namespace krill

@@ -1,9 +1,9 @@
 // Byte-pair encoding of one word: the lowest rank first, and among equals the leftmost, until no pair merges.
 //
-// In: a word's bytes. Out: its tokens. Held in memory: nothing for words of up to kShort bytes; for longer ones
-// kScratchPerByte for each byte of the longest so far. A short word is searched from end to end for
-// the next merge. A long one keeps the least rank of each block in a tree, so that a word of megabytes costs
-// n log n: every merge touches a few blocks and the paths above them.
+// In: a word's bytes. Out: its tokens. Held in memory: nothing for words of up to kShort bytes; for longer
+// ones kScratchPerByte for each byte of the longest so far. A short word is searched from end to end for the
+// next merge. A long one keeps the least rank of each block in a tree, so that a word of megabytes costs n
+// log n: every merge touches a few blocks and the paths above them.
 #pragma once
 
 #include <cstddef>
@@ -56,10 +56,11 @@ class WordMerger {
   static constexpr std::size_t kShort = 30;
   static constexpr std::size_t kScratchPerByte = 13;
 
-  WordMerger(const Vocabulary& vocabulary, const MergeTable& merges) : vocabulary_(vocabulary), merges_(merges) {}
+  WordMerger(const Vocabulary& vocabulary, const MergeTable& merges)
+      : vocabulary_(vocabulary), merges_(merges) {}
 
-  // Writes at most `size` ids and returns how many. A byte that has no token is left out, and what stood around
-  // it stands together, as in Hugging Face's library.
+  // Writes at most `size` ids and returns how many. A byte that has no token is left out, and what stood
+  // around it stands together, as in Hugging Face's library.
   template <class Id>
   std::size_t merge(const std::uint8_t* word, std::size_t size, Id* out, MergeScratch& scratch) const {
     return size <= kShort ? merge_short(word, size, out) : merge_long(word, size, out, scratch);

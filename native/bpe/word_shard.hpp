@@ -1,7 +1,7 @@
 // A table of words and their counts that never takes more than its quota of bytes.
 //
-// Open addressing over entries of 16 bytes; the words themselves lie in chunks, each after its length. When the quota
-// is used up, `add` refuses: then the shard is drained and begins anew.
+// Open addressing over entries of 16 bytes; the words themselves lie in chunks, each after its length. When
+// the quota is used up, `add` refuses: then the shard is drained and begins anew.
 #pragma once
 
 #include <algorithm>
@@ -67,13 +67,15 @@ class WordShard {
 template <class Sink>
 void WordShard::drain(bool sorted, Sink&& sink) {
   // In place: the table is done with, so its own memory is what gets sorted.
-  const auto end = std::remove_if(entries_.begin(), entries_.end(), [](const Entry& e) { return e.count == 0; });
+  const auto end =
+      std::remove_if(entries_.begin(), entries_.end(), [](const Entry& e) { return e.count == 0; });
   if (sorted) {
     std::sort(entries_.begin(), end, [this](const Entry& a, const Entry& b) {
       return a.tag != b.tag ? a.tag < b.tag : word_at(a.place) < word_at(b.place);
     });
   }
-  for (auto entry = entries_.begin(); entry != end; ++entry) sink(Record{entry->count, word_at(entry->place)});
+  for (auto entry = entries_.begin(); entry != end; ++entry)
+    sink(Record{entry->count, word_at(entry->place)});
   reset();
 }
 

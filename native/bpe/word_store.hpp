@@ -3,9 +3,9 @@
 // Layout: an end mark, then each word followed by an end mark. A word that has become shorter is followed by
 // several. Words of one count lie together, the highest count first.
 //
-// A long word, such as a page of text without spaces, lies in blocks, each followed by a link mark but for the
-// last, so that a merge touches the blocks that hold its pair and not all of the word. The symbols of a block
-// stand at its begin; the rest of it is marks, and it may have become empty.
+// A long word, such as a page of text without spaces, lies in blocks, each followed by a link mark but for
+// the last, so that a merge touches the blocks that hold its pair and not all of the word. The symbols of a
+// block stand at its begin; the rest of it is marks, and it may have become empty.
 #pragma once
 
 #include <algorithm>
@@ -85,8 +85,8 @@ class WordStore {
     });
   }
 
-  // visit(block, start, count) -> changed, for every block with a symbol `left` that is followed by `right`, there
-  // or in a later block of its word.
+  // visit(block, start, count) -> changed, for every block with a symbol `left` that is followed by `right`,
+  // there or in a later block of its word.
   template <class Visit>
   void for_each_match(Symbol left, Symbol right, Visit&& visit) {
     for_each_window([&](Symbol* data, std::uint64_t base, std::size_t size) {
@@ -189,7 +189,9 @@ class WordStore {
   }
 
   // What a word takes: its symbols, and a mark behind each block.
-  static std::size_t slots(std::size_t length) { return length + (length + kBlockSymbols - 1) / kBlockSymbols; }
+  static std::size_t slots(std::size_t length) {
+    return length + (length + kBlockSymbols - 1) / kBlockSymbols;
+  }
 
   static std::size_t symbols_in(std::string_view word, const std::array<std::int32_t, 256>& ids) {
     std::size_t length = 0;
@@ -204,8 +206,9 @@ class WordStore {
   }
 
   std::size_t run_of(std::uint64_t start) const {
-    const auto after = std::upper_bound(runs_.begin(), runs_.end(), start,
-                                        [](std::uint64_t value, const Run& run) { return value < run.start; });
+    const auto after =
+        std::upper_bound(runs_.begin(), runs_.end(), start,
+                         [](std::uint64_t value, const Run& run) { return value < run.start; });
     return after == runs_.begin() ? 0 : static_cast<std::size_t>(after - runs_.begin()) - 1;
   }
 
@@ -227,8 +230,8 @@ class WordStore {
     return low;
   }
 
-  // Where `left` is followed by `right`, at `from` or later; `size` if nowhere. Many at once first, as the compiler
-  // can compare them.
+  // Where `left` is followed by `right`, at `from` or later; `size` if nowhere. Many at once first, as the
+  // compiler can compare them.
   static std::size_t next_match(const Symbol* data, std::size_t size, std::size_t from, Symbol left,
                                 Symbol right) {
     constexpr std::size_t kAtOnce = 64;
@@ -250,7 +253,8 @@ class WordStore {
     }
   }
 
-  // visit(data, base, size) -> changed; windows begin and end with whole words, and an end mark stands before each.
+  // visit(data, base, size) -> changed; windows begin and end with whole words, and an end mark stands before
+  // each.
   template <class Visit>
   void for_each_window(Visit&& visit) {
     if (memory_) {

@@ -20,7 +20,8 @@ namespace krill {
 
 namespace {
 
-// What may become resident in a millisecond, in huge pages or by one large read; in small ones two threads touch 4 MB.
+// What may become resident in a millisecond, in huge pages or by one large read; in small ones two threads
+// touch 4 MB.
 constexpr std::int64_t kGrowthPerMillisecond = 30'000'000;
 constexpr std::int64_t kLongestMilliseconds = 20;
 constexpr std::int64_t kShortestNanoseconds = 100'000;
@@ -29,7 +30,8 @@ constexpr std::int64_t kReleasesBefore = 16'000'000;
 constexpr std::int64_t kBetweenReleases = 100'000'000;
 constexpr std::size_t kStackBytes = 64 * 1024;
 
-// Where all cores are busy, a thread with a short slice is let on before others (Linux 6.12); else nothing happens.
+// Where all cores are busy, a thread with a short slice is let on before others (Linux 6.12); else nothing
+// happens.
 void ask_for_short_slices() {
 #ifdef SYS_sched_setattr
   struct {

@@ -1,9 +1,9 @@
-// Documents as datatrove's MinHash sees them: simplified text, its words, the XXH64 of each run of `ngram` words
-// with a space between them, and for each permutation the least number that any of them gives.
+// Documents as datatrove's MinHash sees them: simplified text, its words, the XXH64 of each run of `ngram`
+// words with a space between them, and for each permutation the least number that any of them gives.
 //
-// A permutation is (hash * factor + addend) in 64 bits, modulo 2^61 - 1. Words are those of quality/words.hpp, except
-// that scripts without spaces are not cut, as spaCy's English tokenizer doesn't cut them. Held: the longest document,
-// simplified, twice: once as text and once as words.
+// A permutation is (hash * factor + addend) in 64 bits, modulo 2^61 - 1. Words are those of
+// quality/words.hpp, except that scripts without spaces are not cut, as spaCy's English tokenizer doesn't cut
+// them. Held: the longest document, simplified, twice: once as text and once as words.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,8 @@ class Signer {
   static constexpr std::size_t kMostWords = 100;  // of a shingle
 
   // Throws std::invalid_argument for counts of 0 and above these.
-  Signer(Simplifier simplifier, const std::uint64_t* factors, const std::uint64_t* addends, std::size_t permutations,
-         std::size_t ngram);
+  Signer(Simplifier simplifier, const std::uint64_t* factors, const std::uint64_t* addends,
+         std::size_t permutations, std::size_t ngram);
 
   // The columns must have been checked.
   SignatureTable sign(const TextColumn& documents) const;

@@ -132,7 +132,8 @@ void Simplifier::simplify(const uint8_t* text, size_t size, Text& out) const {
     const Character character = character_at(text + at, size - at);
     if (!character.well_formed) {
       writer.space();
-    } else if (const Entry& entry = entry_of(decoded(text + at, character.length)); &entry == entries_.data()) {
+    } else if (const Entry& entry = entry_of(decoded(text + at, character.length));
+               &entry == entries_.data()) {
       writer.text({reinterpret_cast<const char*>(text + at), character.length});
     } else if (entry.change == Change::kText) {
       writer.text(replacement(entry));

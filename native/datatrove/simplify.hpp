@@ -1,8 +1,8 @@
-// Text as datatrove compares it: each character replaced by what a table says, numbers written as 0, whitespace
-// collapsed to single spaces and taken off both ends.
+// Text as datatrove compares it: each character replaced by what a table says, numbers written as 0,
+// whitespace collapsed to single spaces and taken off both ends.
 //
-// The table comes from outside, made of datatrove's own rules, so that it fits whichever version is installed. Held:
-// the table, 100 KB and what its replacements take.
+// The table comes from outside, made of datatrove's own rules, so that it fits whichever version is
+// installed. Held: the table, 100 KB and what its replacements take.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 namespace krill::datatrove {
 
 enum class Change : std::uint8_t {
-  kText,       // becomes other characters, or nothing
+  kText,  // becomes other characters, or nothing
   kSpace,
   kDigit,
   kSeparator,  // may stand once within a number; elsewhere it becomes its replacement
@@ -43,13 +43,16 @@ class Simplifier {
   };
   // What a character becomes; the first entry is that of characters that stay as they are.
   const Entry& entry_of(std::uint32_t point) const;
-  std::string_view replacement(const Entry& entry) const { return {replacements_.data() + entry.at, entry.size}; }
+  std::string_view replacement(const Entry& entry) const {
+    return {replacements_.data() + entry.at, entry.size};
+  }
 
   std::vector<Entry> entries_;
   std::vector<char> replacements_;
   std::vector<std::uint16_t> page_of_;
   std::vector<std::uint32_t> pages_;
-  std::array<std::uint8_t, 128> plain_;  // of an ASCII character that becomes one other and is no digit; else 0
+  // What an ASCII character becomes if that is one other character and not a digit; otherwise 0.
+  std::array<std::uint8_t, 128> plain_;
 };
 
 }  // namespace krill::datatrove

@@ -40,7 +40,8 @@ inline std::uint64_t xxh64(const std::uint8_t* bytes, std::size_t size) {
     for (; end - bytes >= 32; bytes += 32)
       for (std::size_t lane = 0; lane < 4; ++lane)
         lanes[lane] = round(lanes[lane], read<std::uint64_t>(bytes + 8 * lane));
-    hash = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) + std::rotl(lanes[3], 18);
+    hash =
+        std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) + std::rotl(lanes[3], 18);
     for (const std::uint64_t lane : lanes) hash = merge(hash, lane);
   }
   hash += size;

@@ -14,7 +14,7 @@ using std::uint8_t;
 
 constexpr size_t kWords = BloomFilter::kBlockBytes / sizeof(uint64_t);
 constexpr size_t kBlocksAhead = 16;
-constexpr unsigned kBlockPlaceBits = 9;                   // a place among 512
+constexpr unsigned kBlockPlaceBits = 9;                    // a place among 512
 constexpr unsigned kPlacesPerWord = 64 / kBlockPlaceBits;  // that a hash's word gives
 
 size_t words_for(size_t blocks, unsigned bits) {

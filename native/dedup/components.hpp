@@ -1,7 +1,9 @@
-// Which documents hang together: connected components over edges between document numbers, each named by its smallest.
+// Which documents hang together: connected components over edges between document numbers, each named by its
+// smallest.
 //
-// Edges are shown twice: first to mark who has any, then to join. Held: a bit and an eighth for each document, and from
-// the second showing on four bytes for each document that has an edge, and four more once components are counted.
+// Edges are shown twice: first to mark who has any, then to join. Held: a bit and an eighth for each
+// document, and from the second showing on four bytes for each document that has an edge, and four more once
+// components are counted.
 #pragma once
 
 #include <cstddef>
@@ -28,10 +30,12 @@ class Components {
     std::uint64_t clusters;  // with a document that is not kept
     std::uint64_t largest;   // documents of the largest
   };
-  // Counts components; documents below `prior` are not counted, but whoever hangs together with one is not kept.
+  // Counts components; documents below `prior` are not counted, but whoever hangs together with one is not
+  // kept.
   Summary count(std::uint64_t prior);
 
-  // The smallest document of the component, and how many it has, for documents first..first+count-1; after `count`.
+  // The smallest document of the component, and how many it has, for documents first..first+count-1; after
+  // `count`.
   void labels(std::uint64_t first, std::size_t count, std::uint64_t* smallest, std::uint32_t* sizes) const;
 
  private:

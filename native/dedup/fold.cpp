@@ -29,7 +29,8 @@ const FoldTable& FoldTable::get() {
 FoldTable::FoldTable() : page_of_(kPoints / kCharPage, 0), pages_(kCharPage, Entry{FoldKind::kKeep, 0}) {
   for (size_t run = 0; run < kFoldRunCount; ++run) {
     const FoldRun& found = kFoldRuns[run];
-    for (uint32_t point = found.first; point <= found.last; ++point) *writable(point) = {found.kind, found.change};
+    for (uint32_t point = found.first; point <= found.last; ++point)
+      *writable(point) = {found.kind, found.change};
   }
   for (uint8_t byte = 0; byte < 128; ++byte) ascii_[byte] = ascii_of(byte, of(byte));
 }

@@ -1,6 +1,7 @@
-// What is compared when near-duplicates are looked for: words in lower case, without diacritics, punctuation and
-// symbols, with every number written as 0. Text comes in as UTF-8 and leaves as code points and gaps between words,
-// one at a time, so that text of any length takes the same few bytes. The definition is `reference_words` in Python.
+// What is compared when near-duplicates are looked for: words in lower case, without diacritics, punctuation
+// and symbols, with every number written as 0. Text comes in as UTF-8 and leaves as code points and gaps
+// between words, one at a time, so that text of any length takes the same few bytes. The definition is
+// `reference_words` in Python.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +44,9 @@ class FoldTable {
   };
   static_assert(sizeof(Entry) == 4);
 
-  Entry of(std::uint32_t point) const { return pages_[page_of_[point / kCharPage] * kCharPage + point % kCharPage]; }
+  Entry of(std::uint32_t point) const {
+    return pages_[page_of_[point / kCharPage] * kCharPage + point % kCharPage];
+  }
 
   // ASCII needs no second look: a letter in lower case, or one of these.
   static constexpr std::uint8_t kAsciiSpace = 0;
@@ -114,10 +117,9 @@ class TextFolder {
     const FoldTable::Entry entry = table_.of(point);
     switch (entry.kind) {
       case FoldKind::kKeep: return letter(point);
-      case FoldKind::kShift: return letter(static_cast<std::uint32_t>(static_cast<std::int32_t>(point) + entry.change));
-      case FoldKind::kPair:
-        letter(kFoldPairs[entry.change][0]);
-        return letter(kFoldPairs[entry.change][1]);
+      case FoldKind::kShift:
+        return letter(static_cast<std::uint32_t>(static_cast<std::int32_t>(point) + entry.change));
+      case FoldKind::kPair: letter(kFoldPairs[entry.change][0]); return letter(kFoldPairs[entry.change][1]);
       case FoldKind::kDrop: return end_number();
       case FoldKind::kSpace: return space();
       case FoldKind::kSeparator: return separator();

@@ -48,8 +48,7 @@ bool HashSet::insert_one(const Hash& hash) {
 
 void HashSet::insert(const Hash* hashes, size_t count, uint8_t* first) {
   for (size_t i = 0; i < count; ++i) {
-    if (i + kHashesAhead < count)
-      __builtin_prefetch(table_.data() + home(hashes[i + kHashesAhead]), 1);
+    if (i + kHashesAhead < count) __builtin_prefetch(table_.data() + home(hashes[i + kHashesAhead]), 1);
     first[i] = insert_one(hashes[i]);
   }
 }

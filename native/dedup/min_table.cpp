@@ -15,7 +15,8 @@ constexpr size_t kRecordsAhead = 12;
 
 // Four keys for five slots, as in HashSet.
 MinTable::MinTable(size_t capacity_bytes)
-    : table_(Buffer<Hash>::zeros(table_slots(capacity_bytes))), max_keys_(table_.size() - (table_.size() + 4) / 5) {}
+    : table_(Buffer<Hash>::zeros(table_slots(capacity_bytes))),
+      max_keys_(table_.size() - (table_.size() + 4) / 5) {}
 
 size_t MinTable::home(uint64_t key) const {
   using Wide = unsigned __int128;

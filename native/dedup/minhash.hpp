@@ -1,9 +1,10 @@
 // MinHash: documents that share many shingles agree in some of a few numbers.
 //
-// A permutation of all shingles is a pair of odd factors: the two halves of a shingle's hash, each times its factor,
-// added in 32 bits. A document's number for it is the least that any of its shingles gives; two documents agree in it
-// as often as a shingle of either is one of both. `rows` of them make a band, and a band is hashed to 64 bits, with its
-// own number, so that documents agree in a band only if they agree in all its rows.
+// A permutation of all shingles is a pair of odd factors: the two halves of a shingle's hash, each times its
+// factor, added in 32 bits. A document's number for it is the least that any of its shingles gives; two
+// documents agree in it as often as a shingle of either is one of both. `rows` of them make a band, and a
+// band is hashed to 64 bits, with its own number, so that documents agree in a band only if they agree in all
+// its rows.
 //
 // Least numbers are kept as shingles stream by: a document of any length takes the same memory.
 #pragma once

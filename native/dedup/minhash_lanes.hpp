@@ -1,4 +1,5 @@
-// The innermost loop of MinHash: a batch of shingles passes a few permutations, whose least numbers stay in registers.
+// The innermost loop of MinHash: a batch of shingles passes a few permutations, whose least numbers stay in
+// registers.
 #pragma once
 
 #include <array>

@@ -30,13 +30,14 @@ struct Digit {
 };
 
 struct Partitioned {
-  Buffer<Hash> hashes;            // partition 0's, then partition 1's, ...
+  Buffer<Hash> hashes;          // partition 0's, then partition 1's, ...
   Buffer<std::int64_t> counts;  // how many in each
 };
 
 Partitioned partition_hashes(const Hash* hashes, std::size_t count, Digit digit);
 
 // `flags` stand in the order of partition_hashes' output for these hashes; returns them in the hashes' order.
-Buffer<std::uint8_t> join_flags(const Hash* hashes, std::size_t count, Digit digit, const std::uint8_t* flags);
+Buffer<std::uint8_t> join_flags(const Hash* hashes, std::size_t count, Digit digit,
+                                const std::uint8_t* flags);
 
 }  // namespace krill

@@ -1,6 +1,6 @@
-// Documents in pieces: lines, or paragraphs. A line is what ends with \n, which belongs to it. A paragraph is a run of
-// lines that are not blank, with the blank ones after it. What is only whitespace is no piece: it is never counted and
-// never dropped. A piece is known by its text without the whitespace at either end.
+// Documents in pieces: lines, or paragraphs. A line is what ends with \n, which belongs to it. A paragraph is
+// a run of lines that are not blank, with the blank ones after it. What is only whitespace is no piece: it is
+// never counted and never dropped. A piece is known by its text without the whitespace at either end.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,9 @@ struct KeptPieces {
   Buffer<std::int64_t> offsets;
   Buffer<std::uint8_t> data;
 };
-// The documents without the pieces whose flag is 0. Throws std::invalid_argument if there are not `flag_count` pieces.
-KeptPieces keep_pieces(const TextColumn& documents, Level level, const std::uint8_t* flags, std::size_t flag_count);
+// The documents without the pieces whose flag is 0. Throws std::invalid_argument if there are not
+// `flag_count` pieces.
+KeptPieces keep_pieces(const TextColumn& documents, Level level, const std::uint8_t* flags,
+                       std::size_t flag_count);
 
 }  // namespace krill

@@ -43,7 +43,8 @@ class SetReader {
     document_ = document;
     std::array<uint64_t, 2> entry;
     read_at(file_.index, entry.data(), sizeof entry, document * sizeof entry);
-    if (entry[0] > kMostNumbers || entry[1] > kMostNumbers) throw std::runtime_error("an index of sets is damaged");
+    if (entry[0] > kMostNumbers || entry[1] > kMostNumbers)
+      throw std::runtime_error("an index of sets is damaged");
     next_ = entry[0];
     size_ = left_ = entry[1];
     fill();

@@ -1,5 +1,5 @@
-// Shingles: the hash of each run of `ngram` words of a text, as TextFolder gives them. Held: the hashes of the last
-// words, whatever the length of the text.
+// Shingles: the hash of each run of `ngram` words of a text, as TextFolder gives them. Held: the hashes of
+// the last words, whatever the length of the text.
 #pragma once
 
 #include <array>

@@ -20,7 +20,8 @@ inline std::vector<int64_t> rows_in_pieces(std::span<const uint8_t> data, uint8_
     seen = std::min(data.size(), std::max(seen, done) + step);
     const bool final = seen == data.size();
     const text::CsvRows rows = text::find_csv_rows(data.subspan(done, seen - done), delimiter, final);
-    for (size_t i = 0; i < rows.starts.size(); ++i) starts.push_back(static_cast<int64_t>(done) + rows.starts[i]);
+    for (size_t i = 0; i < rows.starts.size(); ++i)
+      starts.push_back(static_cast<int64_t>(done) + rows.starts[i]);
     require(!final || rows.end == seen - done, "the final stretch is not read to its end");
     done += rows.end;
   }

@@ -1,5 +1,5 @@
-// Drives datatrove's signatures with tables and columns taken from the input, holds them to a slow and obvious version,
-// and aborts where they differ.
+// Drives datatrove's signatures with tables and columns taken from the input, holds them to a slow and
+// obvious version, and aborts where they differ.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,8 @@ struct Changes {
   std::vector<std::uint8_t> replacements;
 
   explicit Changes(Settings& settings) {
-    constexpr std::uint32_t kPoints[] = {' ', '\n', '.', ',', '0', '7', 'A', 'b', 0x60c, 0xe9, 0x3a3, 0x6f22, 0x1f600};
+    constexpr std::uint32_t kPoints[] = {' ', '\n',  '.',  ',',   '0',    '7',    'A',
+                                         'b', 0x60c, 0xe9, 0x3a3, 0x6f22, 0x1f600};
     for (const std::uint32_t point : kPoints) {
       const std::uint8_t drawn = settings.next();
       if (drawn % 3 == 0) continue;
@@ -42,8 +43,10 @@ struct Changes {
   }
 };
 
-inline void check_signature(const std::string& words, std::size_t ngram, const std::vector<std::uint64_t>& factors,
-                            const std::vector<std::uint64_t>& addends, const std::uint64_t* numbers, bool has) {
+inline void check_signature(const std::string& words, std::size_t ngram,
+                            const std::vector<std::uint64_t>& factors,
+                            const std::vector<std::uint64_t>& addends, const std::uint64_t* numbers,
+                            bool has) {
   std::vector<std::string> found;
   std::istringstream stream(words);
   for (std::string word; std::getline(stream, word, ' ');) found.push_back(word);

@@ -1,6 +1,6 @@
-// Drives the encoder with vocabularies, added tokens and text taken from the input, holds it to the obvious way to
-// merge, and aborts where they differ: short and long merging, any cache, both widths of ids. Arrays that make no
-// sense must be refused, and do no harm if they happen to make some.
+// Drives the encoder with vocabularies, added tokens and text taken from the input, holds it to the obvious
+// way to merge, and aborts where they differ: short and long merging, any cache, both widths of ids. Arrays
+// that make no sense must be refused, and do no harm if they happen to make some.
 #pragma once
 
 #include <algorithm>
@@ -89,7 +89,8 @@ inline std::vector<std::uint32_t> merged(const SmallVocabulary& vocabulary, cons
     std::optional<std::pair<std::size_t, std::size_t>> best;
     for (std::size_t at = 0; at + 1 < ids.size(); ++at) {
       const auto found = ranks.find({ids[at], ids[at + 1]});
-      if (found != ranks.end()) best = std::min(best.value_or(std::pair(found->second, at)), {found->second, at});
+      if (found != ranks.end())
+        best = std::min(best.value_or(std::pair(found->second, at)), {found->second, at});
     }
     if (!best) return ids;
     ids[best->second] = vocabulary.merges[best->first + 2];
@@ -104,7 +105,8 @@ inline void check_merger(const SmallVocabulary& small, const std::string& word) 
   const std::vector<std::uint32_t> wanted = merged(small, word);
   std::vector<std::uint32_t> ids(word.size());
   const auto check = [&](std::size_t count) {
-    expect(std::equal(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count), wanted.begin(), wanted.end()),
+    expect(std::equal(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count), wanted.begin(),
+                      wanted.end()),
            "a word is not merged as defined");
   };
   const auto* data = reinterpret_cast<const std::uint8_t*>(word.data());
@@ -125,8 +127,8 @@ struct Encoded {
 };
 
 template <class Id>
-Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<AddedToken>& added, EncoderOptions options,
-                const Column& column) {
+Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<AddedToken>& added,
+                EncoderOptions options, const Column& column) {
   Encoder<Id> encoder(vocabulary.arrays(), vocabulary.merges, added, std::move(options));
   const EncodedRuns<Id> runs = encoder.encode(column.view(), 0);
   Encoded result{{runs.ids.data(), runs.ids.data() + runs.ids.size()},
@@ -134,8 +136,9 @@ Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<AddedToken>
                  {}};
   // Twice, so that the second time words come from the cache.
   const EncodedRuns<Id> again = encoder.encode(column.view(), 0);
-  expect(std::equal(result.ids.begin(), result.ids.end(), again.ids.data(), again.ids.data() + again.ids.size()),
-         "the cache changes ids");
+  expect(
+      std::equal(result.ids.begin(), result.ids.end(), again.ids.data(), again.ids.data() + again.ids.size()),
+      "the cache changes ids");
   if (column.rows() > 0) {
     const OffsetTokens<Id> tokens = encoder.encode_offsets(column.view().begin(0), column.view().size(0));
     expect(tokens.ids.size() + 1 == runs.lengths[0], "offsets are of other tokens");
@@ -170,11 +173,13 @@ inline void check_encoder(Settings& settings) {
   const Column column = cut_column(settings);
   const Encoded narrow = encoded<std::uint16_t>(vocabulary, added, options, column);
   options.cache_bytes = 1 << 16;
-  expect(encoded<std::uint32_t>(vocabulary, added, options, column) == narrow, "the width of ids changes them");
+  expect(encoded<std::uint32_t>(vocabulary, added, options, column) == narrow,
+         "the width of ids changes them");
   for (std::size_t row = 0; row < std::min<std::size_t>(column.rows(), 4); ++row)
     check_merger(vocabulary, column.row(row));
   const std::size_t several_blocks = std::min<std::size_t>(column.data.size(), 140);
-  check_merger(vocabulary, {column.data.begin(), column.data.begin() + static_cast<std::ptrdiff_t>(several_blocks)});
+  check_merger(vocabulary,
+               {column.data.begin(), column.data.begin() + static_cast<std::ptrdiff_t>(several_blocks)});
 }
 
 // Numbers straight from the input: refused, or harmless.
@@ -184,7 +189,8 @@ inline void check_hostile(Settings& settings) {
     for (std::uint32_t& value : values) value = settings.next() % limit;
     return values;
   };
-  const std::vector<std::uint32_t> offsets = numbers(12, 16), flags = numbers(12, 8), merges = numbers(12, 12);
+  const std::vector<std::uint32_t> offsets = numbers(12, 16), flags = numbers(12, 8),
+                                   merges = numbers(12, 12);
   const std::vector<std::int64_t> wide(offsets.begin(), offsets.end());
   const std::vector<std::uint8_t> small(flags.begin(), flags.end());
   const Column column = cut_column(settings);
@@ -192,7 +198,8 @@ inline void check_hostile(Settings& settings) {
                                             wide.empty() ? 0 : std::min<std::size_t>(column.data.size(), 16));
   try {
     const std::size_t used = wide.empty() ? 0 : std::min(bytes.size(), static_cast<std::size_t>(wide.back()));
-    Encoder<std::uint16_t> encoder({bytes.first(used), wide, small}, merges, {}, {.pattern = Pattern::gpt2, .prefix = {}, .suffix = {}});
+    Encoder<std::uint16_t> encoder({bytes.first(used), wide, small}, merges, {},
+                                   {.pattern = Pattern::gpt2, .prefix = {}, .suffix = {}});
     encoder.encode(column.view(), std::nullopt);
     const std::vector<std::uint32_t> ids = numbers(6, 16);
     encoder.vocabulary().decode(ids, false);

@@ -3,8 +3,8 @@
 //   krill_fuzz [seconds] [seed]     runs; the same seed gives the same inputs
 //   krill_fuzz --replay FILE        runs one input again
 //
-// An input that breaks something is left in krill_fuzz.crash. Build with KRILL_SANITIZE=ON, so that reading or
-// writing out of bounds breaks something.
+// An input that breaks something is left in krill_fuzz.crash. Build with KRILL_SANITIZE=ON, so that reading
+// or writing out of bounds breaks something.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -66,6 +66,7 @@ constexpr std::string_view kSeeds[] = {
     "\x16@\x16@\x26\x8\0\0\x16@\x16\6\0\0"sv,
     ""sv,
 };
+// clang-format off
 constexpr std::string_view kTokens[] = {
     // JSON
     "\n"sv, "\r\n"sv, "\""sv, "\\"sv, "\\u"sv, "\\ud83d"sv, "\\ude00"sv, "\\u0000"sv, "{"sv, "}"sv, "["sv,
@@ -83,6 +84,7 @@ constexpr std::string_view kTokens[] = {
     "\xc3"sv, "\xe2\x82"sv, "\xf0\x9f\x98"sv, "letters that fill a block of sixty-four bytes, and one more ..."sv,
     "\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e"sv,
 };
+// clang-format on
 
 const Input* current = nullptr;
 
@@ -179,10 +181,8 @@ class Mutator {
                     input.begin() + static_cast<std::ptrdiff_t>(end));
         return;
       }
-      case 5:
-        return insert(input, slice(pool_.empty() ? input : pool_[below(pool_.size())], 128));
-      default:
-        return insert(input, slice(Input(input), 64));
+      case 5: return insert(input, slice(pool_.empty() ? input : pool_[below(pool_.size())], 128));
+      default: return insert(input, slice(Input(input), 64));
     }
   }
 

@@ -55,7 +55,8 @@ inline Column cut_column(Settings& settings) {
 }
 
 // One code point from the front, by arithmetic, or nothing if the bytes there are not UTF-8.
-inline std::optional<std::uint32_t> decode_front(const std::string& text, std::size_t at, std::size_t& length) {
+inline std::optional<std::uint32_t> decode_front(const std::string& text, std::size_t at,
+                                                 std::size_t& length) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[at + i]); };
   const std::uint32_t lead = byte(0);
   length = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
@@ -71,7 +72,8 @@ inline std::optional<std::uint32_t> decode_front(const std::string& text, std::s
 }
 
 inline bool is_space(std::uint32_t point) {
-  for (const std::uint32_t space : {0x20u, 0x85u, 0xa0u, 0x1680u, 0x2028u, 0x2029u, 0x202fu, 0x205fu, 0x3000u})
+  for (const std::uint32_t space :
+       {0x20u, 0x85u, 0xa0u, 0x1680u, 0x2028u, 0x2029u, 0x202fu, 0x205fu, 0x3000u})
     if (point == space) return true;
   return (point >= 0x9 && point <= 0xd) || (point >= 0x1c && point <= 0x1f) ||
          (point >= 0x2000 && point <= 0x200a);
@@ -141,8 +143,8 @@ inline void fuzz_clean_column(Settings settings) {
   }
   expect(next == cleaned.kept.size() && next == result.rows(), "clean: more rows than expected");
   expect(counts.not_text == cleaned.counts.not_text && counts.too_short == cleaned.counts.too_short &&
-              counts.invalid_utf8 == cleaned.counts.invalid_utf8,
-          "clean: counts");
+             counts.invalid_utf8 == cleaned.counts.invalid_utf8,
+         "clean: counts");
 
   const Column again = column_of(clean(result.view(), nullptr, strip, min_chars));
   expect(again.offsets == result.offsets && again.data == result.data, "clean: not idempotent");
@@ -184,7 +186,8 @@ inline std::vector<Hash> hashes_from(Settings settings) {
   std::vector<Hash> hashes;
   while (settings.rest_size() > 0) {
     const std::uint64_t low = settings.next();
-    hashes.push_back({low % 3 == 0 ? low : low << 56, low % 5 == 0 ? 0 : std::uint64_t{settings.next()} << 60});
+    hashes.push_back(
+        {low % 3 == 0 ? low : low << 56, low % 5 == 0 ? 0 : std::uint64_t{settings.next()} << 60});
   }
   return hashes;
 }

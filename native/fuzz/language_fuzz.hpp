@@ -1,6 +1,6 @@
-// Drives the language model with text and tables taken from the input, and aborts where it breaks its word: text is
-// composed once and for all, a walk goes where plain rows lead, sums are those of a plain count, and tables that
-// don't fit together are refused.
+// Drives the language model with text and tables taken from the input, and aborts where it breaks its word:
+// text is composed once and for all, a walk goes where plain rows lead, sums are those of a plain count, and
+// tables that don't fit together are refused.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +32,10 @@ inline void fuzz_language_text(Settings settings) {
   expect(!is_surely_composed(text) || once == text, "language: a composed text was changed");
   append_lower(text, lowered);
   if (utf8_prefix(text.data(), text.size()).bytes == text.size()) {
-    expect(utf8_prefix(once.data(), once.size()).bytes == once.size(), "language: composed into ill-formed text");
-    expect(utf8_prefix(lowered.data(), lowered.size()).bytes == lowered.size(), "language: lowered into the same");
+    expect(utf8_prefix(once.data(), once.size()).bytes == once.size(),
+           "language: composed into ill-formed text");
+    expect(utf8_prefix(lowered.data(), lowered.size()).bytes == lowered.size(),
+           "language: lowered into the same");
     // Hangul and a few letters grow threefold, nothing grows more.
     expect(once.size() <= 3 * text.size(), "language: composed text is too long");
   }
@@ -137,13 +139,14 @@ struct PackedModel {
   }
   LanguageFeatures features(const PlainModel& plain) const {
     const std::size_t languages = plain.prior.size();
-    return {languages,           dense.data(),          dense.size() / languages, pair_starts.data(),
-            pair_starts.size() - 1, pair_languages.data(), pair_steps.data(),     pair_steps.size()};
+    return {languages,          dense.data(),           dense.size() / languages,
+            pair_starts.data(), pair_starts.size() - 1, pair_languages.data(),
+            pair_steps.data(),  pair_steps.size()};
   }
 };
 
-inline void check_guess(const PlainModel& plain, std::vector<double> sums, std::size_t size, std::uint8_t language,
-                        float score) {
+inline void check_guess(const PlainModel& plain, std::vector<double> sums, std::size_t size,
+                        std::uint8_t language, float score) {
   const double highest = *std::max_element(sums.begin(), sums.end());
   double total = 0;
   for (double& sum : sums) {
@@ -176,9 +179,10 @@ inline void fuzz_language_model(Settings settings) {
   LanguageText texts;
   for (std::size_t row = 0; row < 2; ++row) {
     const std::span<const std::uint8_t> whole(text);
-    const auto prepared = texts.prepare(whole.subspan(static_cast<std::size_t>(offsets[row]),
-                                                      static_cast<std::size_t>(offsets[row + 1] - offsets[row])));
-    check_guess(plain, plain.sums(prepared, kStep), prepared.size(), guesses.languages[row], guesses.scores[row]);
+    const auto prepared = texts.prepare(whole.subspan(
+        static_cast<std::size_t>(offsets[row]), static_cast<std::size_t>(offsets[row + 1] - offsets[row])));
+    check_guess(plain, plain.sums(prepared, kStep), prepared.size(), guesses.languages[row],
+                guesses.scores[row]);
   }
 }
 
@@ -188,7 +192,8 @@ inline void fuzz_language_tables(Settings settings) {
   PackedModel packed(plain, settings.next() % (plain.steps.size() + 1));
   const auto spoil = [&](auto& numbers) {
     if (!numbers.empty())
-      numbers[settings.next() % numbers.size()] = static_cast<std::decay_t<decltype(numbers[0])>>(settings.next());
+      numbers[settings.next() % numbers.size()] =
+          static_cast<std::decay_t<decltype(numbers[0])>>(settings.next());
   };
   switch (settings.next() % 8) {
     case 0: spoil(packed.defaults); break;

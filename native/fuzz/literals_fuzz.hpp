@@ -1,5 +1,5 @@
-// Drives the set of literal patterns, the outline of JSON and the count of cuts, and aborts where they break their
-// word: a pattern is found where a plain search finds it, pieces of a file give what the whole gives.
+// Drives the set of literal patterns, the outline of JSON and the count of cuts, and aborts where they break
+// their word: a pattern is found where a plain search finds it, pieces of a file give what the whole gives.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,8 @@ inline void fuzz_literal_set(std::string_view input) {
   input.remove_prefix(1);
   std::vector<std::string> patterns;
   for (std::size_t number = 0; number < count && !input.empty(); ++number) {
-    const std::size_t size = std::min<std::size_t>(1 + static_cast<std::uint8_t>(input[0]) % 12, input.size());
+    const std::size_t size =
+        std::min<std::size_t>(1 + static_cast<std::uint8_t>(input[0]) % 12, input.size());
     patterns.emplace_back(input.substr(0, size));
     // Some stand in the text, some do not.
     input.remove_prefix(number % 2 == 0 ? size : 1);
@@ -38,7 +39,8 @@ inline void fuzz_literal_set(std::string_view input) {
 }
 
 inline void fuzz_json_outline(std::string_view input) {
-  const std::string text = "{\"model\":{\"vocab\":" + std::string(input) + ",\"merges\":[]},\"added_tokens\":[";
+  const std::string text =
+      "{\"model\":{\"vocab\":" + std::string(input) + ",\"merges\":[]},\"added_tokens\":[";
   krill::JsonOutline whole(256);
   whole.feed(text);
   krill::JsonOutline pieces(256);

@@ -1,6 +1,6 @@
-// Drives loading with orders, rows and record batches taken from the input, holds the order and the columns to
-// slow and obvious versions, and aborts where they differ. Record batches may be anything: they are refused, or
-// what is read from them lies inside the file.
+// Drives loading with orders, rows and record batches taken from the input, holds the order and the columns
+// to slow and obvious versions, and aborts where they differ. Record batches may be anything: they are
+// refused, or what is read from them lies inside the file.
 #pragma once
 
 #include <sys/mman.h>
@@ -37,7 +37,8 @@ inline void fuzz_row_order(Settings settings) {
   const std::size_t first = order.rows == 0 ? 0 : settings.next() % order.rows;
   std::vector<std::int64_t> some(order.rows - first);
   order.write(first, some.size(), some.data());
-  expect(std::equal(some.begin(), some.end(), rows.begin() + static_cast<std::ptrdiff_t>(first)), "order: a stretch");
+  expect(std::equal(some.begin(), some.end(), rows.begin() + static_cast<std::ptrdiff_t>(first)),
+         "order: a stretch");
   std::sort(rows.begin(), rows.end());
   for (std::size_t row = 0; row < rows.size(); ++row)
     expect(rows[row] == static_cast<std::int64_t>(row), "order: every row once");
@@ -67,16 +68,27 @@ inline void fuzz_columns(Settings settings) {
       total += lengths.back();
     }
     offsets.push_back(offsets.back() + (tidy ? total : static_cast<std::int8_t>(settings.next())));
-    starts.push_back(tidy ? static_cast<std::int32_t>(lengths.size()) : static_cast<std::int8_t>(settings.next()));
+    starts.push_back(tidy ? static_cast<std::int32_t>(lengths.size())
+                          : static_cast<std::int8_t>(settings.next()));
   }
   const std::vector<std::uint8_t> tokens(settings.rest(), settings.rest() + settings.rest_size());
-  std::vector<std::int32_t> ids(count * width), segments(count * width), positions(count * width), mask(count * width);
+  std::vector<std::int32_t> ids(count * width), segments(count * width), positions(count * width),
+      mask(count * width);
   std::vector<std::int64_t> labels(count * width);
-  const Columns columns{ids.data(), kind == Labels::kNone ? nullptr : labels.data(), segments.data(),
-                        positions.data(), mask.data(), width, 7, kind, false, true};
+  const Columns columns{ids.data(),
+                        kind == Labels::kNone ? nullptr : labels.data(),
+                        segments.data(),
+                        positions.data(),
+                        mask.data(),
+                        width,
+                        7,
+                        kind,
+                        false,
+                        true};
   try {
-    write_columns({tokens.data(), TokenType::kU8, tokens.size(), offsets.data(), lengths.data(), lengths.size(),
-                   starts.data(), count}, columns);
+    write_columns({tokens.data(), TokenType::kU8, tokens.size(), offsets.data(), lengths.data(),
+                   lengths.size(), starts.data(), count},
+                  columns);
   } catch (const BadRow& fault) {
     expect(fault.row < count, "columns: the wrong row");
     return;
@@ -89,8 +101,10 @@ inline void fuzz_columns(Settings settings) {
         const bool last = i + 1 == lengths[static_cast<std::size_t>(document)];
         expect(ids[at] == tokens[token] && mask[at] == 1, "columns: ids");
         expect(segments[at] == document - starts[row] + 1 && positions[at] == i, "columns: segments");
-        if (kind == Labels::kShifted) expect(labels[at] == (last ? kIgnored : tokens[token + 1]), "columns: shifted");
-        if (kind == Labels::kUnshifted) expect(labels[at] == (i == 0 ? kIgnored : tokens[token]), "columns: labels");
+        if (kind == Labels::kShifted)
+          expect(labels[at] == (last ? kIgnored : tokens[token + 1]), "columns: shifted");
+        if (kind == Labels::kUnshifted)
+          expect(labels[at] == (i == 0 ? kIgnored : tokens[token]), "columns: labels");
       }
     for (; at < (row + 1) * width; ++at)
       expect(ids[at] == 7 && mask[at] == 0 && segments[at] == 0, "columns: padding");
@@ -101,8 +115,9 @@ inline void fuzz_columns(Settings settings) {
 class MemoryFile {
  public:
   explicit MemoryFile(const std::vector<std::uint8_t>& content) : descriptor_(::memfd_create("shard", 0)) {
-    expect(descriptor_ >= 0 && ::write(descriptor_, content.data(), content.size()) ==
-                                   static_cast<ssize_t>(content.size()), "shard: no file in memory");
+    expect(descriptor_ >= 0 &&
+               ::write(descriptor_, content.data(), content.size()) == static_cast<ssize_t>(content.size()),
+           "shard: no file in memory");
   }
   ~MemoryFile() { ::close(descriptor_); }
   std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
@@ -115,7 +130,8 @@ inline void fuzz_shard_rows(Settings settings) {
   const std::int64_t rows = settings.next() % 6;
   const std::int64_t per_batch = settings.next() % 4;
   const std::int64_t first = settings.next() % 32;
-  const RowShape shape{1 + settings.next() % 4, std::int64_t{1} << settings.next() % 4, settings.next() % 2 == 0};
+  const RowShape shape{1 + settings.next() % 4, std::int64_t{1} << settings.next() % 4,
+                       settings.next() % 2 == 0};
   // What is read is a message now and then: a mark and a length that make sense.
   std::vector<std::uint8_t> content(settings.rest(), settings.rest() + settings.rest_size());
   if (content.size() >= static_cast<std::size_t>(first) + 8)
@@ -125,8 +141,9 @@ inline void fuzz_shard_rows(Settings settings) {
   std::vector<std::int64_t> offsets;
   for (std::int64_t batch = 0; batch < batches; ++batch) offsets.push_back(first + 40 * batch);
   try {
-    ShardRows shards({{file.path()}, {static_cast<std::int64_t>(content.size())}, {0, rows}, offsets, per_batch, shape},
-                     1000, settings.next() % 2 == 0, std::make_shared<BlockPool>(1000));
+    ShardRows shards(
+        {{file.path()}, {static_cast<std::int64_t>(content.size())}, {0, rows}, offsets, per_batch, shape},
+        1000, settings.next() % 2 == 0, std::make_shared<BlockPool>(1000));
     const std::int64_t asked[] = {0, rows - 1, 1};
     const GatheredRows found = shards.gather(asked, rows > 1 ? 3 : 1);
     expect(found.offsets[0] == 0, "shard: offsets");

@@ -1,5 +1,5 @@
-// Drives what near-duplicates, Bloom filters and pieces are made of with columns and records taken from the input, holds
-// them to slow and obvious versions, and aborts where they differ.
+// Drives what near-duplicates, Bloom filters and pieces are made of with columns and records taken from the
+// input, holds them to slow and obvious versions, and aborts where they differ.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,8 @@ inline void fuzz_bands(Settings settings) {
     const Column alone{{0, static_cast<std::int64_t>(text.size())}, {text.begin(), text.end()}};
     const Buffer<std::uint64_t> own = hasher.bands_of(alone.view());
     const std::vector<std::uint64_t> numbers(own.data(), own.data() + bands);
-    expect(std::equal(numbers.begin(), numbers.end(), together.data() + row * bands), "bands: depend on the place");
+    expect(std::equal(numbers.begin(), numbers.end(), together.data() + row * bands),
+           "bands: depend on the place");
     const std::vector<std::uint64_t> set(sets.shingles.data() + sets.offsets[row],
                                          sets.shingles.data() + sets.offsets[row + 1]);
     expect(!set.empty() && std::adjacent_find(set.begin(), set.end(), std::greater_equal<>()) == set.end(),
@@ -103,7 +104,8 @@ inline void fuzz_components(Settings settings) {
   const std::size_t prior = settings.next() % (documents + 1);
   std::vector<Hash> edges;
   while (settings.rest_size() > 0)
-    edges.push_back({settings.next() * std::size_t{3} % documents, settings.next() * std::size_t{5} % documents});
+    edges.push_back(
+        {settings.next() * std::size_t{3} % documents, settings.next() * std::size_t{5} % documents});
   std::vector<std::uint64_t> first(documents);
   std::iota(first.begin(), first.end(), 0);
   for (bool changed = true; changed;) {

@@ -1,5 +1,5 @@
-// Drives packing with lengths and row widths taken from the input, holds it to a slow and obvious version, and
-// aborts where they differ.
+// Drives packing with lengths and row widths taken from the input, holds it to a slow and obvious version,
+// and aborts where they differ.
 #pragma once
 
 #include <algorithm>
@@ -118,7 +118,8 @@ inline void fuzz_piece_reader(Settings settings) {
   std::vector<std::uint8_t> out(settings.next(), 1);
   try {
     reader.read(files.data(), offsets.data(), sizes.data(), files.size(), out.data(), out.size());
-    expect(std::count(out.begin(), out.end(), 0) == static_cast<std::ptrdiff_t>(out.size()), "pieces: filled");
+    expect(std::count(out.begin(), out.end(), 0) == static_cast<std::ptrdiff_t>(out.size()),
+           "pieces: filled");
   } catch (const std::invalid_argument&) {
   } catch (const UnreadableFile& fault) {
     expect(fault.file == 1, "pieces: the wrong file");

@@ -1,5 +1,5 @@
-// Drives the readers of Parquet footers and page headers with whatever the input is: it is refused, or each row group
-// has every column, and a header lies in its bytes.
+// Drives the readers of Parquet footers and page headers with whatever the input is: it is refused, or each
+// row group has every column, and a header lies in its bytes.
 #pragma once
 
 #include <cstddef>

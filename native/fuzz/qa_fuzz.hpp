@@ -21,7 +21,7 @@ struct FuzzedUnit {
   std::vector<std::int32_t> context_spans;
 
   FeatureTables tables() const {
-    return {example,        begin,        length,         first,       last,         paragraph,
+    return {example,         begin,        length,         first,       last,         paragraph,
             question_starts, question_ids, context_starts, context_ids, context_spans};
   }
 };
@@ -76,19 +76,29 @@ struct FuzzedRows {
   std::size_t rows, width;
 
   FuzzedRows(std::size_t count, std::size_t wide)
-      : ids(count * wide, -7), mask(count * wide), types(count * wide), starts(count), ends(count), cls(count),
-        offsets(2 * count * wide), rows(count), width(wide) {}
+      : ids(count * wide, -7),
+        mask(count * wide),
+        types(count * wide),
+        starts(count),
+        ends(count),
+        cls(count),
+        offsets(2 * count * wide),
+        rows(count),
+        width(wide) {}
   FeatureRows out() {
-    return {ids.data(), mask.data(), types.data(), starts.data(), ends.data(), cls.data(), offsets.data(), rows, width};
+    return {ids.data(), mask.data(),    types.data(), starts.data(), ends.data(),
+            cls.data(), offsets.data(), rows,         width};
   }
 };
 
 // The ids of a feature, one token after the other.
-inline std::vector<std::int32_t> slow_ids(const FeatureLayout& layout, const FuzzedUnit& unit, std::size_t feature) {
+inline std::vector<std::int32_t> slow_ids(const FeatureLayout& layout, const FuzzedUnit& unit,
+                                          std::size_t feature) {
   std::vector<std::int32_t> ids;
   for (const LayoutPiece& piece : layout.pieces) {
     if (piece.kind == PieceKind::kFixed) ids.insert(ids.end(), piece.ids.begin(), piece.ids.end());
-    if (piece.kind == PieceKind::kQuestion) ids.insert(ids.end(), unit.question_ids.begin(), unit.question_ids.end());
+    if (piece.kind == PieceKind::kQuestion)
+      ids.insert(ids.end(), unit.question_ids.begin(), unit.question_ids.end());
     if (piece.kind == PieceKind::kContext)
       for (std::int32_t n = 0; n < unit.length[feature]; ++n) ids.push_back(200 + unit.begin[feature] + n);
   }
@@ -98,8 +108,11 @@ inline std::vector<std::int32_t> slow_ids(const FeatureLayout& layout, const Fuz
 inline void fuzz_feature_rows(Settings settings) {
   FeatureLayout layout;
   layout.pad_left = settings.next() % 2 == 0;
-  layout.pieces = {{PieceKind::kFixed, 0, {1, 2}}, {PieceKind::kQuestion, 0, {}}, {PieceKind::kFixed, 1, {3}},
-                   {PieceKind::kContext, 1, {}},   {PieceKind::kFixed, 2, {4}}};
+  layout.pieces = {{PieceKind::kFixed, 0, {1, 2}},
+                   {PieceKind::kQuestion, 0, {}},
+                   {PieceKind::kFixed, 1, {3}},
+                   {PieceKind::kContext, 1, {}},
+                   {PieceKind::kFixed, 2, {4}}};
   layout.cls_piece = settings.next() % 2 == 0 ? 4 : kNoPiece;
   FuzzedUnit unit = sound_unit(settings);
   const bool damaged = damage(unit, settings);
@@ -132,11 +145,14 @@ inline void fuzz_feature_rows(Settings settings) {
     const std::int32_t first = unit.first[feature];
     if (first == kNowhere) expect(rows.starts[row] == rows.cls[row], "features: no answer");
     if (first != kNowhere)
-      expect(rows.ids[row * width + static_cast<std::size_t>(rows.starts[row])] == 200 + unit.begin[feature] + first,
+      expect(rows.ids[row * width + static_cast<std::size_t>(rows.starts[row])] ==
+                 200 + unit.begin[feature] + first,
              "features: the answer");
   }
 }
 
 }  // namespace krill::fuzz
 
-inline void fuzz_qa(const std::uint8_t* data, std::size_t size) { krill::fuzz::fuzz_feature_rows({data, size}); }
+inline void fuzz_qa(const std::uint8_t* data, std::size_t size) {
+  krill::fuzz::fuzz_feature_rows({data, size});
+}

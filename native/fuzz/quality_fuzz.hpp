@@ -1,6 +1,7 @@
-// Drives the word splitter and the quality filters with text, thresholds and cuts taken from the input, and aborts
-// where they break their word: words are all of the text but its spaces, sentences all of it, a document is judged
-// the same alone and among others, with and without statistics, and what was repeated once is not repeated twice.
+// Drives the word splitter and the quality filters with text, thresholds and cuts taken from the input, and
+// aborts where they break their word: words are all of the text but its spaces, sentences all of it, a
+// document is judged the same alone and among others, with and without statistics, and what was repeated once
+// is not repeated twice.
 #pragma once
 
 #include <cstddef>
@@ -32,20 +33,28 @@ inline std::unique_ptr<quality::Filter> some_filter(Settings& settings) {
   };
   switch (settings.next() % 6) {
     case 0:
-      return quality::make_gopher_quality({number(), number() * 9, ratio(), 1 + ratio() * 9, ratio(), ratio(), ratio(),
-                                           ratio(), number() % 3, {"the", "a", "\xc3\xa9"}});
-    case 1:
-      return quality::make_gopher_repetition({ratio(), ratio(), ratio(), ratio(), grams(), grams()});
+      return quality::make_gopher_quality({number(),
+                                           number() * 9,
+                                           ratio(),
+                                           1 + ratio() * 9,
+                                           ratio(),
+                                           ratio(),
+                                           ratio(),
+                                           ratio(),
+                                           number() % 3,
+                                           {"the", "a", "\xc3\xa9"}});
+    case 1: return quality::make_gopher_repetition({ratio(), ratio(), ratio(), ratio(), grams(), grams()});
     case 2:
       return quality::make_c4({settings.flag(), settings.flag(), settings.flag(), number() % 3, number() % 4,
-                               number() * 4, settings.flag(), settings.flag(), settings.flag(), settings.flag()});
+                               number() * 4, settings.flag(), settings.flag(), settings.flag(),
+                               settings.flag()});
     case 3: {
       std::optional<std::vector<std::string>> stops;
       if (settings.flag()) stops = {".", "\xc3\xa9", "ab"};
-      return quality::make_fineweb({ratio(), settings.flag(), stops, ratio(), number(), ratio(), ratio() * 2});
+      return quality::make_fineweb(
+          {ratio(), settings.flag(), stops, ratio(), number(), ratio(), ratio() * 2});
     }
-    case 4:
-      return quality::make_lengths({number() % 3, number() * 20, number() * 40});
+    case 4: return quality::make_lengths({number() % 3, number() * 20, number() * 40});
     default: {
       const auto kind = settings.flag() ? quality::Repeated::lines : quality::Repeated::paragraphs;
       return quality::make_repeated(kind, number() % 4);
@@ -86,7 +95,8 @@ inline std::string text_left(const quality::Verdicts& verdicts, const Column& co
 
 inline void fuzz_filters(Settings settings) {
   std::vector<std::unique_ptr<quality::Filter>> filters;
-  for (std::size_t count = 1 + settings.next() % 3; count > 0; --count) filters.push_back(some_filter(settings));
+  for (std::size_t count = 1 + settings.next() % 3; count > 0; --count)
+    filters.push_back(some_filter(settings));
   const quality::Quality quality(std::move(filters));
   const Column column = cut_column(settings);
   const quality::Verdicts all = quality.judge(column.view(), true);

@@ -53,7 +53,8 @@ inline void add_rows(std::vector<std::optional<std::string>>& cells, const text:
   const size_t count = rows.null_mask.size();
   require(rows.offsets.size() == count + 1, "offsets are not rows + 1");
   require(rows.offsets[0] == 0, "offsets do not begin at 0");
-  require(static_cast<size_t>(rows.offsets[count]) == rows.bytes.size(), "offsets do not end at the data's end");
+  require(static_cast<size_t>(rows.offsets[count]) == rows.bytes.size(),
+          "offsets do not end at the data's end");
   for (size_t row = 0; row < count; ++row) {
     require(rows.offsets[row] <= rows.offsets[row + 1], "offsets fall");
     const size_t size = static_cast<size_t>(rows.offsets[row + 1] - rows.offsets[row]);
@@ -62,7 +63,8 @@ inline void add_rows(std::vector<std::optional<std::string>>& cells, const text:
       require(size == 0, "a null row has bytes");
       cells.emplace_back();
     } else {
-      cells.emplace_back(std::string(reinterpret_cast<const char*>(rows.bytes.data()) + rows.offsets[row], size));
+      cells.emplace_back(
+          std::string(reinterpret_cast<const char*>(rows.bytes.data()) + rows.offsets[row], size));
     }
   }
 }
@@ -82,8 +84,9 @@ void take_into(Outcome& outcome, Reader& reader, size_t limit) {
     outcome.starts.push_back(batch.starts[i]);
   }
   const text::Counts& counts = batch.counts;
-  const uint64_t values[] = {counts.records,  counts.malformed,      counts.key_seen,          counts.not_text,
-                             counts.oversize, counts.oversize_split, counts.surrogates_removed};
+  const uint64_t values[] = {counts.records,           counts.malformed, counts.key_seen,
+                             counts.not_text,          counts.oversize,  counts.oversize_split,
+                             counts.surrogates_removed};
   for (size_t i = 0; i < std::size(values); ++i) outcome.counts[i] += values[i];
 }
 
@@ -111,7 +114,8 @@ Outcome drive(Reader reader, const uint8_t* data, size_t size, uint64_t offset, 
     outcome.fault = std::to_string(fault.offset) + " " + std::to_string(fault.at) + " " + fault.reason;
   }
   take_into(outcome, reader, limit);
-  if (!outcome.fault) require(reader.pending_bytes() == 0 && reader.complete(), "something is left at the end");
+  if (!outcome.fault)
+    require(reader.pending_bytes() == 0 && reader.complete(), "something is left at the end");
   return outcome;
 }
 

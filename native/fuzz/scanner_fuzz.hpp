@@ -1,5 +1,6 @@
-// Drives the scanner and the token finder, and aborts where they break their word: blocks give what characters give,
-// any capacity gives the same, texts cut where they may be cut give the same, tokens are those of a plain search.
+// Drives the scanner and the token finder, and aborts where they break their word: blocks give what
+// characters give, any capacity gives the same, texts cut where they may be cut give the same, tokens are
+// those of a plain search.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,8 @@ inline Ends scan_in_steps(Pattern pattern, const Bytes& text, std::size_t capaci
     expect(step[0] > from, "scanner: an empty word");
     ends.insert(ends.end(), step.begin(), step.begin() + static_cast<std::ptrdiff_t>(count));
   }
-  expect(std::adjacent_find(ends.begin(), ends.end(), std::greater_equal<>()) == ends.end(), "scanner: not rising");
+  expect(std::adjacent_find(ends.begin(), ends.end(), std::greater_equal<>()) == ends.end(),
+         "scanner: not rising");
   expect(ends.empty() || ends.back() == text.size(), "scanner: not all of the text");
   return ends;
 }
@@ -96,7 +98,8 @@ inline bool find_plainly(const std::vector<std::string>& tokens, const std::stri
     bool found = false;
     for (std::uint32_t token = 0; token < tokens.size(); ++token) {
       const std::size_t end = start + tokens[token].size();
-      if (text.compare(start, tokens[token].size(), tokens[token]) != 0 || (found && end <= match.end)) continue;
+      if (text.compare(start, tokens[token].size(), tokens[token]) != 0 || (found && end <= match.end))
+        continue;
       match = {start, end, token};
       found = true;
     }

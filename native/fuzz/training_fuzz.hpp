@@ -1,6 +1,6 @@
-// Drives the counter and the merge loop with documents, words and options taken from the input, under caps that make
-// them spill, scan and begin anew, and aborts where they differ from the obvious way. Files that were never written
-// by them must be refused, or read as something, and do no harm.
+// Drives the counter and the merge loop with documents, words and options taken from the input, under caps
+// that make them spill, scan and begin anew, and aborts where they differ from the obvious way. Files that
+// were never written by them must be refused, or read as something, and do no harm.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,8 @@ class ScratchFolder {
     const std::filesystem::path shared = "/dev/shm";
     std::error_code absent;
     const bool in_memory = std::filesystem::is_directory(shared, absent);
-    std::string name = ((in_memory ? shared : std::filesystem::temp_directory_path()) / "krill_fuzz.XXXXXX").string();
+    std::string name =
+        ((in_memory ? shared : std::filesystem::temp_directory_path()) / "krill_fuzz.XXXXXX").string();
     expect(mkdtemp(name.data()) != nullptr, "training: no folder for files");
     path_ = name;
   }
@@ -260,7 +261,8 @@ inline MergeOptions merge_options(Settings& settings) {
   MergeOptions options;
   options.tokens.resize(settings.next() % 3);  // special ones: some can be formed, some can't
   for (auto& token : options.tokens)
-    if (settings.flag()) token = std::string{static_cast<char>(settings.next()), static_cast<char>(settings.next())};
+    if (settings.flag())
+      token = std::string{static_cast<char>(settings.next()), static_cast<char>(settings.next())};
   if (options.tokens.size() == 2 && options.tokens[0] == options.tokens[1]) options.tokens[1].reset();
   const std::uint8_t dropped = settings.next();
   for (unsigned byte = 0; byte < 256; ++byte) {
@@ -287,7 +289,8 @@ inline void check_training(const std::string& inventory, MergeOptions options, c
   const std::vector<Merge>& merges = trainer->merges();
   expect(merges.size() == expected.merges().size(), "merges: how many");
   for (std::size_t at = 0; at < merges.size(); ++at)
-    expect(std::array{merges[at].left, merges[at].right, merges[at].token} == expected.merges()[at], "merges: order");
+    expect(std::array{merges[at].left, merges[at].right, merges[at].token} == expected.merges()[at],
+           "merges: order");
 }
 
 inline void fuzz_merges(Settings settings) {

@@ -94,7 +94,8 @@ BatchHeader parse_batch_header(const uint8_t* header, size_t size) {
   if (message.scalar<uint8_t>(1) != kRecordBatch) throw DamagedHeader("the message is not a record batch");
   const Table batch = message.table(2);
   bool nulls = false;
-  for (const BodyBuffer& node : batch.pairs(1)) nulls |= node.length != 0;  // of a node, the second is its nulls
+  for (const BodyBuffer& node : batch.pairs(1))
+    nulls |= node.length != 0;  // of a node, the second is its nulls
   return {batch.scalar<std::int64_t>(0), nulls, batch.field(3).has_value(), batch.pairs(2)};
 }
 

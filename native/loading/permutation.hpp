@@ -1,8 +1,8 @@
 // A keyed permutation of the numbers below `count`: computed, never stored.
 //
 // The same function as krill.pack.permutation, which is its reference: a Feistel network over the smallest
-// square of a power of two that holds `count`; what lands at `count` or above is sent through again, fewer than
-// four times on average. Holds six round keys.
+// square of a power of two that holds `count`; what lands at `count` or above is sent through again, fewer
+// than four times on average. Holds six round keys.
 #pragma once
 
 #include <algorithm>

@@ -15,8 +15,8 @@ struct RowOrder {
   std::uint64_t window;
   std::vector<std::uint64_t> key;
 
-  // The rows at places `start` to `start + count` of the order. Throws std::invalid_argument for sizes of 0 or
-  // above 2^62, and for places beyond the last row.
+  // The rows at places `start` to `start + count` of the order. Throws std::invalid_argument for sizes of 0
+  // or above 2^62, and for places beyond the last row.
   void write(std::uint64_t start, std::size_t count, std::int64_t* out) const;
 };
 

@@ -18,7 +18,7 @@ using std::int32_t;
 using std::int64_t;
 using std::size_t;
 
-constexpr int64_t kEndOfStream = 8;  // Arrow's marker, after the last batch
+constexpr int64_t kEndOfStream = 8;                       // Arrow's marker, after the last batch
 constexpr int kOpen = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe would wait for a writer
 
 [[noreturn]] void refuse_table() { throw std::invalid_argument("the table of shards contradicts itself"); }
@@ -28,8 +28,8 @@ std::vector<int64_t> batch_starts(const ShardTable& table) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const RowShape& shape = table.shape;
   if (table.sizes.size() != table.paths.size() || table.row_starts.size() != table.paths.size() + 1 ||
-      table.row_starts[0] != 0 || table.rows_per_batch < 1 || table.rows_per_batch > kMost || shape.width < 1 ||
-      shape.width > kMost || shape.itemsize < 1 || shape.itemsize > 8)
+      table.row_starts[0] != 0 || table.rows_per_batch < 1 || table.rows_per_batch > kMost ||
+      shape.width < 1 || shape.width > kMost || shape.itemsize < 1 || shape.itemsize > 8)
     refuse_table();
   std::vector<int64_t> starts{0};
   for (size_t shard = 0; shard < table.paths.size(); ++shard) {
@@ -74,8 +74,8 @@ GatheredRows ShardRows::gather(const int64_t* rows, size_t count, bool with_toke
   for (size_t i = 0; i < count; ++i) {
     const BatchIndex& index = *located[i].index;
     const auto row = static_cast<size_t>(located[i].place.row);
-    std::copy(index.seq_lengths.data() + index.offsets[row], index.seq_lengths.data() + index.offsets[row + 1],
-              seq_lengths.data() + seq_offsets[i]);
+    std::copy(index.seq_lengths.data() + index.offsets[row],
+              index.seq_lengths.data() + index.offsets[row + 1], seq_lengths.data() + seq_offsets[i]);
   }
   PooledBlock block(pool_, with_tokens ? static_cast<size_t>(tokens * table_.shape.itemsize) : 0);
   if (with_tokens) read_tokens(located, offsets, block.data());
@@ -117,7 +117,8 @@ void ShardRows::read_tokens(const std::vector<Located>& located, const Buffer<in
            located[i].place.row == located[i - 1].place.row + 1);
     const auto& [place, file, index] = located[first];
     file->read(index->tokens_at + index->token_offset(table_.shape, place.row) * itemsize,
-               out + offsets[first] * itemsize, static_cast<size_t>((offsets[i] - offsets[first]) * itemsize));
+               out + offsets[first] * itemsize,
+               static_cast<size_t>((offsets[i] - offsets[first]) * itemsize));
   }
 }
 
@@ -162,9 +163,9 @@ void ShardRows::check_size(size_t shard, int descriptor) const {
   const std::string reason =
       !known ? std::string("cannot be read: ") + std::strerror(errno)
       : !S_ISREG(status.st_mode)
-             ? std::string("cannot be read: it is not a regular file")
-             : std::string("is ") + (status.st_size < expected ? "truncated" : "too long") + ": it has " +
-                   std::to_string(status.st_size) + " bytes, and the manifest says " + std::to_string(expected);
+          ? std::string("cannot be read: it is not a regular file")
+          : std::string("is ") + (status.st_size < expected ? "truncated" : "too long") + ": it has " +
+                std::to_string(status.st_size) + " bytes, and the manifest says " + std::to_string(expected);
   ::close(descriptor);
   throw UnreadableFile(shard, reason);
 }

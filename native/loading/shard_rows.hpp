@@ -1,8 +1,8 @@
 // Rows of a Krill dataset by number: found by arithmetic, read straight into the result.
 //
 // Holds eight bytes for each record batch, the paths, at most `kMostOpen` descriptors, and the indexes of
-// recently used record batches, at most `cache_bytes` of them. Tokens only where shards are mapped: then every
-// page that was read. Any number of threads may read.
+// recently used record batches, at most `cache_bytes` of them. Tokens only where shards are mapped: then
+// every page that was read. Any number of threads may read.
 #pragma once
 
 #include <cstddef>

@@ -18,7 +18,8 @@ struct TokenRuns {
   Buffer<std::uint32_t> lengths;
 };
 
-// The byte tokenizer: each byte is its own id, and `eos` ends each document. The column must have been checked.
+// The byte tokenizer: each byte is its own id, and `eos` ends each document. The column must have been
+// checked.
 TokenRuns<std::uint16_t> encode_bytes(const TextColumn& documents, std::uint16_t eos);
 
 // The runs of those documents whose `keep` is not 0. Throws std::invalid_argument if the lengths don't add

@@ -1,5 +1,5 @@
-// Rows that have room left, by how much: which row has the least room that still takes a piece, and of several
-// the one that came to that much room first.
+// Rows that have room left, by how much: which row has the least room that still takes a piece, and of
+// several the one that came to that much room first.
 //
 // Holds four bytes and a little more than one bit for each possible amount of room, and four bytes for each
 // row. Amounts that never occur are never touched.

@@ -22,7 +22,8 @@ bool has(std::span<const T> values, std::int64_t index) {
 
 // List `number` of those in `ids`, if there is one.
 std::optional<std::span<const std::uint32_t>> list_at(std::span<const std::int64_t> starts,
-                                                      std::span<const std::uint32_t> ids, std::int32_t number) {
+                                                      std::span<const std::uint32_t> ids,
+                                                      std::int32_t number) {
   if (number < 0 || starts.size() < 2 || static_cast<std::size_t>(number) >= starts.size() - 1) return {};
   const std::int64_t begin = starts[static_cast<std::size_t>(number)];
   const std::int64_t end = starts[static_cast<std::size_t>(number) + 1];
@@ -91,7 +92,8 @@ void write_row(const FeatureLayout& layout, const Feature& feature, std::size_t 
     at += length;
   }
   const auto place = [&](std::int32_t token) {
-    return static_cast<std::int32_t>(token == kNowhere ? cls_at : context_at + static_cast<std::size_t>(token));
+    return static_cast<std::int32_t>(token == kNowhere ? cls_at
+                                                       : context_at + static_cast<std::size_t>(token));
   };
   rows.starts[row] = place(feature.first);
   rows.ends[row] = place(feature.last);

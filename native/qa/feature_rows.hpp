@@ -31,7 +31,8 @@ struct FeatureLayout {
 
 inline constexpr std::int32_t kNowhere = -1;
 
-// The tables of a unit as they were stored; nothing of them is trusted. List `i` is `ids[starts[i], starts[i + 1])`.
+// The tables of a unit as they were stored; nothing of them is trusted. List `i` is `ids[starts[i], starts[i
+// + 1])`.
 struct FeatureTables {
   // For each feature: its example, its window among the context's tokens, first and last token of the answer
   // in the window or kNowhere.

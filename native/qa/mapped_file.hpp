@@ -1,5 +1,5 @@
-// A file that is read through memory, and whose pages can be let go while it stays mapped: touched again, they
-// come back from the system's cache. Holds what was touched since.
+// A file that is read through memory, and whose pages can be let go while it stays mapped: touched again,
+// they come back from the system's cache. Holds what was touched since.
 #pragma once
 
 #include <cerrno>

@@ -27,7 +27,8 @@ inline constexpr std::array<std::uint8_t, 256> kByteKinds = [] {
     const bool space = byte == ' ' || (byte >= 0x09 && byte <= 0x0d) || (byte >= 0x1c && byte <= 0x1f);
     kinds[byte] = letter ? kLetterByte : space ? kSpaceByte : byte >= 0x80 ? kHighByte : kPlainByte;
   }
-  for (const char joint : std::string_view("+-*^,:<>=/~")) kinds[static_cast<std::uint8_t>(joint)] = kJointByte;
+  for (const char joint : std::string_view("+-*^,:<>=/~"))
+    kinds[static_cast<std::uint8_t>(joint)] = kJointByte;
   kinds['.'] = kDotByte;
   return kinds;
 }();

@@ -35,7 +35,7 @@ class ContractionTable {
   const Contraction* look_up(const std::uint8_t* text, std::size_t size) const;
 
   static constexpr std::size_t kSlots = 4096;
-  std::array<std::uint32_t, 1024> sizes_{};   // by outline: a bit for each size that occurs
+  std::array<std::uint32_t, 1024> sizes_{};    // by outline: a bit for each size that occurs
   std::array<std::uint16_t, kSlots> slots_{};  // number + 1
 };
 

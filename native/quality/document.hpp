@@ -1,8 +1,8 @@
 // One document under judgement: its text and what was found out about it, once for all filters.
 //
-// Held in memory, and kept from one document to the next: the words without the spaces between them (a byte for
-// each byte of text) and where each begins (at most six bytes for each word), of the first million words, when a
-// filter asks for them.
+// Held in memory, and kept from one document to the next: the words without the spaces between them (a byte
+// for each byte of text) and where each begins (at most six bytes for each word), of the first million words,
+// when a filter asks for them.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,10 @@ class Words {
  private:
   static void copy(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::size_t readable) {
     // Most words are short: sixteen bytes are copied in one step, and what is too much is overwritten.
-    if (size <= kSlack && readable >= kSlack) std::memcpy(to, from, kSlack);
-    else std::memcpy(to, from, size);
+    if (size <= kSlack && readable >= kSlack)
+      std::memcpy(to, from, kSlack);
+    else
+      std::memcpy(to, from, size);
   }
 
   Room<std::uint8_t> room_;

@@ -78,8 +78,8 @@ class Filter {
   virtual std::vector<std::string> reasons() const = 0;
   virtual std::vector<Statistic> statistics() const = 0;
   virtual unsigned scratch_parts() const = 0;
-  // 0, or k to drop the document for reasons()[k - 1]. With `values`, all statistics of a document that is kept
-  // are written there; without, nothing is measured that does not decide.
+  // 0, or k to drop the document for reasons()[k - 1]. With `values`, all statistics of a document that is
+  // kept are written there; without, nothing is measured that does not decide.
   virtual std::size_t judge(Scratch& scratch, double* values) const = 0;
 };
 

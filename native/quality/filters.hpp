@@ -1,4 +1,5 @@
-// The quality filters and their thresholds. Names, defaults and decisions are datatrove's; see krill.config.filters.
+// The quality filters and their thresholds. Names, defaults and decisions are datatrove's; see
+// krill.config.filters.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// A table of the first occurrences of things that are known by a number: words, n-grams, lines of one document.
+// A table of the first occurrences of things that are known by a number: words, n-grams, lines of one
+// document.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +11,9 @@
 
 namespace krill::quality {
 
-// Three slots of four bytes for every two things: a number, and as many bits of the hash as there is room for, so
-// that few other things are looked at. What two numbers stand for is compared by the caller: nothing depends on
-// the quality of hashes.
+// Three slots of four bytes for every two things: a number, and as many bits of the hash as there is room
+// for, so that few other things are looked at. What two numbers stand for is compared by the caller: nothing
+// depends on the quality of hashes.
 class IndexTable {
  public:
   // Forgets everything and makes room for `count` different things, whose numbers are below `numbers`.
@@ -30,7 +31,8 @@ class IndexTable {
     std::size_t slot = (hash >> 33) * size_ >> 31;  // there are less than 2^33, for words are less than 2^32
     for (; slots_[slot] != 0; slot = slot + 1 == size_ ? 0 : slot + 1) {
       const std::uint32_t found = slots_[slot];
-      if ((found & ~number_mask_) == tag && equal((found & number_mask_) - 1)) return (found & number_mask_) - 1;
+      if ((found & ~number_mask_) == tag && equal((found & number_mask_) - 1))
+        return (found & number_mask_) - 1;
     }
     slots_[slot] = tag | (number + 1);
     return number;

@@ -9,7 +9,8 @@
 
 namespace krill {
 
-LanguageModel::LanguageModel(const LanguageRows& rows, const LanguageFeatures& features, const LanguagePriors& priors)
+LanguageModel::LanguageModel(const LanguageRows& rows, const LanguageFeatures& features,
+                             const LanguagePriors& priors)
     : walk_(rows),
       weights_(features),
       prior_(priors.prior.begin(), priors.prior.end()),
@@ -44,9 +45,10 @@ LanguageModel::Guess LanguageModel::best(const LanguageTally::Sums& sums, std::s
                                          std::vector<double>& chances) const {
   // Without a feature every language is as likely, whatever is known beforehand.
   for (std::size_t language = 0; language < chances.size(); ++language)
-    chances[language] = sums.all_weights == 0 ? 0.0
-                                              : sums.steps[language] * step_ +
-                                                    sums.all_weights * background_[language] + prior_[language];
+    chances[language] =
+        sums.all_weights == 0
+            ? 0.0
+            : sums.steps[language] * step_ + sums.all_weights * background_[language] + prior_[language];
   // The root of the length keeps scores of short and of long texts comparable.
   const double scale = 1.0 / std::sqrt(static_cast<double>(std::max<std::size_t>(size, 1)));
   const double highest = *std::max_element(chances.begin(), chances.end());

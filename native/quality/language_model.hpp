@@ -1,8 +1,8 @@
 // Naive Bayes over the features that an automaton finds: which language a text is in, and how sure that is.
 //
-// Comes in: a column of documents. Goes out: for each the number of its language and the probability, as py3langid
-// gives them with norm_probs. Held: the tables; during a call 12 bytes for each feature, and a copy of a document
-// where case or normal form call for one.
+// Comes in: a column of documents. Goes out: for each the number of its language and the probability, as
+// py3langid gives them with norm_probs. Held: the tables; during a call 12 bytes for each feature, and a copy
+// of a document where case or normal form call for one.
 #pragma once
 
 #include <cstddef>

@@ -100,7 +100,9 @@ LanguageTally::Sums LanguageTally::take() {
 
 // Those of one count together, those of many at the end.
 void LanguageTally::group_by_count() {
-  const auto group = [this](std::uint32_t feature) { return std::min<std::size_t>(counts_[feature], kCommonCounts); };
+  const auto group = [this](std::uint32_t feature) {
+    return std::min<std::size_t>(counts_[feature], kCommonCounts);
+  };
   const std::span<const std::uint32_t> seen(seen_.data(), seen_count_);
   group_starts_.fill(0);
   for (const std::uint32_t feature : seen) ++group_starts_[group(feature) + 1];

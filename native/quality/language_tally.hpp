@@ -20,8 +20,8 @@ class LanguageTally {
 
   void count(std::span<const std::uint8_t> text);
 
-  // For each language the sum, over the features counted, of what they say in steps, weighted by how often each
-  // stands there; what one says that says nothing is not in it, but `all_weights` times. Begins anew.
+  // For each language the sum, over the features counted, of what they say in steps, weighted by how often
+  // each stands there; what one says that says nothing is not in it, but `all_weights` times. Begins anew.
   struct Sums {
     std::span<const double> steps;
     double all_weights;  // 0 = no feature at all
@@ -29,7 +29,8 @@ class LanguageTally {
   Sums take();
 
  private:
-  // Features that stand equally often are added up together, in whole numbers; from here on each stands alone.
+  // Features that stand equally often are added up together, in whole numbers; from here on each stands
+  // alone.
   static constexpr std::size_t kCommonCounts = 256;
 
   // Where features are marked, by itself so that a loop keeps it in registers.

@@ -22,9 +22,9 @@ constexpr std::uint32_t kDottedI = 0x130;  // the one character whose lower case
 
 std::uint32_t lower_of(std::uint32_t point) {
   const unicode::Lower* end = unicode::kLower + unicode::kLowerSize;
-  const unicode::Lower* found =
-      std::lower_bound(unicode::kLower, end, point,
-                       [](const unicode::Lower& entry, std::uint32_t sought) { return entry.point < sought; });
+  const unicode::Lower* found = std::lower_bound(
+      unicode::kLower, end, point,
+      [](const unicode::Lower& entry, std::uint32_t sought) { return entry.point < sought; });
   return found != end && found->point == point ? found->lower : point;
 }
 
@@ -79,7 +79,8 @@ void decompose(std::uint32_t point, std::vector<Element>& out) {
   const unicode::Decomposition* found = std::lower_bound(
       unicode::kDecompositions, end, point,
       [](const unicode::Decomposition& entry, std::uint32_t sought) { return entry.point < sought; });
-  if (found == end || found->point != point) return out.push_back({point, unicode::traits_of(point).combining});
+  if (found == end || found->point != point)
+    return out.push_back({point, unicode::traits_of(point).combining});
   decompose(found->first, out);  // parts have parts: four deep at most
   if (found->second != 0) decompose(found->second, out);
 }
@@ -90,7 +91,8 @@ void order_marks(std::vector<Element>& elements) {
   for (auto begin = elements.begin(); begin != elements.end();) {
     begin = std::find_if_not(begin, elements.end(), is_starter);
     const auto end = std::find_if(begin, elements.end(), is_starter);
-    std::stable_sort(begin, end, [](const Element& a, const Element& b) { return a.combining < b.combining; });
+    std::stable_sort(begin, end,
+                     [](const Element& a, const Element& b) { return a.combining < b.combining; });
     begin = end;
   }
 }
@@ -116,7 +118,8 @@ void compose(std::vector<Element>& elements) {
   elements.resize(kept);
 }
 
-// A stretch from one settled starter to the next, which is all that characters can have to do with each other.
+// A stretch from one settled starter to the next, which is all that characters can have to do with each
+// other.
 class Stretch {
  public:
   void add(std::uint32_t point) { decompose(point, elements_); }
@@ -195,7 +198,8 @@ bool is_surely_composed(Text text) {
     }
     const Decoded here = unicode::decode(at, static_cast<std::size_t>(end - at));
     const Traits traits = unicode::traits_of(here.point);
-    if ((traits.flags & unicode::kUnsettled) != 0 || (traits.combining != 0 && traits.combining < last)) return false;
+    if ((traits.flags & unicode::kUnsettled) != 0 || (traits.combining != 0 && traits.combining < last))
+      return false;
     last = traits.combining;
     at += here.length;
   }

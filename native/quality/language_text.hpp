@@ -1,7 +1,9 @@
-// Text as the language model was trained on it: capitals alone become small letters, and all is in normal form C.
+// Text as the language model was trained on it: capitals alone become small letters, and all is in normal
+// form C.
 //
-// Comes in: the bytes of a document, UTF-8. Goes out: the same bytes where nothing is to be done, else a copy.
-// Held: two copies at most of the longest document so far, which few texts make longer and none three times as long.
+// Comes in: the bytes of a document, UTF-8. Goes out: the same bytes where nothing is to be done, else a
+// copy. Held: two copies at most of the longest document so far, which few texts make longer and none three
+// times as long.
 #pragma once
 
 #include <cstddef>

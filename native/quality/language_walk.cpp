@@ -21,7 +21,8 @@ bool all_below(const std::uint32_t* numbers, std::size_t count, std::size_t limi
 // Where rows may still go: places that are taken, and beginnings that are.
 class Places {
  public:
-  // Longest rows come first, so a row seldom fits before where one of its length went: it is sought from there.
+  // Longest rows come first, so a row seldom fits before where one of its length went: it is sought from
+  // there.
   std::uint32_t take(const std::uint8_t* bytes, std::size_t count) {
     if (count != length_) {
       length_ = count;
@@ -43,7 +44,8 @@ class Places {
       begun_.resize(from_ + kBytes);
     }
     if (begun_[from_] != 0) return false;
-    return std::none_of(bytes, bytes + count, [this](std::uint8_t byte) { return taken_[from_ + byte] != 0; });
+    return std::none_of(bytes, bytes + count,
+                        [this](std::uint8_t byte) { return taken_[from_ + byte] != 0; });
   }
 
   std::vector<std::uint8_t> taken_;
@@ -61,7 +63,8 @@ void LanguageRows::check() const {
   expect(all_below(targets, entry_count, state_count), "a row leads to no state");
   expect(all_below(row_of, state_count, row_count), "a state has no row");
   expect(all_below(feature_of, state_count, feature_count + 1), "a state has no such feature");
-  expect(std::all_of(default_of, default_of + row_count, [this](std::size_t row) { return row < default_count; }),
+  expect(std::all_of(default_of, default_of + row_count,
+                     [this](std::size_t row) { return row < default_count; }),
          "a row has no default");
   expect(starts[0] == 0 && starts[row_count] == entry_count, "rows don't cover their entries");
   for (std::size_t row = 0; row < row_count; ++row) {
@@ -96,7 +99,8 @@ LanguageWalk::Placement LanguageWalk::place(const LanguageRows& rows) {
   const auto length = [&](std::size_t row) { return rows.starts[row + 1] - rows.starts[row]; };
   std::vector<std::uint32_t> order(rows.row_count);
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](auto left, auto right) { return length(left) > length(right); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto left, auto right) { return length(left) > length(right); });
   Places places;
   std::vector<std::uint32_t> row_at(rows.row_count);
   for (const std::uint32_t row : order)
@@ -105,7 +109,8 @@ LanguageWalk::Placement LanguageWalk::place(const LanguageRows& rows) {
 }
 
 std::size_t LanguageWalk::nbytes() const {
-  return states_.size() * sizeof(State) + entries_.size() * sizeof(Entry) + defaults_.size() * sizeof(std::uint32_t);
+  return states_.size() * sizeof(State) + entries_.size() * sizeof(Entry) +
+         defaults_.size() * sizeof(std::uint32_t);
 }
 
 }  // namespace krill

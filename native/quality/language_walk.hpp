@@ -1,8 +1,10 @@
-// The automaton that finds features in text: which state follows a state on a byte, and the feature of a state.
+// The automaton that finds features in text: which state follows a state on a byte, and the feature of a
+// state.
 //
-// Its rows resemble each other: nearly all of what a row says is also said by one of a few default rows. Only what
-// differs is kept, in one array in which rows overlap (row displacement): each entry names the row that it belongs
-// to, and where it belongs to another, the default row answers. A step is three loads, with no branch.
+// Its rows resemble each other: nearly all of what a row says is also said by one of a few default rows. Only
+// what differs is kept, in one array in which rows overlap (row displacement): each entry names the row that
+// it belongs to, and where it belongs to another, the default row answers. A step is three loads, with no
+// branch.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +17,16 @@ namespace krill {
 
 // As read from the model's file; borrowed while the automaton is made.
 struct LanguageRows {
-  const std::uint32_t* defaults;      // default_count rows of 256 states
-  std::size_t default_count;          // 256 at most
-  const std::uint8_t* default_of;     // for each row
-  const std::uint32_t* starts;        // row_count + 1: where a row's own entries begin
+  const std::uint32_t* defaults;   // default_count rows of 256 states
+  std::size_t default_count;       // 256 at most
+  const std::uint8_t* default_of;  // for each row
+  const std::uint32_t* starts;     // row_count + 1: where a row's own entries begin
   std::size_t row_count;
-  const std::uint8_t* bytes;          // of each entry, rising within a row
-  const std::uint32_t* targets;       // of each entry
+  const std::uint8_t* bytes;     // of each entry, rising within a row
+  const std::uint32_t* targets;  // of each entry
   std::size_t entry_count;
-  const std::uint32_t* row_of;        // for each state
-  const std::uint32_t* feature_of;    // for each state; feature_count = it has none
+  const std::uint32_t* row_of;      // for each state
+  const std::uint32_t* feature_of;  // for each state; feature_count = it has none
   std::size_t state_count;
   std::size_t feature_count;
 
@@ -42,7 +44,8 @@ class LanguageWalk {
     const std::uint32_t row = states_[state].row;
     const Entry& own = entries_[(row >> 8) + byte];
     const std::uint32_t common = defaults_[(row & 0xff) << 8 | byte];
-    const std::uint32_t is_own = 0u - static_cast<std::uint32_t>(own.row == row);  // a mask, not a guess of a branch
+    const std::uint32_t is_own =
+        0u - static_cast<std::uint32_t>(own.row == row);  // a mask, not a guess of a branch
     return common ^ ((common ^ own.target) & is_own);
   }
 

@@ -12,11 +12,14 @@ namespace {
 constexpr std::size_t kWidth = 16;  // rows are whole vectors of this many
 
 // One loop, compiled for what every processor of the kind has and for what newer ones have.
-[[gnu::always_inline]] inline void add_steps(const std::int16_t* steps, std::size_t width, std::int32_t* sums) {
+[[gnu::always_inline]] inline void add_steps(const std::int16_t* steps, std::size_t width,
+                                             std::int32_t* sums) {
   for (std::size_t i = 0; i < width; ++i) sums[i] += steps[i];
 }
 
-void add_row(const std::int16_t* steps, std::size_t width, std::int32_t* sums) { add_steps(steps, width, sums); }
+void add_row(const std::int16_t* steps, std::size_t width, std::int32_t* sums) {
+  add_steps(steps, width, sums);
+}
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void add_row_avx2(const std::int16_t* steps, std::size_t width, std::int32_t* sums) {
@@ -26,7 +29,8 @@ void add_row(const std::int16_t* steps, std::size_t width, std::int32_t* sums) {
 
 std::size_t largest(const std::int16_t* steps, std::size_t count) {
   std::size_t found = 0;
-  for (std::size_t i = 0; i < count; ++i) found = std::max(found, static_cast<std::size_t>(std::abs(int{steps[i]})));
+  for (std::size_t i = 0; i < count; ++i)
+    found = std::max(found, static_cast<std::size_t>(std::abs(int{steps[i]})));
   return found;
 }
 
@@ -40,7 +44,8 @@ void LanguageFeatures::check() const {
                      [this](std::size_t language) { return language < languages; }),
          "a pair names no language");
   const std::size_t most = std::max(largest(dense, dense_count * languages), largest(pair_steps, pair_count));
-  expect((dense_count + sparse_count) * most < std::size_t{1} << 31, "the weights of all features don't add up");
+  expect((dense_count + sparse_count) * most < std::size_t{1} << 31,
+         "the weights of all features don't add up");
 }
 
 LanguageWeights::LanguageWeights(const LanguageFeatures& features)
@@ -61,8 +66,8 @@ LanguageWeights::LanguageWeights(const LanguageFeatures& features)
 }
 
 std::size_t LanguageWeights::nbytes() const {
-  return dense_.size() * sizeof(std::int16_t) + starts_.size() * sizeof(std::uint32_t) + pair_languages_.size() +
-         pair_steps_.size() * sizeof(std::int16_t);
+  return dense_.size() * sizeof(std::int16_t) + starts_.size() * sizeof(std::uint32_t) +
+         pair_languages_.size() + pair_steps_.size() * sizeof(std::int16_t);
 }
 
 }  // namespace krill

@@ -1,8 +1,9 @@
 // What each feature says for each language: logarithms of probabilities, as differences from a language's own
 // background, in whole steps of a power of two.
 //
-// Most features say something of few languages: these are kept as pairs of language and difference, the others as
-// whole rows. Steps and background are exact, and so are sums of them: they depend on no order and no machine.
+// Most features say something of few languages: these are kept as pairs of language and difference, the
+// others as whole rows. Steps and background are exact, and so are sums of them: they depend on no order and
+// no machine.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +17,9 @@ namespace krill {
 // As read from the model's file; borrowed while the weights are made.
 struct LanguageFeatures {
   std::size_t languages;
-  const std::int16_t* dense;       // dense_count rows of `languages` differences: features from 0 on
+  const std::int16_t* dense;  // dense_count rows of `languages` differences: features from 0 on
   std::size_t dense_count;
-  const std::uint32_t* starts;     // sparse_count + 1: where the pairs of each further feature begin
+  const std::uint32_t* starts;  // sparse_count + 1: where the pairs of each further feature begin
   std::size_t sparse_count;
   const std::uint8_t* pair_languages;
   const std::int16_t* pair_steps;
@@ -43,7 +44,8 @@ class LanguageWeights {
   void prefetch(std::uint32_t feature) const {
     if (feature < dense_count_) {
       const std::int16_t* row = dense_.data() + std::size_t{feature} * width_;
-      for (std::size_t step = 0; step < width_; step += kLine / sizeof(std::int16_t)) __builtin_prefetch(row + step);
+      for (std::size_t step = 0; step < width_; step += kLine / sizeof(std::int16_t))
+        __builtin_prefetch(row + step);
     } else {
       const std::size_t begin = starts_[feature - dense_count_];
       __builtin_prefetch(pair_languages_.data() + begin);

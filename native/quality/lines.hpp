@@ -15,7 +15,8 @@
 
 namespace krill::quality {
 
-// Where the next byte is that may begin a line break: those are control characters, U+0085, U+2028 and U+2029.
+// Where the next byte is that may begin a line break: those are control characters, U+0085, U+2028 and
+// U+2029.
 inline std::size_t find_break_byte(const std::uint8_t* text, std::size_t size, std::size_t at) {
   for (; at + 16 <= size; at += 16) {
     const text::Bytes16 block = text::Bytes16::load(text + at);
@@ -83,7 +84,8 @@ inline Span stripped(const std::uint8_t* text, Span line) {
   const std::size_t front = leading_whitespace(text + line.begin, line.size).bytes;
   const std::uint8_t* rest = text + line.begin + front;
   const std::size_t back = trailing_whitespace(rest, line.size - front).bytes;
-  return {static_cast<std::uint32_t>(line.begin + front), static_cast<std::uint32_t>(line.size - front - back)};
+  return {static_cast<std::uint32_t>(line.begin + front),
+          static_cast<std::uint32_t>(line.size - front - back)};
 }
 
 struct Repeats {

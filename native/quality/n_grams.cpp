@@ -24,7 +24,9 @@ struct ShortWord {
   ShortWord(const uint8_t* word, uint32_t size) {
     const uint32_t bits = 8 * size;
     low = size >= 8 ? load8(word) : load8(word) & ((uint64_t{1} << bits) - 1);
-    high = size == 16 ? load8(word + 8) : size <= 8 ? 0 : load8(word + 8) & ((uint64_t{1} << (bits - 64)) - 1);
+    high = size == 16  ? load8(word + 8)
+           : size <= 8 ? 0
+                       : load8(word + 8) & ((uint64_t{1} << (bits - 64)) - 1);
   }
   bool operator==(const ShortWord&) const = default;
 };
@@ -71,8 +73,8 @@ void TopNGrams::count_words() {
   n_ = 1;
 }
 
-// From n words in a row to n + 1: they repeat only where both runs of n that they consist of do. What occurs once
-// gets the number after the last, whose count is 0.
+// From n words in a row to n + 1: they repeat only where both runs of n that they consist of do. What occurs
+// once gets the number after the last, whose count is 0.
 void TopNGrams::lengthen() {
   const uint32_t once = count_;
   uint32_t repeated = 0;
@@ -137,7 +139,8 @@ size_t RepeatedNGrams::characters(uint32_t n) {
     const uint32_t size = words_.begin(word + n) - words_.begin(word);
     if (size >= kFront && shared_[word] == 0) continue;
     const uint32_t first = table_.first_of(quick_hash(gram, size), word, [&](uint32_t other) {
-      return words_.begin(other + n) - words_.begin(other) == size && equal_bytes(words_.at(other), gram, size);
+      return words_.begin(other + n) - words_.begin(other) == size &&
+             equal_bytes(words_.at(other), gram, size);
     });
     if (first == word) continue;
     characters += ascii_ ? size : count_characters(gram, size);

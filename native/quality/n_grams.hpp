@@ -1,7 +1,7 @@
 // Words in a row that a document repeats.
 //
-// Held in memory while it works: three numbers for each word and three slots of a table for every two, of four
-// bytes each.
+// Held in memory while it works: three numbers for each word and three slots of a table for every two, of
+// four bytes each.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct TopNGram {
 class TopNGrams {
  public:
   explicit TopNGrams(Scratch& scratch);
-  // Of those that are equally frequent the earliest. n may not fall from call to call, and is at least 1 and at
-  // most the number of words.
+  // Of those that are equally frequent the earliest. n may not fall from call to call, and is at least 1 and
+  // at most the number of words.
   TopNGram most_frequent(std::uint32_t n);
 
  private:
@@ -39,8 +39,8 @@ class TopNGrams {
   std::uint32_t n_ = 0;
 };
 
-// How many characters stand in n words in a row, written together, that stood before. After such a repetition the
-// search goes on behind it.
+// How many characters stand in n words in a row, written together, that stood before. After such a repetition
+// the search goes on behind it.
 class RepeatedNGrams {
  public:
   // `shortest` is the least n that will be asked for.

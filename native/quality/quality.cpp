@@ -31,7 +31,8 @@ Quality::Quality(std::vector<std::unique_ptr<Filter>> filters) : filters_(std::m
     for (Statistic& statistic : filter->statistics()) statistics_.push_back(std::move(statistic));
   }
   if (reasons_.size() > kMostReasons) throw std::invalid_argument("the filters have more than 255 reasons");
-  if (statistics_.size() > kMostStatistics) throw std::invalid_argument("the filters measure more than 512 things");
+  if (statistics_.size() > kMostStatistics)
+    throw std::invalid_argument("the filters measure more than 512 things");
 }
 
 // A filter that stands twice has its reasons once.
@@ -94,15 +95,18 @@ void Quality::judge_row(const TextColumn& documents, size_t row, Scratch& scratc
   const bool changed = code == 0 && left.text() != text;
   if (changed && !verdicts.text) verdicts.text.emplace(begin_rewriting(documents, row));
   if (!verdicts.text) return;
-  if (changed) verdicts.text->data.append(left.text(), left.size());
-  else verdicts.text->data.append(text, size);
+  if (changed)
+    verdicts.text->data.append(left.text(), left.size());
+  else
+    verdicts.text->data.append(text, size);
   verdicts.text->offsets[row + 1] = static_cast<int64_t>(verdicts.text->data.size());
 }
 
 Verdicts Quality::judge(const TextColumn& documents, bool statistics) const {
   Verdicts verdicts{Buffer<uint8_t>(documents.rows), {}, std::nullopt};
   if (statistics)
-    for (size_t i = 0; i < statistics_.size(); ++i) verdicts.values.push_back(Buffer<double>::zeros(documents.rows));
+    for (size_t i = 0; i < statistics_.size(); ++i)
+      verdicts.values.push_back(Buffer<double>::zeros(documents.rows));
   Scratch own;
   for (size_t row = 0; row < documents.rows; ++row) {
     if (documents.size(row) <= kLargeDocument) {

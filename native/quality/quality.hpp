@@ -1,9 +1,9 @@
 // Quality filters in a row, over a column of documents.
 //
-// In: UTF-8 texts. Out: for each document 0 or the reason why it goes, what was measured, and the texts that are
-// left if a filter has changed some. Held in memory: the results, and scratch that grows with the longest document.
-// Documents above `kLargeDocument` are judged one at a time, whatever the number of threads, and their scratch is
-// given back, so that only one scratch is ever large.
+// In: UTF-8 texts. Out: for each document 0 or the reason why it goes, what was measured, and the texts that
+// are left if a filter has changed some. Held in memory: the results, and scratch that grows with the longest
+// document. Documents above `kLargeDocument` are judged one at a time, whatever the number of threads, and
+// their scratch is given back, so that only one scratch is ever large.
 #pragma once
 
 #include <array>

@@ -6,7 +6,8 @@
 
 namespace krill::quality {
 
-// An array of exactly the greatest size that was asked for so far. What it held is lost when it is asked again.
+// An array of exactly the greatest size that was asked for so far. What it held is lost when it is asked
+// again.
 template <class T>
 class Room {
  public:

@@ -1,5 +1,5 @@
-// What a character is to the quality filters and to the word splitter, and which one stands at a place in UTF-8.
-// The tables are made by generate_traits.py from word_traits.py, where each trait is defined.
+// What a character is to the quality filters and to the word splitter, and which one stands at a place in
+// UTF-8. The tables are made by generate_traits.py from word_traits.py, where each trait is defined.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@ namespace krill::quality {
 using Traits = std::uint32_t;
 
 enum Trait : Traits {
-  kSpace = 1u << 0,        // str.isspace
-  kLineBreak = 1u << 1,    // str.splitlines
-  kAlphabetic = 1u << 2,   // str.isalpha
+  kSpace = 1u << 0,         // str.isspace
+  kLineBreak = 1u << 1,     // str.splitlines
+  kAlphabetic = 1u << 2,    // str.isalpha
   kAlphanumeric = 1u << 3,  // str.isalnum
-  kDecimal = 1u << 4,      // \d
+  kDecimal = 1u << 4,       // \d
   kSymbol = 1u << 5,
   kTerminal = 1u << 6,
   kPunctuation = 1u << 7,
@@ -51,8 +51,8 @@ struct Character {
   std::uint8_t length;
 };
 
-// The character at the front of at least one byte. Text is UTF-8; a byte that is not is a character by itself,
-// U+FFFD, so that whatever comes in, nothing outside is read.
+// The character at the front of at least one byte. Text is UTF-8; a byte that is not is a character by
+// itself, U+FFFD, so that whatever comes in, nothing outside is read.
 inline Character character_at(const std::uint8_t* text, std::size_t size) {
   const std::uint32_t lead = text[0];
   if (lead < 0x80) return {lead, 1};

@@ -141,8 +141,10 @@ class WordSplitter {
       std::size_t before = front_mark(text_ + begin, end - begin);
       const bool open = begin + before < end && backs < kMaxBackMarks;
       std::size_t after = open ? back_mark(text_ + begin + before, end - begin - before) : 0;
-      if (before != 0 && is_known(begin + before, end)) after = 0;
-      else if (after != 0 && is_known(begin, end - after)) before = 0;
+      if (before != 0 && is_known(begin + before, end))
+        after = 0;
+      else if (after != 0 && is_known(begin, end - after))
+        before = 0;
       if (before == 0 && after == 0) break;
       if (before != 0) hold(begin, before);
       begin += before;

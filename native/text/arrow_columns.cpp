@@ -12,22 +12,17 @@ std::int64_t number_width(char format) {
   switch (format) {
     case 'b':  // a bit counts as a byte
     case 'c':
-    case 'C':
-      return 1;
+    case 'C': return 1;
     case 's':
     case 'S':
-    case 'e':
-      return 2;
+    case 'e': return 2;
     case 'i':
     case 'I':
-    case 'f':
-      return 4;
+    case 'f': return 4;
     case 'l':
     case 'L':
-    case 'g':
-      return 8;
-    default:
-      return 0;
+    case 'g': return 8;
+    default: return 0;
   }
 }
 
@@ -68,7 +63,8 @@ bool add_column(const ArrowSchema& schema, const ArrowArray& column, std::int64_
 
 }  // namespace
 
-std::vector<std::size_t> add_row_bytes(const ArrowSchema& schema, const ArrowArray& batch, std::int64_t* total) {
+std::vector<std::size_t> add_row_bytes(const ArrowSchema& schema, const ArrowArray& batch,
+                                       std::int64_t* total) {
   std::vector<std::size_t> others;
   if (batch.length == 0) return others;
   if (batch.offset != 0 || batch.n_children != schema.n_children)

@@ -1,5 +1,5 @@
-// What the rows of an Arrow batch weigh, column after column: a call into Python for each of ten thousand columns
-// would take a hundred times as long.
+// What the rows of an Arrow batch weigh, column after column: a call into Python for each of ten thousand
+// columns would take a hundred times as long.
 //
 // Batches come through Arrow's C data interface, whose structures are a stable ABI:
 // https://arrow.apache.org/docs/format/CDataInterface.html
@@ -36,8 +36,10 @@ struct ArrowArray {
 
 namespace krill::text {
 
-// Adds the bytes of each row to `total`, which has batch.length numbers, for columns of strings, binaries and plain
-// numbers; a string has its own bytes, none beneath a null, and its offset. Returns the places of all other columns.
-std::vector<std::size_t> add_row_bytes(const ArrowSchema& schema, const ArrowArray& batch, std::int64_t* total);
+// Adds the bytes of each row to `total`, which has batch.length numbers, for columns of strings, binaries and
+// plain numbers; a string has its own bytes, none beneath a null, and its offset. Returns the places of all
+// other columns.
+std::vector<std::size_t> add_row_bytes(const ArrowSchema& schema, const ArrowArray& batch,
+                                       std::int64_t* total);
 
 }  // namespace krill::text

@@ -1,5 +1,6 @@
-// What a character is to the patterns that cut text into words, and which character stands at a place in UTF-8.
-// The tables hold what Hugging Face's regex engine takes each code point for: see generate_char_classes.py.
+// What a character is to the patterns that cut text into words, and which character stands at a place in
+// UTF-8. The tables hold what Hugging Face's regex engine takes each code point for: see
+// generate_char_classes.py.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,8 @@ extern const char kCharPages[];
 
 // The digits of the tables are their own class once the high bits are gone.
 inline CharClass class_of(std::uint32_t point) {
-  return static_cast<CharClass>(kCharPages[kCharPageOf[point / kCharPage] * kCharPage + point % kCharPage] & 7);
+  return static_cast<CharClass>(kCharPages[kCharPageOf[point / kCharPage] * kCharPage + point % kCharPage] &
+                                7);
 }
 
 // Pages are numbered as they first occur, so that of ASCII is the first.

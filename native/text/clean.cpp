@@ -51,8 +51,11 @@ Utf8Extent clean_one(Span text, bool strip, uint8_t* out, bool& repaired) {
 
 CleanColumn clean(const TextColumn& documents, const uint8_t* null_mask, bool strip, int64_t min_chars) {
   const size_t rows = documents.rows;
-  CleanColumn result{Buffer<int64_t>(rows + 1), Buffer<uint8_t>(documents.total()), Buffer<int64_t>(rows),
-                     Buffer<uint32_t>(rows), {}};
+  CleanColumn result{Buffer<int64_t>(rows + 1),
+                     Buffer<uint8_t>(documents.total()),
+                     Buffer<int64_t>(rows),
+                     Buffer<uint32_t>(rows),
+                     {}};
   size_t kept = 0;
   size_t end = 0;
   result.offsets[0] = 0;

@@ -18,7 +18,7 @@ struct CleanCounts {
 struct CleanColumn {
   Buffer<std::int64_t> offsets;  // rows + 1 of them, from 0
   Buffer<std::uint8_t> data;
-  Buffer<std::int64_t> kept;   // the row in the input of each row here
+  Buffer<std::int64_t> kept;    // the row in the input of each row here
   Buffer<std::uint32_t> chars;  // code points
   CleanCounts counts;
 };

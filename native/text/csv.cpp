@@ -72,11 +72,13 @@ CsvRows find_csv_rows(std::span<const uint8_t> data, uint8_t delimiter, bool fin
   return rows;
 }
 
-CsvFields split_csv_rows(std::span<const uint8_t> data, std::span<const int64_t> starts, const CsvLayout& layout) {
+CsvFields split_csv_rows(std::span<const uint8_t> data, std::span<const int64_t> starts,
+                         const CsvLayout& layout) {
   check_layout(data, starts, layout);
   std::vector<RowBuilder> builders(layout.wanted.size());
   std::vector<RowBuilder*> builder_of(layout.columns, nullptr);
-  for (size_t i = 0; i < builders.size(); ++i) builder_of[static_cast<size_t>(layout.wanted[i])] = &builders[i];
+  for (size_t i = 0; i < builders.size(); ++i)
+    builder_of[static_cast<size_t>(layout.wanted[i])] = &builders[i];
   CsvFields fields;
   const uint8_t* const end = data.data() + data.size();
   for (size_t row = 0; row < starts.size(); ++row) {

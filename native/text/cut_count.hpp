@@ -1,6 +1,6 @@
-// Into how many words a text is cut at most by the usual pre-tokenizers: what Hugging Face's library holds of a text
-// depends on it more than on its bytes. Runs of letters are one, with a space before them, but for letters of three
-// bytes (Chinese, Thai), which stand alone in some; every other character is one.
+// Into how many words a text is cut at most by the usual pre-tokenizers: what Hugging Face's library holds of
+// a text depends on it more than on its bytes. Runs of letters are one, with a space before them, but for
+// letters of three bytes (Chinese, Thai), which stand alone in some; every other character is one.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What both readers give: documents in Arrow's layout, where each one begins in the file, and what was counted.
+// What both readers give: documents in Arrow's layout, where each one begins in the file, and what was
+// counted.
 #pragma once
 
 #include <cstdint>

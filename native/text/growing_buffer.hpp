@@ -82,7 +82,8 @@ class GrowingBuffer {
   }
 
   void make_room(size_t extra) {
-    if (capacity_ - size_ < extra) [[unlikely]] grow(extra);
+    if (capacity_ - size_ < extra) [[unlikely]]
+      grow(extra);
   }
 
   void grow(size_t extra) {

@@ -1,6 +1,7 @@
 // The order of calls that both readers share: feeds that continue each other, then one finish; a UTF-8 byte
-// order mark at the file's beginning is swallowed, also when feeds cut it. After a fault nothing more is read.
-// Offsets of a file may all be raised by a `base`, so that those of several files tell which one they are of.
+// order mark at the file's beginning is swallowed, also when feeds cut it. After a fault nothing more is
+// read. Offsets of a file may all be raised by a `base`, so that those of several files tell which one they
+// are of.
 #pragma once
 
 #include <cstddef>

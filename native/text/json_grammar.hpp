@@ -30,24 +30,17 @@ inline Number begin_number(uint8_t c) {
 inline Number continue_number(Number number, uint8_t c) {
   const bool exponent = c == 'e' || c == 'E';
   switch (number) {
-    case Number::kMinus:
-      return c == '-' ? Number::kInvalid : begin_number(c);
-    case Number::kZero:
-      return c == '.' ? Number::kPoint : exponent ? Number::kExponent : Number::kInvalid;
-    case Number::kInteger:
-      return is_digit(c) ? number : continue_number(Number::kZero, c);
-    case Number::kPoint:
-      return is_digit(c) ? Number::kFraction : Number::kInvalid;
-    case Number::kFraction:
-      return is_digit(c) ? number : exponent ? Number::kExponent : Number::kInvalid;
+    case Number::kMinus: return c == '-' ? Number::kInvalid : begin_number(c);
+    case Number::kZero: return c == '.' ? Number::kPoint : exponent ? Number::kExponent : Number::kInvalid;
+    case Number::kInteger: return is_digit(c) ? number : continue_number(Number::kZero, c);
+    case Number::kPoint: return is_digit(c) ? Number::kFraction : Number::kInvalid;
+    case Number::kFraction: return is_digit(c) ? number : exponent ? Number::kExponent : Number::kInvalid;
     case Number::kExponent:
       if (c == '+' || c == '-') return Number::kExponentSign;
       [[fallthrough]];
     case Number::kExponentSign:
-    case Number::kExponentDigits:
-      return is_digit(c) ? Number::kExponentDigits : Number::kInvalid;
-    case Number::kInvalid:
-      break;
+    case Number::kExponentDigits: return is_digit(c) ? Number::kExponentDigits : Number::kInvalid;
+    case Number::kInvalid: break;
   }
   return Number::kInvalid;
 }

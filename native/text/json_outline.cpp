@@ -31,11 +31,9 @@ void JsonOutline::feed(std::string_view text) {
 void JsonOutline::structural(char byte) {
   switch (byte) {
     case '{':
-    case '[':
-      return open(byte);
+    case '[': return open(byte);
     case '}':
-    case ']':
-      return close();
+    case ']': return close();
     case ':':
       if (!open_.empty() && open_.size() <= 2 && open_.back() == '{') keys_[open_.size()] = string_;
       return;
@@ -45,10 +43,8 @@ void JsonOutline::structural(char byte) {
     case ' ':
     case '\t':
     case '\n':
-    case '\r':
-      return;
-    default:
-      empty_ = false;
+    case '\r': return;
+    default: empty_ = false;
   }
 }
 

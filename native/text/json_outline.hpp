@@ -1,8 +1,8 @@
 // A large JSON object without its large parts: what a tokenizer.json is, told before it is read.
 //
-// Comes in: the file, piece by piece. Goes out: the same JSON with the lists and tables of tokens empty, and how many
-// values and bytes those have. Held in memory: the outline, up to a limit. Anything may come in; what is no JSON gives
-// an outline that is none either.
+// Comes in: the file, piece by piece. Goes out: the same JSON with the lists and tables of tokens empty, and
+// how many values and bytes those have. Held in memory: the outline, up to a limit. Anything may come in;
+// what is no JSON gives an outline that is none either.
 #pragma once
 
 #include <cstddef>
@@ -48,11 +48,11 @@ class JsonOutline {
   bool complete_ = true;
   bool in_string_ = false;
   bool escaped_ = false;
-  std::string string_;             // the last one at a depth where keys matter
-  std::string keys_[3];            // by depth
-  std::vector<char> open_;         // brackets
-  std::size_t left_out_ = 0;       // the depth of what is left out; 0 = nothing
-  bool empty_ = true;              // what is left out, so far
+  std::string string_;        // the last one at a depth where keys matter
+  std::string keys_[3];       // by depth
+  std::vector<char> open_;    // brackets
+  std::size_t left_out_ = 0;  // the depth of what is left out; 0 = nothing
+  bool empty_ = true;         // what is left out, so far
   Part* part_ = nullptr;
 };
 

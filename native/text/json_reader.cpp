@@ -79,36 +79,22 @@ JsonReader::Cursor JsonReader::step(Cursor p, Cursor end) {
     case State::kFirstElement:
     case State::kNextElement:
     case State::kAfterElement:
-    case State::kAfterArray:
-      return between_records(p);
+    case State::kAfterArray: return between_records(p);
     case State::kFirstKey:
-    case State::kKey:
-      return key(p);
-    case State::kColon:
-      return colon(p);
+    case State::kKey: return key(p);
+    case State::kColon: return colon(p);
     case State::kFirstItem:
-    case State::kValue:
-      return value(p);
-    case State::kAfterValue:
-      return after_value(p);
-    case State::kString:
-      return string(p, end);
-    case State::kEscape:
-      return escape(p);
-    case State::kHex:
-      return hex(p);
-    case State::kAfterHigh:
-      return after_high(p);
-    case State::kEscapeAfterHigh:
-      return escape_after_high(p);
-    case State::kNumber:
-      return number(p, end);
-    case State::kLiteral:
-      return literal(p);
-    case State::kLineEnd:
-      return line_end(p);
-    case State::kSkipLine:
-      return skip_line(p, end);
+    case State::kValue: return value(p);
+    case State::kAfterValue: return after_value(p);
+    case State::kString: return string(p, end);
+    case State::kEscape: return escape(p);
+    case State::kHex: return hex(p);
+    case State::kAfterHigh: return after_high(p);
+    case State::kEscapeAfterHigh: return escape_after_high(p);
+    case State::kNumber: return number(p, end);
+    case State::kLiteral: return literal(p);
+    case State::kLineEnd: return line_end(p);
+    case State::kSkipLine: return skip_line(p, end);
   }
   return end;
 }
@@ -200,7 +186,8 @@ JsonReader::Cursor JsonReader::fail_carried(Cursor p) {
 }
 
 void JsonReader::fail_at(uint64_t at, std::string_view reason) {
-  if (!options_.skip_malformed || options_.array) throw MalformedRecord{record_start_, at, std::string(reason)};
+  if (!options_.skip_malformed || options_.array)
+    throw MalformedRecord{record_start_, at, std::string(reason)};
   ++counts_.records;
   ++counts_.malformed;
   capturing_ = false;
@@ -238,21 +225,12 @@ JsonReader::Cursor JsonReader::value(Cursor p) {
   if (c == ']' && state_ == State::kFirstItem) return close_container(p);
   if (depth_ == 1 && slot_ != kNoSlot) begin_wanted_value(p);
   switch (c) {
-    case '"':
-      begin_string(false);
-      return p + 1;
+    case '"': begin_string(false); return p + 1;
     case '{':
-    case '[':
-      return open_container(p, c == '{');
-    case 't':
-      literal_ = "rue";
-      break;
-    case 'f':
-      literal_ = "alse";
-      break;
-    case 'n':
-      literal_ = "ull";
-      break;
+    case '[': return open_container(p, c == '{');
+    case 't': literal_ = "rue"; break;
+    case 'f': literal_ = "alse"; break;
+    case 'n': literal_ = "ull"; break;
     default:
       number_ = begin_number(c);
       if (number_ == Number::kInvalid) return fail(p, "expected a value");

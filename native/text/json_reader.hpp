@@ -1,19 +1,24 @@
 // Push parser of JSON records: bytes of one file in, one text of each record out.
 //
 // Records are JSON Lines (one object a line; blank lines are none) or the objects of one top-level array. The
-// grammar is RFC 8259, strictly, at most 512 containers deep; bytes inside strings are copied verbatim, escapes
-// become UTF-8, lone surrogates are left out. Feeds may cut anywhere.
+// grammar is RFC 8259, strictly, at most 512 containers deep; bytes inside strings are copied verbatim,
+// escapes become UTF-8, lone surrogates are left out. Feeds may cut anywhere.
 //
-// - The text is the string at `text_key` in the record's top level; the last of equal keys counts, unless pieces of
+// - The text is the string at `text_key` in the record's top level; the last of equal keys counts, unless
+// pieces of
 //   an earlier one have been emitted. Without such a string the record gives a null row.
-// - A row's start is the offset of the record's `{`. Later pieces of a split document (oversize.hpp) start where
+// - A row's start is the offset of the record's `{`. Later pieces of a split document (oversize.hpp) start
+// where
 //   their first character, or its escape, is written.
-// - Carried columns are null on all pieces of a split document but the last, since their values may come later.
-// - Faults throw MalformedRecord; with skip_malformed a faulty line is counted and left out, except for pieces
+// - Carried columns are null on all pieces of a split document but the last, since their values may come
+// later.
+// - Faults throw MalformedRecord; with skip_malformed a faulty line is counted and left out, except for
+// pieces
 //   emitted before the fault was reached. Faults of an array always throw.
 //
-// In memory: the rows gathered since the last take(), the open text of at most max_document_bytes + 1, and the open
-// carried values, each at most max_document_bytes (longer ones are a fault). Nothing else grows with the input.
+// In memory: the rows gathered since the last take(), the open text of at most max_document_bytes + 1, and
+// the open carried values, each at most max_document_bytes (longer ones are a fault). Nothing else grows with
+// the input.
 #pragma once
 
 #include <bitset>
@@ -25,8 +30,8 @@
 #include "text/document_batch.hpp"
 #include "text/input_stream.hpp"
 #include "text/json_grammar.hpp"
-#include "text/key_slots.hpp"
 #include "text/json_strings.hpp"
+#include "text/key_slots.hpp"
 #include "text/text_value.hpp"
 
 namespace krill::text {
@@ -129,7 +134,9 @@ class JsonReader {
   Cursor fail_carried(Cursor p);
   void fail_at(uint64_t at, std::string_view reason);
 
-  bool is_space(uint8_t c) const { return c == ' ' || c == '\t' || c == '\r' || (c == '\n' && options_.array); }
+  bool is_space(uint8_t c) const {
+    return c == ' ' || c == '\t' || c == '\r' || (c == '\n' && options_.array);
+  }
   uint64_t offset_of(Cursor p) const { return chunk_offset_ + static_cast<uint64_t>(p - chunk_); }
 
   static constexpr size_t kMaxDepth = 512;

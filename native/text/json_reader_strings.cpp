@@ -9,14 +9,10 @@ namespace krill::text {
 template <class Use>
 auto JsonReader::with_sink(Use&& use) {
   switch (role_) {
-    case StringRole::kText:
-      return use(text_);
-    case StringRole::kKey:
-      return use(key_);
-    case StringRole::kCarried:
-      return use(carried_[slot_]);
-    case StringRole::kIgnored:
-      break;
+    case StringRole::kText: return use(text_);
+    case StringRole::kKey: return use(key_);
+    case StringRole::kCarried: return use(carried_[slot_]);
+    case StringRole::kIgnored: break;
   }
   return use(ignored_);
 }
@@ -68,7 +64,8 @@ JsonReader::Cursor JsonReader::escape(Cursor p) {
   if (*character == 0) return fail(p, "invalid escape");
   state_ = State::kString;
   const uint64_t behind = offset_of(p) + 1;
-  const bool fits = with_sink([&](auto& sink) { return sink.append_escaped(character, 1, escape_start_, behind); });
+  const bool fits =
+      with_sink([&](auto& sink) { return sink.append_escaped(character, 1, escape_start_, behind); });
   return fits ? p + 1 : fail_carried(p);
 }
 
@@ -102,9 +99,8 @@ JsonReader::Cursor JsonReader::unicode_escape(Cursor p) {
     return p;
   }
   const Utf8Character character = to_utf8(code);
-  const bool fits = with_sink([&](auto& sink) {
-    return sink.append_escaped(character.bytes.data(), character.size, start, behind);
-  });
+  const bool fits = with_sink(
+      [&](auto& sink) { return sink.append_escaped(character.bytes.data(), character.size, start, behind); });
   return fits ? p : fail_carried(p);
 }
 

@@ -1,8 +1,8 @@
-// Where the strings of a JSON record go, besides its text (text_value.hpp): keys to be recognised, values that
-// are carried along, and everything else, which is only validated.
+// Where the strings of a JSON record go, besides its text (text_value.hpp): keys to be recognised, values
+// that are carried along, and everything else, which is only validated.
 //
-// All take the same three calls: append (bytes as they stand in the file), append_escaped (one character that was
-// written as an escape) and remove_surrogate. An append says false when the record can't be kept.
+// All take the same three calls: append (bytes as they stand in the file), append_escaped (one character that
+// was written as an escape) and remove_surrogate. An append says false when the record can't be kept.
 #pragma once
 
 #include <cstddef>

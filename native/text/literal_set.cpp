@@ -46,7 +46,8 @@ char folded_at(std::string_view text, std::size_t at, std::size_t& size) {
 
 }  // namespace
 
-LiteralSet::LiteralSet(std::size_t patterns, std::size_t bytes, bool ignore_case) : ignore_case_(ignore_case) {
+LiteralSet::LiteralSet(std::size_t patterns, std::size_t bytes, bool ignore_case)
+    : ignore_case_(ignore_case) {
   data_.reserve(bytes);
   added_.reserve(patterns);
 }
@@ -64,7 +65,8 @@ void LiteralSet::add(std::string_view pattern) {
 
 void LiteralSet::finish() {
   const auto width_of = [](const Entry& entry) {
-    return *std::find_if(kWidths.rbegin(), kWidths.rend(), [&](std::size_t width) { return width <= entry.size; });
+    return *std::find_if(kWidths.rbegin(), kWidths.rend(),
+                         [&](std::size_t width) { return width <= entry.size; });
   };
   // In place, so that nothing is held twice: the groups one after the other, each of them sorted.
   std::sort(added_.begin(), added_.end(), [&](const Entry& a, const Entry& b) {
@@ -94,7 +96,8 @@ void LiteralSet::finish() {
 }
 
 void LiteralSet::index(Group& group) {
-  const std::size_t bits = std::bit_ceil(std::max<std::size_t>(group.entries.size() * kBitsPerPattern / 2, 4096));
+  const std::size_t bits =
+      std::bit_ceil(std::max<std::size_t>(group.entries.size() * kBitsPerPattern / 2, 4096));
   group.bits.assign(bits / 64, 0);
   for (const Entry& entry : group.entries) {
     const std::size_t bit = bit_of(beginning(data_.data() + entry.start, group.width), bits);
@@ -103,8 +106,9 @@ void LiteralSet::index(Group& group) {
 }
 
 bool LiteralSet::begins(const Group& group, std::string_view rest) const {
-  const auto after = std::upper_bound(group.entries.begin(), group.entries.end(), rest,
-                                      [&](std::string_view text, const Entry& entry) { return text < text_of(entry); });
+  const auto after =
+      std::upper_bound(group.entries.begin(), group.entries.end(), rest,
+                       [&](std::string_view text, const Entry& entry) { return text < text_of(entry); });
   return after != group.entries.begin() && rest.starts_with(text_of(*(after - 1)));
 }
 

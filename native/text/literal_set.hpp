@@ -1,9 +1,10 @@
 // A set of literal patterns, millions of them, and whether a text holds one.
 //
 // Patterns lie one after the other and are found through an array sorted by their bytes; one that begins with
-// another is left out, as it is found where the other is. So of those that are left the only one that can begin a
-// text is the last that is not greater than it: one binary search. Before that a bitmap of hashed beginnings turns
-// almost every place of a text away. Held: the bytes, eight for each pattern, and two for the bitmaps.
+// another is left out, as it is found where the other is. So of those that are left the only one that can
+// begin a text is the last that is not greater than it: one binary search. Before that a bitmap of hashed
+// beginnings turns almost every place of a text away. Held: the bytes, eight for each pattern, and two for
+// the bitmaps.
 #pragma once
 
 #include <array>
@@ -16,8 +17,8 @@ namespace krill {
 
 class LiteralSet {
  public:
-  // With room for so many patterns of so many bytes together. `ignore_case` is for patterns of ASCII letters: as in
-  // RE2, k and s are also found as the Kelvin sign and the long s.
+  // With room for so many patterns of so many bytes together. `ignore_case` is for patterns of ASCII letters:
+  // as in RE2, k and s are also found as the Kelvin sign and the long s.
   LiteralSet(std::size_t patterns, std::size_t bytes, bool ignore_case);
 
   // Before `finish`; an empty pattern is none.

@@ -1,8 +1,8 @@
 // Where a document above the limit is cut.
 //
-// The rule, from the document's start: the piece is at most `limit` bytes and ends behind the last paragraph break
-// ("\n\n") in them, else behind the last line break, else before the character that crosses the limit. What is
-// left is treated the same way. The result depends on the document alone, never on how it was fed.
+// The rule, from the document's start: the piece is at most `limit` bytes and ends behind the last paragraph
+// break ("\n\n") in them, else behind the last line break, else before the character that crosses the limit.
+// What is left is treated the same way. The result depends on the document alone, never on how it was fed.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ inline size_t checked_document_limit(size_t limit) {
   return limit;
 }
 
-// The last border between UTF-8 characters at or before `limit`; needs text[limit]. In bytes that are not UTF-8
-// there may be none near, then the limit itself.
+// The last border between UTF-8 characters at or before `limit`; needs text[limit]. In bytes that are not
+// UTF-8 there may be none near, then the limit itself.
 inline size_t character_border(const uint8_t* text, size_t limit) {
   for (size_t back = 0; back < 4 && back < limit; ++back) {
     if ((text[limit - back] & 0xC0) != 0x80) return limit - back;

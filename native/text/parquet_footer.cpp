@@ -48,12 +48,8 @@ std::vector<SchemaElement> read_schema(ThriftReader& reader) {
     SchemaElement element;
     reader.fields([&](int64_t number, ThriftType type) {
       switch (static_cast<SchemaField>(number)) {
-        case SchemaField::kName:
-          element.name = reader.binary(type);
-          return;
-        case SchemaField::kChildren:
-          element.children = count_of(reader, type);
-          return;
+        case SchemaField::kName: element.name = reader.binary(type); return;
+        case SchemaField::kChildren: element.children = count_of(reader, type); return;
       }
       reader.skip(type);
     });
@@ -89,23 +85,14 @@ void read_column(ThriftReader& reader, ParquetFooter& footer) {
   int64_t type_of = -1, values = 0, uncompressed = 0, compressed = 0, data_page = 0, dictionary_page = 0;
   reader.fields([&](int64_t number, ThriftType type) {
     switch (static_cast<ColumnField>(number)) {
-      case ColumnField::kType:
-        type_of = count_of(reader, type);
-        return;
-      case ColumnField::kValues:
-        values = count_of(reader, type);
-        return;
-      case ColumnField::kUncompressed:
-        uncompressed = count_of(reader, type);
-        return;
-      case ColumnField::kCompressed:
-        compressed = count_of(reader, type);
-        return;
-      case ColumnField::kDataPage:
-        data_page = count_of(reader, type);
-        return;
+      case ColumnField::kType: type_of = count_of(reader, type); return;
+      case ColumnField::kValues: values = count_of(reader, type); return;
+      case ColumnField::kUncompressed: uncompressed = count_of(reader, type); return;
+      case ColumnField::kCompressed: compressed = count_of(reader, type); return;
+      case ColumnField::kDataPage: data_page = count_of(reader, type); return;
       case ColumnField::kDictionaryPage:
-        dictionary_page = std::clamp<int64_t>(reader.integer(type), 0, kMost);  // some writers say -1 for none
+        dictionary_page =
+            std::clamp<int64_t>(reader.integer(type), 0, kMost);  // some writers say -1 for none
         return;
     }
     reader.skip(type);
@@ -126,8 +113,7 @@ void read_chunk(ThriftReader& reader, ParquetFooter& footer) {
         reader.expect(type, ThriftType::kStruct);
         read_column(reader, footer);
         return;
-      case ChunkField::kEncryption:
-        throw DamagedThrift("a column is encrypted");
+      case ChunkField::kEncryption: throw DamagedThrift("a column is encrypted");
     }
     reader.skip(type);
   });
@@ -146,9 +132,7 @@ void read_group(ThriftReader& reader, ParquetFooter& footer) {
           read_chunk(reader, footer);
         });
         return;
-      case GroupField::kRows:
-        rows = count_of(reader, type);
-        return;
+      case GroupField::kRows: rows = count_of(reader, type); return;
     }
     reader.skip(type);
   });
@@ -181,7 +165,8 @@ ParquetFooter parse_parquet_footer(const std::uint8_t* data, std::size_t size) {
         return;
       case FileField::kRowGroups:
         // The schema comes first, as fields are written by their numbers.
-        if (!has_schema || !footer.rows.empty()) throw DamagedThrift("it has no schema, or two lists of row groups");
+        if (!has_schema || !footer.rows.empty())
+          throw DamagedThrift("it has no schema, or two lists of row groups");
         reader.expect(type, ThriftType::kList);
         reader.elements([&](ThriftType inner) {
           reader.expect(inner, ThriftType::kStruct);

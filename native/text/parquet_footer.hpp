@@ -1,6 +1,6 @@
-// What a Parquet footer says of row groups and of the columns stored in them, checked: every row group has as many
-// columns as the schema has leaves, and no size or count is negative. Arrow's own accessors end the process where a
-// footer contradicts itself.
+// What a Parquet footer says of row groups and of the columns stored in them, checked: every row group has as
+// many columns as the schema has leaves, and no size or count is negative. Arrow's own accessors end the
+// process where a footer contradicts itself.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ struct ParquetFooter {
   // For each row group.
   std::vector<std::int64_t> rows;
   // For each row group and leaf, in that order. An offset is 0 where there is no such page.
-  std::vector<std::int64_t> types, values, uncompressed, compressed, data_page_offsets, dictionary_page_offsets;
+  std::vector<std::int64_t> types, values, uncompressed, compressed, data_page_offsets,
+      dictionary_page_offsets;
 };
 
 // Throws DamagedThrift.

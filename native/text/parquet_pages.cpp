@@ -12,7 +12,14 @@ using std::int64_t;
 using std::size_t;
 
 // Numbers of fields in parquet.thrift.
-enum class PageField : int64_t { kKind = 1, kDecoded = 2, kStored = 3, kData = 5, kDictionary = 7, kDataV2 = 8 };
+enum class PageField : int64_t {
+  kKind = 1,
+  kDecoded = 2,
+  kStored = 3,
+  kData = 5,
+  kDictionary = 7,
+  kDataV2 = 8
+};
 constexpr int64_t kValues = 1;
 
 // Headers may hold statistics, a value each; longer ones are not looked for.
@@ -49,15 +56,9 @@ std::optional<PageHeader> parse_page_header(const std::uint8_t* data, size_t siz
   try {
     reader.fields([&](int64_t number, ThriftType type) {
       switch (static_cast<PageField>(number)) {
-        case PageField::kKind:
-          page.kind = reader.integer(type);
-          return;
-        case PageField::kDecoded:
-          page.decoded = reader.integer(type);
-          return;
-        case PageField::kStored:
-          page.stored = reader.integer(type);
-          return;
+        case PageField::kKind: page.kind = reader.integer(type); return;
+        case PageField::kDecoded: page.decoded = reader.integer(type); return;
+        case PageField::kStored: page.stored = reader.integer(type); return;
         case PageField::kData:
         case PageField::kDictionary:
         case PageField::kDataV2:

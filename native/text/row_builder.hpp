@@ -60,7 +60,7 @@ class RowBuilder {
     discard_open();
     finished_ = 0;
     Rows taken{std::exchange(offsets_, std::move(offsets)), std::exchange(bytes_, std::move(open)),
-                     std::exchange(nulls_, {})};
+               std::exchange(nulls_, {})};
     taken.shrink_to_fit();
     return taken;
   }

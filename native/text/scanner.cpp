@@ -17,16 +17,11 @@ std::size_t scan_words(Pattern pattern, const std::uint8_t* text, std::size_t si
                        std::uint32_t* ends, std::size_t capacity) {
   using scanner::scan;
   switch (pattern) {
-    case Pattern::gpt2:
-      return scan<Pattern::gpt2>(text, size, from, ends, capacity);
-    case Pattern::cl100k:
-      return scan<Pattern::cl100k>(text, size, from, ends, capacity);
-    case Pattern::o200k:
-      return scan<Pattern::o200k>(text, size, from, ends, capacity);
-    case Pattern::llama3:
-      return scan<Pattern::llama3>(text, size, from, ends, capacity);
-    case Pattern::qwen2:
-      return scan<Pattern::qwen2>(text, size, from, ends, capacity);
+    case Pattern::gpt2: return scan<Pattern::gpt2>(text, size, from, ends, capacity);
+    case Pattern::cl100k: return scan<Pattern::cl100k>(text, size, from, ends, capacity);
+    case Pattern::o200k: return scan<Pattern::o200k>(text, size, from, ends, capacity);
+    case Pattern::llama3: return scan<Pattern::llama3>(text, size, from, ends, capacity);
+    case Pattern::qwen2: return scan<Pattern::qwen2>(text, size, from, ends, capacity);
   }
   return 0;
 }

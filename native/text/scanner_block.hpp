@@ -1,6 +1,7 @@
-// Sixty-four bytes, and questions about all of them at once; an answer has a bit for each byte, the first lowest.
-// SSE2 on x86-64 and NEON on aarch64, where they are the baseline, plain C++ elsewhere. AVX2 was tried and left
-// out: the scan alone became 15 % faster, and what is done with the words takes several times as long.
+// Sixty-four bytes, and questions about all of them at once; an answer has a bit for each byte, the first
+// lowest. SSE2 on x86-64 and NEON on aarch64, where they are the baseline, plain C++ elsewhere. AVX2 was
+// tried and left out: the scan alone became 15 % faster, and what is done with the words takes several times
+// as long.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // Word boundaries in sixty-four bytes at once, by arithmetic on bit masks.
 //
-// A block begins where a word begins, so nothing before it matters. What the masks can't say (rules that look far
-// ahead, whitespace and numbers beyond ASCII) lowers `known`: the places before it are certain, and the scan goes
-// on from the last certain boundary, or character by character if there is none. The last bytes of a text are a block
-// too, with blanks after them.
+// A block begins where a word begins, so nothing before it matters. What the masks can't say (rules that look
+// far ahead, whitespace and numbers beyond ASCII) lowers `known`: the places before it are certain, and the
+// scan goes on from the last certain boundary, or character by character if there is none. The last bytes of
+// a text are a block too, with blanks after them.
 #pragma once
 
 #include <bit>
@@ -42,9 +42,9 @@ struct Masks {
   Mask newlines;
   Mask blanks;  // U+0020
   Mask apostrophes;
-  Mask slashes;                 // for o200k only
-  Mask continuations;           // bytes of a character after its first
-  unsigned end;    // where the text ends, `kBlock` if it goes on
+  Mask slashes;        // for o200k only
+  Mask continuations;  // bytes of a character after its first
+  unsigned end;        // where the text ends, `kBlock` if it goes on
   unsigned known;
 
   Mask others() const { return ~(letters | numbers | spaces); }
@@ -57,7 +57,8 @@ struct Masks {
 constexpr unsigned of(CharClass kind) { return 1u << static_cast<unsigned>(kind); }
 constexpr unsigned kLetters = of(CharClass::letter) | of(CharClass::upper) | of(CharClass::lower);
 
-// `bits` if the class is one of those in `classes`, else none; without a branch, which would often be guessed wrong.
+// `bits` if the class is one of those in `classes`, else none; without a branch, which would often be guessed
+// wrong.
 inline Mask bits_if(Mask bits, CharClass kind, unsigned classes) {
   return bits & (Mask{0} - (classes >> static_cast<unsigned>(kind) & 1));
 }
@@ -141,8 +142,9 @@ inline Mask gpt2_starts(const Masks& masks, const std::uint8_t* text) {
   return starts;
 }
 
-// Whitespace where newlines matter. Those right after other characters belong to them. Of the run that is left,
-// everything up to the last newline is one word; then come the rest but for its last character, and that.
+// Whitespace where newlines matter. Those right after other characters belong to them. Of the run that is
+// left, everything up to the last newline is one word; then come the rest but for its last character, and
+// that.
 inline Mask space_starts(Masks& masks, Mask others) {
   const Mask spaces = masks.spaces;
   const Mask newlines = masks.newlines;
@@ -225,12 +227,14 @@ Mask newer_starts(Masks& masks, const std::uint8_t* text) {
 
 template <Pattern kPattern>
 Mask word_starts(Masks& masks, const std::uint8_t* text) {
-  if constexpr (kPattern == Pattern::gpt2) return gpt2_starts(masks, text);
-  else return newer_starts<kPattern>(masks, text);
+  if constexpr (kPattern == Pattern::gpt2)
+    return gpt2_starts(masks, text);
+  else
+    return newer_starts<kPattern>(masks, text);
 }
 
-// Writes the ends of the words in a block, but for those that are not certain, and returns how many. `end` is where
-// the text ends inside it, and then its end is one of them.
+// Writes the ends of the words in a block, but for those that are not certain, and returns how many. `end` is
+// where the text ends inside it, and then its end is one of them.
 template <Pattern kPattern>
 std::size_t scan_block(const std::uint8_t* block, unsigned end, std::size_t place, std::uint32_t* ends) {
   Masks masks = masks_of<kPattern>(block, end);
@@ -238,7 +242,8 @@ std::size_t scan_block(const std::uint8_t* block, unsigned end, std::size_t plac
   starts &= below(masks.known) & ~Mask{1};
   if (masks.known_to_the_end()) starts |= bit(masks.end);
   std::size_t count = 0;
-  for (; starts != 0; starts &= starts - 1) ends[count++] = static_cast<std::uint32_t>(place) + lowest(starts);
+  for (; starts != 0; starts &= starts - 1)
+    ends[count++] = static_cast<std::uint32_t>(place) + lowest(starts);
   return count;
 }
 

@@ -1,5 +1,6 @@
-// One word at a time, character by character: the rules of the patterns, in the order of the regexes' alternatives.
-// `start` is where a word begins and lies inside the text; the functions return where something ends.
+// One word at a time, character by character: the rules of the patterns, in the order of the regexes'
+// alternatives. `start` is where a word begins and lies inside the text; the functions return where something
+// ends.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@ struct Text {
   Character at(std::size_t place) const { return character_at(bytes + place, size - place); }
 };
 
-// How many numbers stand in one word. cl100k has `\p{N}{1,3}+`, which Hugging Face's engine reads as any number of
-// such groups, not as possessive.
+// How many numbers stand in one word. cl100k has `\p{N}{1,3}+`, which Hugging Face's engine reads as any
+// number of such groups, not as possessive.
 constexpr std::size_t most_numbers(Pattern pattern) {
   if (pattern == Pattern::qwen2) return 1;
   return pattern == Pattern::llama3 || pattern == Pattern::o200k ? 3 : SIZE_MAX;
@@ -49,9 +50,10 @@ std::size_t run_end(const Text& text, std::size_t start, Wanted wanted, std::siz
   return place;
 }
 
-// Whitespace that no other word takes. The last character of a run is left to the next word, unless the text ends
-// there or it is the only one: `\s+(?!\S)|\s+`. Where newlines matter, everything up to the last one of the run
-// comes first: `\s*[\r\n]+`. And before that, in cl100k, a run that ends the text is one word: `\s++$`.
+// Whitespace that no other word takes. The last character of a run is left to the next word, unless the text
+// ends there or it is the only one: `\s+(?!\S)|\s+`. Where newlines matter, everything up to the last one of
+// the run comes first: `\s*[\r\n]+`. And before that, in cl100k, a run that ends the text is one word:
+// `\s++$`.
 template <Pattern kPattern>
 std::size_t space_end(const Text& text, std::size_t start) {
   std::size_t place = start;
@@ -127,9 +129,9 @@ inline bool is_uncased(CharClass kind) { return kind == CharClass::letter || kin
 inline bool not_lower(CharClass kind) { return is_uncased(kind) || kind == CharClass::upper; }
 inline bool not_upper(CharClass kind) { return is_uncased(kind) || kind == CharClass::lower; }
 
-// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`, else `[\p{Lu}...]+`. The first class takes all
-// it can. If no lower case letter follows, it gives back down to its last character that belongs to both classes,
-// and that ends the word.
+// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`, else `[\p{Lu}...]+`. The first class takes
+// all it can. If no lower case letter follows, it gives back down to its last character that belongs to both
+// classes, and that ends the word.
 inline std::size_t cased_letters_end(const Text& text, std::size_t start) {
   std::size_t place = start;
   std::size_t after_both = start;
@@ -161,9 +163,12 @@ inline std::size_t o200k_word_end(const Text& text, std::size_t start) {
 
 template <Pattern kPattern>
 std::size_t word_end(const Text& text, std::size_t start) {
-  if constexpr (kPattern == Pattern::gpt2) return gpt2_word_end(text, start);
-  else if constexpr (kPattern == Pattern::o200k) return o200k_word_end(text, start);
-  else return caseless_word_end<kPattern>(text, start);
+  if constexpr (kPattern == Pattern::gpt2)
+    return gpt2_word_end(text, start);
+  else if constexpr (kPattern == Pattern::o200k)
+    return o200k_word_end(text, start);
+  else
+    return caseless_word_end<kPattern>(text, start);
 }
 
 }  // namespace krill::scanner

@@ -8,8 +8,8 @@
 
 namespace krill::text {
 
-// A separator that may overlap itself: a blank line in three newlines. A cut is exact behind one that no earlier
-// one overlaps. Held in memory: four bytes for each byte of the separator.
+// A separator that may overlap itself: a blank line in three newlines. A cut is exact behind one that no
+// earlier one overlaps. Held in memory: four bytes for each byte of the separator.
 class Separator {
  public:
   explicit Separator(std::span<const std::uint8_t> bytes);
@@ -17,8 +17,8 @@ class Separator {
   // Whether it can begin before an earlier one ends.
   bool overlaps_itself() const { return !borders_.empty() && borders_.back() > 0; }
 
-  // The end of the first one that begins at or after `begin` and that none before it overlaps; -1 = none. One pass
-  // over the bytes, from as far before `begin` as an overlap can reach.
+  // The end of the first one that begins at or after `begin` and that none before it overlaps; -1 = none. One
+  // pass over the bytes, from as far before `begin` as an overlap can reach.
   std::ptrdiff_t next_certain(std::span<const std::uint8_t> data, std::size_t begin) const;
 
  private:

@@ -1,8 +1,8 @@
 // Push parser of plain text: bytes of one file in, documents out.
 //
-// A document is what stands between separators, or the whole file if the separator is empty. Empty pieces are no
-// documents. Bytes are kept verbatim. In memory: the documents gathered since the last take(), of which the open
-// one is never longer than max_document_bytes + 1: longer ones are split or dropped (oversize.hpp).
+// A document is what stands between separators, or the whole file if the separator is empty. Empty pieces are
+// no documents. Bytes are kept verbatim. In memory: the documents gathered since the last take(), of which
+// the open one is never longer than max_document_bytes + 1: longer ones are split or dropped (oversize.hpp).
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "text/document_batch.hpp"
-#include "text/row_builder.hpp"
 #include "text/input_stream.hpp"
+#include "text/row_builder.hpp"
 
 namespace krill::text {
 
@@ -47,7 +47,8 @@ class TextReader {
   void end_document();
 
   TextOptions options_;
-  std::vector<size_t> fallback_;  // of the separator's prefixes: the longest proper border (Knuth, Morris, Pratt)
+  // Of each prefix of the separator, the length of its longest proper border (Knuth, Morris, Pratt).
+  std::vector<size_t> fallback_;
   InputStream stream_;
   RowBuilder text_;
   GrowingBuffer<uint64_t> starts_;

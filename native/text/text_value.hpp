@@ -1,8 +1,9 @@
 // The text of a JSON record while it is gathered, and the rows it becomes.
 //
-// Escapes shift the text against the file, so where a piece begins in the file can't be computed backwards from
-// its length. Instead the only places where a cut can fall are noted as they pass: the last paragraph break, the
-// last line break, and the bytes just below the limit. That is a few words of memory, whatever the length.
+// Escapes shift the text against the file, so where a piece begins in the file can't be computed backwards
+// from its length. Instead the only places where a cut can fall are noted as they pass: the last paragraph
+// break, the last line break, and the bytes just below the limit. That is a few words of memory, whatever the
+// length.
 #pragma once
 
 #include <array>
@@ -51,8 +52,8 @@ class TextValue {
   void finish_null();
   void discard_open() { rows_.discard_open(); }
 
-  bool dropped() const { return dropped_; }                      // the string is over the limit and thrown away
-  bool split() const { return split_; }                          // pieces of this record were emitted
+  bool dropped() const { return dropped_; }  // the string is over the limit and thrown away
+  bool split() const { return split_; }      // pieces of this record were emitted
   bool surrogates_removed() const { return surrogates_removed_; }
 
   size_t rows() const { return rows_.rows(); }
@@ -83,7 +84,8 @@ class TextValue {
   uint64_t piece_start_ = 0;  // the same in the file (of a first piece: the record's first byte)
   Place paragraph_;
   Place line_;
-  std::array<uint64_t, 8> recent_{};  // where each of the last bytes near the limit is written, by gathered() % 8
+  std::array<uint64_t, 8>
+      recent_{};  // where each of the last bytes near the limit is written, by gathered() % 8
   bool dropped_ = false;
   bool split_ = false;
   bool surrogates_removed_ = false;

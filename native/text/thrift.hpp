@@ -1,5 +1,5 @@
-// Thrift's compact protocol, in which Parquet's footers and page headers are written. The bytes may be anything:
-// nothing is read outside of them, and no nesting is followed further than an honest one goes.
+// Thrift's compact protocol, in which Parquet's footers and page headers are written. The bytes may be
+// anything: nothing is read outside of them, and no nesting is followed further than an honest one goes.
 #pragma once
 
 #include <cstddef>
@@ -86,30 +86,17 @@ class ThriftReader {
       case ThriftType::kFalse:
         if (element) (void)byte();  // of a field, the type is the value
         return;
-      case ThriftType::kByte:
-        (void)byte();
-        return;
+      case ThriftType::kByte: (void)byte(); return;
       case ThriftType::kI16:
       case ThriftType::kI32:
-      case ThriftType::kI64:
-        (void)varint();
-        return;
-      case ThriftType::kDouble:
-        (void)bytes(8);
-        return;
-      case ThriftType::kUuid:
-        (void)bytes(16);
-        return;
-      case ThriftType::kBinary:
-        (void)bytes(varint());
-        return;
+      case ThriftType::kI64: (void)varint(); return;
+      case ThriftType::kDouble: (void)bytes(8); return;
+      case ThriftType::kUuid: (void)bytes(16); return;
+      case ThriftType::kBinary: (void)bytes(varint()); return;
       case ThriftType::kList:
-      case ThriftType::kSet:
-        return elements([this](ThriftType inner) { skip(inner, true); });
-      case ThriftType::kMap:
-        return skip_map();
-      case ThriftType::kStruct:
-        return fields([this](std::int64_t, ThriftType inner) { skip(inner); });
+      case ThriftType::kSet: return elements([this](ThriftType inner) { skip(inner, true); });
+      case ThriftType::kMap: return skip_map();
+      case ThriftType::kStruct: return fields([this](std::int64_t, ThriftType inner) { skip(inner); });
     }
     fail();
   }

@@ -20,7 +20,8 @@ TokenFinder::TokenFinder(std::vector<std::string> tokens) {
     longest_ = std::max(longest_, token.size());
     bytes += token.size();
   }
-  if (bytes >= std::numeric_limits<uint32_t>::max()) throw std::invalid_argument("special tokens above 4 GiB");
+  if (bytes >= std::numeric_limits<uint32_t>::max())
+    throw std::invalid_argument("special tokens above 4 GiB");
   build_trie(tokens);
   collect_beginnings(tokens);
 }

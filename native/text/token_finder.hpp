@@ -1,10 +1,11 @@
 // Finds special tokens in text: leftmost, and of those that begin together the longest.
 //
-// In: the tokens, once; then any bytes. Out: one occurrence after the other. Held in memory: a trie, 13 bytes for
-// each distinct prefix. Nothing changes after construction, so threads may share a finder.
+// In: the tokens, once; then any bytes. Out: one occurrence after the other. Held in memory: a trie, 13 bytes
+// for each distinct prefix. Nothing changes after construction, so threads may share a finder.
 //
-// Special tokens are rare, so almost all time goes into finding out that none begins here: sixteen positions at
-// once are judged by the first two bytes, as long as those are few, and position by position if they are many.
+// Special tokens are rare, so almost all time goes into finding out that none begins here: sixteen positions
+// at once are judged by the first two bytes, as long as those are few, and position by position if they are
+// many.
 #pragma once
 
 #include <array>
