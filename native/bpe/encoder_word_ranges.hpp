@@ -6,11 +6,11 @@
 #include <array>
 #include <cstdint>
 
-namespace krill {
+namespace krill::bpe {
 
 struct CodePointRange {
-  std::uint32_t first;
-  std::uint32_t last;
+  uint32_t first;
+  uint32_t last;
 };
 
 // clang-format off
@@ -163,4 +163,4 @@ inline constexpr std::array<CodePointRange, 796> kWordCharacters = {{
 }};
 // clang-format on
 
-}  // namespace krill
+}  // namespace krill::bpe

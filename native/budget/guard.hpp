@@ -11,10 +11,10 @@
 
 #include <pthread.h>
 
-namespace krill {
+namespace krill::budget {
 
 // What the process holds, or -1 where the system doesn't say.
-std::int64_t resident_bytes();
+int64_t resident_bytes();
 
 // Lets go of the pages of programs and libraries that are mapped from their files and were never written:
 // code that ran while modules were loaded counts as held for ever otherwise. What is still used is mapped
@@ -26,7 +26,7 @@ class MemoryGuard {
  public:
   // When it holds `ends_at` bytes the process ends with `exit_code`; `message` is written to standard error
   // before. When little is left, code is released.
-  MemoryGuard(std::int64_t ends_at, std::string message, int exit_code);
+  MemoryGuard(int64_t ends_at, std::string message, int exit_code);
   MemoryGuard(const MemoryGuard&) = delete;
   MemoryGuard& operator=(const MemoryGuard&) = delete;
   ~MemoryGuard();
@@ -40,7 +40,7 @@ class MemoryGuard {
   void watch();
   [[noreturn]] void end_process() const;
 
-  const std::int64_t ends_at_;
+  const int64_t ends_at_;
   const std::string message_;
   const int exit_code_;
   std::atomic<bool> stopped_{false};
@@ -48,4 +48,4 @@ class MemoryGuard {
   pthread_t thread_{};
 };
 
-}  // namespace krill
+}  // namespace krill::budget

@@ -12,10 +12,6 @@
 namespace krill::datatrove {
 namespace {
 
-using std::int64_t;
-using std::size_t;
-using std::uint64_t;
-using std::uint8_t;
 using Text = Simplifier::Text;
 
 // Permutations that are worked on together; their numbers stay in registers while shingles pass.
@@ -120,7 +116,7 @@ class Signature {
 // where it begins there.
 template <class Word>
 void join_words(const Text& simplified, Text& joined, Word word) {
-  if (simplified.size() > std::numeric_limits<std::uint32_t>::max())
+  if (simplified.size() > std::numeric_limits<uint32_t>::max())
     throw std::invalid_argument("a document is too long");
   const size_t first = joined.size();
   quality::split_whole_words(simplified.data(), simplified.size(), [&](quality::Span span) {
@@ -145,7 +141,7 @@ Signer::Signer(Simplifier simplifier, const uint64_t* factors, const uint64_t* a
   addends_.resize(factors_.size());
 }
 
-SignatureTable Signer::sign(const TextColumn& documents) const {
+SignatureTable Signer::sign(const text::TextColumn& documents) const {
   SignatureTable table{Buffer<uint64_t>::zeros(documents.rows * permutations_),
                        Buffer<uint8_t>(documents.rows)};
   Signature signature(factors_.data(), addends_.data(), factors_.size());
@@ -171,7 +167,7 @@ SignatureTable Signer::sign(const TextColumn& documents) const {
   return table;
 }
 
-JoinedWords Signer::words(const TextColumn& documents) const {
+JoinedWords Signer::words(const text::TextColumn& documents) const {
   JoinedWords result{{}, Buffer<int64_t>(documents.rows + 1)};
   Text simplified;
   result.offsets[0] = 0;
@@ -183,7 +179,7 @@ JoinedWords Signer::words(const TextColumn& documents) const {
   return result;
 }
 
-Buffer<uint64_t> hashes_of(const TextColumn& documents) {
+Buffer<uint64_t> hashes_of(const text::TextColumn& documents) {
   Buffer<uint64_t> hashes(documents.rows);
   for (size_t row = 0; row < documents.rows; ++row)
     hashes[row] = xxh64(documents.begin(row), documents.size(row));

@@ -5,12 +5,8 @@
 
 #include "dedup/shingles.hpp"
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint64_t;
-using std::uint8_t;
 
 constexpr size_t kWords = BloomFilter::kBlockBytes / sizeof(uint64_t);
 constexpr size_t kBlocksAhead = 16;
@@ -53,4 +49,4 @@ void BloomFilter::insert(const Hash* hashes, size_t count, uint8_t* first) {
   }
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -5,12 +5,8 @@
 #include <limits>
 #include <stdexcept>
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
 
 constexpr uint64_t kWordsPerRank = 4;
 constexpr uint64_t kDocumentsPerRank = 64 * kWordsPerRank;
@@ -137,4 +133,4 @@ void Components::labels(uint64_t first, size_t count, uint64_t* smallest, uint32
   }
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -2,12 +2,8 @@
 
 #include <bit>
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint64_t;
-using std::uint8_t;
 
 // Four keys in five slots: a search for a new key then looks at 13 slots on average, in three or four
 // neighbouring cache lines. Fuller tables save little memory and search much longer.
@@ -53,4 +49,4 @@ void HashSet::insert(const Hash* hashes, size_t count, uint8_t* first) {
   }
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

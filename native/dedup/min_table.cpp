@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint64_t;
 
 constexpr size_t kRecordsAhead = 12;
 
@@ -47,4 +44,4 @@ void MinTable::fold(const Hash* records, size_t count, uint64_t* least) {
   }
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

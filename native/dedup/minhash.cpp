@@ -7,14 +7,8 @@
 #include "dedup/minhash_lanes.hpp"
 #include "dedup/shingles.hpp"
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::int64_t;
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
-using std::uint8_t;
 
 using FoldBatch = void (*)(const ShingleBatch&, const uint32_t*, const uint32_t*, uint32_t*, size_t);
 
@@ -124,7 +118,7 @@ MinHasher::MinHasher(size_t bands, size_t rows, size_t ngram) : bands_(bands), r
   }
 }
 
-Buffer<uint64_t> MinHasher::bands_of(const TextColumn& documents) const {
+Buffer<uint64_t> MinHasher::bands_of(const text::TextColumn& documents) const {
   Buffer<uint64_t> bands(documents.rows * bands_);
   Signature signature(low_factors_.data(), high_factors_.data(), low_factors_.size());
   Shingler shingler(ngram_, signature);
@@ -141,7 +135,7 @@ Buffer<uint64_t> MinHasher::bands_of(const TextColumn& documents) const {
 
 // A word takes a byte and the gap after it another, so there are at most half as many shingles as bytes, and
 // one.
-ShingleSets shingle_sets(const TextColumn& documents, size_t ngram) {
+ShingleSets shingle_sets(const text::TextColumn& documents, size_t ngram) {
   ShingleSets sets{Buffer<uint64_t>(documents.total() / 2 + documents.rows),
                    Buffer<int64_t>(documents.rows + 1)};
   Collector collector{sets.shingles.data()};
@@ -159,7 +153,7 @@ ShingleSets shingle_sets(const TextColumn& documents, size_t ngram) {
 }
 
 // No character comes apart into more than three times its bytes: Hangul does.
-FoldedText folded_text(const TextColumn& documents) {
+FoldedText folded_text(const text::TextColumn& documents) {
   FoldedText folded{Buffer<uint8_t>(3 * documents.total()), Buffer<int64_t>(documents.rows + 1)};
   folded.offsets[0] = 0;
   for (size_t row = 0; row < documents.rows; ++row) {
@@ -171,4 +165,4 @@ FoldedText folded_text(const TextColumn& documents) {
   return folded;
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -16,39 +16,39 @@
 #include "buffer.hpp"
 #include "text/column.hpp"
 
-namespace krill {
+namespace krill::dedup {
 
 class MinHasher {
  public:
-  static constexpr std::size_t kMostPermutations = 4096;
+  static constexpr size_t kMostPermutations = 4096;
 
   // Throws std::invalid_argument for counts of 0, above kMostPermutations together, or an `ngram` that is no
   // shingle's.
-  MinHasher(std::size_t bands, std::size_t rows, std::size_t ngram);
+  MinHasher(size_t bands, size_t rows, size_t ngram);
 
   // `bands` numbers for each document. The column must have been checked.
-  Buffer<std::uint64_t> bands_of(const TextColumn& documents) const;
+  Buffer<uint64_t> bands_of(const text::TextColumn& documents) const;
 
  private:
-  std::size_t bands_;
-  std::size_t rows_;
-  std::size_t ngram_;
-  std::vector<std::uint32_t> low_factors_;  // as many as permutations, and up to a whole vector
-  std::vector<std::uint32_t> high_factors_;
+  size_t bands_;
+  size_t rows_;
+  size_t ngram_;
+  std::vector<uint32_t> low_factors_;  // as many as permutations, and up to a whole vector
+  std::vector<uint32_t> high_factors_;
 };
 
 // The distinct shingles of each document in rising order, and where each document's begin (rows + 1 numbers).
 struct ShingleSets {
-  Buffer<std::uint64_t> shingles;
-  Buffer<std::int64_t> offsets;
+  Buffer<uint64_t> shingles;
+  Buffer<int64_t> offsets;
 };
-ShingleSets shingle_sets(const TextColumn& documents, std::size_t ngram);
+ShingleSets shingle_sets(const text::TextColumn& documents, size_t ngram);
 
 // The words that shingles are made of, as UTF-8 with a space between them: for tests.
 struct FoldedText {
-  Buffer<std::uint8_t> bytes;
-  Buffer<std::int64_t> offsets;
+  Buffer<uint8_t> bytes;
+  Buffer<int64_t> offsets;
 };
-FoldedText folded_text(const TextColumn& documents);
+FoldedText folded_text(const text::TextColumn& documents);
 
-}  // namespace krill
+}  // namespace krill::dedup

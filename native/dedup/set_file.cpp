@@ -8,11 +8,8 @@
 
 #include <unistd.h>
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint64_t;
 
 constexpr uint64_t kMostNumbers = uint64_t{1} << 60;  // beyond it, places in bytes would overflow
 
@@ -104,4 +101,4 @@ void jaccard(const SetFile& file, const Hash* pairs, size_t count, double* share
   }
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

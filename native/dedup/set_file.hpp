@@ -10,7 +10,7 @@
 
 #include "dedup/hash.hpp"
 
-namespace krill {
+namespace krill::dedup {
 
 struct SetFile {
   int index;  // descriptors, open for reading
@@ -19,6 +19,6 @@ struct SetFile {
 
 // For each pair of documents the share of what either has that both have, 0..1; two empty sets share all.
 // Throws std::runtime_error if a file ends early or can't be read.
-void jaccard(const SetFile& file, const Hash* pairs, std::size_t count, double* shares);
+void jaccard(const SetFile& file, const Hash* pairs, size_t count, double* shares);
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -6,13 +6,8 @@
 
 #include "loading/batch_header.hpp"
 
-namespace krill {
+namespace krill::loading {
 namespace {
-
-using std::int32_t;
-using std::int64_t;
-using std::size_t;
-using std::uint8_t;
 
 constexpr size_t kFirstRead = 512;  // the header of the dataset's schema takes 280 bytes: one read, not two
 constexpr size_t kLongestHeader = size_t{1} << 16;
@@ -107,4 +102,4 @@ BatchIndex read_batch_index(const ShardFile& file, int64_t start, int64_t end, i
   return index;
 }
 
-}  // namespace krill
+}  // namespace krill::loading

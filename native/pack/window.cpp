@@ -4,13 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace krill {
-
-using std::int32_t;
-using std::int64_t;
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
+namespace krill::pack {
 
 PackedWindow::PackedWindow(const uint32_t* lengths, size_t documents, uint32_t width, bool best_fit)
     : width_(width), lengths_(lengths), documents_(documents), marks_((documents + kStride - 1) / kStride) {
@@ -85,4 +79,4 @@ void PackedWindow::fitted_pieces(uint64_t first, uint64_t count, Pieces& pieces,
   }
 }
 
-}  // namespace krill
+}  // namespace krill::pack

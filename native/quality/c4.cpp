@@ -11,14 +11,11 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
 using namespace std::string_view_literals;
 
 enum Reason : size_t { kKept, kLoremIpsum, kCurlyBracket, kTooFewSentences };
 
-using Bytes = text::GrowingBuffer<uint8_t>;
+using Bytes = GrowingBuffer<uint8_t>;
 
 constexpr std::string_view kPolicyPhrases[] = {"terms of use"sv, "privacy policy"sv, "cookie policy"sv,
                                                "uses cookies"sv, "use of cookies"sv, "use cookies"sv};

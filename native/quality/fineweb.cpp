@@ -8,9 +8,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint8_t;
-
 class FineWeb final : public Filter {
  public:
   explicit FineWeb(FineWebLimits limits) : limits_(std::move(limits)) {}

@@ -12,10 +12,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
-using std::uint8_t;
 using namespace std::string_view_literals;
 
 constexpr std::string_view kEllipsis = "\u2026"sv;

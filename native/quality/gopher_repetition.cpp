@@ -8,10 +8,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
-
 class GopherRepetition final : public Filter {
  public:
   explicit GopherRepetition(GopherRepetitionLimits limits) : limits_(std::move(limits)) {

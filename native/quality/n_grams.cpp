@@ -9,11 +9,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
-using std::uint8_t;
-
 constexpr uint32_t kFront = Words::kSlack;  // bytes by which places are told apart at first
 
 // A word's bytes in two registers, if it has at most sixteen; sixteen can be read at every word.
@@ -38,9 +33,9 @@ TopNGrams::TopNGrams(Scratch& scratch)
     : words_(scratch.document.words()),
       count_(static_cast<uint32_t>(words_.count())),
       table_(scratch.table),
-      grams_(scratch.grams.take(count_)),
-      longer_(scratch.longer_grams.take(count_)),
-      counts_(scratch.counts.take(count_ + 1)) {
+      grams_(scratch.grams.resize_for_overwrite(count_)),
+      longer_(scratch.longer_grams.resize_for_overwrite(count_)),
+      counts_(scratch.counts.resize_for_overwrite(count_ + 1)) {
   counts_[count_] = 0;
 }
 
@@ -100,8 +95,8 @@ RepeatedNGrams::RepeatedNGrams(Scratch& scratch, uint32_t shortest)
     : words_(scratch.document.words()),
       ascii_(scratch.document.is_ascii()),
       table_(scratch.table),
-      shared_(scratch.counts.take(words_.count())),
-      candidates_(scratch.grams.take(words_.count())) {
+      shared_(scratch.counts.resize_for_overwrite(words_.count())),
+      candidates_(scratch.grams.resize_for_overwrite(words_.count())) {
   find_shared_fronts();
   const size_t count = words_.count();
   for (uint32_t i = 0; i < count; ++i) {

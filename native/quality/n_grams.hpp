@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "quality/document.hpp"
 #include "quality/filter.hpp"
@@ -14,8 +15,8 @@ namespace krill::quality {
 
 // n words in a row, by the first of them, and how often they occur.
 struct TopNGram {
-  std::uint32_t word;
-  std::uint32_t count;
+  uint32_t word;
+  uint32_t count;
 };
 
 // The most frequent n words in a row, for one n after another.
@@ -24,19 +25,19 @@ class TopNGrams {
   explicit TopNGrams(Scratch& scratch);
   // Of those that are equally frequent the earliest. n may not fall from call to call, and is at least 1 and
   // at most the number of words.
-  TopNGram most_frequent(std::uint32_t n);
+  TopNGram most_frequent(uint32_t n);
 
  private:
   void count_words();
   void lengthen();
 
   const Words& words_;
-  std::uint32_t count_;  // of words
+  uint32_t count_;  // of words
   IndexTable& table_;
-  std::uint32_t* grams_;   // at each word the first place where the n words from there occur
-  std::uint32_t* longer_;  // the same for n + 1
-  std::uint32_t* counts_;  // how often the n words occur whose first place this is
-  std::uint32_t n_ = 0;
+  std::span<uint32_t> grams_;   // at each word the first place where the n words from there occur
+  std::span<uint32_t> longer_;  // the same for n + 1
+  std::span<uint32_t> counts_;  // how often the n words occur whose first place this is
+  uint32_t n_ = 0;
 };
 
 // How many characters stand in n words in a row, written together, that stood before. After such a repetition
@@ -44,8 +45,8 @@ class TopNGrams {
 class RepeatedNGrams {
  public:
   // `shortest` is the least n that will be asked for.
-  RepeatedNGrams(Scratch& scratch, std::uint32_t shortest);
-  std::size_t characters(std::uint32_t n);
+  RepeatedNGrams(Scratch& scratch, uint32_t shortest);
+  size_t characters(uint32_t n);
 
  private:
   void find_shared_fronts();
@@ -53,9 +54,9 @@ class RepeatedNGrams {
   const Words& words_;
   bool ascii_;
   IndexTable& table_;
-  std::uint32_t* shared_;      // at each word whether its front stands elsewhere too
-  std::uint32_t* candidates_;  // words at which a repetition may begin, or which may be repeated later
-  std::size_t candidate_count_ = 0;
+  std::span<uint32_t> shared_;      // at each word whether its front stands elsewhere too
+  std::span<uint32_t> candidates_;  // words at which a repetition may begin, or which may be repeated later
+  size_t candidate_count_ = 0;
 };
 
 }  // namespace krill::quality

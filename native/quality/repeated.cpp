@@ -7,11 +7,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
-using std::uint8_t;
-
 class RepeatedPieces final : public Filter {
  public:
   RepeatedPieces(Repeated kind, uint64_t min_chars)

@@ -5,9 +5,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
 using namespace std::string_view_literals;
 
 bool is_digit(uint32_t point) { return point >= '0' && point <= '9'; }

@@ -4,13 +4,8 @@
 
 #include "text/utf8.hpp"
 
-namespace krill {
+namespace krill::text {
 namespace {
-
-using std::int64_t;
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
 
 struct Span {
   const uint8_t* begin;
@@ -84,4 +79,4 @@ CleanColumn clean(const TextColumn& documents, const uint8_t* null_mask, bool st
   return result;
 }
 
-}  // namespace krill
+}  // namespace krill::text

@@ -2,11 +2,8 @@
 #include "text/char_class.hpp"
 #include "text/scanner.hpp"
 
-namespace krill {
+namespace krill::text {
 namespace {
-
-using std::size_t;
-using std::uint8_t;
 
 // No pattern has these two in one word, and the words before don't change when the text ends between them.
 // Whitespace before a cut would: how a run is divided depends on what follows. `\r` and `\n` may belong to
@@ -46,4 +43,4 @@ size_t first_cut(const uint8_t* text, size_t size, size_t from) {
   return size;
 }
 
-}  // namespace krill
+}  // namespace krill::text

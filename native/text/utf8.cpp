@@ -2,11 +2,8 @@
 
 #include <cstring>
 
-namespace krill {
+namespace krill::text {
 namespace {
-
-using std::size_t;
-using std::uint8_t;
 
 bool is_continuation(uint8_t byte) { return (byte & 0xc0) == 0x80; }
 
@@ -172,4 +169,4 @@ Utf8Extent trailing_whitespace(const uint8_t* text, size_t size) {
   return found;
 }
 
-}  // namespace krill
+}  // namespace krill::text
