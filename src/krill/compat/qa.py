@@ -20,12 +20,11 @@ from typing import Any, Final
 from krill.budget import resident_bytes
 from krill.errors import BudgetError, ConfigError
 from krill.faults import system_errors
-from krill.qa.batches import BatchShape, Framework, QaLoader
+from krill.qa.batches import BatchShape, Framework, QaLoader, Strategy
 from krill.qa.cache import Prepared, describe, open_job, run_job
 from krill.qa.dataset import QaDataset
 from krill.qa.features import Shape
 from krill.qa.hub import HubCaches
-from krill.qa.selection import Strategy
 from krill.threads.progress import Silent
 
 GIB: Final = 2**30

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from krill.qa.cache import Prepared, prepare
     from krill.qa.dataset import QaDataset
     from krill.qa.features import Shape
-    from krill.qa.inexact import InexactSpan
-    from krill.qa.memory_tokens import configure_memory_tokens
+    from krill.qa.layout import configure_memory_tokens
     from krill.qa.metrics import SquadScores, squad_metrics
     from krill.qa.predictions import AnswerCollector, Prediction
+    from krill.qa.tables import InexactSpan
 
 __all__ = [
     "AnswerCollector",
@@ -55,7 +55,7 @@ __all__ = [
 _HOMES = {
     "AnswerCollector": "krill.qa.predictions",
     "ChunkedCacheManager": "krill.compat.qa_chunks",
-    "InexactSpan": "krill.qa.inexact",
+    "InexactSpan": "krill.qa.tables",
     "LazySquadLikeQADataset": "krill.compat.qa",
     "Prediction": "krill.qa.predictions",
     "Prepared": "krill.qa.cache",
@@ -64,7 +64,7 @@ _HOMES = {
     "Shape": "krill.qa.features",
     "SquadScores": "krill.qa.metrics",
     "StreamingSquadProcessor": "krill.compat.qa_chunks",
-    "configure_memory_tokens": "krill.qa.memory_tokens",
+    "configure_memory_tokens": "krill.qa.layout",
     "create_dataloader": "krill.compat.qa",
     "create_dataset_from_cache": "krill.compat.qa",
     "create_evaluation_dataloader": "krill.compat.qa",

@@ -20,11 +20,8 @@ from krill import _native
 from krill.budget import Need, make_plan, resolve_limit
 from krill.corpus.buffers import text_buffers, text_column_of
 from krill.errors import InputError
-from krill.qa.answers import NOWHERE
-from krill.qa.assembly import FeatureRows
-from krill.qa.inexact import InexactSpan, inexact_spans
-from krill.qa.stored import StoredFeatures
-from krill.qa.tables import Unit, value
+from krill.qa.stored import FeatureRows, StoredFeatures
+from krill.qa.tables import NOWHERE, FeatureUnit, InexactSpan, inexact_spans, value
 
 # What one unit's tables take, and the most that still helps: shuffling keeps to so many of them.
 _LEAST_MAPPED: Final = 12_000_000
@@ -86,7 +83,7 @@ class QaDataset:
             unit, example, unit.first_feature(example), int(unit.examples.features[example])
         )
 
-    def _features(self, unit: Unit, example: int, first: int, count: int) -> list[dict[str, Any]]:
+    def _features(self, unit: FeatureUnit, example: int, first: int, count: int) -> list[dict[str, Any]]:
         """So many features of an example in a unit, from row `first` on."""
         rows = self.stored.assembler.padding(count)
         self.stored.assembler.fill(rows, np.arange(count), unit, np.arange(first, first + count))
@@ -168,7 +165,7 @@ class QaDataset:
             yield self.stored.unit(number).examples.ids
 
 
-def document_metadata(unit: Unit, example: int) -> dict[str, Any]:
+def document_metadata(unit: FeatureUnit, example: int) -> dict[str, Any]:
     """What is known of all features of an example in a unit."""
     examples = unit.examples
     return {
@@ -181,7 +178,7 @@ def document_metadata(unit: Unit, example: int) -> dict[str, Any]:
     }
 
 
-def segment_metadata(unit: Unit, row: int) -> dict[str, Any]:
+def segment_metadata(unit: FeatureUnit, row: int) -> dict[str, Any]:
     """What is known of one feature in a unit, besides its arrays."""
     features = unit.features
     return {"segment_index": int(features.segment[row]), "has_answer": int(features.first[row]) != NOWHERE}

@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from krill.errors import InputError
-from krill.qa.squad_json import Readable, RecordTooLong, read_paragraphs, rest_of_line
+from krill.qa.squad_json import ByteReader, RecordTooLong, read_paragraphs, rest_of_line
 
 # A paragraph with more questions is taken in parts, each with the context: what a part holds stays small.
 MOST_QUESTIONS: Final = 1000
@@ -60,7 +60,7 @@ class Paragraph:
         )
 
 
-def squad_paragraphs(file: Readable, name: str, longest: int | None = None) -> Iterator[Paragraph]:
+def squad_paragraphs(file: ByteReader, name: str, longest: int | None = None) -> Iterator[Paragraph]:
     """The paragraphs of a SQuAD file; RecordTooLong for one above `longest` characters."""
     for number, raw in enumerate(read_paragraphs(file, name, longest), 1):
         where = f"`{name}`, paragraph {number:,}"
@@ -74,7 +74,7 @@ def squad_paragraphs(file: Readable, name: str, longest: int | None = None) -> I
             yield Paragraph(_whole(context), [_question(entry, where) for entry in some])
 
 
-def line_paragraphs(file: Readable, name: str, longest: int | None = None) -> Iterator[Paragraph]:
+def line_paragraphs(file: ByteReader, name: str, longest: int | None = None) -> Iterator[Paragraph]:
     """The paragraphs of JSON lines; RecordTooLong for a line above `longest` bytes."""
     return grouped(_json_lines(file, name, longest), name)
 
@@ -120,7 +120,7 @@ def first_questions(paragraphs: Iterable[Paragraph], most: int | None) -> Iterat
         yield paragraph
 
 
-def _line_batches(file: Readable, name: str, longest: int | None) -> Iterator[list[bytes]]:
+def _line_batches(file: ByteReader, name: str, longest: int | None) -> Iterator[list[bytes]]:
     """Whole lines, some at a time."""
     begun: list[bytes] = []  # the line that has not ended, in pieces, as it may be long
     size = number = 0
@@ -141,7 +141,7 @@ def _line_batches(file: Readable, name: str, longest: int | None) -> Iterator[li
     yield [b"".join(begun)]
 
 
-def _json_lines(file: Readable, name: str, longest: int | None) -> Iterator[dict[str, Any]]:
+def _json_lines(file: ByteReader, name: str, longest: int | None) -> Iterator[dict[str, Any]]:
     number = 0
     for lines in _line_batches(file, name, longest):
         for line in lines:
