@@ -217,7 +217,12 @@ def run_and_print(
     with watch(display, memory) as progress:
         summary = run_training(sources, options, memory=memory, output=output, progress=progress, **more)
     facts = summary.to_json()
-    files = [] if prefix is None else _save_prefixed(output, prefix)
+    files: list[Path] = []
+    if prefix is not None:
+        from krill.compat.bpe import save_prefixed
+        from krill.tokenizer.files import load_trained
+
+        files = save_prefixed(load_trained(output / "tokenizer.json"), prefix.name, prefix.parent)
     if push is not None:
         from krill.tokenizer.push import push_tokenizer
 
@@ -271,23 +276,6 @@ def _prefix_path(prefix: str | None) -> Path | None:
     if not path.name:
         raise ConfigError(f"--output-prefix is `{prefix}`: no file can be named after it", hint="give a name")
     return Path("trainings") / path if path.parent == Path() else path
-
-
-def _save_prefixed(folder: Path, prefix: Path) -> list[Path]:
-    """The tokenizer in `folder` once more, in the two files that `MemoryEfficientBPE` reads."""
-    from krill.compat.bpe import MemoryEfficientBPE
-    from krill.storage.atomic import storage_errors
-
-    tokenizer = MemoryEfficientBPE()
-    tokenizer.load(folder / "tokenizer.json")
-    vocabulary, merges = (
-        prefix.with_name(f"{prefix.name}_{part}") for part in ("vocabulary.json", "merges.txt")
-    )
-    with storage_errors(prefix.parent):
-        prefix.parent.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_vocabulary(vocabulary)
-    tokenizer.save_merges(merges)
-    return [vocabulary, merges]
 
 
 def output_folder(config: KrillConfig) -> Path:

@@ -152,18 +152,10 @@ class StreamingSquadProcessor:
     def _prepare(
         self, dataset_name: str, split: str, max_examples: int | None, max_n_segs: int | None, folder: str
     ) -> Prepared:
+        features = (self.tokenizer, self.max_seq_length, self.doc_stride, max_examples, max_n_segs)
         with budget_in_gib():
-            return prepare_cache(
-                dataset_name,
-                split,
-                folder,
-                tokenizer=self.tokenizer,
-                max_seq_length=self.max_seq_length,
-                doc_stride=self.doc_stride,
-                max_examples=max_examples,
-                max_n_segs=max_n_segs,
-                memory=int(self.max_memory_gb * GIB),
-            )
+            memory = int(self.max_memory_gb * GIB)
+            return prepare_cache(dataset_name, split, folder, *features, memory=memory)
 
     def _chunks(self, dataset: QaDataset) -> Iterator[list[dict[str, Any]]]:
         for first in range(0, len(dataset), self.streaming_chunk_size):
