@@ -108,7 +108,6 @@ def _print_export(summary: ExportSummary) -> None:
 
 
 def _counts(file: Mapping[str, Any]) -> Iterator[str]:
-    """What a file holds, as far as it says."""
     for name in ("rows", "documents", "lines", "tokens"):
         if file.get(name):
             yield f"{file[name]:,} {name}"

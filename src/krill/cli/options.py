@@ -26,7 +26,7 @@ _MOST = 2**63 - 1
 
 
 def check_number(kind: object, value: object, *, least: int | None = None) -> None:
-    """A number of 64 bits, which is what native code and manifests hold; for every flag of every verb."""
+    """For every flag of every verb: native code and manifests hold numbers of 64 bits."""
     if is_dataclass(value) and not isinstance(value, type):  # flags that several verbs share
         for field in fields(value):
             try:
@@ -139,7 +139,7 @@ class EngineOptions:
     """How many tasks run at once; auto for as many as the cluster has cores for."""
 
     def overrides(self) -> list[str]:
-        """What this changes in a config."""
+        """The keys of a config that these options set."""
         given = {"name": self.engine, "address": self.address, "workers": self.workers}
         return [f"engine.{key}={value}" for key, value in given.items() if value is not None]
 

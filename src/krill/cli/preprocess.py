@@ -118,7 +118,7 @@ def print_preprocess(summary: Summary) -> None:
 
 
 def document_rows(documents: Mapping[str, Any]) -> list[Row]:
-    """Documents read, kept, dropped by reason, and mended."""
+    """Documents read, kept, dropped by reason, and repaired."""
     from krill.pipeline.summary import NOTES, describe_reason
 
     rows = [("documents", f"{documents['read']:,} read, {documents['kept']:,} kept")]

@@ -21,7 +21,7 @@ Row = tuple[str, str]
 
 
 class Screen(Console):
-    """A console that shows what it is given and obeys none of it, and whose reader may leave."""
+    """A console that shows control characters instead of obeying them, and whose reader may leave."""
 
     def __init__(self, *, stderr: bool = False, **options: Any) -> None:
         stream = TrustedWriter(sys.stderr if stderr else sys.stdout)
@@ -42,20 +42,17 @@ class Screen(Console):
 
 
 def print_error(message: str, hint: str | None) -> None:
-    """What went wrong and what to do, on standard error."""
     _labelled("error: ", "bold red", message)
     if hint:
         _labelled("hint: ", "bold cyan", hint)
 
 
 def print_notices(notices: Iterable[str]) -> None:
-    """Things that are worth a line, on standard error."""
     for notice in notices:
         _labelled("notice: ", "bold yellow", notice)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """One object on standard output."""
     import orjson
 
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
@@ -64,7 +61,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_result(facts: Mapping[str, Any], display: OutputOptions, print_lines: Callable[[], None]) -> None:
-    """The end of a command: as JSON, by `print_lines` for people, or not at all."""
+    """The end of a command: as JSON, by `print_lines` for people, or nothing with --quiet."""
     if facts.get("status") != "finished":
         warn_over_budget(facts["budget"])
     if display.json:
@@ -83,7 +80,7 @@ def warn_over_budget(budget: Mapping[str, Any]) -> None:
 
 
 def console_of(*, stderr: bool = False) -> Console:
-    """A console for lines. Neither brackets nor colons in them mean anything."""
+    """A console for plain lines: brackets and colons have no meaning in them."""
     return Screen(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
@@ -108,7 +105,7 @@ def print_rows(console: Console, rows: Iterable[Row]) -> None:
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Text whose every character is seen, as `Screen.render_str` has it."""
+    """Text with control characters escaped, as by `Screen.render_str`."""
     return Text(escape(text), style)
 
 
@@ -131,5 +128,5 @@ def format_duration(seconds: float) -> str:
 
 
 def format_rate(size: int, seconds: float) -> str:
-    """A rate behind a duration, or nothing where no time was measured."""
+    """A rate to follow a duration; empty where no time was measured."""
     return f", {format_size(int(size / seconds))}/s" if seconds else ""

@@ -261,7 +261,7 @@ def print_training(facts: Mapping[str, Any]) -> None:
 
 
 def _visible(token: str) -> str:
-    """A token on one line: its beginning if it is long, with how long it is."""
+    """A token on one line, shortened, with its length if it is long."""
     text = token if token.isprintable() else token.encode("unicode_escape").decode()
     if len(text) <= _TOKEN_CHARS:
         return f"`{text}`"
@@ -307,7 +307,6 @@ def output_folder(config: KrillConfig) -> Path:
 
 
 def _hub_name(settings: TokenizerConfig) -> str:
-    """Where the tokenizer is to be uploaded."""
     if settings.hub_id is not None and settings.local_path != settings.hub_id:
         return settings.hub_id
     missing = "has none" if settings.hub_id is None else f"has the folder `{settings.hub_id}` in its place"

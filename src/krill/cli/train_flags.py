@@ -170,7 +170,6 @@ class TrainFlags:
 
 
 def _given(keys: dict[str, Any]) -> dict[str, Any]:
-    """The keys that have a value."""
     return {name: value for name, value in keys.items() if value is not None and value != {}}
 
 
@@ -221,7 +220,7 @@ def _with_output_paths(config: KrillConfig) -> dict[str, Any]:
 
 
 def _make_missing(config: KrillConfig, display: OutputOptions, *, overwrite: bool) -> None:
-    """A tokenizer and a dataset, where the run reads its own; what is finished is left as it is."""
+    """A tokenizer and a dataset, where the run reads its own; finished ones are left as they are."""
     import yaml
 
     from krill.storage.atomic import storage_errors, write_bytes

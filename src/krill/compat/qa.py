@@ -1,6 +1,6 @@
 """Question answering under the seeds' names: one call to prepare, one to open, one to load, or from the hub.
 
-Comes in: a dataset's name or path, a tokenizer, lengths. Goes out: a cache in `cache_dir`, a lazy dataset of
+In: a dataset's name or path, a tokenizer, lengths. Out: a cache in `cache_dir`, a lazy dataset of
 it, batches. What is asked for decides which cache is used: source, tokenizer, lengths, stride and memory
 tokens are all in its name, so a stale one is never served and a fresh one is always found.
 
@@ -97,13 +97,13 @@ class HubCaches:
 
 
 def _check_cache(folder: Path) -> None:
-    """Refuse what is not whole: others have made it, and its numbers are believed from here on."""
+    """Refuse a damaged cache: others have made it, and its numbers are trusted from here on."""
     for number in range(len(_checked_manifest(folder)["units"])):
         check_unit(folder, number)
 
 
 def _checked_manifest(folder: Path) -> dict[str, Any]:
-    """Of a cache whose files are those that were written."""
+    """The manifest of a cache whose files match their checksums."""
     manifest = read_manifest(folder)
     for name, expected in stated_checksums(manifest).items():
         if is_plain_name(name):

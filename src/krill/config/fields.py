@@ -80,7 +80,7 @@ class Check(ABC):
 
 
 class _NotAllowed(ValueError):
-    """Not a value of this kind; `words` are named beside what is."""
+    """Not a value of this kind; the message also names `words`."""
 
 
 @dataclass(frozen=True, slots=True)

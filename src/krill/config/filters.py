@@ -247,7 +247,7 @@ def _sections(entry: Any) -> Iterator[Any]:
 
 
 def _renamed(name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Under Krill's keys what stands under datatrove's."""
+    """Krill's keys for those of datatrove."""
     if name != "language":
         return options
     renamed = {_LANGUAGE_KEYS.get(key, key): value for key, value in options.items()}

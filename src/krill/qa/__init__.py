@@ -1,7 +1,7 @@
 """Question answering on long documents: features, their cache, batches over time, metrics.
 
-Comes in: questions with contexts and answers (SQuAD's JSON, JSON lines, Hugging Face datasets) and a fast
-tokenizer. Goes out: a cache of features on disk, any feature or document of it by number, batches in which a
+In: questions with contexts and answers (SQuAD's JSON, JSON lines, Hugging Face datasets) and a fast
+tokenizer. Out: a cache of features on disk, any feature or document of it by number, batches in which a
 document's segments follow each other, and scores of predictions. Held in memory: one unit of paragraphs
 while features are made, a few mapped units while they are read.
 """

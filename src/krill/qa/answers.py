@@ -1,6 +1,6 @@
 """Answers and windows: which answer is taught, and between which tokens of which windows it stands.
 
-Comes in: contexts, answers as given, and the spans of tokens. Goes out: for each question the chosen answer,
+In: contexts, answers as given, and the spans of tokens. Out: for each question the chosen answer,
 the windows over its context, and for each window the first and last token of the answer. Held in memory: a
 few numbers for each token of a unit.
 
@@ -44,7 +44,6 @@ NO_ANSWER: Final = Answer("", NOWHERE, NOWHERE)
 
 
 def choose_answer(context: str, answers: Sequence[tuple[str, int]]) -> Answer:
-    """The first of the answers, and where it is."""
     if not answers:
         return NO_ANSWER
     text, start = answers[0]
@@ -69,7 +68,7 @@ def nearest(context: str, text: str, start: int) -> int:
 
 
 def _composed_answer(context: str, text: str, start: int) -> Answer:
-    """The same where context and answer are written with different characters for the same letters."""
+    """The same where context and answer spell the same letters with different characters."""
     composed, wanted = compose(context), unicodedata.normalize("NFC", text)
     near = len(unicodedata.normalize("NFC", context[: max(start, 0)]))
     begin = nearest(composed.text, wanted, near)

@@ -1,6 +1,6 @@
 """Batches: documents side by side, their segments one time step after the other; or plain features.
 
-Comes in: a dataset, an order. Goes out: for each batch of documents a list over time steps, each a batch of
+In: a dataset, an order. Out: for each batch of documents a list over time steps, each a batch of
 the segments at that step, row `i` always of the same document; `document_mask` says which rows are still of
 it, and the others are padding. Held in memory: one batch with all its steps, and one more for each worker.
 """
@@ -37,8 +37,6 @@ _OF_ENDED: Final = {"has_answer": False, "segment_index": _PADDING}
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
-    """What batches are like."""
-
     batch_size: int
     time_step_major: bool = True
     max_segments: int | None = None
@@ -82,11 +80,9 @@ class QaLoader:
         self._convert = _converter(shape.framework)
 
     def __len__(self) -> int:
-        """Batches of an epoch; the last may be smaller."""
         return -(-self._order.samples // self.shape.batch_size)
 
     def set_epoch(self, epoch: int) -> None:
-        """Which epoch the next iteration is."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[Any]:
@@ -145,7 +141,6 @@ class QaLoader:
         return [int(segment) for segment in found]
 
     def _batch(self, rows: FeatureRows, own: slice, features: Numbers, known: list[dict[str, Any]]) -> Batch:
-        """Some of the rows as a batch, with what is known of each."""
         mask = features != _PADDING
         for place in np.flatnonzero(~mask).tolist():
             known[place].update(_OF_ENDED)
@@ -213,7 +208,7 @@ def choose_begins(
 def _mixed(
     seed: npt.NDArray[np.uint64] | np.uint64, numbers: npt.NDArray[np.uint64] | np.uint64
 ) -> npt.NDArray[np.uint64]:
-    """Numbers in which nothing of the order of `numbers` is left: the finaliser of SplitMix64."""
+    """The finaliser of SplitMix64: hashes that keep nothing of the order of `numbers`."""
     with np.errstate(over="ignore"):
         mixed = np.asarray(seed + (np.asarray(numbers) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -1,6 +1,6 @@
 """A tokenizer as question answering uses it: texts to ids and spans, without special tokens, and its layout.
 
-Comes in: a tokenizer of `transformers` or `tokenizers`, or a path; then lists of texts. Goes out: the ids of
+In: a tokenizer of `transformers` or `tokenizers`, or a path; then lists of texts. Out: the ids of
 all texts one after the other, and of contexts where each token stands, in characters. Held in memory: the
 tokenizer, a cache of words if the native core encodes, and otherwise one group of texts or words in the
 library.
@@ -74,7 +74,7 @@ def open_tokenizer(tokenizer: Any, threads: int = 1) -> QaTokenizer:
 
 
 def opening_needs(tokenizer: Any) -> list[Need]:
-    """What opening a tokenizer takes; its outline says how much."""
+    """What opening a tokenizer takes, by its outline."""
     import tokenizers  # noqa: F401  its own pages are to be there when the plan takes stock
 
     outline = _outline_of(tokenizer)
@@ -90,7 +90,7 @@ def opening_needs(tokenizer: Any) -> list[Need]:
 
 
 def looks_native(tokenizer: Any) -> bool:
-    """Whether the native core will encode with a tokenizer, as far as its outline says."""
+    """Whether the native core will encode with a tokenizer, judged by its outline."""
     return why_not_native(_outline_of(tokenizer)) is None
 
 
@@ -101,12 +101,11 @@ def _outline_of(tokenizer: Any) -> Outline:
 
 
 def tokenizer_from(content: bytes, layout: FeatureLayout, threads: int = 1) -> QaTokenizer:
-    """The same tokenizer somewhere else, from what `QaTokenizer` says of it."""
+    """The same tokenizer in another process, from `QaTokenizer.content` and its layout."""
     return _make_tokenizer(content, layout, threads, None)
 
 
 def fingerprint_of(content: bytes, layout: FeatureLayout) -> str:
-    """What tells one tokenizer from another."""
     return hashlib.sha256(content + orjson.dumps(layout.to_json())).hexdigest()
 
 
@@ -124,7 +123,7 @@ def _make_tokenizer(content: bytes, layout: FeatureLayout, threads: int, library
 
 
 def _space_ids(library: Any) -> tuple[int, ...]:
-    """Of SentencePiece's mark, as often as tokens repeat it."""
+    """Ids of SentencePiece's mark of a space, repeated any number of times."""
     ids = (library.token_to_id(_SPACE_MARK * length) for length in range(1, _MOST_MARKS))
     return tuple(number for number in ids if number is not None)
 
@@ -146,7 +145,7 @@ class _NativeTexts:
 
 
 class _LibraryTexts:
-    """Through the library, word by word if `words` says how to cut."""
+    """Encodes with the library, word by word if `words` says how to cut."""
 
     def __init__(self, library: Any, words: Words | None, calls: LibraryCalls) -> None:
         self._batch: Callable[..., list[Any]] = library.encode_batch
@@ -193,7 +192,7 @@ def _joined(arrays: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> npt.
 
 
 def _library_of(tokenizer: Any) -> tuple[Any, Declared]:
-    """A tokenizer of the library that nobody else changes, and what is declared of it."""
+    """A private copy of the library's tokenizer, and what is declared about it."""
     if isinstance(tokenizer, str | Path):
         file = _file_of(tokenizer)
         library = open_library(file)
@@ -213,7 +212,6 @@ def _library_of(tokenizer: Any) -> tuple[Any, Declared]:
 
 
 def _backend_of(tokenizer: Any) -> Any:
-    """The library's tokenizer in one of `transformers`, or itself."""
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "encode_batch_fast"):
         raise ConfigError(
@@ -236,7 +234,7 @@ def _file_of(path: str | Path) -> Path:
 
 
 def _declared_by_library(padding: Mapping[str, Any], library: Any) -> Declared:
-    """What a `tokenizer.json` tells: its padding, and tokens by their usual names."""
+    """What a `tokenizer.json` declares: its padding, and tokens by their usual names."""
     named = {
         key: next((number for name in names if (number := library.token_to_id(name)) is not None), None)
         for key, names in _USUAL.items()
@@ -258,7 +256,7 @@ _USUAL: Final = {
 
 
 def _declared_by_files(file: Path, library: Any) -> Declared:
-    """The same with what `tokenizer_config.json` and its like say, which goes first."""
+    """The same, overridden by `tokenizer_config.json` and its like."""
     try:
         padding = (outline_of(file).sections or {}).get("padding")
         known = _declared_by_library(padding if isinstance(padding, dict) else {}, library)

@@ -1,7 +1,7 @@
 """Questions and their contexts, from any source, paragraph by paragraph.
 
-Comes in: SQuAD's JSON (versions 1 and 2), JSON lines of {id, question, context, answers}, or rows of a
-dataset that Hugging Face `datasets` opens. Goes out: paragraphs, each a context with its questions. Held in
+In: SQuAD's JSON (versions 1 and 2), JSON lines of {id, question, context, answers}, or rows of a
+dataset that Hugging Face `datasets` opens. Out: paragraphs, each a context with its questions. Held in
 memory: one paragraph, with at most `MOST_QUESTIONS` of its questions.
 
 A paragraph is what is tokenised once. In JSON lines and rows, it is a run of equal contexts.
@@ -42,19 +42,17 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A context and questions on it."""
-
     context: str
     questions: list[Question]
 
     @property
     def size(self) -> int:
-        """Its characters: what units are cut by."""
+        """Characters, which units are cut by."""
         return len(self.context) + sum(len(question.text) for question in self.questions)
 
     @property
     def answer_size(self) -> int:
-        """What its answers count: their characters, and as much as a short one for each."""
+        """Characters of the answers, and as much as a short one for each."""
         return sum(
             _ANSWER_CHARACTERS + len(text) for question in self.questions for text, _ in question.answers
         )
@@ -80,7 +78,7 @@ def line_paragraphs(file: ByteReader, name: str, longest: int | None = None) -> 
 
 
 def grouped(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Paragraph]:
-    """Rows of {id, question, context, answers}; those that follow each other on one context are together."""
+    """Rows of {id, question, context, answers}; consecutive rows on the same context are one paragraph."""
     context: str | None = None
     questions: list[Question] = []
     for number, row in enumerate(rows, 1):
@@ -106,7 +104,7 @@ def grouped(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Paragraph]
 
 
 def first_questions(paragraphs: Iterable[Paragraph], most: int | None) -> Iterator[Paragraph]:
-    """Paragraphs until `most` questions have come."""
+    """Paragraphs with `most` questions in all."""
     if most is None:
         yield from paragraphs
         return
@@ -121,7 +119,6 @@ def first_questions(paragraphs: Iterable[Paragraph], most: int | None) -> Iterat
 
 
 def _line_batches(file: ByteReader, name: str, longest: int | None) -> Iterator[list[bytes]]:
-    """Whole lines, some at a time."""
     begun: list[bytes] = []  # the line that has not ended, in pieces, as it may be long
     size = number = 0
     while data := file.read(READ_BYTES):

@@ -1,6 +1,6 @@
 """Features of some paragraphs, as the tables of one unit.
 
-Comes in: paragraphs and a tokenizer. Goes out: a `FeatureUnit`, and what was counted on the way. Held in
+In: paragraphs and a tokenizer. Out: a `FeatureUnit`, and what was counted on the way. Held in
 memory: the paragraphs, their tokens and spans, and a few numbers for each feature.
 
 Each paragraph is tokenised once for all of its questions, and everything after that is done in columns.
@@ -56,7 +56,7 @@ OnMissing = Literal["no_answer", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a feature is like. `max_n_segs` windows of an example are kept, None = all."""
+    """How features are cut. `max_n_segs` windows of an example are kept, None = all."""
 
     max_seq_length: int = 384
     doc_stride: int = 128
@@ -64,7 +64,6 @@ class Shape:
     on_missing: OnMissing = "no_answer"
 
     def check(self, layout: FeatureLayout) -> None:
-        """Refuse what no question could be asked with."""
         room = self.max_seq_length - layout.fixed
         if room < 2:
             raise ConfigError(
@@ -89,7 +88,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class MadeUnit:
-    """A unit, how often what happened, and some examples whose tokens don't meet the answer's ends."""
+    """A unit, counts by reason, and some examples whose tokens are not exactly the answer."""
 
     unit: FeatureUnit
     counts: dict[str, int]
@@ -98,7 +97,7 @@ class MadeUnit:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question beside the number of its paragraph and its answer."""
+    """A question with the number of its paragraph and its answer."""
 
     question: Question
     paragraph: int
@@ -106,7 +105,6 @@ class _Asked:
 
 
 def make_unit(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer, shape: Shape) -> MadeUnit:
-    """The features of some paragraphs."""
     counts: Counter[str] = Counter()
     asked = _choose_answers(paragraphs, shape, counts)
     contexts = _encode_contexts(paragraphs, tokenizer)
@@ -208,7 +206,6 @@ def _feature_table(windows: ContextWindows, spans: TokenSpans, kept: npt.NDArray
 
 
 def _pick(lists: Lists, kept: npt.NDArray[np.intp]) -> Lists:
-    """The lists with these numbers."""
     if len(kept) == len(lists.starts) - 1:
         return lists
     chosen = [lists[number] for number in kept.tolist()]

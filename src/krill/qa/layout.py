@@ -1,6 +1,6 @@
 """How a tokenizer lays out a question and a context: where texts, special tokens and padding stand.
 
-Comes in: a tokenizer of Hugging Face's library, and what is declared beside it. Goes out: a `FeatureLayout`.
+In: a tokenizer of Hugging Face's library, and what is declared beside it. Out: a `FeatureLayout`.
 Held in memory: a few numbers.
 
 Nothing is known beforehand of BERT, RoBERTa or XLNet: the tokenizer is asked to join two short texts, and
@@ -28,7 +28,7 @@ _PROBES: Final = ("a", "the", "0", "1", "word", ".")
 
 @dataclass(frozen=True, slots=True)
 class LayoutPiece:
-    """A stretch of one kind and one token type; `ids` are those of a fixed one."""
+    """Tokens of one kind and one token type; `ids` are those of a fixed one."""
 
     kind: PieceKind
     type_id: int
@@ -37,7 +37,7 @@ class LayoutPiece:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a tokenizer says of itself besides its vocabulary; None = nothing."""
+    """What a tokenizer's files declare besides its vocabulary; None = nothing."""
 
     pad_left: bool | None = None
     pad_id: int | None = None
@@ -62,16 +62,13 @@ class FeatureLayout:
 
     @property
     def fixed(self) -> int:
-        """Tokens that stand in every feature."""
         return sum(len(piece.ids) for piece in self.pieces)
 
     @property
     def context(self) -> int:
-        """Which piece is the context."""
         return next(number for number, piece in enumerate(self.pieces) if piece.kind == "context")
 
     def to_json(self) -> dict[str, Any]:
-        """For the key of a cache and its manifest."""
         return {
             "pieces": [[piece.kind, piece.type_id, list(piece.ids)] for piece in self.pieces],
             "pad_left": self.pad_left,
@@ -86,7 +83,6 @@ class FeatureLayout:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> FeatureLayout:
-        """From a manifest, checked."""
         pieces = tuple(_piece(fields, number) for number in range(len(fields.values("pieces"))))
         kinds = [piece.kind for piece in pieces if piece.kind != "fixed"]
         if sorted(kinds) != ["context", "question"]:
@@ -122,7 +118,7 @@ def _piece(fields: Fields, number: int) -> LayoutPiece:
 def find_layout(
     tokenizer: Any, declared: Declared, reads: Sequence[int] = (), writes: Sequence[int] = ()
 ) -> FeatureLayout:
-    """Ask the tokenizer; `reads` and `writes` are the memory tokens before questions and after contexts."""
+    """Probe the tokenizer; `reads` and `writes` are the memory tokens before questions and after contexts."""
     probed = _probe(tokenizer)
     pad_left = declared.pad_left
     if pad_left is None:
@@ -149,7 +145,7 @@ def find_layout(
 
 
 def _declared_number(name: str, value: object) -> int:
-    """What a file of the tokenizer's says, or 0; features hold it in 32 bits."""
+    """A declared number, or 0 for none; features hold it in 32 bits."""
     if value is None:
         return 0
     if type(value) is not int or not 0 <= value <= _MOST_ID:
@@ -161,7 +157,7 @@ def _declared_number(name: str, value: object) -> int:
 
 
 def _probe(tokenizer: Any) -> list[LayoutPiece]:
-    """The pieces around two texts, the texts themselves as "context" for now."""
+    """The pieces around two texts; both texts are "context" for now."""
     for text in _PROBES:
         joined = tokenizer.encode(text, text)
         if {0, 1} <= set(joined.sequence_ids):

@@ -1,6 +1,6 @@
 """Ids that came before.
 
-Comes in: ids, in order. Goes out: which of them are new. Held in memory: a 128-bit hash of each, and a table
+In: ids, in order. Out: which of them are new. Held in memory: a 128-bit hash of each, and a table
 of them that doubles when it is full; both within the share that is given.
 """
 
@@ -30,7 +30,7 @@ class SeenIds:
 
     @staticmethod
     def bytes_for(ids: int) -> int:
-        """What so many ids take: their hashes, and a table of twice their size or four times."""
+        """Memory for so many ids: their hashes, and a table of two to four times their size."""
         return 2 * _FIRST_TABLE + ids * _HASH_BYTES * 4
 
     def add(self, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -43,7 +43,6 @@ class SeenIds:
         return new
 
     def _grow(self, keys: int) -> None:
-        """A larger table with what is in this one."""
         size = self._table.nbytes
         per_key = size / self._table.max_keys
         while size / per_key < keys:

@@ -1,6 +1,6 @@
 """SQuAD's JSON, one paragraph at a time.
 
-Comes in: a file object of bytes. Goes out: each object of `data[].paragraphs[]`, decoded. Held in memory:
+In: a file object of bytes. Out: each object of `data[].paragraphs[]`, decoded. Held in memory:
 one read of the file, and the longest paragraph.
 
 The file is one JSON value, which a plain parser would hold whole. Here the nesting down to the paragraphs is
@@ -33,13 +33,11 @@ _HINT: Final = "get the file again, or see `python -m json.tool FILE`"
 
 
 class ByteReader(Protocol):
-    """Bytes in order."""
-
     def read(self, size: int, /) -> bytes: ...
 
 
 class RecordTooLong(Exception):
-    """A line or a paragraph that may not be held: where it is, and how long it is at most."""
+    """A line or a paragraph too long to hold: where it is, and how long it is at most."""
 
     def __init__(self, place: str, size: int) -> None:
         super().__init__(place)
@@ -48,7 +46,6 @@ class RecordTooLong(Exception):
 
 
 def rest_of_line(file: ByteReader) -> int:
-    """How many bytes there are up to the end of a line."""
     size = 0
     while data := file.read(READ_BYTES):
         end = data.find(b"\n")
@@ -83,7 +80,7 @@ def read_paragraphs(file: ByteReader, name: str, longest: int | None = None) -> 
 
 
 class _Walk:
-    """A place in the text, and what was read around it."""
+    """A position in the text, and the part of the file around it."""
 
     def __init__(self, file: ByteReader, name: str, longest: int | None) -> None:
         self._file = file
@@ -96,7 +93,7 @@ class _Walk:
         self._ended = False
 
     def members(self) -> Iterator[str]:
-        """The keys of the object that begins here, each with the place at its value."""
+        """The keys of the object that begins here, positioned at each value in turn."""
         self._expect("{")
         if self._next("}"):
             return
@@ -111,7 +108,7 @@ class _Walk:
             self._expect(",")
 
     def elements(self) -> Iterator[None]:
-        """Once for each element of the array that begins here, with the place at it."""
+        """Once for each element of the array that begins here, positioned at it."""
         self._expect("[")
         if self._next("]"):
             return
@@ -122,14 +119,12 @@ class _Walk:
             self._expect(",")
 
     def paragraph(self) -> dict[str, Any]:
-        """The object that begins here."""
         value = self.value()
         if not isinstance(value, dict):
             raise self._wrong("a paragraph that is not an object")
         return value
 
     def value(self) -> Any:
-        """The value that begins here, whatever it is."""
         self._skip_space()
         wanted = READ_BYTES
         while True:
@@ -165,7 +160,7 @@ class _Walk:
             raise self._wrong(f"`{self._text[self._at]}` where `{character}` is expected")
 
     def _next(self, character: str) -> bool:
-        """Whether this character comes next; if so, go past it."""
+        """Whether this character comes next; if so, it is skipped."""
         self._skip_space()
         if not self._text.startswith(character, self._at):
             return False
@@ -182,7 +177,7 @@ class _Walk:
             self._read(READ_BYTES)
 
     def _read(self, size: int) -> None:
-        """More of the file behind what is not used yet."""
+        """Read more of the file after the text that is not used yet."""
         if len(self._text) - self._at > LONGEST_VALUE:
             raise self._wrong(f"a value of more than {LONGEST_VALUE:,} characters")
         held = len(self._text) - self._at

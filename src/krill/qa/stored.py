@@ -1,6 +1,6 @@
 """A cache opened: features and documents by number.
 
-Comes in: the folder of a cache. Goes out: rows of features and what is known of them: question, window and
+In: the folder of a cache. Out: rows of features and what is known of them: question, window and
 special tokens put together by the native core, padded, labelled (`tests/oracles/qa.py` does the same one
 feature at a time). Held in memory: the rows, two numbers for each unit, the pages of the units that were used
 last, and a little for each unit that was used before: it stays mapped without its pages, as mapping it again
@@ -46,7 +46,7 @@ _KINDS: Final = {"fixed": 0, "question": 1, "context": 2}
 
 @dataclass(frozen=True, slots=True)
 class FeatureRows:
-    """Rows of features. `offset_mapping` has begin and end of each context token."""
+    """Arrays with a row for each feature. `offset_mapping` has begin and end of each context token."""
 
     input_ids: npt.NDArray[np.int32]
     attention_mask: npt.NDArray[np.int32]
@@ -58,7 +58,7 @@ class FeatureRows:
 
 
 class Assembler:
-    """Makes rows of `width` tokens in a layout. Any thread may."""
+    """Makes rows of `width` tokens in a layout; thread-safe."""
 
     def __init__(self, layout: FeatureLayout, width: int) -> None:
         self._layout = layout
@@ -75,7 +75,6 @@ class Assembler:
         )
 
     def padding(self, rows: int, *, offsets: bool = True) -> FeatureRows:
-        """So many rows of padding."""
         shape = (rows, self._width)
         return FeatureRows(
             np.full(shape, self._layout.pad_id, np.int32),
@@ -150,7 +149,7 @@ class StoredFeatures:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """A worker that is given the cache opens the files itself."""
+        """A worker process opens the files itself."""
         return {"folder": self.folder, "mapped_bytes": self._mapped_bytes, "verify": self._verify}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -165,7 +164,6 @@ class StoredFeatures:
         return int(self.first_example[-1])
 
     def unit(self, number: int) -> FeatureUnit:
-        """A unit's tables."""
         with self._lock:
             unit = self._in_use.get(number)
             if unit is not None:
@@ -225,13 +223,12 @@ class StoredFeatures:
         return rows
 
     def _by_unit(self, numbers: Numbers, firsts: Numbers) -> list[tuple[int, Numbers]]:
-        """For each unit, which of the numbers are in it."""
         units = np.searchsorted(firsts, numbers, side="right") - 1
         return [(int(unit), np.flatnonzero(units == unit)) for unit in np.unique(units)]
 
 
 def _checksums_in(folder: Path, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Of every table; a manifest that lists files, and not all of them, was edited."""
+    """Checksums of every table; a manifest that lists only some files was edited."""
     stated = stated_checksums(manifest)
     if "files" in manifest:
         names = (table_name(number, table) for number in range(len(manifest["units"])) for table in SCHEMAS)
@@ -242,7 +239,7 @@ def _checksums_in(folder: Path, manifest: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What a finished cache says of itself; InputError if there is none, or its files are not all there."""
+    """The manifest of a finished cache; InputError if there is none, or its files are not all there."""
     path = folder / MANIFEST
     try:
         manifest = read_json(path, MOST_MANIFEST)
@@ -272,7 +269,7 @@ def _fields(folder: Path, manifest: object) -> Fields:
 
 
 def _check_units(fields: Fields) -> int:
-    """How many units there are; each is its paragraphs, examples, features and bytes."""
+    """The number of units; each is its paragraphs, examples, features and bytes."""
     units = fields.values("units")
     for number, unit in enumerate(units):
         if not isinstance(unit, list) or len(unit) != 4:

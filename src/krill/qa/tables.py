@@ -1,6 +1,6 @@
 """One unit of a cache: its paragraphs, questions and features, as tables; which spans are not exact.
 
-Comes in: columns. Goes out: three Arrow IPC streams of one record batch each, and the same columns again,
+In: columns. Out: three Arrow IPC streams of one record batch each, and the same columns again,
 mapped. Held in memory: what is written; of what is read, the pages that were touched since they were last let
 go.
 
@@ -114,7 +114,7 @@ class Paragraphs:
 
 @dataclass(frozen=True, slots=True)
 class FeatureUnit:
-    """All of a unit; `files` are what it is read from."""
+    """The tables of a unit; `files` are the mapped files under them."""
 
     paragraphs: Paragraphs
     examples: Examples
@@ -123,15 +123,14 @@ class FeatureUnit:
 
     @property
     def rows(self) -> tuple[int, int, int]:
-        """Of each table."""
         return len(self.paragraphs.contexts), len(self.examples.ids), len(self.features.example)
 
     def first_feature(self, example: int) -> int:
-        """The row of an example's first feature: those of an example follow each other, in their order."""
+        """The row of an example's first feature; features are in the order of their examples."""
         return int(self.features.example.searchsorted(example))
 
     def drop_pages(self) -> None:
-        """Let go of what was read; what is wanted again comes back from the system's cache."""
+        """Release the mapped pages; they come back from the system's cache when they are read again."""
         for file in self.files:
             file.drop_pages()
 
@@ -145,7 +144,7 @@ class FeatureUnit:
         return [_write(unit_path(folder, number, table), table, columns[table]) for table in SCHEMAS]
 
     def check(self, folder: Path, number: int, checksums: Mapping[str, str]) -> None:
-        """Hold the mapped files against these checksums: InputError if one is not what was written."""
+        """Compare the mapped files with these checksums: InputError if one differs."""
         for table, file in zip(SCHEMAS, self.files, strict=True):
             expected = checksums.get(table_name(number, table))
             if expected is not None and (found := sha256(file.content().data).hexdigest()) != expected:
@@ -153,12 +152,10 @@ class FeatureUnit:
 
 
 def table_name(number: int, table: str) -> str:
-    """The file of a table of a unit."""
     return f"{table}-{number:05d}.arrow"
 
 
 def unit_path(folder: Path, number: int, table: str) -> Path:
-    """Where a table of a unit is."""
     return folder / table_name(number, table)
 
 
@@ -194,7 +191,7 @@ def read_unit(folder: Path, number: int) -> FeatureUnit:
 
 
 def _contradiction(unit: FeatureUnit) -> str | None:
-    """What in the numbers by which one table speaks of another can't be."""
+    """How the tables contradict each other, if they do."""
     paragraphs, examples, features = unit.rows
     numbers = unit.features.example
     if features and not (numbers[0] >= 0 and numbers[-1] < examples and (numbers[1:] >= numbers[:-1]).all()):
@@ -219,7 +216,6 @@ def _contradiction(unit: FeatureUnit) -> str | None:
 
 
 def value(column: pa.Array, row: int) -> Any:
-    """What stands in a row of a table that was read."""
     try:
         return column[row].as_py()
     except UnicodeDecodeError as error:
@@ -230,7 +226,7 @@ def value(column: pa.Array, row: int) -> Any:
 
 
 def check_unit(folder: Path, number: int) -> None:
-    """Look at every value of a unit: InputError if what the files say of themselves does not hold."""
+    """Validate every value of a unit: InputError if its files contradict themselves."""
     for table in SCHEMAS:
         path = unit_path(folder, number, table)
         try:
@@ -240,7 +236,7 @@ def check_unit(folder: Path, number: int) -> None:
 
 
 def starts_of(lengths: Sequence[int] | npt.NDArray[np.integer]) -> Numbers:
-    """Where each of some lists begins when they stand one after the other, and where the last ends."""
+    """Where each of several concatenated lists begins, and where the last ends."""
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
@@ -264,7 +260,6 @@ def _columns(table: Paragraphs | Examples | Features) -> list[pa.Array]:
 
 
 def _column(values: pa.Array | Lists | Ints) -> pa.Array:
-    """A field of a table as its column."""
     if isinstance(values, Lists):
         return pa.LargeListArray.from_arrays(as_arrow(values.starts), as_arrow(values.values))
     return as_arrow(values) if isinstance(values, np.ndarray) else values

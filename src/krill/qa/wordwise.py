@@ -1,6 +1,6 @@
 """Texts encoded by the library word by word, each different word once.
 
-Comes in: lists of texts. Goes out: the ids and spans that the library gives for the whole texts. Held in
+In: lists of texts. Out: the ids and spans that the library gives for the whole texts. Held in
 memory: the words of the texts that are encoded together, and what the library makes of the different ones.
 
 Where a tokenizer cuts at spaces before it does anything else, a text's tokens are those of its words, one
@@ -44,7 +44,7 @@ class Words:
     wide: tuple[str, ...]
 
     def of(self, text: str) -> list[str]:
-        """The words of a text, which together are all of it but for spaces at its end."""
+        """The words of a text; only spaces at its end are left out."""
         if any(token in text for token in self.wide):
             return [text]
         if self.single_spaces and not _SINGLE_SPACES.fullmatch(text):
