@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from krill.budget import format_size
+from krill.cli.formats import Row, format_count, format_duration, format_memory, format_rate
 from krill.cli.options import (
     ConfigOptions,
     EngineOptions,
@@ -228,20 +230,23 @@ def run_and_print(
 
         facts["pushed"] = push_tokenizer(output, push)
     facts["files"] = [str(file) for file in files]
-    print_result(facts, display, lambda: print_training(facts))
+    print_result(
+        facts,
+        display,
+        lambda: training_rows(facts),
+        made="by the same options and input",
+        then=f'krill tokenizer encode --tokenizer {shlex.quote(str(output))} "some text"',
+    )
 
 
-def print_training(facts: Mapping[str, Any]) -> None:
+def training_rows(facts: Mapping[str, Any]) -> list[Row]:
     """The end of a training; `facts` as its summary's `to_json` has them, `files` were written besides."""
-    from krill.budget import format_size
-    from krill.cli.screen import format_count, format_duration, format_memory, format_rate, print_summary
-
-    output, seconds, size = facts["output"], facts["seconds"], facts["input_bytes"]
+    seconds, size = facts["seconds"], facts["input_bytes"]
     compression = "not measured"
     if facts["bytes_per_token"] is not None:
         compression = f"{facts['bytes_per_token']:.2f} bytes per token on a sample"
     speed = f"{format_duration(seconds)}{format_rate(size, seconds)} over {format_size(size)}"
-    rows = [
+    return [
         ("vocabulary", f"{facts['vocab_size']:,} tokens, {format_count(facts['merges'], 'merge')}"),
         ("  longest", ", ".join(map(_visible, facts["longest_tokens"][:_LONGEST_SHOWN]))),
         ("words", f"{facts['unique_words']:,} unique of {facts['words']:,}"),
@@ -249,15 +254,9 @@ def print_training(facts: Mapping[str, Any]) -> None:
         ("time", speed),
         *((f"  {stage['name']}", format_duration(stage["seconds"])) for stage in facts["stages"]),
         ("memory", format_memory(facts["budget"])),
-        ("output", str(output)),
+        ("output", str(facts["output"])),
         *(("", file) for file in facts.get("files", ())),
     ]
-    finished = f"{output} is finished, made by the same options and input"
-    print_summary(
-        rows,
-        finished=finished if facts["status"] == "finished" else None,
-        then=f'krill tokenizer encode --tokenizer {shlex.quote(str(output))} "some text"',
-    )
 
 
 def _visible(token: str) -> str:
