@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from krill.budget import format_size, resolve_limit
+from krill.budget import format_size, resolve_limit, resolve_threads
 from krill.cli.formats import format_count, format_duration
 from krill.cli.options import Many, OutputOptions, TokenizerBudget
 
@@ -46,7 +46,7 @@ def compare(
     result = compare_trainers(
         input,
         vocab_size=vocab_size,
-        threads=budget.thread_count,
+        threads=resolve_threads(budget.threads),
         memory=resolve_limit(budget.memory),
         peers=tuple(PEERS) if peers is None else peers,
         python=peers_python,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from krill.budget import format_size
+from krill.budget import format_size, resolve_threads
 from krill.cli.formats import Row, format_duration, format_memory, format_rate
 from krill.cli.options import Many, OutputOptions, Switch, TokenizerBudget, VerifyOptions
 from krill.errors import ConfigError
@@ -62,7 +62,7 @@ def encode(
         "tokenizer": {"path": str(tokenizer)},
         "preprocess": {"dedup": "none", "max_document_bytes": max_document_bytes},
         "memory": budget.memory,
-        "threads": budget.thread_count,
+        "threads": resolve_threads(budget.threads),
         "verify": verify.enabled,
     }
     _encode_files(config, output, overwrite, display)

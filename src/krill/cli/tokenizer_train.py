@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from krill.budget import format_size
+from krill.budget import format_size, resolve_threads
 from krill.cli.formats import Row, format_count, format_duration, format_memory, format_rate
 from krill.cli.options import (
     ConfigOptions,
@@ -134,7 +134,7 @@ def train(
         display,
         output=folder,
         memory=budget.memory,
-        threads="auto" if budget.threads == "auto" else budget.thread_count,
+        threads=budget.threads if budget.threads == "auto" else resolve_threads(budget.threads),
         engine=engine.resolve(),
         overwrite=overwrite,
         verify=verify.enabled,

@@ -106,8 +106,8 @@ def test_special_tokens_can_be_none(asked: dict[str, Any]) -> None:
     ("words", "fact", "remedy"),
     [
         ("train --input a", "no place to go", "--output artifacts/tokenizer"),
-        ("train --input a --output o --threads none", "--threads is `none`", "from 1 to 1024"),
-        ("train --input a --output o --processes 0", "--threads is `0`", "from 1 to 1024"),
+        ("train --input a --output o --threads none", "`threads` is `none`", "from 1 to 1024"),
+        ("train --input a --output o --processes 0", "`threads` is `0`", "from 1 to 1024"),
         ("encode --tokenizer t --output o.bin", "--output needs --input", "name the files"),
         ("encode words --tokenizer t --input a", "either texts or --input", "leave one of them out"),
     ],
