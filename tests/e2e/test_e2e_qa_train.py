@@ -115,7 +115,7 @@ def test_a_budget_that_is_too_small_says_what_would_do(fresh_krill, home):
 
 
 def test_features_that_do_not_belong_are_refused(train, krill, home):
-    assert "error: `nowhere` is no folder" in train("--output-dir", "none", features="nowhere", code=3).err
+    assert "error: `nowhere` is not a folder" in train("--output-dir", "none", features="nowhere", code=3).err
     write_tokenizer(home / "other.json", memory_tokens=1)
     refused = train("--output-dir", "none", tokenizer="other.json", code=3)
     assert (

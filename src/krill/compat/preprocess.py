@@ -67,7 +67,7 @@ def tokenize_and_pack(
 
 
 def _beside(settings: Mapping[str, Any]) -> Path | None:
-    """The folder that the output will be in; None, for the system's, if that is no folder of this machine."""
+    """The folder of the output, for temporary files; None, for the system's, if it is in an object store."""
     output = settings["preprocess"]["prepared_path"]
     if is_object_url(output):
         return None

@@ -22,9 +22,8 @@ from krill.budget import Meter, Need, Plan
 from krill.budget.plan import Kind
 from krill.errors import BudgetError, ConfigError, InputError
 from krill.qa.encoding import QaTokenizer
-from krill.qa.examples import Paragraph, first_questions
+from krill.qa.examples import Paragraph, SeenIds, first_questions
 from krill.qa.features import MOST_LISTED, Shape, make_unit
-from krill.qa.seen_ids import SeenIds
 from krill.qa.sources import Source
 from krill.qa.squad_json import RecordTooLong
 from krill.storage import CommitLog

@@ -5,7 +5,8 @@ from __future__ import annotations
 import jax
 import pytest
 
-from krill.cli.estimate import print_outline
+from krill.cli.estimate import outline_rows
+from krill.cli.screen import print_rows
 from krill.config import load_config
 from krill.model.outline import model_shape, outline
 from krill.model.sizing import count_parameters
@@ -45,7 +46,7 @@ def test_rows_that_wait_to_be_shuffled_are_told_where_text_is_streamed(capsys):
     told = outline(settings, 300, 64)
     assert told.shuffle_buffer == 1000 * 64 * 4
     assert outline(load_config({"train": {"epochs": 2}}).train, 300, 64).shuffle_buffer == 0
-    print_outline(told)
+    print_rows(outline_rows(told))
     printed = capsys.readouterr().out
     assert f"{told.parameters:,} parameters, a vocabulary of 300" in printed
     assert "256 kB of rows that wait" in printed

@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from krill.errors import InputError
 from krill.loading.order import Shuffled
-from krill.qa.answers import NOWHERE
-from krill.qa.batches import BLOCK_ROWS, WINDOW_ROWS
-from krill.qa.selection import choose_begins
+from krill.qa.batches import BLOCK_ROWS, WINDOW_ROWS, choose_begins
 from krill.qa.stored import StoredFeatures
+from krill.qa.tables import NOWHERE
 from krill.training.data import Batch
 from krill.training.qa.settings import ReaderSettings
 

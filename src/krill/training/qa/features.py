@@ -16,8 +16,7 @@ from krill.errors import ConfigError, InputError
 from krill.model.recurrent import MemoryTokens, ReaderShape
 from krill.qa.dataset import QaDataset
 from krill.qa.encoding import open_tokenizer
-from krill.qa.layout import Layout
-from krill.qa.memory_tokens import memory_token_ids
+from krill.qa.layout import FeatureLayout, memory_token_ids
 from krill.qa.stored import StoredFeatures
 from krill.tokenizer.huggingface import open_library
 from krill.tokenizer.open import tokenizer_file
@@ -97,7 +96,7 @@ def _memory_tokens(tokenizer: ReaderTokenizer, wanted: int | None) -> MemoryToke
     return MemoryTokens(tokenizer.reads, tokenizer.writes)
 
 
-def _token_types(layout: Layout) -> int:
+def _token_types(layout: FeatureLayout) -> int:
     return max(layout.pad_type, *(piece.type_id for piece in layout.pieces)) + 1
 
 
