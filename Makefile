@@ -24,7 +24,7 @@ SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2 --output-sync=target
 help:
 	@echo "make demo    a tokenizer, a dataset, a model, from the Python standard library's own sources"
 	@echo "make test    everything that must hold: lint, types, a short fuzz run, all tests"
-	@echo "make lint    ruff and the strict type check"
+	@echo "make lint    ruff, the strict type check, clang-format"
 	@echo "make bench   speed and memory beside the peers (minutes; nothing else should run)"
 	@echo "make fuzz    noise for FUZZ_SECONDS=$(FUZZ_SECONDS) each: the native core under ASan and UBSan, then every reader; then hostile inputs"
 	@echo "make soak    the long tests: gigabytes and hundreds of kills"
@@ -55,6 +55,7 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	find native -name '*.?pp' | xargs $(BIN)/clang-format --dry-run --Werror
 
 unit: .venv/dev
 	$(BIN)/pytest -n 2 tests/unit
@@ -100,7 +101,7 @@ $(MODULES): | .venv/tools
 .venv/native .venv/torch .venv/dev-packages: | .venv/train-packages
 
 .venv/native: .venv/tools $(SOURCES) $(MODULES)
-	MAKEFLAGS= $(PIP) install -q --no-deps --no-build-isolation -e .
+	MAKEFLAGS= $(PIP) install -q --no-deps --no-build-isolation -C cmake.define.KRILL_WERROR=ON -e .
 	@touch $@
 
 # PyTorch is looked for by pip, which may have been told of one without CUDA, as a machine without a GPU wants it;
@@ -118,6 +119,6 @@ $(MODULES): | .venv/tools
 	@touch $@
 
 build/fuzz/krill_fuzz: .venv/tools $(SOURCES)
-	@$(BIN)/cmake -S . -B build/fuzz -G Ninja -DKRILL_FUZZ=ON -DKRILL_SANITIZE=ON -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >build/fuzz.log
+	@$(BIN)/cmake -S . -B build/fuzz -G Ninja -DKRILL_FUZZ=ON -DKRILL_SANITIZE=ON -DKRILL_WERROR=ON -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >build/fuzz.log
 	@MAKEFLAGS= $(BIN)/cmake --build build/fuzz >>build/fuzz.log || { cat build/fuzz.log; exit 1; }
 	@touch $@

@@ -20,8 +20,8 @@ import numpy as np
 
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer, init_transformer
+from krill.training.language_step import loss_chunk
 from krill.training.loss import IGNORED, summed_loss
-from krill.training.memory_plan import loss_chunk
 from krill.training.step import memory_of
 
 Loss = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]

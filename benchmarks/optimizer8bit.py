@@ -29,11 +29,10 @@ import optax
 from krill import tokenizer
 from krill.model.sizing import ModelShape, count_parameters, find_shape
 from krill.model.transformer import Compute, Transformer
+from krill.training.language_step import LanguageModelStep, StepOptions
 from krill.training.loss import count_labels, summed_loss
-from krill.training.optimizers import OPTIMIZERS, make_optimizer
-from krill.training.precision import Precision
-from krill.training.schedule import cosine
-from krill.training.step import StepOptions, first_state, make_step
+from krill.training.optimizers import OPTIMIZERS, cosine, make_optimizer
+from krill.training.step import first_state
 from real_text import real_texts
 
 # Real text that is on every machine: the sources of some modules of Python.
@@ -108,8 +107,9 @@ def tokens(vocab_size: int) -> Ids:
 def start(name: str, shape: ModelShape, steps: int, rows: int, seed: int) -> Run:
     """Fresh weights, the same for both."""
     optimizer = make_optimizer(name, cosine(2e-3, steps))
-    step = make_step(optimizer, StepOptions(rows, rows * LENGTH, Compute()))
-    return Run(name, seed, optimizer, step, first_state(shape, optimizer, Precision.FLOAT32, seed))
+    spec = LanguageModelStep(shape, optimizer, rows, LENGTH)
+    step = spec.make_step(StepOptions(rows, rows * LENGTH, Compute()))
+    return Run(name, seed, optimizer, step, first_state(spec, seed))
 
 
 def take_turn(run: Run, train: Ids, count: int, numbers: range) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from krill.qa.memory_tokens import configure_memory_tokens
+from krill.qa.layout import configure_memory_tokens
 from real_text import SHARED_DATA, real_texts
 
 SQUAD = SHARED_DATA / "squad_v2_dev.json"

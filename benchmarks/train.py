@@ -93,17 +93,17 @@ def krill_step() -> Callable[[], None]:
 
     from krill.model.sizing import ModelShape
     from krill.training.compiler import FAST
+    from krill.training.language_step import LanguageModelStep
     from krill.training.memory_plan import plan_step, step_share
-    from krill.training.optimizers import make_optimizer
-    from krill.training.precision import Precision
-    from krill.training.schedule import cosine
+    from krill.training.optimizers import cosine, make_optimizer
     from krill.training.step import first_state
 
     shape = ModelShape(VOCABULARY, WIDTH, LAYERS, HEADS, HEADS, HIDDEN)
     optimizer = make_optimizer("adamw", cosine(1e-3, 1000))
     share = step_share(BUDGET, _native.resident_bytes(), FAST)
-    planned = plan_step(shape, optimizer, rows=ROWS, length=LENGTH, budget=share)
-    state = first_state(shape, optimizer, Precision.FLOAT32, 0)
+    step = LanguageModelStep(shape, optimizer, ROWS, LENGTH)
+    planned = plan_step(step, budget=share)
+    state = first_state(step, 0)
     ids = batch().astype(np.int32)
     positions = np.tile(np.arange(LENGTH, dtype=np.int32), (ROWS, 1))
     columns = {"input_ids": ids[:, :-1], "labels": ids[:, 1:]}

@@ -103,7 +103,8 @@ def train(setting: Setting) -> None:
     import numpy as np
 
     from krill.model.sizing import find_shape
-    from krill.training.memory_plan import pick_compiler, plan_step, predicted_peak, step_share
+    from krill.training.language_step import LanguageModelStep
+    from krill.training.memory_plan import plan_step, predicted_peak, step_share
     from krill.training.optimizers import make_optimizer
     from krill.training.precision import Precision
     from krill.training.step import first_state
@@ -114,17 +115,12 @@ def train(setting: Setting) -> None:
     optimizer = make_optimizer(setting.optimizer, lambda step: jax.numpy.float32(1e-3))
     precision = Precision(setting.precision)
     limit = setting.budget * 10**6
-    sizes = {"rows": setting.rows, "length": setting.length, "microbatch": setting.microbatch}
-    compiler = pick_compiler(shape, **sizes, room=limit - resident)
-    planned = plan_step(
-        shape,
-        optimizer,
-        **sizes,
-        budget=step_share(limit, resident, compiler),
-        compiler=compiler,
-        precision=precision,
+    step = LanguageModelStep(
+        shape, optimizer, setting.rows, setting.length, precision, microbatch=setting.microbatch
     )
-    state = first_state(shape, optimizer, precision, 0)
+    compiler = step.pick_compiler(limit - resident)
+    planned = plan_step(step, budget=step_share(limit, resident, compiler), compiler=compiler)
+    state = first_state(step, 0)
     rng = np.random.default_rng(0)
     positions = np.tile(np.arange(setting.length, dtype=np.int32), (setting.rows, 1))
     for _ in range(setting.steps):

@@ -89,17 +89,17 @@ def train_krill(vocabulary: int, steps: int) -> tuple[int, float]:
     import jax.numpy as jnp
 
     from krill.model.sizing import ModelShape, count_parameters
+    from krill.training.language_step import LanguageModelStep, StepOptions
     from krill.training.loss import summed_loss
-    from krill.training.optimizers import make_optimizer
-    from krill.training.precision import Precision
-    from krill.training.schedule import cosine
-    from krill.training.step import StepOptions, first_state, make_step
+    from krill.training.optimizers import cosine, make_optimizer
+    from krill.training.step import first_state
 
     shape = ModelShape(vocabulary, WIDTH, LAYERS, HEADS, HEADS, HIDDEN)
     schedule = cosine(PEAK, steps, warmup=WARMUP, floor=FLOOR)
     optimizer = make_optimizer("adamw", schedule, weight_decay=DECAY, b2=BETA2)
-    step = make_step(optimizer, StepOptions(ROWS, ROWS * LENGTH))
-    state = first_state(shape, optimizer, Precision.FLOAT32, 1337)
+    spec = LanguageModelStep(shape, optimizer, ROWS, LENGTH)
+    step = spec.make_step(StepOptions(ROWS, ROWS * LENGTH))
+    state = first_state(spec, 1337)
     for inputs, labels in batches(steps):
         state, _ = step(state, {"input_ids": inputs, "labels": labels})
 

@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "check.hpp"
 #include "pages.hpp"
 
 namespace krill {
@@ -23,9 +24,9 @@ class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  explicit Buffer(std::size_t size) : size_(size) {
-    if (size > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) throw std::bad_alloc();
-    const std::size_t bytes = size * sizeof(T);
+  explicit Buffer(size_t size) : size_(size) {
+    if (size > std::numeric_limits<size_t>::max() / 2 / sizeof(T)) throw std::bad_alloc();
+    const size_t bytes = size * sizeof(T);
     if (bytes >= Pages::kHuge) {
       pages_.emplace(bytes);
       data_ = static_cast<T*>(pages_->data());
@@ -37,7 +38,7 @@ class Buffer {
   }
 
   // All bytes 0; large ones are so from the start and stay untouched.
-  static Buffer zeros(std::size_t size) {
+  static Buffer zeros(size_t size) {
     Buffer buffer(size);
     if (!buffer.pages_) std::memset(static_cast<void*>(buffer.data_), 0, size * sizeof(T));
     return buffer;
@@ -45,15 +46,21 @@ class Buffer {
 
   T* data() { return data_; }
   const T* data() const { return data_; }
-  std::size_t size() const { return size_; }
-  T& operator[](std::size_t index) { return data_[index]; }
-  const T& operator[](std::size_t index) const { return data_[index]; }
+  size_t size() const { return size_; }
+  T& operator[](size_t index) {
+    check_index(index, size_);
+    return data_[index];
+  }
+  const T& operator[](size_t index) const {
+    check_index(index, size_);
+    return data_[index];
+  }
 
   // Keeps the first `size` elements and gives the rest back.
-  void trim(std::size_t size) {
+  void trim(size_t size) {
     if (size >= size_) return;
     size_ = size;
-    const std::size_t bytes = size == 0 ? 1 : size * sizeof(T);
+    const size_t bytes = size == 0 ? 1 : size * sizeof(T);
     if (pages_) {
       pages_->trim(bytes);
     } else if (void* smaller = std::realloc(heap_.get(), bytes)) {
@@ -71,7 +78,7 @@ class Buffer {
   std::optional<Pages> pages_;
   std::unique_ptr<void, Free> heap_;
   T* data_;
-  std::size_t size_;
+  size_t size_;
 };
 
 }  // namespace krill

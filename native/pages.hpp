@@ -1,9 +1,9 @@
 // Memory for large buffers straight from the system, in huge pages where the system has them.
 //
 // A fresh buffer is paid for when it is first written, with a fault for each page: 2.3 us for 4 KiB on the
-// virtual machine where this was measured, so 1.8 GB/s at best, which is less than what our loops do. In pages
-// of 2 MiB it was 11 to 20 GB/s. Unlike a cache of used buffers they hold nothing back: memory is returned
-// when its buffer ends.
+// virtual machine where this was measured, so 1.8 GB/s at best, which is less than what our loops do. In
+// pages of 2 MiB it was 11 to 20 GB/s. Unlike a cache of used buffers they hold nothing back: memory is
+// returned when its buffer ends.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +19,16 @@ namespace krill {
 // A private anonymous mapping that begins where a huge page may.
 class Pages {
  public:
-  static constexpr std::size_t kHuge = std::size_t{2} << 20;
+  static constexpr size_t kHuge = size_t{2} << 20;
 
   // `size` is at most half of all addresses.
-  explicit Pages(std::size_t size) : length_(mapped_length(size)) {
+  explicit Pages(size_t size) : length_(mapped_length(size)) {
     // Mapped with room to spare, which goes back at once, so that the front can be aligned.
     constexpr int kAccess = PROT_READ | PROT_WRITE;
     void* mapped = mmap(nullptr, length_ + kHuge, kAccess, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) throw std::bad_alloc();
-    const auto address = reinterpret_cast<std::uintptr_t>(mapped);
-    const std::size_t before = round_up(address, kHuge) - address;
+    const auto address = reinterpret_cast<uintptr_t>(mapped);
+    const size_t before = round_up(address, kHuge) - address;
     data_ = static_cast<char*>(mapped) + before;
     if (before != 0) munmap(mapped, before);
     if (before != kHuge) munmap(data_ + length_, kHuge - before);
@@ -44,25 +44,25 @@ class Pages {
   void* data() const { return data_; }
 
   // Gives back all whole pages after the first `size` bytes.
-  void trim(std::size_t size) {
-    const std::size_t keep = round_up(size, page_size());
+  void trim(size_t size) {
+    const size_t keep = round_up(size, page_size());
     if (keep >= length_) return;
     munmap(data_ + keep, length_ - keep);
     length_ = keep;
   }
 
  private:
-  static std::size_t round_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
-  static std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+  static size_t round_up(size_t size, size_t unit) { return (size + unit - 1) / unit * unit; }
+  static size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
   // A huge page is resident as a whole, so the last one is made room for only if most of it will be used.
-  static std::size_t mapped_length(std::size_t size) {
-    const std::size_t huge = round_up(size, kHuge);
+  static size_t mapped_length(size_t size) {
+    const size_t huge = round_up(size, kHuge);
     return huge - size <= size / 8 ? huge : round_up(size, page_size());
   }
 
   char* data_ = nullptr;
-  std::size_t length_ = 0;
+  size_t length_ = 0;
 };
 
 }  // namespace krill

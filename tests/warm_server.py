@@ -34,12 +34,13 @@ LOADED = (
     "pyarrow.parquet",
 )
 LOADED_WITH_JAX = (
-    "krill.training.evaluate",
-    "krill.training.generate",
+    "krill.training.decoding",
     "krill.training.job",
-    "krill.training.qa.evaluation",
+    "krill.training.language_task",
+    "krill.training.qa.evaluate",
     "krill.training.qa.job",
-    "krill.training.qa.session",
+    "krill.training.qa.task",
+    "krill.training.scoring",
     "krill.training.session",
     "orbax.checkpoint",
 )

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "buffer.hpp"
+#include "growing_buffer.hpp"
 #include "text/column.hpp"
 
 namespace krill::bindings {
@@ -29,12 +30,14 @@ class ByteView {
   ByteView& operator=(const ByteView&) = delete;
   ~ByteView() { PyBuffer_Release(&view_); }
 
-  const std::uint8_t* data() const { return static_cast<const std::uint8_t*>(view_.buf); }
-  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+  const uint8_t* data() const { return static_cast<const uint8_t*>(view_.buf); }
+  size_t size() const { return static_cast<size_t>(view_.len); }
 
  private:
   Py_buffer view_;
 };
+
+inline std::span<const uint8_t> span_of(const ByteView& bytes) { return {bytes.data(), bytes.size()}; }
 
 template <class T>
 using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -47,7 +50,14 @@ std::span<const T> span_of(const In<T>& array) {
 template <class T>
 using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
-// Keeps a buffer for as long as an array shows it.
+// Calls `work` with the GIL released.
+template <class Work>
+auto without_gil(Work&& work) {
+  nb::gil_scoped_release release;
+  return work();
+}
+
+// Keeps a buffer alive for as long as an array shows it.
 template <class T>
 nb::capsule owner_of(Buffer<T> buffer) {
   auto owned = std::make_unique<Buffer<T>>(std::move(buffer));
@@ -56,22 +66,31 @@ nb::capsule owner_of(Buffer<T> buffer) {
   return owner;
 }
 
-// The same for memory that std::free frees.
 template <class T>
-nb::capsule owner_of(T* data) {
-  return nb::capsule(data, [](void* memory) noexcept { std::free(memory); });
+nb::capsule owner_of(GrowingBuffer<T> buffer) {
+  nb::capsule owner(buffer.data(), [](void* memory) noexcept { std::free(memory); });
+  (void)buffer.release();
+  return owner;
 }
 
 template <class T>
 Out<T> to_numpy(Buffer<T> buffer) {
   T* data = buffer.data();
-  const std::size_t size = buffer.size();
+  const size_t size = buffer.size();
   return Out<T>(data, {size}, owner_of(std::move(buffer)));
 }
 
-inline TextColumn text_column(const In<std::int64_t>& offsets, const ByteView& data) {
+template <class T>
+Out<T> to_numpy(GrowingBuffer<T> buffer) {
+  buffer.shrink_to_fit();
+  T* data = buffer.data();
+  const size_t size = buffer.size();
+  return Out<T>(data, {size}, owner_of(std::move(buffer)));
+}
+
+inline text::TextColumn text_column(const In<int64_t>& offsets, const ByteView& data) {
   if (offsets.size() == 0) throw std::invalid_argument("offsets must hold one number more than documents");
-  const TextColumn column{offsets.data(), offsets.size() - 1, data.data(), data.size()};
+  const text::TextColumn column{offsets.data(), offsets.size() - 1, data.data(), data.size()};
   column.check();
   return column;
 }

@@ -7,23 +7,18 @@
 #include "text/clean.hpp"
 #include "text/pick.hpp"
 
-namespace nb = nanobind;
-using namespace krill;
-using namespace krill::bindings;
+namespace krill::bindings {
 
 namespace {
 
-nb::tuple clean_documents(const In<std::int64_t>& offsets, nb::handle data,
-                          const std::optional<In<std::uint8_t>>& null_mask, bool strip,
-                          std::int64_t min_chars) {
+nb::tuple clean_documents(const In<int64_t>& offsets, nb::handle data,
+                          const std::optional<In<uint8_t>>& null_mask, bool strip, int64_t min_chars) {
   const ByteView bytes(data);
-  const TextColumn column = text_column(offsets, bytes);
+  const text::TextColumn column = text_column(offsets, bytes);
   if (null_mask && null_mask->size() != column.rows)
     throw std::invalid_argument("null_mask must hold one byte for each document");
-  CleanColumn result = [&] {
-    nb::gil_scoped_release release;
-    return clean(column, null_mask ? null_mask->data() : nullptr, strip, min_chars);
-  }();
+  text::CleanColumn result =
+      without_gil([&] { return clean(column, null_mask ? null_mask->data() : nullptr, strip, min_chars); });
   nb::dict counts;
   counts["not_text"] = result.counts.not_text;
   counts["too_short"] = result.counts.too_short;
@@ -32,14 +27,11 @@ nb::tuple clean_documents(const In<std::int64_t>& offsets, nb::handle data,
                         to_numpy(std::move(result.kept)), to_numpy(std::move(result.chars)), counts);
 }
 
-nb::tuple pick(const In<std::int64_t>& offsets, nb::handle data, const In<std::uint8_t>& keep) {
+nb::tuple pick(const In<int64_t>& offsets, nb::handle data, const In<uint8_t>& keep) {
   const ByteView bytes(data);
-  const TextColumn column = text_column(offsets, bytes);
+  const text::TextColumn column = text_column(offsets, bytes);
   if (keep.size() != column.rows) throw std::invalid_argument("keep must hold one byte for each document");
-  PickedColumn picked = [&] {
-    nb::gil_scoped_release release;
-    return pick_texts(column, keep.data());
-  }();
+  text::PickedColumn picked = without_gil([&] { return pick_texts(column, keep.data()); });
   return nb::make_tuple(to_numpy(std::move(picked.offsets)), to_numpy(std::move(picked.data)));
 }
 
@@ -50,3 +42,5 @@ void bind_clean(nb::module_& m) {
         nb::arg("null_mask").noconvert().none(), nb::arg("strip"), nb::arg("min_chars"));
   m.def("pick_texts", &pick, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("keep").noconvert());
 }
+
+}  // namespace krill::bindings

@@ -8,11 +8,9 @@
 
 #include "bindings/arrays.hpp"
 #include "buffer.hpp"
-#include "text/arrow_columns.hpp"
+#include "corpus/arrow_columns.hpp"
 
-namespace nb = nanobind;
-using namespace krill;
-using namespace krill::bindings;
+namespace krill::bindings {
 
 namespace {
 
@@ -26,17 +24,17 @@ const T& exported(nb::handle capsule, const char* name) {
 nb::tuple row_bytes(nb::handle schema_capsule, nb::handle array_capsule) {
   const auto& schema = exported<ArrowSchema>(schema_capsule, "arrow_schema");
   const auto& batch = exported<ArrowArray>(array_capsule, "arrow_array");
-  auto total = Buffer<std::int64_t>::zeros(static_cast<std::size_t>(batch.length));
-  std::vector<std::size_t> others;
+  auto total = Buffer<int64_t>::zeros(static_cast<size_t>(batch.length));
+  std::vector<size_t> others;
   {
     nb::gil_scoped_release release;
-    others = text::add_row_bytes(schema, batch, total.data());
+    others = corpus::add_row_bytes(schema, batch, total.data());
   }
   return nb::make_tuple(to_numpy(std::move(total)), others);
 }
 
 }  // namespace
 
-void bind_columns(nb::module_& m) {
-  m.def("row_bytes", &row_bytes, nb::arg("schema"), nb::arg("batch"));
-}
+void bind_columns(nb::module_& m) { m.def("row_bytes", &row_bytes, nb::arg("schema"), nb::arg("batch")); }
+
+}  // namespace krill::bindings

@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "bindings/arrays.hpp"
+#include "corpus/json_outline.hpp"
 #include "text/cut_count.hpp"
-#include "text/json_outline.hpp"
 #include "text/literal_set.hpp"
 
-namespace nb = nanobind;
-using namespace krill;
-using namespace krill::bindings;
+namespace krill::bindings {
 
 namespace {
 
@@ -18,57 +16,57 @@ std::string_view view_of(const ByteView& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-void add_patterns(LiteralSet& set, nb::handle joined) {
+void add_patterns(text::LiteralSet& set, nb::handle joined) {
   const ByteView bytes(joined);
   nb::gil_scoped_release release;
   std::string_view rest = view_of(bytes);
   while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\0'), rest.size());
+    const size_t end = std::min(rest.find('\0'), rest.size());
     set.add(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
 }
 
-void finish(LiteralSet& set) {
+void finish(text::LiteralSet& set) {
   nb::gil_scoped_release release;
   set.finish();
 }
 
-Out<std::uint8_t> search(const LiteralSet& set, const In<std::int64_t>& offsets, nb::handle data) {
+Out<uint8_t> search(const text::LiteralSet& set, const In<int64_t>& offsets, nb::handle data) {
   const ByteView bytes(data);
-  const TextColumn column = text_column(offsets, bytes);
-  Buffer<std::uint8_t> found(column.rows);
+  const text::TextColumn column = text_column(offsets, bytes);
+  Buffer<uint8_t> found(column.rows);
   {
     nb::gil_scoped_release release;
     std::vector<char> folded;
-    for (std::size_t row = 0; row < column.rows; ++row)
+    for (size_t row = 0; row < column.rows; ++row)
       found.data()[row] =
           set.found_in({reinterpret_cast<const char*>(column.begin(row)), column.size(row)}, folded) ? 1 : 0;
   }
   return to_numpy(std::move(found));
 }
 
-Out<std::uint64_t> cut_counts(const In<std::int64_t>& offsets, nb::handle data) {
+Out<uint64_t> cut_counts(const In<int64_t>& offsets, nb::handle data) {
   const ByteView bytes(data);
-  const TextColumn column = text_column(offsets, bytes);
-  Buffer<std::uint64_t> counts(column.rows);
+  const text::TextColumn column = text_column(offsets, bytes);
+  Buffer<uint64_t> counts(column.rows);
   {
     nb::gil_scoped_release release;
-    for (std::size_t row = 0; row < column.rows; ++row)
-      counts.data()[row] = cut_count(column.begin(row), column.size(row));
+    for (size_t row = 0; row < column.rows; ++row)
+      counts.data()[row] = text::cut_count(column.begin(row), column.size(row));
   }
   return to_numpy(std::move(counts));
 }
 
-void feed(JsonOutline& outline, nb::handle data) {
+void feed(corpus::JsonOutline& outline, nb::handle data) {
   const ByteView bytes(data);
   nb::gil_scoped_release release;
   outline.feed(view_of(bytes));
 }
 
-nb::dict parts(const JsonOutline& outline) {
+nb::dict parts(const corpus::JsonOutline& outline) {
   nb::dict result;
-  const auto put = [&](const char* name, const JsonOutline::Part& part) {
+  const auto put = [&](const char* name, const corpus::JsonOutline::Part& part) {
     result[name] = nb::make_tuple(part.values, part.bytes, part.strings, part.string_bytes);
   };
   put("vocabulary", outline.vocabulary);
@@ -77,7 +75,7 @@ nb::dict parts(const JsonOutline& outline) {
   return result;
 }
 
-nb::object text_of(const JsonOutline& outline) {
+nb::object text_of(const corpus::JsonOutline& outline) {
   if (!outline.complete()) return nb::none();
   return nb::bytes(outline.text().data(), outline.text().size());
 }
@@ -85,15 +83,17 @@ nb::object text_of(const JsonOutline& outline) {
 }  // namespace
 
 void bind_literals(nb::module_& m) {
-  nb::class_<LiteralSet>(m, "LiteralSet")
-      .def(nb::init<std::size_t, std::size_t, bool>(), nb::arg("patterns"), nb::arg("bytes"), nb::arg("ignore_case"))
+  nb::class_<text::LiteralSet>(m, "LiteralSet")
+      .def(nb::init<size_t, size_t, bool>(), nb::arg("patterns"), nb::arg("bytes"), nb::arg("ignore_case"))
       .def("add", &add_patterns, nb::arg("joined"))
       .def("finish", &finish)
       .def("search", &search, nb::arg("offsets").noconvert(), nb::arg("data"));
-  nb::class_<JsonOutline>(m, "JsonOutline")
-      .def(nb::init<std::size_t>(), nb::arg("most_bytes"))
+  nb::class_<corpus::JsonOutline>(m, "JsonOutline")
+      .def(nb::init<size_t>(), nb::arg("most_bytes"))
       .def("feed", &feed, nb::arg("data"))
       .def("parts", &parts)
       .def("text", &text_of);
   m.def("cut_counts", &cut_counts, nb::arg("offsets").noconvert(), nb::arg("data"));
 }
+
+}  // namespace krill::bindings

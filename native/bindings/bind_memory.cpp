@@ -14,8 +14,9 @@
 #include <malloc.h>
 #endif
 
+namespace krill::bindings {
+
 namespace nb = nanobind;
-using krill::MemoryGuard;
 
 namespace {
 
@@ -42,7 +43,7 @@ void trim(bool code) {
 #ifdef __GLIBC__
   malloc_trim(0);
 #endif
-  if (code) krill::release_code();
+  if (code) budget::release_code();
 }
 
 // Python's garbage collector works in the thread that it happens to come up in.
@@ -53,12 +54,16 @@ thread_local bool collecting = false;
 void bind_memory(nb::module_& m) {
   m.def("configure_malloc", &configure_malloc, nb::arg("mapped_from") = kMappedFrom);
   m.def("trim", &trim, nb::arg("code") = false);
-  m.def("resident_bytes", &krill::resident_bytes);
-  nb::class_<MemoryGuard>(m, "MemoryGuard")
-      .def(nb::init<std::int64_t, std::string, int>(), nb::arg("ends_at"), nb::arg("message"), nb::arg("exit_code"))
-      .def("start", &MemoryGuard::start)
-      .def("stop", &MemoryGuard::stop, nb::call_guard<nb::gil_scoped_release>());
-  m.def("note_collection", [](std::string_view phase, nb::handle) { collecting = phase == "start"; },
-        nb::arg("phase"), nb::arg("info"));
+  m.def("resident_bytes", &budget::resident_bytes);
+  nb::class_<budget::MemoryGuard>(m, "MemoryGuard")
+      .def(nb::init<int64_t, std::string, int>(), nb::arg("ends_at"), nb::arg("message"),
+           nb::arg("exit_code"))
+      .def("start", &budget::MemoryGuard::start)
+      .def("stop", &budget::MemoryGuard::stop, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "note_collection", [](std::string_view phase, nb::handle) { collecting = phase == "start"; },
+      nb::arg("phase"), nb::arg("info"));
   m.def("collection_runs_here", [] { return collecting; });
 }
+
+}  // namespace krill::bindings

@@ -9,21 +9,19 @@
 #include "bpe/merge_trainer.hpp"
 #include "bpe/records.hpp"
 
-namespace nb = nanobind;
-using namespace krill;
-using namespace krill::bindings;
+namespace krill::bindings {
 
 namespace {
 
-using MergesOut = nb::ndarray<nb::numpy, std::uint32_t, nb::shape<-1, 3>>;
+using MergesOut = nb::ndarray<nb::numpy, uint32_t, nb::shape<-1, 3>>;
 
 class Trainer {
  public:
-  Trainer(const std::string& inventory, const In<std::int32_t>& byte_ids, const nb::list& tokens,
-          std::size_t vocab_size, std::uint64_t min_frequency, std::uint64_t max_token_length, bool greatest,
-          std::size_t cap_bytes, const std::string& scratch_path) {
+  Trainer(const std::string& inventory, const In<int32_t>& byte_ids, const nb::list& tokens,
+          size_t vocab_size, uint64_t min_frequency, uint64_t max_token_length, bool greatest,
+          size_t cap_bytes, const std::string& scratch_path) {
     if (byte_ids.size() != 256) throw std::invalid_argument("there must be one id for each of 256 bytes");
-    MergeOptions options;
+    bpe::MergeOptions options;
     std::copy_n(byte_ids.data(), 256, options.byte_ids.begin());
     for (const nb::handle token : tokens) {
       if (token.is_none()) {
@@ -40,20 +38,20 @@ class Trainer {
     options.cap_bytes = cap_bytes;
     options.scratch_path = scratch_path;
     nb::gil_scoped_release release;
-    trainer_ = make_merge_trainer(inventory, std::move(options));
+    trainer_ = bpe::make_merge_trainer(inventory, std::move(options));
   }
 
-  std::size_t run(std::size_t most, double seconds) {
+  size_t run(size_t most, double seconds) {
     nb::gil_scoped_release release;
     return trainer_->run(most, std::chrono::duration<double>(seconds));
   }
 
   MergesOut merges() const {
-    const std::vector<Merge>& merges = trainer_->merges();
-    static_assert(sizeof(Merge) == 3 * sizeof(std::uint32_t));
-    Buffer<std::uint32_t> flat(merges.size() * 3);
-    if (!merges.empty()) std::memcpy(flat.data(), merges.data(), merges.size() * sizeof(Merge));
-    std::uint32_t* data = flat.data();
+    const std::vector<bpe::Merge>& merges = trainer_->merges();
+    static_assert(sizeof(bpe::Merge) == 3 * sizeof(uint32_t));
+    Buffer<uint32_t> flat(merges.size() * 3);
+    if (!merges.empty()) std::memcpy(flat.data(), merges.data(), merges.size() * sizeof(bpe::Merge));
+    uint32_t* data = flat.data();
     return MergesOut(data, {merges.size(), 3}, owner_of(std::move(flat)));
   }
 
@@ -64,7 +62,7 @@ class Trainer {
   }
 
   nb::dict statistics() const {
-    const MergeStatistics found = trainer_->statistics();
+    const bpe::MergeStatistics found = trainer_->statistics();
     nb::dict result;
     result["symbols"] = found.symbols;
     result["rebuilds"] = found.rebuilds;
@@ -78,25 +76,25 @@ class Trainer {
   }
 
  private:
-  std::unique_ptr<MergeTrainer> trainer_;
+  std::unique_ptr<bpe::MergeTrainer> trainer_;
 };
 
 }  // namespace
 
 void bind_merges(nb::module_& m) {
-  nb::exception<DamagedFile>(m, "DamagedFile", PyExc_ValueError);
+  nb::exception<bpe::DamagedFile>(m, "DamagedFile", PyExc_ValueError);
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
     try {
       std::rethrow_exception(pointer);
-    } catch (const FileFault& fault) {
+    } catch (const bpe::FileFault& fault) {
       // As Python's own OSError, with errno and file name.
       errno = fault.code();
       PyErr_SetFromErrnoWithFilename(PyExc_OSError, fault.path().c_str());
     }
   });
   nb::class_<Trainer>(m, "MergeTrainer")
-      .def(nb::init<const std::string&, const In<std::int32_t>&, const nb::list&, std::size_t, std::uint64_t,
-                    std::uint64_t, bool, std::size_t, const std::string&>(),
+      .def(nb::init<const std::string&, const In<int32_t>&, const nb::list&, size_t, uint64_t, uint64_t, bool,
+                    size_t, const std::string&>(),
            nb::arg("inventory"), nb::arg("byte_ids").noconvert(), nb::arg("tokens"), nb::arg("vocab_size"),
            nb::arg("min_frequency"), nb::arg("max_token_length"), nb::arg("greatest"), nb::arg("cap_bytes"),
            nb::arg("scratch_path"))
@@ -105,3 +103,5 @@ void bind_merges(nb::module_& m) {
       .def("tokens", &Trainer::tokens)
       .def("statistics", &Trainer::statistics);
 }
+
+}  // namespace krill::bindings

@@ -8,37 +8,32 @@
 #include "pack/piece_reader.hpp"
 #include "pack/window.hpp"
 
-namespace nb = nanobind;
-using namespace krill;
-using namespace krill::bindings;
+namespace krill::bindings {
 
 namespace {
 
-using Lengths = In<std::uint32_t>;
-using Writable = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Lengths = In<uint32_t>;
+using Writable = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-void make_window(PackedWindow* place, const Lengths& lengths, std::uint32_t width, bool best_fit) {
+void make_window(pack::PackedWindow* place, const Lengths& lengths, uint32_t width, bool best_fit) {
   nb::gil_scoped_release release;
-  new (place) PackedWindow(lengths.data(), lengths.size(), width, best_fit);
+  new (place) pack::PackedWindow(lengths.data(), lengths.size(), width, best_fit);
 }
 
-nb::tuple pieces(const PackedWindow& window, std::uint64_t first, std::uint64_t count) {
-  Pieces found = [&] {
-    nb::gil_scoped_release release;
-    return window.pieces(first, count);
-  }();
+nb::tuple pieces(const pack::PackedWindow& window, uint64_t first, uint64_t count) {
+  pack::Pieces found = without_gil([&] { return window.pieces(first, count); });
   return nb::make_tuple(to_numpy(std::move(found.starts)), to_numpy(std::move(found.lengths)),
                         to_numpy(std::move(found.row_offsets)));
 }
 
-void make_reader(PieceReader* place, const std::vector<nb::bytes>& paths) {
+void make_reader(pack::PieceReader* place, const std::vector<nb::bytes>& paths) {
   std::vector<std::string> names;
   for (const nb::bytes& path : paths) names.emplace_back(path.c_str(), path.size());
-  new (place) PieceReader(std::move(names));
+  new (place) pack::PieceReader(std::move(names));
 }
 
-void read_pieces(PieceReader& reader, const In<std::uint32_t>& files, const In<std::int64_t>& offsets,
-                 const In<std::int64_t>& sizes, const Writable& out) {
+void read_pieces(pack::PieceReader& reader, const In<uint32_t>& files, const In<int64_t>& offsets,
+                 const In<int64_t>& sizes, const Writable& out) {
   if (files.size() != offsets.size() || files.size() != sizes.size())
     throw std::invalid_argument("there must be one file, offset and size for each piece");
   nb::gil_scoped_release release;
@@ -46,14 +41,15 @@ void read_pieces(PieceReader& reader, const In<std::uint32_t>& files, const In<s
 }
 
 void bind_unreadable_file(nb::module_& m) {
-  const nb::object type = nb::steal(PyErr_NewException("krill._native.UnreadableFile", PyExc_OSError, nullptr));
+  const nb::object type =
+      nb::steal(PyErr_NewException("krill._native.UnreadableFile", PyExc_OSError, nullptr));
   if (!type.is_valid()) nb::raise_python_error();
   m.attr("UnreadableFile") = type;
   nb::register_exception_translator(
       [](const std::exception_ptr& error, void* raised) {
         try {
           std::rethrow_exception(error);
-        } catch (const UnreadableFile& fault) {
+        } catch (const pack::UnreadableFile& fault) {
           // A tuple becomes the exception's args.
           const nb::tuple args = nb::make_tuple(fault.file, nb::str(fault.what()));
           PyErr_SetObject(static_cast<PyObject*>(raised), args.ptr());
@@ -66,14 +62,16 @@ void bind_unreadable_file(nb::module_& m) {
 
 void bind_pack(nb::module_& m) {
   bind_unreadable_file(m);
-  nb::class_<PackedWindow>(m, "PackedWindow")
+  nb::class_<pack::PackedWindow>(m, "PackedWindow")
       .def("__init__", &make_window, nb::arg("lengths").noconvert(), nb::arg("width"), nb::arg("best_fit"),
            nb::keep_alive<1, 2>())  // the window looks at the lengths for as long as it lives
       .def("pieces", &pieces, nb::arg("first"), nb::arg("count"))
-      .def_prop_ro("rows", &PackedWindow::rows)
-      .def_prop_ro("tokens", &PackedWindow::tokens);
-  nb::class_<PieceReader>(m, "PieceReader")
+      .def_prop_ro("rows", &pack::PackedWindow::rows)
+      .def_prop_ro("tokens", &pack::PackedWindow::tokens);
+  nb::class_<pack::PieceReader>(m, "PieceReader")
       .def("__init__", &make_reader, nb::arg("paths"))
       .def("read", &read_pieces, nb::arg("files").noconvert(), nb::arg("offsets").noconvert(),
            nb::arg("sizes").noconvert(), nb::arg("out").noconvert());
 }
+
+}  // namespace krill::bindings

@@ -13,69 +13,68 @@
 #include "qa/feature_rows.hpp"
 #include "qa/mapped_file.hpp"
 
-namespace nb = nanobind;
-using namespace krill;
-using namespace krill::bindings;
+namespace krill::bindings {
 
 namespace {
 
-using Column = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Table = nb::ndarray<std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Spans = nb::ndarray<std::int32_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Column = nb::ndarray<int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Table = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Spans = nb::ndarray<int32_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 // ---- layouts
 
-void make_layout(FeatureLayout* place, const In<std::int32_t>& kinds, const In<std::int32_t>& types,
-                 const In<std::int32_t>& fixed, const In<std::int32_t>& ids, bool pad_left, std::int64_t cls_piece,
-                 std::int64_t cls_place) {
+void make_layout(qa::FeatureLayout* place, const In<int32_t>& kinds, const In<int32_t>& types,
+                 const In<int32_t>& fixed, const In<int32_t>& ids, bool pad_left, int64_t cls_piece,
+                 int64_t cls_place) {
   if (types.size() != kinds.size() || fixed.size() != kinds.size())
     throw std::invalid_argument("a piece has a kind, a type and a length");
-  FeatureLayout layout;
+  qa::FeatureLayout layout;
   layout.pad_left = pad_left;
-  std::size_t at = 0;
-  for (std::size_t number = 0; number < kinds.size(); ++number) {
-    const std::int32_t kind = kinds.data()[number];
-    const std::int32_t length = fixed.data()[number];
-    if (kind < 0 || kind > 2 || length < 0 || static_cast<std::size_t>(length) > ids.size() - at ||
+  size_t at = 0;
+  for (size_t number = 0; number < kinds.size(); ++number) {
+    const int32_t kind = kinds.data()[number];
+    const int32_t length = fixed.data()[number];
+    if (kind < 0 || kind > 2 || length < 0 || static_cast<size_t>(length) > ids.size() - at ||
         (kind != 0 && length != 0))
       throw std::invalid_argument("there is no such piece");
-    const std::int32_t* first = ids.data() + at;
-    layout.pieces.push_back({static_cast<PieceKind>(kind), types.data()[number], {first, first + length}});
-    at += static_cast<std::size_t>(length);
+    const int32_t* first = ids.data() + at;
+    layout.pieces.push_back(
+        {static_cast<qa::PieceKind>(kind), types.data()[number], {first, first + length}});
+    at += static_cast<size_t>(length);
   }
   if (cls_piece >= 0) {
-    const auto piece = static_cast<std::size_t>(cls_piece);
+    const auto piece = static_cast<size_t>(cls_piece);
     if (piece >= layout.pieces.size() || cls_place < 0 ||
-        static_cast<std::size_t>(cls_place) >= layout.pieces[piece].ids.size())
+        static_cast<size_t>(cls_place) >= layout.pieces[piece].ids.size())
       throw std::invalid_argument("there is no such classification token");
     layout.cls_piece = piece;
-    layout.cls_place = static_cast<std::size_t>(cls_place);
+    layout.cls_place = static_cast<size_t>(cls_place);
   }
-  new (place) FeatureLayout(std::move(layout));
+  new (place) qa::FeatureLayout(std::move(layout));
 }
 
 // ---- tables
 
 // Keeps the arrays that the spans show.
 struct HeldTables {
-  In<std::int32_t> example, begin, length, first, last, paragraph;
-  In<std::int64_t> question_starts;
-  In<std::uint32_t> question_ids;
-  In<std::int64_t> context_starts;
-  In<std::uint32_t> context_ids;
-  In<std::int32_t> context_spans;
+  In<int32_t> example, begin, length, first, last, paragraph;
+  In<int64_t> question_starts;
+  In<uint32_t> question_ids;
+  In<int64_t> context_starts;
+  In<uint32_t> context_ids;
+  In<int32_t> context_spans;
 
-  FeatureTables tables() const {
-    return {span_of(example),        span_of(begin),           span_of(length),       span_of(first),
-            span_of(last),           span_of(paragraph),       span_of(question_starts),
-            span_of(question_ids),   span_of(context_starts),  span_of(context_ids),  span_of(context_spans)};
+  qa::FeatureTables tables() const {
+    return {span_of(example),        span_of(begin),       span_of(length),          span_of(first),
+            span_of(last),           span_of(paragraph),   span_of(question_starts), span_of(question_ids),
+            span_of(context_starts), span_of(context_ids), span_of(context_spans)};
   }
 };
 
-void make_tables(HeldTables* place, In<std::int32_t> example, In<std::int32_t> begin, In<std::int32_t> length,
-                 In<std::int32_t> first, In<std::int32_t> last, In<std::int32_t> paragraph,
-                 In<std::int64_t> question_starts, In<std::uint32_t> question_ids, In<std::int64_t> context_starts,
-                 In<std::uint32_t> context_ids, In<std::int32_t> context_spans) {
+void make_tables(HeldTables* place, In<int32_t> example, In<int32_t> begin, In<int32_t> length,
+                 In<int32_t> first, In<int32_t> last, In<int32_t> paragraph, In<int64_t> question_starts,
+                 In<uint32_t> question_ids, In<int64_t> context_starts, In<uint32_t> context_ids,
+                 In<int32_t> context_spans) {
   new (place) HeldTables{std::move(example),         std::move(begin),        std::move(length),
                          std::move(first),           std::move(last),         std::move(paragraph),
                          std::move(question_starts), std::move(question_ids), std::move(context_starts),
@@ -84,12 +83,12 @@ void make_tables(HeldTables* place, In<std::int32_t> example, In<std::int32_t> b
 
 // ---- rows
 
-std::size_t fill(const FeatureLayout& layout, const HeldTables& held, const In<std::int64_t>& wanted,
-                 const In<std::int64_t>& places, const Table& input_ids, const Table& attention_mask,
-                 const Table& token_types, const Column& starts, const Column& ends, const Column& cls_index,
-                 const std::optional<Spans>& offsets) {
-  const std::size_t rows = input_ids.shape(0);
-  const std::size_t width = input_ids.shape(1);
+size_t fill(const qa::FeatureLayout& layout, const HeldTables& held, const In<int64_t>& wanted,
+            const In<int64_t>& places, const Table& input_ids, const Table& attention_mask,
+            const Table& token_types, const Column& starts, const Column& ends, const Column& cls_index,
+            const std::optional<Spans>& offsets) {
+  const size_t rows = input_ids.shape(0);
+  const size_t width = input_ids.shape(1);
   for (const Table* table : {&attention_mask, &token_types})
     if (table->shape(0) != rows || table->shape(1) != width)
       throw std::invalid_argument("the arrays have different shapes");
@@ -98,20 +97,25 @@ std::size_t fill(const FeatureLayout& layout, const HeldTables& held, const In<s
   if (offsets && (offsets->shape(0) != rows || offsets->shape(1) != width || offsets->shape(2) != 2))
     throw std::invalid_argument("the offsets have another shape");
   if (wanted.size() != places.size()) throw std::invalid_argument("each feature needs a place");
-  const FeatureRows out{input_ids.data(), attention_mask.data(), token_types.data(),
-                        starts.data(),    ends.data(),           cls_index.data(),
-                        offsets ? offsets->data() : nullptr,     rows,
-                        width};
-  const FeatureTables tables = held.tables();
+  const qa::FeatureRows out{input_ids.data(),
+                            attention_mask.data(),
+                            token_types.data(),
+                            starts.data(),
+                            ends.data(),
+                            cls_index.data(),
+                            offsets ? offsets->data() : nullptr,
+                            rows,
+                            width};
+  const qa::FeatureTables tables = held.tables();
   nb::gil_scoped_release release;
-  return fill_feature_rows(layout, tables, span_of(wanted), span_of(places), out);
+  return qa::fill_feature_rows(layout, tables, span_of(wanted), span_of(places), out);
 }
 
 // ---- files
 
-void make_mapped_file(MappedFile* place, const nb::bytes& path) {
+void make_mapped_file(qa::MappedFile* place, const nb::bytes& path) {
   try {
-    new (place) MappedFile(path.c_str());
+    new (place) qa::MappedFile(path.c_str());
   } catch (const std::system_error& error) {
     errno = error.code().value();
     PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path.ptr());
@@ -119,18 +123,18 @@ void make_mapped_file(MappedFile* place, const nb::bytes& path) {
   }
 }
 
-nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>> content(nb::handle self) {
-  const auto& file = nb::cast<const MappedFile&>(self);
+nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>> content(nb::handle self) {
+  const auto& file = nb::cast<const qa::MappedFile&>(self);
   return {file.data(), {file.size()}, self};
 }
 
 }  // namespace
 
 void bind_qa(nb::module_& m) {
-  nb::class_<FeatureLayout>(m, "FeatureLayout")
+  nb::class_<qa::FeatureLayout>(m, "FeatureLayout")
       .def("__init__", &make_layout, nb::arg("kinds").noconvert(), nb::arg("types").noconvert(),
-           nb::arg("fixed").noconvert(), nb::arg("ids").noconvert(), nb::arg("pad_left"), nb::arg("cls_piece"),
-           nb::arg("cls_place"));
+           nb::arg("fixed").noconvert(), nb::arg("ids").noconvert(), nb::arg("pad_left"),
+           nb::arg("cls_piece"), nb::arg("cls_place"));
   nb::class_<HeldTables>(m, "FeatureTables")
       .def("__init__", &make_tables, nb::arg("example").noconvert(), nb::arg("begin").noconvert(),
            nb::arg("length").noconvert(), nb::arg("first").noconvert(), nb::arg("last").noconvert(),
@@ -138,11 +142,14 @@ void bind_qa(nb::module_& m) {
            nb::arg("question_ids").noconvert(), nb::arg("context_starts").noconvert(),
            nb::arg("context_ids").noconvert(), nb::arg("context_spans").noconvert());
   m.def("fill_feature_rows", &fill, nb::arg("layout"), nb::arg("tables"), nb::arg("wanted").noconvert(),
-        nb::arg("places").noconvert(), nb::arg("input_ids").noconvert(), nb::arg("attention_mask").noconvert(),
-        nb::arg("token_types").noconvert(), nb::arg("starts").noconvert(), nb::arg("ends").noconvert(),
-        nb::arg("cls_index").noconvert(), nb::arg("offsets").noconvert().none());
-  nb::class_<MappedFile>(m, "MappedFile")
+        nb::arg("places").noconvert(), nb::arg("input_ids").noconvert(),
+        nb::arg("attention_mask").noconvert(), nb::arg("token_types").noconvert(),
+        nb::arg("starts").noconvert(), nb::arg("ends").noconvert(), nb::arg("cls_index").noconvert(),
+        nb::arg("offsets").noconvert().none());
+  nb::class_<qa::MappedFile>(m, "MappedFile")
       .def("__init__", &make_mapped_file, nb::arg("path"))
       .def("content", &content)
-      .def("drop_pages", &MappedFile::drop_pages, nb::call_guard<nb::gil_scoped_release>());
+      .def("drop_pages", &qa::MappedFile::drop_pages, nb::call_guard<nb::gil_scoped_release>());
 }
+
+}  // namespace krill::bindings

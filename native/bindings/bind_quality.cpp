@@ -15,9 +15,7 @@
 #include "quality/sentences.hpp"
 #include "quality/words.hpp"
 
-namespace nb = nanobind;
-using namespace krill;
-using namespace krill::bindings;
+namespace krill::bindings {
 
 namespace {
 
@@ -37,10 +35,10 @@ class Options {
   }
 
   // A number, or `none` where Python has None or -1.
-  std::uint64_t limit(const char* name, std::uint64_t none) const {
+  uint64_t limit(const char* name, uint64_t none) const {
     if (is_none(name)) return none;
-    const auto number = get<std::int64_t>(name);
-    return number == -1 ? none : static_cast<std::uint64_t>(number);
+    const auto number = get<int64_t>(name);
+    return number == -1 ? none : static_cast<uint64_t>(number);
   }
 
   // A threshold, 0 where Python has None.
@@ -66,10 +64,9 @@ std::unique_ptr<Filter> gopher_quality(const Options& of) {
 
 std::unique_ptr<Filter> gopher_repetition(const Options& of) {
   using NGrams = quality::GopherRepetitionLimits::NGrams;
-  quality::GopherRepetitionLimits limits{
-      of.number("dup_line_frac"),      of.number("dup_para_frac"),
-      of.number("dup_line_char_frac"), of.number("dup_para_char_frac"),
-      of.get<NGrams>("top_n_grams"),        of.get<NGrams>("dup_n_grams")};
+  quality::GopherRepetitionLimits limits{of.number("dup_line_frac"),      of.number("dup_para_frac"),
+                                         of.number("dup_line_char_frac"), of.number("dup_para_char_frac"),
+                                         of.get<NGrams>("top_n_grams"),   of.get<NGrams>("dup_n_grams")};
   for (const NGrams* grams : {&limits.top_n_grams, &limits.dup_n_grams})
     for (const auto& [n, limit] : *grams)
       if (n == 0) throw std::invalid_argument("an n-gram has at least one word");
@@ -90,15 +87,16 @@ std::optional<std::vector<std::string>> stop_chars(const Options& of) {
 }
 
 std::unique_ptr<Filter> fineweb(const Options& of) {
-  return quality::make_fineweb({of.number("line_punct_thr"), of.get<bool>("line_punct_exclude_zero"), stop_chars(of),
-                                of.number("short_line_thr"), of.get<std::uint64_t>("short_line_length"),
-                                of.number("char_duplicates_ratio"), of.number("new_line_ratio")});
+  return quality::make_fineweb({of.number("line_punct_thr"), of.get<bool>("line_punct_exclude_zero"),
+                                stop_chars(of), of.number("short_line_thr"),
+                                of.get<uint64_t>("short_line_length"), of.number("char_duplicates_ratio"),
+                                of.number("new_line_ratio")});
 }
 
 std::unique_ptr<Filter> lengths(const Options& of) {
-  constexpr std::uint64_t kNone = quality::LengthLimits::kNone;
+  constexpr uint64_t kNone = quality::LengthLimits::kNone;
   return quality::make_lengths(
-      {of.get<std::uint64_t>("min_words"), of.limit("max_words", kNone), of.limit("max_chars", kNone)});
+      {of.get<uint64_t>("min_words"), of.limit("max_words", kNone), of.limit("max_chars", kNone)});
 }
 
 std::unique_ptr<Filter> make_filter(const std::string& name, const Options& of) {
@@ -107,9 +105,10 @@ std::unique_ptr<Filter> make_filter(const std::string& name, const Options& of) 
   if (name == "c4") return c4(of);
   if (name == "fineweb") return fineweb(of);
   if (name == "lengths") return lengths(of);
-  const auto min_chars = [&] { return of.get<std::uint64_t>("min_chars"); };
+  const auto min_chars = [&] { return of.get<uint64_t>("min_chars"); };
   if (name == "repeated_lines") return quality::make_repeated(quality::Repeated::lines, min_chars());
-  if (name == "repeated_paragraphs") return quality::make_repeated(quality::Repeated::paragraphs, min_chars());
+  if (name == "repeated_paragraphs")
+    return quality::make_repeated(quality::Repeated::paragraphs, min_chars());
   throw std::invalid_argument("there is no filter " + name);
 }
 
@@ -129,57 +128,49 @@ nb::list statistics_of(const Quality& self) {
 nb::dict take_line_counts(const Quality& self) {
   nb::dict counted;
   const quality::LineCounts counts = self.take_line_counts();
-  for (std::size_t i = 0; i < counts.size(); ++i)
+  for (size_t i = 0; i < counts.size(); ++i)
     if (counts[i] != 0) counted[quality::kLineFates[i]] = counts[i];
   return counted;
 }
 
-nb::tuple judge(const Quality& self, const In<std::int64_t>& offsets, nb::handle data, bool statistics) {
+nb::tuple judge(const Quality& self, const In<int64_t>& offsets, nb::handle data, bool statistics) {
   const ByteView bytes(data);
-  const TextColumn column = text_column(offsets, bytes);
-  quality::Verdicts verdicts = [&] {
-    nb::gil_scoped_release release;
-    return self.judge(column, statistics);
-  }();
+  const text::TextColumn column = text_column(offsets, bytes);
+  quality::Verdicts verdicts = without_gil([&] { return self.judge(column, statistics); });
   nb::list values;
   for (Buffer<double>& measured : verdicts.values) values.append(to_numpy(std::move(measured)));
   nb::object text = nb::none();
   if (verdicts.text) {
-    const std::size_t size = verdicts.text->data.size();
-    std::uint8_t* owned = verdicts.text->data.release();
-    nb::capsule owner = owner_of(owned);
-    text = nb::make_tuple(to_numpy(std::move(verdicts.text->offsets)), Out<std::uint8_t>(owned, {size}, owner));
+    text =
+        nb::make_tuple(to_numpy(std::move(verdicts.text->offsets)), to_numpy(std::move(verdicts.text->data)));
   }
   return nb::make_tuple(to_numpy(std::move(verdicts.codes)), values, text);
 }
 
 // Begins and sizes in bytes, as one array of pairs laid end to end.
 template <class Split>
-Out<std::uint32_t> spans(nb::handle data, Split split) {
+Out<uint32_t> spans(nb::handle data, Split split) {
   const ByteView bytes(data);
   if (bytes.size() >= 0xffffffffu) throw std::invalid_argument("a document is 4 GiB or longer");
-  text::GrowingBuffer<Span> found;
+  GrowingBuffer<Span> found;
   {
     nb::gil_scoped_release release;
     split(bytes.data(), bytes.size(), [&](Span span) { found.push_back(span); });
     found.shrink_to_fit();
   }
-  const std::size_t numbers = 2 * found.size();
-  auto* owned = reinterpret_cast<std::uint32_t*>(found.release());
-  nb::capsule owner = owner_of(owned);
-  return Out<std::uint32_t>(owned, {numbers}, owner);
+  const size_t numbers = 2 * found.size();
+  auto* flat = reinterpret_cast<uint32_t*>(found.data());
+  return Out<uint32_t>(flat, {numbers}, owner_of(std::move(found)));
 }
 
-Out<std::uint32_t> word_spans(nb::handle data) {
-  return spans(data, [](const std::uint8_t* text, std::size_t size, auto emit) {
-    quality::split_words(text, size, emit);
-  });
+Out<uint32_t> word_spans(nb::handle data) {
+  return spans(data,
+               [](const uint8_t* text, size_t size, auto emit) { quality::split_words(text, size, emit); });
 }
 
-Out<std::uint32_t> sentence_spans(nb::handle data) {
-  return spans(data, [](const std::uint8_t* text, std::size_t size, auto emit) {
-    quality::split_sentences(text, size, emit);
-  });
+Out<uint32_t> sentence_spans(nb::handle data) {
+  return spans(
+      data, [](const uint8_t* text, size_t size, auto emit) { quality::split_sentences(text, size, emit); });
 }
 
 }  // namespace
@@ -195,3 +186,5 @@ void bind_quality(nb::module_& m) {
   m.def("word_spans", &word_spans, nb::arg("data"));
   m.def("sentence_spans", &sentence_spans, nb::arg("data"));
 }
+
+}  // namespace krill::bindings

@@ -17,19 +17,14 @@
 #include "bindings/hashes.hpp"
 #include "bindings/joined_columns.hpp"
 #include "buffer.hpp"
+#include "corpus/file_range.hpp"
+#include "corpus/json_reader.hpp"
+#include "corpus/separator.hpp"
+#include "corpus/text_reader.hpp"
 #include "dedup/hash.hpp"
 #include "text/clean.hpp"
-#include "text/file_range.hpp"
-#include "text/json_reader.hpp"
-#include "text/separator.hpp"
-#include "text/text_reader.hpp"
 
-namespace nb = nanobind;
-using namespace krill::text;
-using krill::bindings::ByteView;
-using krill::bindings::In;
-using krill::bindings::to_array;
-using krill::bindings::to_joined;
+namespace krill::bindings {
 
 namespace {
 
@@ -74,12 +69,12 @@ class Guarded {
   std::atomic_flag busy_;
 };
 
-Bytes to_bytes(const nb::bytes& value) {
+corpus::Bytes to_bytes(const nb::bytes& value) {
   const auto* data = static_cast<const uint8_t*>(value.data());
-  return Bytes(data, data + value.size());
+  return corpus::Bytes(data, data + value.size());
 }
 
-nb::dict to_dict(const Counts& counts) {
+nb::dict to_dict(const corpus::Counts& counts) {
   nb::dict out;
   out["records"] = counts.records;
   out["malformed"] = counts.malformed;
@@ -91,10 +86,10 @@ nb::dict to_dict(const Counts& counts) {
   return out;
 }
 
-nb::tuple to_tuple(DocumentBatch batch) {
+nb::tuple to_tuple(corpus::DocumentBatch batch) {
   const nb::tuple carried = to_joined(std::move(batch.carried));
-  return nb::make_tuple(to_array(std::move(batch.text.offsets)), to_array(std::move(batch.text.bytes)),
-                        to_array(std::move(batch.text.null_mask)), to_array(std::move(batch.starts)), carried,
+  return nb::make_tuple(to_numpy(std::move(batch.text.offsets)), to_numpy(std::move(batch.text.bytes)),
+                        to_numpy(std::move(batch.text.null_mask)), to_numpy(std::move(batch.starts)), carried,
                         to_dict(batch.counts));
 }
 
@@ -114,8 +109,8 @@ bool begins_with_wide_mark(const uint8_t* data, size_t size) {
 // The bytes [start, end) of a file are all that the reader gets; returns what read_file_range does.
 template <class Reader>
 int feed_range(Reader& reader, const char* path, uint64_t start, uint64_t end) {
-  krill::Buffer<uint8_t> bytes(end - start);
-  if (const int error = krill::read_file_range(path, start, bytes.data(), bytes.size())) return error;
+  Buffer<uint8_t> bytes(end - start);
+  if (const int error = corpus::read_file_range(path, start, bytes.data(), bytes.size())) return error;
   reader.feed(bytes.data(), bytes.size(), start);
   reader.finish();
   return 0;
@@ -124,11 +119,11 @@ int feed_range(Reader& reader, const char* path, uint64_t start, uint64_t end) {
 // Whether a file wants a second look: in none of its records is there a text, or it is not encoded in UTF-8.
 template <class Reader>
 bool add_file(Reader& reader, const uint8_t* data, size_t size, uint64_t base, uint64_t start) {
-  const Counts before = reader.counts();
+  const corpus::Counts before = reader.counts();
   reader.begin_file(base);
   reader.feed(data, size, base + start);
   reader.finish();
-  const Counts& after = reader.counts();
+  const corpus::Counts& after = reader.counts();
   const uint64_t read = (after.records - after.malformed) - (before.records - before.malformed);
   const bool wide = start == 0 && begins_with_wide_mark(data, size);
   return wide || (read > 0 && after.not_text - before.not_text == read);
@@ -149,7 +144,7 @@ FilesOutcome add_files(Reader& reader, const std::vector<const char*>& paths, co
     const FileRange& range = ranges[i];
     bytes.resize(range.end - range.start);
     outcome.done = i;
-    outcome.fault = krill::read_file_range(paths[i], range.start, bytes.data(), bytes.size());
+    outcome.fault = corpus::read_file_range(paths[i], range.start, bytes.data(), bytes.size());
     if (outcome.fault != 0) return outcome;
     if (add_file(reader, bytes.data(), bytes.size(), range.base, range.start)) outcome.suspects.push_back(i);
   }
@@ -161,7 +156,7 @@ void check_range(uint64_t start, uint64_t end) {
 }
 
 void raise_fault(int fault, const char* path, uint64_t end) {
-  if (fault == krill::kFileTooShort) {
+  if (fault == corpus::kFileTooShort) {
     PyErr_Format(PyExc_EOFError, "the file became shorter than %llu bytes while it was read",
                  static_cast<unsigned long long>(end));
     nb::raise_python_error();
@@ -199,22 +194,23 @@ std::vector<size_t> read_files(Guarded<Reader>& self, const std::vector<nb::byte
 }
 
 struct CleanDocuments {
-  krill::CleanColumn column;
-  krill::Buffer<uint64_t> starts;
-  krill::Buffer<krill::Hash> hashes;
-  Counts counts;
+  text::CleanColumn column;
+  Buffer<uint64_t> starts;
+  Buffer<dedup::Hash> hashes;
+  corpus::Counts counts;
 };
 
-CleanDocuments cleaned(const DocumentBatch& batch, bool strip, int64_t min_chars) {
-  const Rows& text = batch.text;
-  const krill::TextColumn raw{text.offsets.data(), text.null_mask.size(), text.bytes.data(), text.bytes.size()};
+CleanDocuments cleaned(const corpus::DocumentBatch& batch, bool strip, int64_t min_chars) {
+  const corpus::Rows& text = batch.text;
+  const text::TextColumn raw{text.offsets.data(), text.null_mask.size(), text.bytes.data(),
+                             text.bytes.size()};
   raw.check();
-  krill::CleanColumn column = krill::clean(raw, text.null_mask.data(), strip, min_chars);
+  text::CleanColumn column = clean(raw, text.null_mask.data(), strip, min_chars);
   const size_t rows = column.kept.size();
-  krill::Buffer<uint64_t> starts(rows);
+  Buffer<uint64_t> starts(rows);
   for (size_t row = 0; row < rows; ++row) starts[row] = batch.starts[static_cast<size_t>(column.kept[row])];
-  krill::Buffer<krill::Hash> hashes =
-      krill::hash_documents({column.offsets.data(), rows, column.data.data(), column.data.size()}, 0);
+  Buffer<dedup::Hash> hashes =
+      dedup::hash_documents({column.offsets.data(), rows, column.data.data(), column.data.size()}, 0);
   return {std::move(column), std::move(starts), std::move(hashes), batch.counts};
 }
 
@@ -235,7 +231,6 @@ nb::tuple read_clean(Guarded<Reader>& self, const nb::bytes& name, uint64_t star
   nb::dict counts = to_dict(found->counts);
   counts["too_short"] = found->column.counts.too_short;
   counts["invalid_utf8"] = found->column.counts.invalid_utf8;
-  using krill::bindings::to_numpy;
   return nb::make_tuple(to_numpy(std::move(found->column.offsets)), to_numpy(std::move(found->column.data)),
                         to_numpy(std::move(found->starts)), to_numpy(std::move(found->hashes)), counts);
 }
@@ -259,26 +254,29 @@ void bind_shared(nb::class_<Guarded<Reader>>& type) {
                 [&](Reader& reader) { return add_file(reader, bytes.data(), bytes.size(), base, start); });
           },
           nb::arg("data"), nb::arg("base"), nb::arg("start"))
-      .def("read_files", &read_files<Reader>, nb::arg("paths"), nb::arg("bases"),
-           nb::arg("starts"), nb::arg("ends"))
+      .def("read_files", &read_files<Reader>, nb::arg("paths"), nb::arg("bases"), nb::arg("starts"),
+           nb::arg("ends"))
       .def("read_range", &read_range<Reader>, nb::arg("path"), nb::arg("start"), nb::arg("end"))
-      .def("read_clean", &read_clean<Reader>, nb::arg("path"), nb::arg("start"), nb::arg("end"), nb::arg("strip"),
-           nb::arg("min_chars"))
-      .def("take", [](Self& self) { return to_tuple(self.at_once([](Reader& reader) { return reader.take(); })); })
-      .def_prop_ro("pending_bytes",
-                   [](Self& self) { return self.at_once([](Reader& reader) { return reader.pending_bytes(); }); })
+      .def("read_clean", &read_clean<Reader>, nb::arg("path"), nb::arg("start"), nb::arg("end"),
+           nb::arg("strip"), nb::arg("min_chars"))
+      .def("take",
+           [](Self& self) { return to_tuple(self.at_once([](Reader& reader) { return reader.take(); })); })
+      .def_prop_ro(
+          "pending_bytes",
+          [](Self& self) { return self.at_once([](Reader& reader) { return reader.pending_bytes(); }); })
       .def_prop_ro("complete",
                    [](Self& self) { return self.at_once([](Reader& reader) { return reader.complete(); }); });
 }
 
 void bind_json_reader(nb::module_& m) {
-  using Self = Guarded<JsonReader>;
+  using Self = Guarded<corpus::JsonReader>;
   nb::class_<Self> type(m, "JsonReader");
   type.def(
       "__init__",
-      [](Self* self, const nb::bytes& text_key, const std::vector<nb::bytes>& carry, size_t max_document_bytes,
-         bool drop_oversize, bool skip_malformed, bool array) {
-        JsonOptions options{to_bytes(text_key), {}, max_document_bytes, drop_oversize, skip_malformed, array};
+      [](Self* self, const nb::bytes& text_key, const std::vector<nb::bytes>& carry,
+         size_t max_document_bytes, bool drop_oversize, bool skip_malformed, bool array) {
+        corpus::JsonOptions options{to_bytes(text_key), {},   max_document_bytes, drop_oversize,
+                                    skip_malformed,     array};
         for (const nb::bytes& key : carry) options.carry.push_back(to_bytes(key));
         new (self) Self(std::move(options));
       },
@@ -288,29 +286,29 @@ void bind_json_reader(nb::module_& m) {
 }
 
 void bind_text_reader(nb::module_& m) {
-  using Self = Guarded<TextReader>;
+  using Self = Guarded<corpus::TextReader>;
   nb::class_<Self> type(m, "TextReader");
   type.def(
       "__init__",
       [](Self* self, const nb::bytes& separator, size_t max_document_bytes, bool drop_oversize) {
-        new (self) Self(TextOptions{to_bytes(separator), max_document_bytes, drop_oversize});
+        new (self) Self(corpus::TextOptions{to_bytes(separator), max_document_bytes, drop_oversize});
       },
       nb::arg("separator"), nb::arg("max_document_bytes"), nb::arg("drop_oversize"));
   bind_shared(type);
 }
 
 void bind_separator(nb::module_& m) {
-  nb::class_<Separator>(m, "Separator")
+  nb::class_<corpus::Separator>(m, "Separator")
       .def(
           "__init__",
-          [](Separator* self, const nb::bytes& bytes) {
-            new (self) Separator({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+          [](corpus::Separator* self, const nb::bytes& bytes) {
+            new (self) corpus::Separator({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
           },
           nb::arg("bytes"))
-      .def_prop_ro("overlaps_itself", &Separator::overlaps_itself)
+      .def_prop_ro("overlaps_itself", &corpus::Separator::overlaps_itself)
       .def(
           "next_certain",
-          [](const Separator& self, nb::handle data, std::size_t begin) {
+          [](const corpus::Separator& self, nb::handle data, size_t begin) {
             const ByteView bytes(data);
             nb::gil_scoped_release release;
             return self.next_certain({bytes.data(), bytes.size()}, begin);
@@ -327,7 +325,7 @@ void bind_malformed_record(nb::module_& m) {
       [](const std::exception_ptr& error, void* raised) {
         try {
           std::rethrow_exception(error);
-        } catch (const MalformedRecord& fault) {
+        } catch (const corpus::MalformedRecord& fault) {
           // A tuple becomes the exception's args.
           const nb::tuple args = nb::make_tuple(fault.offset, fault.at, nb::str(fault.reason.c_str()));
           PyErr_SetObject(static_cast<PyObject*>(raised), args.ptr());
@@ -344,3 +342,5 @@ void bind_readers(nb::module_& m) {
   bind_text_reader(m);
   bind_separator(m);
 }
+
+}  // namespace krill::bindings

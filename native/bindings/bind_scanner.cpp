@@ -12,36 +12,34 @@
 #include "text/scanner.hpp"
 #include "text/token_finder.hpp"
 
-namespace nb = nanobind;
-using namespace krill;
-using namespace krill::bindings;
+namespace krill::bindings {
 
 namespace {
 
-Out<std::uint32_t> scan_all_words(nb::handle data, const std::string& pattern) {
-  const auto known = pattern_named(pattern);
+Out<uint32_t> scan_all_words(nb::handle data, const std::string& pattern) {
+  const auto known = text::pattern_named(pattern);
   if (!known) throw std::invalid_argument("no pattern is named `" + pattern + "`");
   const ByteView text(data);
   if (text.size() > UINT32_MAX) throw std::invalid_argument("a text must be smaller than 4 GiB");
-  Buffer<std::uint32_t> ends = [&] {
+  Buffer<uint32_t> ends = [&] {
     nb::gil_scoped_release release;
-    Buffer<std::uint32_t> room(text.size() + kScanRoom);
-    room.trim(scan_words(*known, text.data(), text.size(), 0, room.data(), room.size()));
+    Buffer<uint32_t> room(text.size() + text::kScanRoom);
+    room.trim(text::scan_words(*known, text.data(), text.size(), 0, room.data(), room.size()));
     return room;
   }();
   return to_numpy(std::move(ends));
 }
 
-std::size_t last_cut_of(nb::handle data) {
+size_t last_cut_of(nb::handle data) {
   const ByteView text(data);
   nb::gil_scoped_release release;
-  return last_cut(text.data(), text.size());
+  return text::last_cut(text.data(), text.size());
 }
 
-std::size_t first_cut_of(nb::handle data, std::size_t from) {
+size_t first_cut_of(nb::handle data, size_t from) {
   const ByteView text(data);
   nb::gil_scoped_release release;
-  return first_cut(text.data(), text.size(), from);
+  return text::first_cut(text.data(), text.size(), from);
 }
 
 std::vector<std::string> strings_of(const nb::list& tokens) {
@@ -55,15 +53,15 @@ std::vector<std::string> strings_of(const nb::list& tokens) {
 }
 
 template <class T, class Field>
-Out<T> column_of(const std::vector<TokenFinder::Match>& matches, Field field) {
+Out<T> column_of(const std::vector<text::TokenFinder::Match>& matches, Field field) {
   Buffer<T> column(matches.size());
   std::transform(matches.begin(), matches.end(), column.data(), field);
   return to_numpy(std::move(column));
 }
 
 nb::tuple find_all_tokens(nb::handle data, const nb::list& tokens) {
-  using Match = TokenFinder::Match;
-  const TokenFinder finder(strings_of(tokens));
+  using Match = text::TokenFinder::Match;
+  const text::TokenFinder finder(strings_of(tokens));
   const ByteView text(data);
   std::vector<Match> matches;
   {
@@ -71,9 +69,9 @@ nb::tuple find_all_tokens(nb::handle data, const nb::list& tokens) {
     Match match{};
     while (finder.next(text.data(), text.size(), match.end, match)) matches.push_back(match);
   }
-  return nb::make_tuple(column_of<std::uint64_t>(matches, [](const Match& match) { return match.start; }),
-                        column_of<std::uint64_t>(matches, [](const Match& match) { return match.end; }),
-                        column_of<std::uint32_t>(matches, [](const Match& match) { return match.token; }));
+  return nb::make_tuple(column_of<uint64_t>(matches, [](const Match& match) { return match.start; }),
+                        column_of<uint64_t>(matches, [](const Match& match) { return match.end; }),
+                        column_of<uint32_t>(matches, [](const Match& match) { return match.token; }));
 }
 
 }  // namespace
@@ -84,3 +82,5 @@ void bind_scanner(nb::module_& m) {
   m.def("first_cut", &first_cut_of, nb::arg("data"), nb::arg("from_"));
   m.def("find_tokens", &find_all_tokens, nb::arg("data"), nb::arg("tokens"));
 }
+
+}  // namespace krill::bindings

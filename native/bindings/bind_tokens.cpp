@@ -3,44 +3,35 @@
 #include "bindings/arrays.hpp"
 #include "pack/runs.hpp"
 
-namespace nb = nanobind;
-using namespace krill;
-using namespace krill::bindings;
+namespace krill::bindings {
 
 namespace {
 
 template <class Id>
-nb::tuple to_numpy(TokenRuns<Id> runs) {
-  return nb::make_tuple(bindings::to_numpy(std::move(runs.ids)), bindings::to_numpy(std::move(runs.lengths)));
+nb::tuple to_tuple(pack::TokenRuns<Id> runs) {
+  return nb::make_tuple(to_numpy(std::move(runs.ids)), to_numpy(std::move(runs.lengths)));
 }
 
-nb::tuple encode(const In<std::int64_t>& offsets, nb::handle data, std::uint16_t eos) {
+nb::tuple encode(const In<int64_t>& offsets, nb::handle data, uint16_t eos) {
   const ByteView bytes(data);
-  const TextColumn column = text_column(offsets, bytes);
-  TokenRuns<std::uint16_t> runs = [&] {
-    nb::gil_scoped_release release;
-    return encode_bytes(column, eos);
-  }();
-  return to_numpy(std::move(runs));
+  const text::TextColumn column = text_column(offsets, bytes);
+  pack::TokenRuns<uint16_t> runs = without_gil([&] { return pack::encode_bytes(column, eos); });
+  return to_tuple(std::move(runs));
 }
 
 template <class Id>
-nb::tuple select(const In<Id>& ids, const In<std::uint32_t>& lengths, const In<std::uint8_t>& keep) {
+nb::tuple select(const In<Id>& ids, const In<uint32_t>& lengths, const In<uint8_t>& keep) {
   if (lengths.size() != keep.size()) throw std::invalid_argument("keep must hold one byte for each length");
-  TokenRuns<Id> runs = [&] {
-    nb::gil_scoped_release release;
-    return select_runs(ids.data(), ids.size(), lengths.data(), keep.data(), keep.size());
-  }();
-  return to_numpy(std::move(runs));
+  pack::TokenRuns<Id> runs = without_gil(
+      [&] { return pack::select_runs(ids.data(), ids.size(), lengths.data(), keep.data(), keep.size()); });
+  return to_tuple(std::move(runs));
 }
 
 template <class Id>
-nb::tuple begin(const In<Id>& ids, const In<std::uint32_t>& lengths, Id first) {
-  TokenRuns<Id> runs = [&] {
-    nb::gil_scoped_release release;
-    return begin_runs(ids.data(), ids.size(), lengths.data(), lengths.size(), first);
-  }();
-  return to_numpy(std::move(runs));
+nb::tuple begin(const In<Id>& ids, const In<uint32_t>& lengths, Id first) {
+  pack::TokenRuns<Id> runs = without_gil(
+      [&] { return pack::begin_runs(ids.data(), ids.size(), lengths.data(), lengths.size(), first); });
+  return to_tuple(std::move(runs));
 }
 
 template <class Id>
@@ -55,8 +46,10 @@ void bind_runs(nb::module_& m) {
 
 void bind_tokens(nb::module_& m) {
   m.def("encode_bytes", &encode, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("eos"));
-  bind_runs<std::uint8_t>(m);
-  bind_runs<std::uint16_t>(m);
-  bind_runs<std::uint32_t>(m);
-  bind_runs<std::uint64_t>(m);
+  bind_runs<uint8_t>(m);
+  bind_runs<uint16_t>(m);
+  bind_runs<uint32_t>(m);
+  bind_runs<uint64_t>(m);
 }
+
+}  // namespace krill::bindings

@@ -10,14 +10,16 @@
 
 namespace krill::bindings {
 
-using HashesIn = nb::ndarray<const std::uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
-using HashesOut = nb::ndarray<nb::numpy, std::uint64_t, nb::shape<-1, 2>>;
+using HashesIn = nb::ndarray<const uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+using HashesOut = nb::ndarray<nb::numpy, uint64_t, nb::shape<-1, 2>>;
 
-inline const Hash* hashes_of(const HashesIn& hashes) { return reinterpret_cast<const Hash*>(hashes.data()); }
+inline const dedup::Hash* hashes_of(const HashesIn& hashes) {
+  return reinterpret_cast<const dedup::Hash*>(hashes.data());
+}
 
-inline HashesOut to_numpy(Buffer<Hash> buffer) {
-  Hash* data = buffer.data();
-  const std::size_t size = buffer.size();
+inline HashesOut to_numpy(Buffer<dedup::Hash> buffer) {
+  dedup::Hash* data = buffer.data();
+  const size_t size = buffer.size();
   return HashesOut(data, {size, 2}, owner_of(std::move(buffer)));
 }
 

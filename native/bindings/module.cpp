@@ -3,6 +3,8 @@
 
 namespace nb = nanobind;
 
+namespace krill::bindings {
+
 void bind_readers(nb::module_&);
 void bind_csv(nb::module_&);
 void bind_clean(nb::module_&);
@@ -24,8 +26,11 @@ void bind_parquet(nb::module_&);
 void bind_literals(nb::module_&);
 void bind_columns(nb::module_&);
 
+}  // namespace krill::bindings
+
 NB_MODULE(_native, m) {
   // What a batch's memory belongs to may outlive the module: JAX keeps arrays to the interpreter's end.
+  using namespace krill::bindings;
   nb::set_leak_warnings(false);
   m.doc() = "Krill's native core: the loops that touch every byte.";
   bind_readers(m);

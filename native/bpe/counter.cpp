@@ -6,23 +6,23 @@
 
 #include "bpe/segments.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
 namespace {
 
-constexpr std::size_t kBatch = 1024;           // words scanned at a time
-constexpr std::size_t kWordsAhead = 16;        // words whose places in the front are fetched together
-constexpr std::size_t kOutbox = 32;            // words sent to a shard at a time
-constexpr std::size_t kMaxFront = 32 * 1024;   // entries: 1 MB, about what a core's own cache takes
-constexpr std::size_t kWriteBuffer = 256 * 1024;
+constexpr size_t kBatch = 1024;          // words scanned at a time
+constexpr size_t kWordsAhead = 16;       // words whose places in the front are fetched together
+constexpr size_t kOutbox = 32;           // words sent to a shard at a time
+constexpr size_t kMaxFront = 32 * 1024;  // entries: 1 MB, about what a core's own cache takes
+constexpr size_t kWriteBuffer = 256 * 1024;
 
-std::size_t shard_of(std::uint64_t hash) { return hash >> 58; }
-static_assert(WordCounter::kShards == std::size_t{1} << (64 - 58));
+size_t shard_of(uint64_t hash) { return hash >> 58; }
+static_assert(WordCounter::kShards == size_t{1} << (64 - 58));
 
 // The end of the line that has `place` in it.
-std::size_t line_end(const std::uint8_t* text, std::size_t size, std::size_t place) {
+size_t line_end(const uint8_t* text, size_t size, size_t place) {
   const void* newline = std::memchr(text + place, '\n', size - place);
-  return newline == nullptr ? size : static_cast<std::size_t>(static_cast<const std::uint8_t*>(newline) - text) + 1;
+  return newline == nullptr ? size : static_cast<size_t>(static_cast<const uint8_t*>(newline) - text) + 1;
 }
 
 }  // namespace
@@ -31,35 +31,35 @@ void InventoryTotals::add(const Record& record) {
   ++words;
   occurrences += record.count;
   bytes += record.word.size();
-  for (const char byte : record.word) byte_counts[static_cast<std::uint8_t>(byte)] += record.count;
+  for (const char byte : record.word) byte_counts[static_cast<uint8_t>(byte)] += record.count;
 }
 
 // What one thread has of its own.
 struct WordCounter::Front {
   struct Entry {
     ShortWord word;
-    std::uint32_t size;
-    std::uint32_t count;  // 0 = nobody
+    uint32_t size;
+    uint32_t count;  // 0 = nobody
   };
   struct Sent {
     ShortWord word;
-    std::uint64_t hash;
-    std::uint32_t size;
-    std::uint32_t count;
+    uint64_t hash;
+    uint32_t size;
+    uint32_t count;
   };
 
-  explicit Front(std::size_t entries) : cache(entries), outboxes(kShards * kOutbox), waiting{} {}
-  static std::size_t bytes(std::size_t entries) {
+  explicit Front(size_t entries) : cache(entries), outboxes(kShards * kOutbox), waiting{} {}
+  static size_t bytes(size_t entries) {
     return entries * sizeof(Entry) + kShards * kOutbox * sizeof(Sent) + sizeof(Front);
   }
 
   std::vector<Entry> cache;
   std::vector<Sent> outboxes;
-  std::array<std::uint8_t, kShards> waiting;
-  std::array<std::uint32_t, kBatch> ends;
+  std::array<uint8_t, kShards> waiting;
+  std::array<uint32_t, kBatch> ends;
 };
 
-WordCounter::WordCounter(Options options, std::vector<Segment> segments, std::uint64_t spill_size)
+WordCounter::WordCounter(Options options, std::vector<Segment> segments, uint64_t spill_size)
     : options_(std::move(options)),
       finder_(options_.boundaries),
       locks_(std::make_unique<std::mutex[]>(kShards)),
@@ -72,14 +72,14 @@ WordCounter::WordCounter(Options options, std::vector<Segment> segments, std::ui
   if (spill_file_->size() < spill_size) throw DamagedFile("the spill file is shorter than it was");
   spill_file_->truncate(spill_size);
   // A sixteenth of the cap for the fronts together, a power of two of entries each.
-  const std::size_t share = options_.cap_bytes / 16 / std::max(1u, options_.threads);
+  const size_t share = options_.cap_bytes / 16 / std::max(1u, options_.threads);
   front_entries_ = 16;
   while (front_entries_ < kMaxFront && Front::bytes(front_entries_ * 2) <= share) front_entries_ *= 2;
-  const std::size_t fronts = Front::bytes(front_entries_) * std::max(1u, options_.threads);
-  const std::size_t rest = options_.cap_bytes > fronts ? options_.cap_bytes - fronts : 0;
+  const size_t fronts = Front::bytes(front_entries_) * std::max(1u, options_.threads);
+  const size_t rest = options_.cap_bytes > fronts ? options_.cap_bytes - fronts : 0;
   // Shards take turns growing, and one that grows has its table twice for a moment.
-  const std::size_t quota = rest / (kShards + options_.threads);
-  for (std::size_t shard = 0; shard < kShards; ++shard)
+  const size_t quota = rest / (kShards + options_.threads);
+  for (size_t shard = 0; shard < kShards; ++shard)
     shards_.push_back(std::make_unique<WordShard>(quota, held_));
 }
 
@@ -117,30 +117,29 @@ void WordCounter::give_back(std::unique_ptr<Front> front) {
   fronts_.push_back(std::move(front));
 }
 
-void WordCounter::add(const TextColumn& documents) {
+void WordCounter::add(const text::TextColumn& documents) {
   if (!options_.pattern) throw std::logic_error("this counter takes words only");
   Lease front(*this);
-  for (std::size_t row = 0; row < documents.rows; ++row)
+  for (size_t row = 0; row < documents.rows; ++row)
     count_document(*front, documents.begin(row), documents.size(row));
 }
 
-void WordCounter::add_words(const std::uint8_t* data, const std::uint64_t* ends, std::size_t words) {
+void WordCounter::add_words(const uint8_t* data, const uint64_t* ends, size_t words) {
   Lease lease(*this);
   Front& front = *lease;
   // The front counts ends in 32 bits from where a batch begins.
-  for (std::size_t first = 0; first < words; first += kBatch) {
-    const std::size_t last = std::min(words, first + kBatch);
-    const std::uint64_t base = first == 0 ? 0 : ends[first - 1];
+  for (size_t first = 0; first < words; first += kBatch) {
+    const size_t last = std::min(words, first + kBatch);
+    const uint64_t base = first == 0 ? 0 : ends[first - 1];
     if (ends[last - 1] - base > 0xffffffffu) throw std::length_error("words of 4 GiB or more");
-    for (std::size_t at = first; at < last; ++at)
-      front.ends[at - first] = static_cast<std::uint32_t>(ends[at] - base);
+    for (size_t at = first; at < last; ++at) front.ends[at - first] = static_cast<uint32_t>(ends[at] - base);
     count_words(front, data + base, 0, last - first, data + ends[words - 1]);
   }
 }
 
-void WordCounter::count_document(Front& front, const std::uint8_t* text, std::size_t size) {
-  std::size_t from = 0;
-  TokenFinder::Match match;
+void WordCounter::count_document(Front& front, const uint8_t* text, size_t size) {
+  size_t from = 0;
+  text::TokenFinder::Match match;
   while (!finder_.empty() && finder_.next(text, size, from, match)) {
     count_lines(front, text + from, match.start - from);
     from = match.end;
@@ -149,15 +148,15 @@ void WordCounter::count_document(Front& front, const std::uint8_t* text, std::si
 }
 
 // Words are counted in batches that go on from one line to the next: lines are short.
-void WordCounter::count_lines(Front& front, const std::uint8_t* text, std::size_t size) {
-  std::size_t counted = 0;
-  std::size_t found = 0;
-  for (std::size_t line = 0; line < size;) {
-    const std::size_t end = options_.lines ? line_end(text, size, line) : size;
+void WordCounter::count_lines(Front& front, const uint8_t* text, size_t size) {
+  size_t counted = 0;
+  size_t found = 0;
+  for (size_t line = 0; line < size;) {
+    const size_t end = options_.lines ? line_end(text, size, line) : size;
     while (line < end) {
       found += scan_words(*options_.pattern, text, end, line, front.ends.data() + found, kBatch - found);
       line = front.ends[found - 1];
-      if (kBatch - found >= kScanRoom) continue;
+      if (kBatch - found >= text::kScanRoom) continue;
       count_words(front, text, counted, found, text + size);
       counted = line;
       found = 0;
@@ -167,18 +166,18 @@ void WordCounter::count_lines(Front& front, const std::uint8_t* text, std::size_
 }
 
 // The words that end at `front.ends`, the first of them beginning at `from`.
-void WordCounter::count_words(Front& front, const std::uint8_t* text, std::size_t from, std::size_t words,
-                              const std::uint8_t* limit) {
+void WordCounter::count_words(Front& front, const uint8_t* text, size_t from, size_t words,
+                              const uint8_t* limit) {
   struct {
     ShortWord word;
-    std::uint64_t hash;
-    std::size_t size;
+    uint64_t hash;
+    size_t size;
   } ahead[kWordsAhead];
-  for (std::size_t first = 0; first < words; first += kWordsAhead) {
-    const std::size_t last = std::min(words, first + kWordsAhead);
-    std::size_t short_ones = 0;
-    for (std::size_t at = first; at < last; ++at) {
-      const std::size_t size = front.ends[at] - from;
+  for (size_t first = 0; first < words; first += kWordsAhead) {
+    const size_t last = std::min(words, first + kWordsAhead);
+    size_t short_ones = 0;
+    for (size_t at = first; at < last; ++at) {
+      const size_t size = front.ends[at] - from;
       if (size > ShortWord::kLongest) {
         count_long(text + from, size);
       } else if (size > 0) {
@@ -190,49 +189,48 @@ void WordCounter::count_words(Front& front, const std::uint8_t* text, std::size_
       }
       from = front.ends[at];
     }
-    for (std::size_t at = 0; at < short_ones; ++at)
+    for (size_t at = 0; at < short_ones; ++at)
       count_short(front, ahead[at].word, ahead[at].size, ahead[at].hash);
   }
 }
 
-void WordCounter::count_long(const std::uint8_t* word, std::size_t size) {
-  const std::uint64_t hash = hash_word(word, size);
-  const std::size_t shard = shard_of(hash);
+void WordCounter::count_long(const uint8_t* word, size_t size) {
+  const uint64_t hash = hash_word(word, size);
+  const size_t shard = shard_of(hash);
   const std::lock_guard lock(locks_[shard]);
   put(shard, word, size, hash, 1);
 }
 
-inline void WordCounter::count_short(Front& front, const ShortWord& word, std::size_t size, std::uint64_t hash) {
+inline void WordCounter::count_short(Front& front, const ShortWord& word, size_t size, uint64_t hash) {
   Front::Entry& entry = front.cache[hash & (front_entries_ - 1)];
   if (entry.word == word && entry.size == size && entry.count != 0xffffffffu) {
     ++entry.count;
     return;
   }
   if (entry.count != 0) {
-    const std::uint64_t old = entry.word.hash(entry.size);
-    const std::size_t shard = shard_of(old);
+    const uint64_t old = entry.word.hash(entry.size);
+    const size_t shard = shard_of(old);
     front.outboxes[shard * kOutbox + front.waiting[shard]++] = {entry.word, old, entry.size, entry.count};
     if (front.waiting[shard] == kOutbox) send(front, shard);
   }
-  entry = {word, static_cast<std::uint32_t>(size), 1};
+  entry = {word, static_cast<uint32_t>(size), 1};
 }
 
-void WordCounter::send(Front& front, std::size_t shard) {
+void WordCounter::send(Front& front, size_t shard) {
   const std::lock_guard lock(locks_[shard]);
   const auto* waiting = front.outboxes.data() + shard * kOutbox;
-  const std::size_t count = front.waiting[shard];
-  for (std::size_t at = 0; at < count; ++at) shards_[shard]->prefetch(waiting[at].hash);
-  for (std::size_t at = 0; at < count; ++at) shards_[shard]->prefetch_word(waiting[at].hash);
-  for (std::size_t at = 0; at < count; ++at) {
+  const size_t count = front.waiting[shard];
+  for (size_t at = 0; at < count; ++at) shards_[shard]->prefetch(waiting[at].hash);
+  for (size_t at = 0; at < count; ++at) shards_[shard]->prefetch_word(waiting[at].hash);
+  for (size_t at = 0; at < count; ++at) {
     const auto& sent = waiting[at];
-    put(shard, reinterpret_cast<const std::uint8_t*>(sent.word.lanes.data()), sent.size, sent.hash, sent.count);
+    put(shard, reinterpret_cast<const uint8_t*>(sent.word.lanes.data()), sent.size, sent.hash, sent.count);
   }
   front.waiting[shard] = 0;
 }
 
 // With the shard's lock held.
-void WordCounter::put(std::size_t shard, const std::uint8_t* word, std::size_t size, std::uint64_t hash,
-                      std::uint64_t count) {
+void WordCounter::put(size_t shard, const uint8_t* word, size_t size, uint64_t hash, uint64_t count) {
   WordShard& table = *shards_[shard];
   if (!table.holds(size)) {
     // Too long for any table of this cap: a segment of its own.
@@ -249,7 +247,7 @@ void WordCounter::put(std::size_t shard, const std::uint8_t* word, std::size_t s
   if (!table.add(word, size, hash, count)) throw std::logic_error("an empty shard has no room for a word");
 }
 
-void WordCounter::spill(std::size_t shard) {
+void WordCounter::spill(size_t shard) {
   if (shards_[shard]->empty()) return;
   const std::lock_guard lock(spill_lock_);
   RecordWriter writer(*spill_file_, spill_end_, std::min(kWriteBuffer, options_.cap_bytes / 16));
@@ -263,19 +261,19 @@ void WordCounter::flush_fronts() {
   for (auto& front : fronts_) {
     for (auto& entry : front->cache) {
       if (entry.count == 0) continue;
-      const std::uint64_t hash = entry.word.hash(entry.size);
-      const std::size_t shard = shard_of(hash);
+      const uint64_t hash = entry.word.hash(entry.size);
+      const size_t shard = shard_of(hash);
       const std::lock_guard lock(locks_[shard]);
-      put(shard, reinterpret_cast<const std::uint8_t*>(entry.word.lanes.data()), entry.size, hash, entry.count);
+      put(shard, reinterpret_cast<const uint8_t*>(entry.word.lanes.data()), entry.size, hash, entry.count);
       entry.count = 0;
     }
-    for (std::size_t shard = 0; shard < kShards; ++shard) send(*front, shard);
+    for (size_t shard = 0; shard < kShards; ++shard) send(*front, shard);
   }
 }
 
 const std::vector<Segment>& WordCounter::checkpoint() {
   flush_fronts();
-  for (std::size_t shard = 0; shard < kShards; ++shard) spill(shard);
+  for (size_t shard = 0; shard < kShards; ++shard) spill(shard);
   spill_file_->sync();
   return segments_;
 }
@@ -295,14 +293,14 @@ InventoryTotals WordCounter::write_inventory(const std::string& path) {
   // Tables first, so that merging has the memory to itself.
   std::array<bool, kShards> spilled{};
   for (const Segment& segment : segments_) spilled[segment.shard] = true;
-  for (std::size_t shard = 0; shard < kShards; ++shard) {
+  for (size_t shard = 0; shard < kShards; ++shard) {
     if (spilled[shard]) {
       spill(shard);
     } else {
       shards_[shard]->drain(false, emit);
     }
   }
-  for (std::size_t shard = 0; shard < kShards; ++shard) {
+  for (size_t shard = 0; shard < kShards; ++shard) {
     std::vector<Segment> segments;
     std::copy_if(segments_.begin(), segments_.end(), std::back_inserter(segments),
                  [shard](const Segment& segment) { return segment.shard == shard; });
@@ -313,4 +311,4 @@ InventoryTotals WordCounter::write_inventory(const std::string& path) {
   return totals;
 }
 
-}  // namespace krill
+}  // namespace krill::bpe

@@ -1,7 +1,7 @@
 // Counting words: how often each pretoken occurs, exactly, in a fixed number of bytes.
 //
-// Words go through a small direct-mapped front (one for each thread, it fits the L2 cache and takes nine words
-// in ten), from there in batches to one of 64 shards, chosen by hash: no thread has a table of its own.
+// Words go through a small direct-mapped front (one for each thread, it fits the L2 cache and takes nine
+// words in ten), from there in batches to one of 64 shards, chosen by hash: no thread has a table of its own.
 // A shard that has used up its part of the cap is sorted and appended to a spill file as a *segment*. What
 // comes out in the end is merged from the segments and the shards: the same counts, whatever the cap.
 #pragma once
@@ -22,51 +22,51 @@
 #include "text/scanner.hpp"
 #include "text/token_finder.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
 // Records of one shard in the spill file, sorted by hash and word.
 struct Segment {
-  std::uint64_t shard;
-  std::uint64_t begin;
-  std::uint64_t end;
+  uint64_t shard;
+  uint64_t begin;
+  uint64_t end;
 };
 
 struct InventoryTotals {
-  std::uint64_t words = 0;        // different ones
-  std::uint64_t occurrences = 0;  // all of them
-  std::uint64_t bytes = 0;        // of the different ones
-  std::array<std::uint64_t, 256> byte_counts{};  // of all occurrences
+  uint64_t words = 0;                       // different ones
+  uint64_t occurrences = 0;                 // all of them
+  uint64_t bytes = 0;                       // of the different ones
+  std::array<uint64_t, 256> byte_counts{};  // of all occurrences
 
   void add(const Record& record);
 };
 
 class WordCounter {
  public:
-  static constexpr std::size_t kShards = 64;
+  static constexpr size_t kShards = 64;
 
   struct Options {
-    std::optional<Pattern> pattern;       // none: only `add_words`
-    std::vector<std::string> boundaries;  // cut out of the text and never counted
-    bool lines = false;                   // each line, its ending included, is a piece of its own
-    std::size_t cap_bytes = 0;
+    std::optional<text::Pattern> pattern;  // none: only `add_words`
+    std::vector<std::string> boundaries;   // cut out of the text and never counted
+    bool lines = false;                    // each line, its ending included, is a piece of its own
+    size_t cap_bytes = 0;
     unsigned threads = 1;
     std::string spill_path;
   };
 
   // `segments` are those of an earlier life, all in the first `spill_size` bytes of the spill file.
-  WordCounter(Options options, std::vector<Segment> segments, std::uint64_t spill_size);
+  WordCounter(Options options, std::vector<Segment> segments, uint64_t spill_size);
   ~WordCounter();
 
   // From any thread: the words of each document.
-  void add(const TextColumn& documents);
+  void add(const text::TextColumn& documents);
   // From any thread: words that somebody else has cut; they end at `ends` and cover the bytes before.
-  void add_words(const std::uint8_t* data, const std::uint64_t* ends, std::size_t words);
+  void add_words(const uint8_t* data, const uint64_t* ends, size_t words);
 
   // The rest only while no thread adds.
   const std::vector<Segment>& checkpoint();
   InventoryTotals write_inventory(const std::string& path);
-  std::size_t held_bytes() const { return held_.load(std::memory_order_relaxed); }
-  std::uint64_t spilled_bytes() const { return spill_end_; }
+  size_t held_bytes() const { return held_.load(std::memory_order_relaxed); }
+  uint64_t spilled_bytes() const { return spill_end_; }
 
  private:
   struct Front;
@@ -74,30 +74,28 @@ class WordCounter {
 
   std::unique_ptr<Front> lease();
   void give_back(std::unique_ptr<Front> front);
-  void count_lines(Front& front, const std::uint8_t* text, std::size_t size);
-  void count_document(Front& front, const std::uint8_t* text, std::size_t size);
-  void count_words(Front& front, const std::uint8_t* text, std::size_t from, std::size_t words,
-                   const std::uint8_t* limit);
-  void count_long(const std::uint8_t* word, std::size_t size);
-  void count_short(Front& front, const ShortWord& word, std::size_t size, std::uint64_t hash);
-  void send(Front& front, std::size_t shard);
-  void put(std::size_t shard, const std::uint8_t* word, std::size_t size, std::uint64_t hash,
-           std::uint64_t count);
+  void count_lines(Front& front, const uint8_t* text, size_t size);
+  void count_document(Front& front, const uint8_t* text, size_t size);
+  void count_words(Front& front, const uint8_t* text, size_t from, size_t words, const uint8_t* limit);
+  void count_long(const uint8_t* word, size_t size);
+  void count_short(Front& front, const ShortWord& word, size_t size, uint64_t hash);
+  void send(Front& front, size_t shard);
+  void put(size_t shard, const uint8_t* word, size_t size, uint64_t hash, uint64_t count);
   void flush_fronts();
-  void spill(std::size_t shard);
+  void spill(size_t shard);
 
   Options options_;
-  TokenFinder finder_;
-  std::atomic<std::size_t> held_{0};
-  std::size_t front_entries_;
+  text::TokenFinder finder_;
+  std::atomic<size_t> held_{0};
+  size_t front_entries_;
   std::vector<std::unique_ptr<WordShard>> shards_;
   std::unique_ptr<std::mutex[]> locks_;
   std::mutex fronts_lock_;
   std::vector<std::unique_ptr<Front>> fronts_;
   std::mutex spill_lock_;
   std::unique_ptr<File> spill_file_;
-  std::uint64_t spill_end_;
+  uint64_t spill_end_;
   std::vector<Segment> segments_;
 };
 
-}  // namespace krill
+}  // namespace krill::bpe

@@ -1,9 +1,9 @@
 // Documents to token ids, as Hugging Face's byte-level BPE gives them, from any number of threads.
 //
 // In: a column of text. Out: all ids one after the other and each document's length. Held in memory: the
-// vocabulary, its merges and added tokens, shared by all; a cache of words for each worker, of the size it is given;
-// while a very long word is merged, WordMerger::kScratchPerByte times its bytes, once for all workers. Neither the
-// cache nor the number of workers changes the ids.
+// vocabulary, its merges and added tokens, shared by all; a cache of words for each worker, of the size it is
+// given; while a very long word is merged, WordMerger::kScratchPerByte times its bytes, once for all workers.
+// Neither the cache nor the number of workers changes the ids.
 #pragma once
 
 #include <condition_variable>
@@ -16,52 +16,52 @@
 #include <vector>
 
 #include "bpe/encoder_added_tokens.hpp"
-#include "bpe/encoder_ids.hpp"
 #include "bpe/encoder_words.hpp"
 #include "bpe/vocabulary.hpp"
 #include "bpe/vocabulary_merges.hpp"
 #include "buffer.hpp"
+#include "growing_buffer.hpp"
 #include "text/column.hpp"
 #include "text/scanner.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
 struct EncoderOptions {
-  Pattern pattern;
+  text::Pattern pattern;
   bool ignore_merges = false;
-  std::vector<std::uint32_t> prefix;  // ids before each document
-  std::vector<std::uint32_t> suffix;  // and behind it
-  // How Hugging Face's byte-level post-processor treats offsets: whether it leaves spaces out of them, but one
-  // before the first word if `keeps_first_space`.
+  std::vector<uint32_t> prefix;  // ids before each document
+  std::vector<uint32_t> suffix;  // and behind it
+  // How Hugging Face's byte-level post-processor treats offsets: whether it leaves spaces out of them, but
+  // one before the first word if `keeps_first_space`.
   bool trims_offsets = false;
   bool keeps_first_space = false;
-  std::size_t cache_bytes = 0;  // of each worker
-  std::size_t workers = 1;      // more threads than workers take turns
+  size_t cache_bytes = 0;  // of each worker
+  size_t workers = 1;      // more threads than workers take turns
 };
 
 template <class Id>
 struct EncodedRuns {
-  GrowingIds<Id> ids;
-  Buffer<std::uint32_t> lengths;
+  GrowingBuffer<Id> ids;
+  Buffer<uint32_t> lengths;
 };
 
 template <class Id>
 struct OffsetTokens {
-  GrowingIds<Id> ids;
-  GrowingIds<std::uint32_t> offsets;  // begin and end of each, in characters
+  GrowingBuffer<Id> ids;
+  GrowingBuffer<uint32_t> offsets;  // begin and end of each, in characters
 };
 
 template <class Id>
 class Encoder {
  public:
   // What contradicts itself throws std::invalid_argument. All ids must fit Id.
-  Encoder(const VocabularyArrays& vocabulary, std::span<const std::uint32_t> merges,
+  Encoder(const VocabularyArrays& vocabulary, std::span<const uint32_t> merges,
           const std::vector<AddedToken>& added, EncoderOptions options);
 
   // Of each document: the prefix, its tokens, the suffix, and `eos` if there is one.
-  EncodedRuns<Id> encode(const TextColumn& documents, std::optional<std::uint32_t> eos);
+  EncodedRuns<Id> encode(const text::TextColumn& documents, std::optional<uint32_t> eos);
   // One document with where its tokens stand; those of prefix and suffix stand nowhere, at 0.
-  OffsetTokens<Id> encode_offsets(const std::uint8_t* text, std::size_t size);
+  OffsetTokens<Id> encode_offsets(const uint8_t* text, size_t size);
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
   // Of all calls that have ended.
@@ -70,9 +70,9 @@ class Encoder {
  private:
   class Lease;
 
-  std::size_t likely_ids(std::size_t rows, std::size_t bytes) const;
-  void encode_document(WordEncoder<Id>& words, const std::uint8_t* text, std::size_t size,
-                       GrowingIds<Id>& ids) const;
+  size_t likely_ids(size_t rows, size_t bytes) const;
+  void encode_document(WordEncoder<Id>& words, const uint8_t* text, size_t size,
+                       GrowingBuffer<Id>& ids) const;
 
   Vocabulary vocabulary_;
   MergeTable merges_;
@@ -83,8 +83,8 @@ class Encoder {
   std::mutex pool_lock_;
   std::condition_variable given_back_;
   std::vector<std::unique_ptr<WordEncoder<Id>>> idle_;
-  std::size_t made_ = 0;
+  size_t made_ = 0;
   WordStatistics statistics_;
 };
 
-}  // namespace krill
+}  // namespace krill::bpe

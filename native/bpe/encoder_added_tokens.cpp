@@ -4,7 +4,7 @@
 
 #include "bpe/encoder_characters.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
 AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens)
     : as_written_(those(tokens, false)), normalized_(those(tokens, true)) {}
@@ -23,14 +23,14 @@ AddedTokens::Pass::Pass(std::vector<AddedToken> tokens)
         return texts;
       }()) {}
 
-bool AddedTokens::Pass::fits(const TokenFinder::Match& match, const std::uint8_t* text, std::size_t size) const {
+bool AddedTokens::Pass::fits(const text::TokenFinder::Match& match, const uint8_t* text, size_t size) const {
   return !tokens_[match.token].single_word ||
          (!ends_with_word_character(text, match.start) &&
           !begins_with_word_character(text + match.end, size - match.end));
 }
 
-AddedTokens::Pass::Found AddedTokens::Pass::widen(const TokenFinder::Match& match, const std::uint8_t* text,
-                                                  std::size_t size, std::size_t done) const {
+AddedTokens::Pass::Found AddedTokens::Pass::widen(const text::TokenFinder::Match& match, const uint8_t* text,
+                                                  size_t size, size_t done) const {
   const AddedToken& token = tokens_[match.token];
   Found found{match.start, match.end, token.id};
   if (token.lstrip) {
@@ -42,4 +42,4 @@ AddedTokens::Pass::Found AddedTokens::Pass::widen(const TokenFinder::Match& matc
   return found;
 }
 
-}  // namespace krill
+}  // namespace krill::bpe

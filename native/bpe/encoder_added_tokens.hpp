@@ -1,8 +1,8 @@
 // Special and other added tokens, found in text before it is cut into words.
 //
 // In: a document. Out: its parts, each an added token or plain text. Held in memory: the finders. As Hugging
-// Face's added vocabulary: in a first pass tokens that are not `normalized`, in a second, over what is left, the
-// others; each part that a pass leaves is a text of its own to the next, and to the pattern.
+// Face's added vocabulary: in a first pass tokens that are not `normalized`, in a second, over what is left,
+// the others; each part that a pass leaves is a text of its own to the next, and to the pattern.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 #include "bpe/vocabulary.hpp"
 #include "text/token_finder.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
 struct AddedToken {
   std::string text;
-  std::uint32_t id;
+  uint32_t id;
   bool single_word;  // only between characters that are no part of a word
   bool lstrip;       // takes the whitespace before it along
   bool rstrip;       // and that behind it
@@ -30,13 +30,13 @@ class AddedTokens {
   // A token without text throws std::invalid_argument.
   explicit AddedTokens(const std::vector<AddedToken>& tokens);
 
-  // Calls use(begin, end, id) for each part in turn, without empty ones; plain text has the id kNoToken. The plain
-  // parts don't overlap, and there are no more ids than bytes.
+  // Calls use(begin, end, id) for each part in turn, without empty ones; plain text has the id kNoToken. The
+  // plain parts don't overlap, and there are no more ids than bytes.
   template <class Use>
-  void split(const std::uint8_t* text, std::size_t size, Use&& use) const {
-    as_written_.split(text, size, [&](std::size_t begin, std::size_t end, std::uint32_t id) {
+  void split(const uint8_t* text, size_t size, Use&& use) const {
+    as_written_.split(text, size, [&](size_t begin, size_t end, uint32_t id) {
       if (id != Vocabulary::kNoToken) return use(begin, end, id);
-      normalized_.split(text + begin, end - begin, [&](std::size_t first, std::size_t last, std::uint32_t found) {
+      normalized_.split(text + begin, end - begin, [&](size_t first, size_t last, uint32_t found) {
         use(begin + first, begin + last, found);
       });
     });
@@ -48,21 +48,20 @@ class AddedTokens {
     explicit Pass(std::vector<AddedToken> tokens);
 
     template <class Use>
-    void split(const std::uint8_t* text, std::size_t size, Use&& use) const;
+    void split(const uint8_t* text, size_t size, Use&& use) const;
 
    private:
     struct Found {
-      std::size_t begin;
-      std::size_t end;
-      std::uint32_t id;
+      size_t begin;
+      size_t end;
+      uint32_t id;
     };
 
-    bool fits(const TokenFinder::Match& match, const std::uint8_t* text, std::size_t size) const;
-    Found widen(const TokenFinder::Match& match, const std::uint8_t* text, std::size_t size,
-                std::size_t done) const;
+    bool fits(const text::TokenFinder::Match& match, const uint8_t* text, size_t size) const;
+    Found widen(const text::TokenFinder::Match& match, const uint8_t* text, size_t size, size_t done) const;
 
     std::vector<AddedToken> tokens_;
-    TokenFinder finder_;
+    text::TokenFinder finder_;
   };
 
   static std::vector<AddedToken> those(const std::vector<AddedToken>& tokens, bool normalized);
@@ -72,11 +71,11 @@ class AddedTokens {
 };
 
 template <class Use>
-void AddedTokens::Pass::split(const std::uint8_t* text, std::size_t size, Use&& use) const {
-  std::size_t done = 0;
-  TokenFinder::Match match{};
+void AddedTokens::Pass::split(const uint8_t* text, size_t size, Use&& use) const {
+  size_t done = 0;
+  text::TokenFinder::Match match{};
   // The search goes on behind the token itself, also if it took whitespace along in which another one begins.
-  for (std::size_t from = 0; !finder_.empty() && finder_.next(text, size, from, match); from = match.end) {
+  for (size_t from = 0; !finder_.empty() && finder_.next(text, size, from, match); from = match.end) {
     if (!fits(match, text, size)) continue;
     const Found found = widen(match, text, size, done);
     if (done < found.begin) use(done, found.begin, Vocabulary::kNoToken);
@@ -86,4 +85,4 @@ void AddedTokens::Pass::split(const std::uint8_t* text, std::size_t size, Use&& 
   if (done < size) use(done, size, Vocabulary::kNoToken);
 }
 
-}  // namespace krill
+}  // namespace krill::bpe

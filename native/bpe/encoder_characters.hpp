@@ -1,23 +1,24 @@
 // Characters beside a special token: whether they are whitespace that it takes along, or part of a word.
 //
-// By Unicode's White_Space and by what `\w` matches in Hugging Face's library. Bytes that are not UTF-8 are neither.
+// By Unicode's White_Space and by what `\w` matches in Hugging Face's library. Bytes that are not UTF-8 are
+// neither.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace krill {
+namespace krill::bpe {
 
 // Bytes of the whitespace that a text begins with, and of that with which it ends.
-std::size_t whitespace_at_begin(const std::uint8_t* text, std::size_t size);
-std::size_t whitespace_at_end(const std::uint8_t* text, std::size_t size);
+size_t whitespace_at_begin(const uint8_t* text, size_t size);
+size_t whitespace_at_end(const uint8_t* text, size_t size);
 
-bool begins_with_word_character(const std::uint8_t* text, std::size_t size);
-bool ends_with_word_character(const std::uint8_t* text, std::size_t size);
+bool begins_with_word_character(const uint8_t* text, size_t size);
+bool ends_with_word_character(const uint8_t* text, size_t size);
 
-// Characters that Hugging Face's byte-level post-processor trims off a token's offsets: whitespace, and the letter
-// that stands for a space in tokens. How many at the begin and at the end of a text.
-std::size_t trimmed_at_begin(const std::uint8_t* text, std::size_t size);
-std::size_t trimmed_at_end(const std::uint8_t* text, std::size_t size);
+// Characters that Hugging Face's byte-level post-processor trims off a token's offsets: whitespace, and the
+// letter that stands for a space in tokens. How many at the begin and at the end of a text.
+size_t trimmed_at_begin(const uint8_t* text, size_t size);
+size_t trimmed_at_end(const uint8_t* text, size_t size);
 
-}  // namespace krill
+}  // namespace krill::bpe

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace krill {
+namespace krill::bpe {
 
 void WordStatistics::add(const WordStatistics& other) {
   words += other.words;
@@ -15,7 +15,7 @@ void WordStatistics::add(const WordStatistics& other) {
 }
 
 template <class Id>
-WordEncoder<Id>::WordEncoder(const WordModel& model, std::size_t cache_bytes)
+WordEncoder<Id>::WordEncoder(const WordModel& model, size_t cache_bytes)
     : model_(model),
       merger_(model.vocabulary, model.merges),
       short_words_(std::max(cache_bytes, kLeastCache) / 16 * 11),
@@ -23,10 +23,10 @@ WordEncoder<Id>::WordEncoder(const WordModel& model, std::size_t cache_bytes)
       longest_words_(std::max(cache_bytes, kLeastCache) / 16) {}
 
 template <class Id>
-void WordEncoder<Id>::look_ahead(const std::uint8_t* text, std::size_t size, std::size_t begin,
-                                 const std::uint32_t* ends, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t length = ends[i] - begin;
+void WordEncoder<Id>::look_ahead(const uint8_t* text, size_t size, size_t begin, const uint32_t* ends,
+                                 size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const size_t length = ends[i] - begin;
     if (length <= ShortTable::Key::kLongest) [[likely]] {
       ahead_[i].key = ShortTable::Key::load(text + begin, length, size - begin);
       ahead_[i].set = short_words_.locate(ahead_[i].key);
@@ -40,24 +40,24 @@ void WordEncoder<Id>::look_ahead(const std::uint8_t* text, std::size_t size, std
 }
 
 template <class Id>
-std::size_t WordEncoder<Id>::miss(const std::uint8_t* word, std::size_t size, Id* out) {
+size_t WordEncoder<Id>::miss(const uint8_t* word, size_t size, Id* out) {
   statistics_.miss_bytes += size;
   if (statistics_.misses++ % kTimedMisses != 0) [[likely]]
     return merge(word, size, out);
   const auto begun = std::chrono::steady_clock::now();
-  const std::size_t count = merge(word, size, out);
+  const size_t count = merge(word, size, out);
   const auto taken = std::chrono::steady_clock::now() - begun;
   const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count();
-  if (static_cast<std::size_t>(nanoseconds) > kInterrupted * (size + 16)) return count;
+  if (static_cast<size_t>(nanoseconds) > kInterrupted * (size + 16)) return count;
   statistics_.timed_bytes += size;
-  statistics_.timed_nanoseconds += static_cast<std::uint64_t>(nanoseconds);
+  statistics_.timed_nanoseconds += static_cast<uint64_t>(nanoseconds);
   return count;
 }
 
 template <class Id>
-std::size_t WordEncoder<Id>::merge(const std::uint8_t* word, std::size_t size, Id* out) {
+size_t WordEncoder<Id>::merge(const uint8_t* word, size_t size, Id* out) {
   if (model_.ignore_merges) {
-    const std::uint32_t token = model_.vocabulary.find(word, size);
+    const uint32_t token = model_.vocabulary.find(word, size);
     if (token != Vocabulary::kNoToken) {
       *out = static_cast<Id>(token);
       return 1;
@@ -65,12 +65,12 @@ std::size_t WordEncoder<Id>::merge(const std::uint8_t* word, std::size_t size, I
   }
   if (size <= kSharedScratch) return merger_.merge(word, size, out, scratch_);
   const std::lock_guard lock(model_.long_words);
-  const std::size_t count = merger_.merge(word, size, out, scratch_);
+  const size_t count = merger_.merge(word, size, out, scratch_);
   scratch_.release();
   return count;
 }
 
-template class WordEncoder<std::uint16_t>;
-template class WordEncoder<std::uint32_t>;
+template class WordEncoder<uint16_t>;
+template class WordEncoder<uint32_t>;
 
-}  // namespace krill
+}  // namespace krill::bpe

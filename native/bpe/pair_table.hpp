@@ -7,29 +7,29 @@
 
 #include "bpe/word_hash.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
-using Pair = std::uint64_t;  // left << 32 | right: compares as (left, right)
+using Pair = uint64_t;  // left << 32 | right: compares as (left, right)
 
-inline Pair pair_of(std::uint32_t left, std::uint32_t right) { return static_cast<Pair>(left) << 32 | right; }
-inline std::uint32_t left_of(Pair pair) { return static_cast<std::uint32_t>(pair >> 32); }
-inline std::uint32_t right_of(Pair pair) { return static_cast<std::uint32_t>(pair); }
+inline Pair pair_of(uint32_t left, uint32_t right) { return static_cast<Pair>(left) << 32 | right; }
+inline uint32_t left_of(Pair pair) { return static_cast<uint32_t>(pair >> 32); }
+inline uint32_t right_of(Pair pair) { return static_cast<uint32_t>(pair); }
 
 class PairTable {
  public:
   static constexpr Pair kNobody = ~Pair{0};
-  static constexpr std::uint32_t kUnposted = 0xffffffffu;
+  static constexpr uint32_t kUnposted = 0xffffffffu;
 
   struct Entry {
     Pair pair = kNobody;
-    std::int64_t count = 0;
-    std::uint32_t posted_at = kUnposted;
-    std::uint32_t postings = 0;
+    int64_t count = 0;
+    uint32_t posted_at = kUnposted;
+    uint32_t postings = 0;
   };
   static_assert(sizeof(Entry) == 24);
 
   // Empty, with room for `pairs` in the end; it begins small, since most vocabularies need less.
-  void reset(std::size_t pairs) {
+  void reset(size_t pairs) {
     most_slots_ = kFewSlots;
     while (most_slots_ / 4 * 3 < pairs) most_slots_ *= 2;
     entries_ = {};
@@ -38,10 +38,12 @@ class PairTable {
   }
 
   bool full() const { return used_ >= most_slots_ / 4 * 3; }
-  std::size_t used() const { return used_; }
+  size_t used() const { return used_; }
   const std::vector<Entry>& entries() const { return entries_; }
 
-  void prefetch(Pair pair) const { __builtin_prefetch(entries_.data() + (hash(pair) & (entries_.size() - 1))); }
+  void prefetch(Pair pair) const {
+    __builtin_prefetch(entries_.data() + (hash(pair) & (entries_.size() - 1)));
+  }
 
   Entry* find(Pair pair) {
     Entry& entry = entries_[slot(pair)];
@@ -60,13 +62,13 @@ class PairTable {
     return entry;
   }
 
-  static std::uint64_t hash(Pair pair) { return mix64(pair ^ 0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu); }
+  static uint64_t hash(Pair pair) { return mix64(pair ^ 0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu); }
 
  private:
   // Where the pair is or would be.
-  std::size_t slot(Pair pair) const {
-    const std::size_t mask = entries_.size() - 1;
-    std::size_t at = hash(pair) & mask;
+  size_t slot(Pair pair) const {
+    const size_t mask = entries_.size() - 1;
+    size_t at = hash(pair) & mask;
     while (entries_[at].pair != pair && entries_[at].pair != kNobody) at = (at + 1) & mask;
     return at;
   }
@@ -78,11 +80,11 @@ class PairTable {
       if (entry.pair != kNobody) entries_[slot(entry.pair)] = entry;
   }
 
-  static constexpr std::size_t kFewSlots = 16;
+  static constexpr size_t kFewSlots = 16;
 
   std::vector<Entry> entries_ = std::vector<Entry>(kFewSlots);
-  std::size_t most_slots_ = kFewSlots;
-  std::size_t used_ = 0;
+  size_t most_slots_ = kFewSlots;
+  size_t used_ = 0;
 };
 
-}  // namespace krill
+}  // namespace krill::bpe

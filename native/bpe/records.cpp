@@ -8,19 +8,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace krill {
+namespace krill::bpe {
 
 namespace {
 
-constexpr std::size_t kLongestNumber = 10;
+constexpr size_t kLongestNumber = 10;
 
-std::size_t encode_number(std::uint64_t value, std::uint8_t* out) {
-  std::size_t size = 0;
+size_t encode_number(uint64_t value, uint8_t* out) {
+  size_t size = 0;
   while (value >= 0x80) {
-    out[size++] = static_cast<std::uint8_t>(value | 0x80);
+    out[size++] = static_cast<uint8_t>(value | 0x80);
     value >>= 7;
   }
-  out[size++] = static_cast<std::uint8_t>(value);
+  out[size++] = static_cast<uint8_t>(value);
   return size;
 }
 
@@ -36,13 +36,13 @@ File::File(std::string path, bool create) : path_(std::move(path)) {
 
 File::~File() { ::close(descriptor_); }
 
-std::uint64_t File::size() const {
-  struct stat status {};
+uint64_t File::size() const {
+  struct stat status{};
   if (::fstat(descriptor_, &status) != 0) throw FileFault(path_, errno);
-  return static_cast<std::uint64_t>(status.st_size);
+  return static_cast<uint64_t>(status.st_size);
 }
 
-void File::truncate(std::uint64_t size) {
+void File::truncate(uint64_t size) {
   if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) throw FileFault(path_, errno);
 }
 
@@ -50,44 +50,44 @@ void File::sync() {
   if (::fsync(descriptor_) != 0) throw FileFault(path_, errno);
 }
 
-void File::write(std::uint64_t at, const void* data, std::size_t size) {
-  const auto* bytes = static_cast<const std::uint8_t*>(data);
+void File::write(uint64_t at, const void* data, size_t size) {
+  const auto* bytes = static_cast<const uint8_t*>(data);
   while (size > 0) {
     const ssize_t written = ::pwrite(descriptor_, bytes, size, static_cast<off_t>(at));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) throw FileFault(path_, errno);
     bytes += written;
-    at += static_cast<std::uint64_t>(written);
-    size -= static_cast<std::size_t>(written);
+    at += static_cast<uint64_t>(written);
+    size -= static_cast<size_t>(written);
   }
 }
 
-std::size_t File::read(std::uint64_t at, void* data, std::size_t size) const {
-  auto* bytes = static_cast<std::uint8_t*>(data);
-  std::size_t done = 0;
+size_t File::read(uint64_t at, void* data, size_t size) const {
+  auto* bytes = static_cast<uint8_t*>(data);
+  size_t done = 0;
   while (done < size) {
     const ssize_t got = ::pread(descriptor_, bytes + done, size - done, static_cast<off_t>(at + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw FileFault(path_, errno);
     if (got == 0) break;
-    done += static_cast<std::size_t>(got);
+    done += static_cast<size_t>(got);
   }
   return done;
 }
 
-RecordWriter::RecordWriter(File& file, std::uint64_t at, std::size_t buffer_bytes)
-    : file_(file), at_(at), buffer_(std::max<std::size_t>(buffer_bytes, 64)) {}
+RecordWriter::RecordWriter(File& file, uint64_t at, size_t buffer_bytes)
+    : file_(file), at_(at), buffer_(std::max<size_t>(buffer_bytes, 64)) {}
 
 void RecordWriter::write(const Record& record) {
-  std::uint8_t head[2 * kLongestNumber];
-  std::size_t size = encode_number(record.count, head);
+  uint8_t head[2 * kLongestNumber];
+  size_t size = encode_number(record.count, head);
   size += encode_number(record.word.size(), head + size);
   put(head, size);
   put(record.word.data(), record.word.size());
   ++records_;
 }
 
-void RecordWriter::put(const void* data, std::size_t size) {
+void RecordWriter::put(const void* data, size_t size) {
   if (size > buffer_.size() - used_) flush();
   if (size > buffer_.size()) {
     file_.write(at_, data, size);
@@ -104,53 +104,53 @@ void RecordWriter::flush() {
   used_ = 0;
 }
 
-RecordReader::RecordReader(const File& file, std::uint64_t begin, std::uint64_t end, std::size_t buffer_bytes)
-    : file_(&file), at_(begin), end_(end), buffer_(std::max<std::size_t>(buffer_bytes, 64)) {
+RecordReader::RecordReader(const File& file, uint64_t begin, uint64_t end, size_t buffer_bytes)
+    : file_(&file), at_(begin), end_(end), buffer_(std::max<size_t>(buffer_bytes, 64)) {
   if (begin > end) throw DamagedFile("a stretch of records ends before it begins");
 }
 
 bool RecordReader::next(Record& record) {
   if (from_ == to_ && at_ == end_) return false;
   record.count = number();
-  const std::uint64_t size = number();
+  const uint64_t size = number();
   if (size > to_ - from_ + (end_ - at_)) throw DamagedFile("a word reaches beyond its records");
-  if (!fill(static_cast<std::size_t>(size))) throw DamagedFile("a file of words is shorter than it was");
-  record.word = {reinterpret_cast<const char*>(buffer_.data() + from_), static_cast<std::size_t>(size)};
-  from_ += static_cast<std::size_t>(size);
+  if (!fill(static_cast<size_t>(size))) throw DamagedFile("a file of words is shorter than it was");
+  record.word = {reinterpret_cast<const char*>(buffer_.data() + from_), static_cast<size_t>(size)};
+  from_ += static_cast<size_t>(size);
   return true;
 }
 
-std::uint64_t RecordReader::first_size(const File& file, std::uint64_t begin, std::uint64_t end) {
+uint64_t RecordReader::first_size(const File& file, uint64_t begin, uint64_t end) {
   if (begin == end) return 0;
   RecordReader reader(file, begin, end, 0);
   reader.number();
   return reader.number();
 }
 
-std::uint64_t RecordReader::number() {
-  std::uint64_t value = 0;
+uint64_t RecordReader::number() {
+  uint64_t value = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
     if (from_ == to_ && !fill(1)) throw DamagedFile("a file of words ends within a record");
-    const std::uint8_t byte = buffer_[from_++];
-    value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+    const uint8_t byte = buffer_[from_++];
+    value |= static_cast<uint64_t>(byte & 0x7f) << shift;
     if (byte < 0x80) return value;
   }
   throw DamagedFile("a number in a file of words is too long");
 }
 
 // Makes `wanted` bytes available; those that are there are moved to the front first.
-bool RecordReader::fill(std::size_t wanted) {
+bool RecordReader::fill(size_t wanted) {
   if (to_ - from_ >= wanted) return true;
   std::memmove(buffer_.data(), buffer_.data() + from_, to_ - from_);
   to_ -= from_;
   from_ = 0;
   if (wanted > buffer_.size()) buffer_.resize(wanted);
-  const std::uint64_t left = end_ - at_;
-  const std::size_t room = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size() - to_, left));
-  const std::size_t got = file_->read(at_, buffer_.data() + to_, room);
+  const uint64_t left = end_ - at_;
+  const size_t room = static_cast<size_t>(std::min<uint64_t>(buffer_.size() - to_, left));
+  const size_t got = file_->read(at_, buffer_.data() + to_, room);
   at_ += got;
   to_ += got;
   return to_ >= wanted;
 }
 
-}  // namespace krill
+}  // namespace krill::bpe

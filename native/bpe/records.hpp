@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace krill {
+namespace krill::bpe {
 
 // What a file could not be read or written for; `code` is errno.
 class FileFault : public std::runtime_error {
@@ -29,7 +29,7 @@ class DamagedFile : public std::runtime_error {
 };
 
 struct Record {
-  std::uint64_t count;
+  uint64_t count;
   std::string_view word;
 };
 
@@ -42,12 +42,12 @@ class File {
   ~File();
 
   const std::string& path() const { return path_; }
-  std::uint64_t size() const;
-  void truncate(std::uint64_t size);
+  uint64_t size() const;
+  void truncate(uint64_t size);
   void sync();
-  void write(std::uint64_t at, const void* data, std::size_t size);
+  void write(uint64_t at, const void* data, size_t size);
   // Fills as much as there is; returns how much.
-  std::size_t read(std::uint64_t at, void* data, std::size_t size) const;
+  size_t read(uint64_t at, void* data, size_t size) const;
 
  private:
   std::string path_;
@@ -57,41 +57,41 @@ class File {
 // Appends records from a position on, through one buffer.
 class RecordWriter {
  public:
-  RecordWriter(File& file, std::uint64_t at, std::size_t buffer_bytes);
+  RecordWriter(File& file, uint64_t at, size_t buffer_bytes);
   void write(const Record& record);
   void flush();
-  std::uint64_t position() const { return at_ + used_; }
-  std::uint64_t records() const { return records_; }
+  uint64_t position() const { return at_ + used_; }
+  uint64_t records() const { return records_; }
 
  private:
-  void put(const void* data, std::size_t size);
+  void put(const void* data, size_t size);
 
   File& file_;
-  std::uint64_t at_;
-  std::vector<std::uint8_t> buffer_;
-  std::size_t used_ = 0;
-  std::uint64_t records_ = 0;
+  uint64_t at_;
+  std::vector<uint8_t> buffer_;
+  size_t used_ = 0;
+  uint64_t records_ = 0;
 };
 
 // Reads the records of a stretch of a file, through one buffer that grows to the longest word.
 class RecordReader {
  public:
-  RecordReader(const File& file, std::uint64_t begin, std::uint64_t end, std::size_t buffer_bytes);
+  RecordReader(const File& file, uint64_t begin, uint64_t end, size_t buffer_bytes);
   // False at the end. The word is valid until the next call.
   bool next(Record& record);
   // How long the first word of a stretch is; 0 if there is none.
-  static std::uint64_t first_size(const File& file, std::uint64_t begin, std::uint64_t end);
+  static uint64_t first_size(const File& file, uint64_t begin, uint64_t end);
 
  private:
-  bool fill(std::size_t wanted);
-  std::uint64_t number();
+  bool fill(size_t wanted);
+  uint64_t number();
 
   const File* file_;
-  std::uint64_t at_;
-  std::uint64_t end_;
-  std::vector<std::uint8_t> buffer_;
-  std::size_t from_ = 0;
-  std::size_t to_ = 0;
+  uint64_t at_;
+  uint64_t end_;
+  std::vector<uint8_t> buffer_;
+  size_t from_ = 0;
+  size_t to_ = 0;
 };
 
-}  // namespace krill
+}  // namespace krill::bpe

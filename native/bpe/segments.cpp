@@ -3,20 +3,20 @@
 #include <memory>
 #include <queue>
 
-namespace krill {
+namespace krill::bpe {
 
 namespace {
 
-constexpr std::size_t kWays = 64;
+constexpr size_t kWays = 64;
 
 struct Source {
   RecordReader reader;
   Record record;
-  std::uint32_t tag;
+  uint32_t tag;
 
   bool advance() {
     if (!reader.next(record)) return false;
-    const auto* word = reinterpret_cast<const std::uint8_t*>(record.word.data());
+    const auto* word = reinterpret_cast<const uint8_t*>(record.word.data());
     tag = WordShard::tag(hash_word(word, record.word.size()));
     return true;
   }
@@ -31,21 +31,21 @@ struct Later {
 // A segment, and the size of its longest word, or of any if all are short: about what a reader of it holds.
 struct Stretch {
   Segment segment;
-  std::uint64_t longest;
+  uint64_t longest;
 };
 
 template <class Sink>
-void merge_ways(const File& file, const Stretch* stretches, std::size_t ways, std::size_t buffer, Sink&& sink) {
+void merge_ways(const File& file, const Stretch* stretches, size_t ways, size_t buffer, Sink&& sink) {
   std::vector<std::unique_ptr<Source>> sources;
   std::priority_queue<Source*, std::vector<Source*>, Later> queue;
-  for (std::size_t way = 0; way < ways; ++way) {
+  for (size_t way = 0; way < ways; ++way) {
     const Segment& segment = stretches[way].segment;
     sources.push_back(
         std::make_unique<Source>(Source{RecordReader(file, segment.begin, segment.end, buffer), {}, 0}));
     if (sources.back()->advance()) queue.push(sources.back().get());
   }
   std::string word;
-  std::uint64_t count = 0;
+  uint64_t count = 0;
   while (!queue.empty()) {
     Source* source = queue.top();
     queue.pop();
@@ -62,12 +62,11 @@ void merge_ways(const File& file, const Stretch* stretches, std::size_t ways, st
 }
 
 // How many of the stretches from `first` on can be open at once: all, or at least two.
-std::size_t ways_from(const std::vector<Stretch>& stretches, std::size_t first, std::size_t buffer,
-                      std::size_t room) {
-  std::uint64_t held = 0;
-  std::size_t ways = 0;
+size_t ways_from(const std::vector<Stretch>& stretches, size_t first, size_t buffer, size_t room) {
+  uint64_t held = 0;
+  size_t ways = 0;
   for (; ways < kWays && first + ways < stretches.size(); ++ways) {
-    held += std::max<std::uint64_t>(buffer, stretches[first + ways].longest);
+    held += std::max<uint64_t>(buffer, stretches[first + ways].longest);
     if (held > room && ways >= 2) break;
   }
   return ways;
@@ -75,21 +74,21 @@ std::size_t ways_from(const std::vector<Stretch>& stretches, std::size_t first, 
 
 }  // namespace
 
-std::uint64_t merge_segments(File& file, const std::vector<Segment>& segments, std::uint64_t end,
-                             std::size_t cap_bytes, const std::function<void(const Record&)>& sink) {
-  const std::size_t buffer = std::clamp<std::size_t>(cap_bytes / (4 * kWays), 64, 64 * 1024);
-  const std::size_t room = std::max(cap_bytes / 2, kWays * buffer);
+uint64_t merge_segments(File& file, const std::vector<Segment>& segments, uint64_t end, size_t cap_bytes,
+                        const std::function<void(const Record&)>& sink) {
+  const size_t buffer = std::clamp<size_t>(cap_bytes / (4 * kWays), 64, 64 * 1024);
+  const size_t room = std::max(cap_bytes / 2, kWays * buffer);
   std::vector<Stretch> stretches;
   for (const Segment& segment : segments)
     stretches.push_back({segment, RecordReader::first_size(file, segment.begin, segment.end)});
   while (ways_from(stretches, 0, buffer, room) < stretches.size()) {
     std::vector<Stretch> longer;
-    for (std::size_t first = 0, ways; first < stretches.size(); first += ways) {
+    for (size_t first = 0, ways; first < stretches.size(); first += ways) {
       ways = ways_from(stretches, first, buffer, room);
-      RecordWriter writer(file, end, std::min<std::size_t>(256 * 1024, cap_bytes / 16));
-      std::uint64_t longest = 0;
+      RecordWriter writer(file, end, std::min<size_t>(256 * 1024, cap_bytes / 16));
+      uint64_t longest = 0;
       merge_ways(file, stretches.data() + first, ways, buffer, [&](const Record& record) {
-        longest = std::max<std::uint64_t>(longest, record.word.size());
+        longest = std::max<uint64_t>(longest, record.word.size());
         writer.write(record);
       });
       writer.flush();
@@ -102,4 +101,4 @@ std::uint64_t merge_segments(File& file, const std::vector<Segment>& segments, s
   return end;
 }
 
-}  // namespace krill
+}  // namespace krill::bpe

@@ -7,12 +7,12 @@
 
 #include "bpe/counter.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
 // All records of `segments`, by hash and word, to `sink`. A segment holds one word of any length, or words of
 // 64 KiB at most. More segments than can be open at once in `cap_bytes` are first merged into longer ones,
 // appended at `end`; returns where the file ends then.
-std::uint64_t merge_segments(File& file, const std::vector<Segment>& segments, std::uint64_t end,
-                             std::size_t cap_bytes, const std::function<void(const Record&)>& sink);
+uint64_t merge_segments(File& file, const std::vector<Segment>& segments, uint64_t end, size_t cap_bytes,
+                        const std::function<void(const Record&)>& sink);
 
-}  // namespace krill
+}  // namespace krill::bpe

@@ -9,25 +9,25 @@
 
 #include "bpe/pair_table.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
 class TokenList {
  public:
   explicit TokenList(const std::vector<std::optional<std::string>>& tokens) {
     for (const auto& token : tokens) {
-      if (token) ids_.emplace(*token, static_cast<std::uint32_t>(texts_.size()));
+      if (token) ids_.emplace(*token, static_cast<uint32_t>(texts_.size()));
       texts_.push_back(token.value_or(std::string()));
     }
   }
 
-  std::size_t size() const { return texts_.size(); }
-  const std::string& text(std::uint32_t id) const { return texts_[id]; }
+  size_t size() const { return texts_.size(); }
+  const std::string& text(uint32_t id) const { return texts_[id]; }
   const std::vector<std::string>& texts() const { return texts_; }
 
   // The token that a pair makes: a new one, or a special token that is spelt like it.
-  std::uint32_t join(Pair pair) {
+  uint32_t join(Pair pair) {
     std::string text = texts_[left_of(pair)] + texts_[right_of(pair)];
-    const auto [found, is_new] = ids_.emplace(text, static_cast<std::uint32_t>(texts_.size()));
+    const auto [found, is_new] = ids_.emplace(text, static_cast<uint32_t>(texts_.size()));
     if (is_new) texts_.push_back(std::move(text));
     return found->second;
   }
@@ -40,7 +40,7 @@ class TokenList {
 
  private:
   std::vector<std::string> texts_;
-  std::unordered_map<std::string, std::uint32_t> ids_;
+  std::unordered_map<std::string, uint32_t> ids_;
 };
 
-}  // namespace krill
+}  // namespace krill::bpe

@@ -7,7 +7,7 @@
 
 #include "bpe/word_hash.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
 Vocabulary::Vocabulary(const VocabularyArrays& arrays, bool whole_words) {
   check(arrays);
@@ -22,10 +22,11 @@ void Vocabulary::check(const VocabularyArrays& arrays) {
   const auto fail = [](const char* what) { throw std::invalid_argument(what); };
   if (arrays.offsets.empty() || arrays.offsets.size() - 1 != arrays.flags.size())
     fail("there must be one flag for each token, and one offset more");
-  if (arrays.flags.size() >= kNoToken || arrays.bytes.size() >= 0xffffffff) fail("the vocabulary is too large");
-  if (arrays.offsets.front() != 0 || static_cast<std::uint64_t>(arrays.offsets.back()) != arrays.bytes.size())
+  if (arrays.flags.size() >= kNoToken || arrays.bytes.size() >= 0xffffffff)
+    fail("the vocabulary is too large");
+  if (arrays.offsets.front() != 0 || static_cast<uint64_t>(arrays.offsets.back()) != arrays.bytes.size())
     fail("offsets must begin at 0 and end with the bytes");
-  for (std::size_t id = 0; id < arrays.flags.size(); ++id) {
+  for (size_t id = 0; id < arrays.flags.size(); ++id) {
     if (arrays.offsets[id + 1] < arrays.offsets[id]) fail("offsets must never fall");
     if ((arrays.flags[id] & kWord) != 0 && arrays.offsets[id + 1] == arrays.offsets[id])
       fail("a token that stands for a piece of a word is empty");
@@ -34,9 +35,9 @@ void Vocabulary::check(const VocabularyArrays& arrays) {
 
 void Vocabulary::collect_byte_tokens() {
   byte_tokens_.fill(kNoToken);
-  for (std::uint32_t id = 0; id < size(); ++id) {
+  for (uint32_t id = 0; id < size(); ++id) {
     if (!has(id, kWord) || bytes(id).size() != 1) continue;
-    std::uint32_t& token = byte_tokens_[bytes(id).front()];
+    uint32_t& token = byte_tokens_[bytes(id).front()];
     if (token != kNoToken) throw std::invalid_argument("two tokens are the same byte");
     token = id;
   }
@@ -45,34 +46,34 @@ void Vocabulary::collect_byte_tokens() {
 
 void Vocabulary::index_words() {
   words_.assign(std::bit_ceil(2 * size() + 2), kNoToken);
-  for (std::uint32_t id = 0; id < size(); ++id) {
+  for (uint32_t id = 0; id < size(); ++id) {
     if (!has(id, kWord)) continue;
-    const std::span<const std::uint8_t> word = bytes(id);
-    std::size_t slot = hash_word(word.data(), word.size()) & (words_.size() - 1);
+    const std::span<const uint8_t> word = bytes(id);
+    size_t slot = hash_word(word.data(), word.size()) & (words_.size() - 1);
     while (words_[slot] != kNoToken) slot = (slot + 1) & (words_.size() - 1);
     words_[slot] = id;
   }
 }
 
-std::uint32_t Vocabulary::find(const std::uint8_t* word, std::size_t size) const {
+uint32_t Vocabulary::find(const uint8_t* word, size_t size) const {
   if (words_.empty()) return kNoToken;
-  std::size_t slot = hash_word(word, size) & (words_.size() - 1);
+  size_t slot = hash_word(word, size) & (words_.size() - 1);
   for (; words_[slot] != kNoToken; slot = (slot + 1) & (words_.size() - 1)) {
-    const std::span<const std::uint8_t> found = bytes(words_[slot]);
+    const std::span<const uint8_t> found = bytes(words_[slot]);
     if (found.size() == size && std::memcmp(found.data(), word, size) == 0) return words_[slot];
   }
   return kNoToken;
 }
 
-std::string Vocabulary::decode(std::span<const std::uint32_t> ids, bool skip_special) const {
+std::string Vocabulary::decode(std::span<const uint32_t> ids, bool skip_special) const {
   std::string text;
-  for (const std::uint32_t id : ids) {
+  for (const uint32_t id : ids) {
     if (id >= size()) throw std::out_of_range("an id is not in the vocabulary");
     if (skip_special && has(id, kSpecial)) continue;
-    const std::span<const std::uint8_t> token = bytes(id);
+    const std::span<const uint8_t> token = bytes(id);
     text.append(token.begin(), token.end());
   }
   return text;
 }
 
-}  // namespace krill
+}  // namespace krill::bpe

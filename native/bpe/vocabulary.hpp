@@ -1,8 +1,8 @@
 // The tokens of a byte-level vocabulary: bytes by id, ids of single bytes, and ids of whole words.
 //
 // In: flat arrays from outside, checked before anything is read through them. Out: look-ups. Held in memory:
-// each token's bytes once, 5 bytes an id beside them, and with `whole_words` a table of 8 bytes a token. Nothing
-// changes after construction, so threads may share one.
+// each token's bytes once, 5 bytes an id beside them, and with `whole_words` a table of 8 bytes a token.
+// Nothing changes after construction, so threads may share one.
 #pragma once
 
 #include <array>
@@ -12,56 +12,59 @@
 #include <string>
 #include <vector>
 
-namespace krill {
+namespace krill::bpe {
 
-// What an id is. An id without kWord is never the result of encoding a word: a hole, or text for decoding only.
-enum TokenFlag : std::uint8_t {
+// What an id is. An id without kWord is never the result of encoding a word: a hole, or text for decoding
+// only.
+enum TokenFlag : uint8_t {
   kPresent = 1,  // the id is in use
   kWord = 2,     // its bytes stand for a piece of a word
   kSpecial = 4,  // decoding may be asked to skip it
 };
 
 struct VocabularyArrays {
-  std::span<const std::uint8_t> bytes;
-  std::span<const std::int64_t> offsets;  // one more than there are ids
-  std::span<const std::uint8_t> flags;    // one for each id
+  std::span<const uint8_t> bytes;
+  std::span<const int64_t> offsets;  // one more than there are ids
+  std::span<const uint8_t> flags;    // one for each id
 };
 
 class Vocabulary {
  public:
-  static constexpr std::uint32_t kNoToken = 0xffffffff;
+  static constexpr uint32_t kNoToken = 0xffffffff;
 
-  // Arrays that contradict themselves or each other throw std::invalid_argument. `whole_words` makes `find` work.
+  // Arrays that contradict themselves or each other throw std::invalid_argument. `whole_words` makes `find`
+  // work.
   Vocabulary(const VocabularyArrays& arrays, bool whole_words);
 
-  std::size_t size() const { return flags_.size(); }
-  bool has(std::uint32_t id, TokenFlag flag) const { return id < size() && (flags_[id] & flag) != 0; }
-  std::span<const std::uint8_t> bytes(std::uint32_t id) const {
+  size_t size() const { return flags_.size(); }
+  bool has(uint32_t id, TokenFlag flag) const { return id < size() && (flags_[id] & flag) != 0; }
+  std::span<const uint8_t> bytes(uint32_t id) const {
     return {bytes_.data() + offsets_[id], offsets_[id + 1] - offsets_[id]};
   }
 
   // The token that is this one byte, or kNoToken.
-  std::uint32_t byte_token(std::uint8_t byte) const { return byte_tokens_[byte]; }
+  uint32_t byte_token(uint8_t byte) const { return byte_tokens_[byte]; }
   // Whether every byte has a token, so that no text is dropped.
   bool covers_all_bytes() const { return covers_all_bytes_; }
 
   // The token that is this whole word, or kNoToken.
-  std::uint32_t find(const std::uint8_t* word, std::size_t size) const;
+  uint32_t find(const uint8_t* word, size_t size) const;
 
-  // The bytes of some ids, one after the other; holes have none. An id that is too large throws std::out_of_range.
-  std::string decode(std::span<const std::uint32_t> ids, bool skip_special) const;
+  // The bytes of some ids, one after the other; holes have none. An id that is too large throws
+  // std::out_of_range.
+  std::string decode(std::span<const uint32_t> ids, bool skip_special) const;
 
  private:
   static void check(const VocabularyArrays& arrays);
   void collect_byte_tokens();
   void index_words();
 
-  std::vector<std::uint8_t> bytes_;
-  std::vector<std::uint32_t> offsets_;
-  std::vector<std::uint8_t> flags_;
-  std::array<std::uint32_t, 256> byte_tokens_;
+  std::vector<uint8_t> bytes_;
+  std::vector<uint32_t> offsets_;
+  std::vector<uint8_t> flags_;
+  std::array<uint32_t, 256> byte_tokens_;
   bool covers_all_bytes_ = false;
-  std::vector<std::uint32_t> words_;  // open addressing, half full at most; empty without `whole_words`
+  std::vector<uint32_t> words_;  // open addressing, half full at most; empty without `whole_words`
 };
 
-}  // namespace krill
+}  // namespace krill::bpe

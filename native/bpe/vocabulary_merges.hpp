@@ -1,13 +1,14 @@
 // Which pairs of tokens merge, in which order, and into what.
 //
-// In: merges by rank, checked against the vocabulary. Out: rank and new token of a pair. Held in memory: 8 bytes an
-// id, and slots of 8 bytes, about as many as there are merges and tokens that are the right part of one.
+// In: merges by rank, checked against the vocabulary. Out: rank and new token of a pair. Held in memory: 8
+// bytes an id, and slots of 8 bytes, about as many as there are merges and tokens that are the right part of
+// one.
 //
-// Every merge of a word waits for two look-ups, and whether a pair merges can't be foreseen. So a look-up is one
-// load without a branch: all pairs with the same left token are a row with a column for each right one, almost all
-// of it empty, and the rows lie over one another in one array, shifted so that no two pairs meet. A slot says whose
-// row it belongs to. The array of a 32,000-token vocabulary takes 320 kB, and tokens that merge with none, more than
-// half of them, share a row and a column of it.
+// Every merge of a word waits for two look-ups, and whether a pair merges can't be foreseen. So a look-up is
+// one load without a branch: all pairs with the same left token are a row with a column for each right one,
+// almost all of it empty, and the rows lie over one another in one array, shifted so that no two pairs meet.
+// A slot says whose row it belongs to. The array of a 32,000-token vocabulary takes 320 kB, and tokens that
+// merge with none, more than half of them, share a row and a column of it.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 
 #include "bpe/vocabulary.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
 class MergeTable {
  public:
@@ -26,56 +27,57 @@ class MergeTable {
   static constexpr unsigned kRankBits = 20;
   static constexpr unsigned kRowBits = 24;
   static_assert(kIdBits + kRankBits + kRowBits == 64);
-  static constexpr std::size_t kMaxIds = std::size_t{1} << kIdBits;
-  static constexpr std::size_t kMaxMerges = std::size_t{1} << kRankBits;
+  static constexpr size_t kMaxIds = size_t{1} << kIdBits;
+  static constexpr size_t kMaxMerges = size_t{1} << kRankBits;
   // Greater than every rank.
-  static constexpr std::int32_t kNever = std::int32_t{1} << kRankBits;
+  static constexpr int32_t kNever = int32_t{1} << kRankBits;
 
   // Where a token stands in the table: the row of its pairs to the right, the column of those to the left.
   struct Place {
-    std::uint32_t row = 0;     // 0: it is the left part of no merge
-    std::uint32_t column = 0;  // 0: it is the right part of none
+    uint32_t row = 0;     // 0: it is the left part of no merge
+    uint32_t column = 0;  // 0: it is the right part of none
   };
 
   struct Merge {
-    std::int32_t rank;    // kNever if the pair doesn't merge
-    std::uint32_t token;  // then of no meaning
+    int32_t rank;    // kNever if the pair doesn't merge
+    uint32_t token;  // then of no meaning
   };
 
   // `merges` holds left, right and new id of each; of a pair that occurs twice the last counts, as in Hugging
   // Face's map. Merges that don't fit the vocabulary, or need too many slots, throw std::invalid_argument.
-  MergeTable(const Vocabulary& vocabulary, std::span<const std::uint32_t> merges);
+  MergeTable(const Vocabulary& vocabulary, std::span<const uint32_t> merges);
 
-  Place place(std::uint32_t id) const { return places_[id]; }
-  void prefetch(std::uint32_t id) const { __builtin_prefetch(places_.data() + id); }
+  Place place(uint32_t id) const { return places_[id]; }
+  void prefetch(uint32_t id) const { __builtin_prefetch(places_.data() + id); }
 
-  Merge find(std::uint32_t row, std::uint32_t column) const {
-    const std::uint64_t slot = slots_[row + column];
-    const std::int32_t rank = static_cast<std::int32_t>(slot >> kIdBits & (kNever - 1));
-    return {slot >> (kIdBits + kRankBits) == row ? rank : kNever, static_cast<std::uint32_t>(slot & (kMaxIds - 1))};
+  Merge find(uint32_t row, uint32_t column) const {
+    const uint64_t slot = slots_[row + column];
+    const int32_t rank = static_cast<int32_t>(slot >> kIdBits & (kNever - 1));
+    return {slot >> (kIdBits + kRankBits) == row ? rank : kNever,
+            static_cast<uint32_t>(slot & (kMaxIds - 1))};
   }
 
-  Merge find_pair(std::uint32_t left, std::uint32_t right) const {
+  Merge find_pair(uint32_t left, uint32_t right) const {
     return find(places_[left].row, places_[right].column);
   }
 
  private:
   // No row has this number, and row 0 has no pairs.
-  static constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
+  static constexpr uint64_t kEmpty = ~uint64_t{0};
 
   struct Pair {
-    std::uint32_t left;
-    std::uint32_t right;
-    std::uint32_t rank;
-    std::uint32_t token;
+    uint32_t left;
+    uint32_t right;
+    uint32_t rank;
+    uint32_t token;
   };
   class Rows;
 
-  static std::vector<Pair> checked_pairs(const Vocabulary& vocabulary, std::span<const std::uint32_t> merges);
-  std::size_t number_columns(std::vector<Pair>& pairs);
+  static std::vector<Pair> checked_pairs(const Vocabulary& vocabulary, std::span<const uint32_t> merges);
+  size_t number_columns(std::vector<Pair>& pairs);
 
   std::vector<Place> places_;
-  std::vector<std::uint64_t> slots_;
+  std::vector<uint64_t> slots_;
 };
 
-}  // namespace krill
+}  // namespace krill::bpe

@@ -1,11 +1,12 @@
 // Words whose tokens are known: a table of exactly the bytes that it is given, which forgets and never grows.
 //
-// In: words and their tokens. Out: the tokens of words seen before. Held in memory: three tables, for words of up to
-// 15, 38 and 158 bytes, with entries of 32 bytes (two to a cache line), 64 and 256. Longer words, and words of more
-// tokens than an entry holds, are never kept.
+// In: words and their tokens. Out: the tokens of words seen before. Held in memory: three tables, for words
+// of up to 15, 38 and 158 bytes, with entries of 32 bytes (two to a cache line), 64 and 256. Longer words,
+// and words of more tokens than an entry holds, are never kept.
 //
-// A set holds two entries. A new word takes the second place and moves to the first when it is met again, so that
-// the many words that occur once push out only each other. Pages that were never touched are not resident.
+// A set holds two entries. A new word takes the second place and moves to the first when it is met again, so
+// that the many words that occur once push out only each other. Pages that were never touched are not
+// resident.
 #pragma once
 
 #include <array>
@@ -18,72 +19,72 @@
 #include "bpe/word_hash.hpp"
 #include "buffer.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
 static_assert(std::endian::native == std::endian::little, "keys are words read as numbers");
 
-// A word padded with zeros to `kLanes` machine words, its length in the bits above its last byte. The highest bits
-// are left to the entry: how many tokens it holds.
-template <std::size_t kLanes>
+// A word padded with zeros to `kLanes` machine words, its length in the bits above its last byte. The highest
+// bits are left to the entry: how many tokens it holds.
+template <size_t kLanes>
 struct WordKey {
   static constexpr unsigned kFieldBits = kLanes == 2 ? 4 : 8;
-  static constexpr std::size_t kLongest = 8 * kLanes - 2 * kFieldBits / 8;
+  static constexpr size_t kLongest = 8 * kLanes - 2 * kFieldBits / 8;
   static constexpr unsigned kCountShift = 64 - kFieldBits;
   static constexpr unsigned kLengthShift = kCountShift - kFieldBits;
-  static constexpr std::uint64_t kCountMask = ~std::uint64_t{0} << kCountShift;
-  static constexpr std::size_t kMostIds = (std::size_t{1} << kFieldBits) - 1;
+  static constexpr uint64_t kCountMask = ~uint64_t{0} << kCountShift;
+  static constexpr size_t kMostIds = (size_t{1} << kFieldBits) - 1;
   static_assert(kLongest <= kMostIds);
 
-  std::array<std::uint64_t, kLanes> lanes;
+  std::array<uint64_t, kLanes> lanes;
 
   // `readable` bytes may be read from `word` on: more than `size`, except near the end of a text.
-  static WordKey load(const std::uint8_t* word, std::size_t size, std::size_t readable) {
+  static WordKey load(const uint8_t* word, size_t size, size_t readable) {
     WordKey key;
     if (readable >= 8 * kLanes) [[likely]] {
       std::memcpy(key.lanes.data(), word, 8 * kLanes);
-      std::uint64_t kept[kLanes];
+      uint64_t kept[kLanes];
       std::memcpy(kept, kMasks.data() + 8 * kLanes - size, sizeof kept);
-      for (std::size_t lane = 0; lane < kLanes; ++lane) key.lanes[lane] &= kept[lane];
+      for (size_t lane = 0; lane < kLanes; ++lane) key.lanes[lane] &= kept[lane];
     } else {
       key.lanes.fill(0);
       std::memcpy(key.lanes.data(), word, size);
     }
-    key.lanes[kLanes - 1] |= std::uint64_t{size} << kLengthShift;
+    key.lanes[kLanes - 1] |= uint64_t{size} << kLengthShift;
     return key;
   }
 
-  std::uint64_t hash() const {
-    std::uint64_t state = mix64(lanes[0] ^ 0x9e3779b97f4a7c15u, lanes[1] ^ 0xc2b2ae3d27d4eb4fu);
-    for (std::size_t lane = 2; lane < kLanes; ++lane)
+  uint64_t hash() const {
+    uint64_t state = mix64(lanes[0] ^ 0x9e3779b97f4a7c15u, lanes[1] ^ 0xc2b2ae3d27d4eb4fu);
+    for (size_t lane = 2; lane < kLanes; ++lane)
       state = mix64(state ^ lanes[lane], 0xff51afd7ed558ccdu + lane);
     return state;
   }
 
  private:
   // Ones and then zeros; from the middle backwards, so many ones as a word has bytes.
-  static constexpr std::array<std::uint8_t, 16 * kLanes> kMasks = [] {
-    std::array<std::uint8_t, 16 * kLanes> masks{};
-    for (std::size_t i = 0; i < 8 * kLanes; ++i) masks[i] = 0xff;
+  static constexpr std::array<uint8_t, 16 * kLanes> kMasks = [] {
+    std::array<uint8_t, 16 * kLanes> masks{};
+    for (size_t i = 0; i < 8 * kLanes; ++i) masks[i] = 0xff;
     return masks;
   }();
 };
 
 // One of the tables. `kEntryBytes` is a whole part of a cache line or several lines.
-template <class Id, std::size_t kLanes, std::size_t kEntryBytes>
+template <class Id, size_t kLanes, size_t kEntryBytes>
 class WordTable {
  public:
   using Key = WordKey<kLanes>;
-  static constexpr std::size_t kMaxIds = (kEntryBytes - 8 * kLanes) / sizeof(Id);
+  static constexpr size_t kMaxIds = (kEntryBytes - 8 * kLanes) / sizeof(Id);
   static_assert(kMaxIds <= Key::kMostIds);
 
   struct alignas(kEntryBytes) Entry {
     Key key;  // with the number of ids in its highest bits; a length of 0 = nobody
     Id ids[kMaxIds];
 
-    std::size_t count() const { return key.lanes[kLanes - 1] >> Key::kCountShift; }
+    size_t count() const { return key.lanes[kLanes - 1] >> Key::kCountShift; }
     bool holds(const Key& wanted) const {
-      std::uint64_t different = (key.lanes[kLanes - 1] & ~Key::kCountMask) ^ wanted.lanes[kLanes - 1];
-      for (std::size_t lane = 0; lane + 1 < kLanes; ++lane) different |= key.lanes[lane] ^ wanted.lanes[lane];
+      uint64_t different = (key.lanes[kLanes - 1] & ~Key::kCountMask) ^ wanted.lanes[kLanes - 1];
+      for (size_t lane = 0; lane + 1 < kLanes; ++lane) different |= key.lanes[lane] ^ wanted.lanes[lane];
       return different == 0;
     }
   };
@@ -92,8 +93,8 @@ class WordTable {
     Entry entries[2];
   };
 
-  explicit WordTable(std::size_t bytes) : memory_(Buffer<std::uint8_t>::zeros(bytes + alignof(Set))) {
-    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+  explicit WordTable(size_t bytes) : memory_(Buffer<uint8_t>::zeros(bytes + alignof(Set))) {
+    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
     sets_ = reinterpret_cast<Set*>((address + alignof(Set) - 1) / alignof(Set) * alignof(Set));
     count_ = bytes / sizeof(Set);
   }
@@ -101,7 +102,8 @@ class WordTable {
   // Where a word is if it is here at all; it is on its way from memory then.
   Set* locate(const Key& key) {
     Set* const set = sets_ + (((key.hash() >> 32) * count_) >> 32);
-    for (std::size_t line = 0; line < sizeof(Set); line += 64) __builtin_prefetch(reinterpret_cast<char*>(set) + line);
+    for (size_t line = 0; line < sizeof(Set); line += 64)
+      __builtin_prefetch(reinterpret_cast<char*>(set) + line);
     return set;
   }
 
@@ -115,18 +117,18 @@ class WordTable {
   }
 
   // For a word that `find` has just not found.
-  static void insert(Set& set, const Key& key, const Id* ids, std::size_t count) {
+  static void insert(Set& set, const Key& key, const Id* ids, size_t count) {
     if (count > kMaxIds) return;
     Entry& entry = set.entries[1];
     entry.key = key;
-    entry.key.lanes[kLanes - 1] |= std::uint64_t{count} << Key::kCountShift;
+    entry.key.lanes[kLanes - 1] |= uint64_t{count} << Key::kCountShift;
     std::memcpy(entry.ids, ids, count * sizeof(Id));
   }
 
  private:
-  Buffer<std::uint8_t> memory_;
+  Buffer<uint8_t> memory_;
   Set* sets_;
-  std::uint64_t count_;
+  uint64_t count_;
 };
 
 template <class Id>
@@ -136,4 +138,4 @@ using LongWordTable = WordTable<Id, 5, 64>;
 template <class Id>
 using LongestWordTable = WordTable<Id, 20, 256>;
 
-}  // namespace krill
+}  // namespace krill::bpe

@@ -2,33 +2,33 @@
 
 #include <cstring>
 
-namespace krill {
+namespace krill::bpe {
 
 namespace {
 
-constexpr std::size_t kMinEntries = 8;
+constexpr size_t kMinEntries = 8;
 
 }  // namespace
 
-WordShard::WordShard(std::size_t quota, std::atomic<std::size_t>& held) : quota_(quota), held_(held) {
+WordShard::WordShard(size_t quota, std::atomic<size_t>& held) : quota_(quota), held_(held) {
   chunk_shift_ = 8;
-  while (chunk_shift_ < 16 && (std::size_t{8} << chunk_shift_) < quota) ++chunk_shift_;
+  while (chunk_shift_ < 16 && (size_t{8} << chunk_shift_) < quota) ++chunk_shift_;
 }
 
 WordShard::~WordShard() { reset(); }
 
-std::string_view WordShard::word_at(std::uint32_t place) const {
-  const std::uint8_t* at = chunks_[place >> chunk_shift_].get() + (place & (chunk_bytes() - 1));
-  std::uint16_t size;
+std::string_view WordShard::word_at(uint32_t place) const {
+  const uint8_t* at = chunks_[place >> chunk_shift_].get() + (place & (chunk_bytes() - 1));
+  uint16_t size;
   std::memcpy(&size, at, 2);
   return {reinterpret_cast<const char*>(at + 2), size};
 }
 
-bool WordShard::add(const std::uint8_t* word, std::size_t size, std::uint64_t hash, std::uint64_t count) {
+bool WordShard::add(const uint8_t* word, size_t size, uint64_t hash, uint64_t count) {
   if (used_ * 5 >= entries_.size() * 4 && !grow()) return false;
-  const std::uint32_t mark = tag(hash);
+  const uint32_t mark = tag(hash);
   const std::string_view text(reinterpret_cast<const char*>(word), size);
-  std::size_t at = slot(mark);
+  size_t at = slot(mark);
   while (entries_[at].count != 0) {
     Entry& entry = entries_[at];
     if (entry.tag == mark && word_at(entry.place) == text) {
@@ -37,7 +37,7 @@ bool WordShard::add(const std::uint8_t* word, std::size_t size, std::uint64_t ha
     }
     if (++at == entries_.size()) at = 0;
   }
-  std::uint32_t place;
+  uint32_t place;
   if (!store(word, size, place)) return false;
   entries_[at] = {place, mark, count};
   ++used_;
@@ -46,17 +46,17 @@ bool WordShard::add(const std::uint8_t* word, std::size_t size, std::uint64_t ha
 
 // A half more room, or what the quota leaves.
 bool WordShard::grow() {
-  const std::size_t now = entries_.size() * sizeof(Entry) + chunks_.size() * chunk_bytes();
-  const std::size_t room = quota_ > now ? (quota_ - now) / sizeof(Entry) : 0;
-  const std::size_t wanted = entries_.size() + entries_.size() / 2;
-  const std::size_t size = std::max(kMinEntries, std::min(wanted, entries_.size() + room));
+  const size_t now = entries_.size() * sizeof(Entry) + chunks_.size() * chunk_bytes();
+  const size_t room = quota_ > now ? (quota_ - now) / sizeof(Entry) : 0;
+  const size_t wanted = entries_.size() + entries_.size() / 2;
+  const size_t size = std::max(kMinEntries, std::min(wanted, entries_.size() + room));
   if (size <= entries_.size() + entries_.size() / 16) return false;
   std::vector<Entry> old(size);
   old.swap(entries_);
   held_ += size * sizeof(Entry);
   for (const Entry& entry : old) {
     if (entry.count == 0) continue;
-    std::size_t at = slot(entry.tag);
+    size_t at = slot(entry.tag);
     while (entries_[at].count != 0)
       if (++at == size) at = 0;
     entries_[at] = entry;
@@ -65,19 +65,19 @@ bool WordShard::grow() {
   return true;
 }
 
-bool WordShard::store(const std::uint8_t* word, std::size_t size, std::uint32_t& place) {
+bool WordShard::store(const uint8_t* word, size_t size, uint32_t& place) {
   if (chunks_.empty() || chunk_used_ + 2 + size > chunk_bytes()) {
-    const std::size_t now = entries_.size() * sizeof(Entry) + chunks_.size() * chunk_bytes();
+    const size_t now = entries_.size() * sizeof(Entry) + chunks_.size() * chunk_bytes();
     // The first chunk is always had, else a shard of no quota could hold nothing.
     if (!chunks_.empty() && now + chunk_bytes() > quota_) return false;
-    if (((chunks_.size() + 1) << chunk_shift_) > std::size_t{0xffffffff}) return false;
-    chunks_.push_back(std::make_unique_for_overwrite<std::uint8_t[]>(chunk_bytes()));
+    if (((chunks_.size() + 1) << chunk_shift_) > size_t{0xffffffff}) return false;
+    chunks_.push_back(std::make_unique_for_overwrite<uint8_t[]>(chunk_bytes()));
     held_ += chunk_bytes();
     chunk_used_ = 0;
   }
-  place = static_cast<std::uint32_t>(((chunks_.size() - 1) << chunk_shift_) + chunk_used_);
-  std::uint8_t* at = chunks_.back().get() + chunk_used_;
-  const auto length = static_cast<std::uint16_t>(size);
+  place = static_cast<uint32_t>(((chunks_.size() - 1) << chunk_shift_) + chunk_used_);
+  uint8_t* at = chunks_.back().get() + chunk_used_;
+  const auto length = static_cast<uint16_t>(size);
   std::memcpy(at, &length, 2);
   std::memcpy(at + 2, word, size);
   chunk_used_ += 2 + size;
@@ -91,4 +91,4 @@ void WordShard::reset() {
   chunk_used_ = used_ = 0;
 }
 
-}  // namespace krill
+}  // namespace krill::bpe

@@ -3,9 +3,9 @@
 // Layout: an end mark, then each word followed by an end mark. A word that has become shorter is followed by
 // several. Words of one count lie together, the highest count first.
 //
-// A long word, such as a page of text without spaces, lies in blocks, each followed by a link mark but for the
-// last, so that a merge touches the blocks that hold its pair and not all of the word. The symbols of a block
-// stand at its begin; the rest of it is marks, and it may have become empty.
+// A long word, such as a page of text without spaces, lies in blocks, each followed by a link mark but for
+// the last, so that a merge touches the blocks that hold its pair and not all of the word. The symbols of a
+// block stand at its begin; the rest of it is marks, and it may have become empty.
 #pragma once
 
 #include <algorithm>
@@ -21,23 +21,23 @@
 #include "bpe/records.hpp"
 #include "buffer.hpp"
 
-namespace krill {
+namespace krill::bpe {
 
 template <class Symbol>
 class WordStore {
  public:
   static constexpr Symbol kEnd = std::numeric_limits<Symbol>::max();
   static constexpr Symbol kLink = kEnd - 1;  // marks are not below it
-  static constexpr std::size_t kBlockSymbols = 64;
+  static constexpr size_t kBlockSymbols = 64;
 
   // Takes the words of two and more symbols. In memory if they fit `memory_bytes`.
-  WordStore(const std::string& inventory, const std::array<std::int32_t, 256>& ids, std::size_t memory_bytes,
-            std::size_t window_bytes, const std::string& scratch) {
+  WordStore(const std::string& inventory, const std::array<int32_t, 256>& ids, size_t memory_bytes,
+            size_t window_bytes, const std::string& scratch) {
     const File words(inventory, false);
     lay_out(words, ids);
-    window_ = std::max<std::size_t>(window_bytes / sizeof(Symbol), 16);
+    window_ = std::max<size_t>(window_bytes / sizeof(Symbol), 16);
     // A word of megabytes is read beside all of them.
-    const std::size_t reading = longest_ > kReadBuffer ? longest_ : 0;
+    const size_t reading = longest_ > kReadBuffer ? longest_ : 0;
     in_memory_bytes_ = size_ * sizeof(Symbol) + reading;
     if (in_memory_bytes_ <= memory_bytes) {
       memory_.emplace(size_);
@@ -51,24 +51,24 @@ class WordStore {
   }
 
   bool in_memory() const { return memory_.has_value(); }
-  std::size_t size() const { return size_; }
+  size_t size() const { return size_; }
   // What they would have to be given to be in memory.
-  std::size_t in_memory_bytes() const { return in_memory_bytes_; }
-  std::size_t bytes() const {
+  size_t in_memory_bytes() const { return in_memory_bytes_; }
+  size_t bytes() const {
     return (memory_ ? size_ * sizeof(Symbol) : 2 * window_ * sizeof(Symbol)) + runs_.size() * sizeof(Run);
   }
 
   // How often the word that begins at `start` occurs.
-  std::uint64_t count_at(std::uint64_t start) const { return runs_[run_of(start)].count; }
+  uint64_t count_at(uint64_t start) const { return runs_[run_of(start)].count; }
 
   // visit(left, right, start of the left one's block, count of the word) for every two neighbours in a word.
   template <class Visit>
   void for_each_pair(Visit&& visit) {
-    for_each_window([&](const Symbol* data, std::uint64_t base, std::size_t size) {
-      std::size_t run = run_of(base);
-      std::size_t block = 0;
+    for_each_window([&](const Symbol* data, uint64_t base, size_t size) {
+      size_t run = run_of(base);
+      size_t block = 0;
       Symbol left = kEnd;
-      for (std::size_t at = 0; at < size; ++at) {
+      for (size_t at = 0; at < size; ++at) {
         const Symbol symbol = data[at];
         if (symbol >= kLink) {
           if (symbol == kEnd) left = kEnd;
@@ -85,15 +85,15 @@ class WordStore {
     });
   }
 
-  // visit(block, start, count) -> changed, for every block with a symbol `left` that is followed by `right`, there
-  // or in a later block of its word.
+  // visit(block, start, count) -> changed, for every block with a symbol `left` that is followed by `right`,
+  // there or in a later block of its word.
   template <class Visit>
   void for_each_match(Symbol left, Symbol right, Visit&& visit) {
-    for_each_window([&](Symbol* data, std::uint64_t base, std::size_t size) {
+    for_each_window([&](Symbol* data, uint64_t base, size_t size) {
       bool changed = false;
-      for (std::size_t at = next_match(data, size, 0, left, right); at < size;
+      for (size_t at = next_match(data, size, 0, left, right); at < size;
            at = next_match(data, size, at, left, right)) {
-        std::size_t start = at;
+        size_t start = at;
         while (data[start - 1] < kLink) --start;
         while (data[at] < kLink) ++at;  // before the visit: it may shorten the block
         changed |= visit(data + start, base + start, runs_[run_of(base + start)].count);
@@ -104,10 +104,10 @@ class WordStore {
 
   // The same for the blocks that begin at these places, in rising order; only in memory.
   template <class Visit>
-  void for_each_at(const std::uint32_t* starts, std::size_t count, Visit&& visit) {
+  void for_each_at(const uint32_t* starts, size_t count, Visit&& visit) {
     Symbol* data = memory_->data();
-    std::size_t run = 0;
-    for (std::size_t at = 0; at < count; ++at) {
+    size_t run = 0;
+    for (size_t at = 0; at < count; ++at) {
       if (at + 12 < count) __builtin_prefetch(data + starts[at + 12], 1);
       run = run_from(run, starts[at]);
       visit(data + starts[at], starts[at], runs_[run].count);
@@ -129,18 +129,18 @@ class WordStore {
 
  private:
   struct Run {
-    std::uint64_t start;  // of its first word
-    std::uint64_t count;
+    uint64_t start;  // of its first word
+    uint64_t count;
   };
 
-  void lay_out(const File& words, const std::array<std::int32_t, 256>& ids) {
-    std::unordered_map<std::uint64_t, std::uint64_t> symbols;
-    std::uint64_t occurrences = 0;
+  void lay_out(const File& words, const std::array<int32_t, 256>& ids) {
+    std::unordered_map<uint64_t, uint64_t> symbols;
+    uint64_t occurrences = 0;
     RecordReader reader(words, 0, words.size(), kReadBuffer);
     Record record;
     while (reader.next(record)) {
       longest_ = std::max(longest_, record.word.size());
-      const std::size_t length = symbols_in(record.word, ids);
+      const size_t length = symbols_in(record.word, ids);
       if (length < 2) continue;
       if (record.count == 0 || record.count > (kMostOccurrences - occurrences) / length)
         throw DamagedFile("a word has a count that no corpus gives");
@@ -152,32 +152,32 @@ class WordStore {
     std::sort(runs_.begin(), runs_.end(), [](const Run& a, const Run& b) { return a.count > b.count; });
     size_ = 1;
     for (Run& run : runs_) {
-      const std::uint64_t room = run.start;
+      const uint64_t room = run.start;
       run.start = size_;
       size_ += room;
     }
-    if (size_ > std::numeric_limits<std::uint32_t>::max())
+    if (size_ > std::numeric_limits<uint32_t>::max())
       throw std::length_error("the different words have more than 2^32 bytes");
   }
 
-  void place(const File& words, const std::array<std::int32_t, 256>& ids) {
-    std::unordered_map<std::uint64_t, std::uint64_t> next;
+  void place(const File& words, const std::array<int32_t, 256>& ids) {
+    std::unordered_map<uint64_t, uint64_t> next;
     for (const Run& run : runs_) next[run.count] = run.start;
     // As large as it will have to be: to grow it would need both, the old one and the new one.
     RecordReader reader(words, 0, words.size(), std::max(kReadBuffer, longest_));
     Record record;
     std::vector<Symbol> word(memory_ ? 0 : slots(longest_));
     while (reader.next(record)) {
-      const std::size_t length = symbols_in(record.word, ids);
+      const size_t length = symbols_in(record.word, ids);
       if (length < 2) continue;
-      std::uint64_t& at = next.at(record.count);
-      const std::size_t room = slots(length);
+      uint64_t& at = next.at(record.count);
+      const size_t room = slots(length);
       if ((!memory_ && room > word.size()) || at + room > size_)
         throw DamagedFile("the inventory changed while it was read");
       Symbol* out = memory_ ? memory_->data() + at : word.data();
-      std::size_t placed = 0;
+      size_t placed = 0;
       for (const char byte : record.word) {
-        const std::int32_t id = ids[static_cast<std::uint8_t>(byte)];
+        const int32_t id = ids[static_cast<uint8_t>(byte)];
         if (id < 0) continue;
         if (placed != 0 && placed % kBlockSymbols == 0) *out++ = kLink;
         *out++ = static_cast<Symbol>(id);
@@ -189,31 +189,31 @@ class WordStore {
   }
 
   // What a word takes: its symbols, and a mark behind each block.
-  static std::size_t slots(std::size_t length) { return length + (length + kBlockSymbols - 1) / kBlockSymbols; }
+  static size_t slots(size_t length) { return length + (length + kBlockSymbols - 1) / kBlockSymbols; }
 
-  static std::size_t symbols_in(std::string_view word, const std::array<std::int32_t, 256>& ids) {
-    std::size_t length = 0;
-    for (const char byte : word) length += ids[static_cast<std::uint8_t>(byte)] >= 0;
+  static size_t symbols_in(std::string_view word, const std::array<int32_t, 256>& ids) {
+    size_t length = 0;
+    for (const char byte : word) length += ids[static_cast<uint8_t>(byte)] >= 0;
     return length;
   }
 
   void fill_file_with_ends() {
     const std::vector<Symbol> ends(window_, kEnd);
-    for (std::size_t at = 0; at < size_; at += window_)
+    for (size_t at = 0; at < size_; at += window_)
       file_->write(at * sizeof(Symbol), ends.data(), std::min(window_, size_ - at) * sizeof(Symbol));
   }
 
-  std::size_t run_of(std::uint64_t start) const {
+  size_t run_of(uint64_t start) const {
     const auto after = std::upper_bound(runs_.begin(), runs_.end(), start,
-                                        [](std::uint64_t value, const Run& run) { return value < run.start; });
-    return after == runs_.begin() ? 0 : static_cast<std::size_t>(after - runs_.begin()) - 1;
+                                        [](uint64_t value, const Run& run) { return value < run.start; });
+    return after == runs_.begin() ? 0 : static_cast<size_t>(after - runs_.begin()) - 1;
   }
 
   // The run of `start`, which is not before run `from`: by steps that double.
-  std::size_t run_from(std::size_t from, std::uint64_t start) const {
-    std::size_t step = 1;
-    std::size_t low = from;
-    std::size_t high = from + 1;
+  size_t run_from(size_t from, uint64_t start) const {
+    size_t step = 1;
+    size_t low = from;
+    size_t high = from + 1;
     while (high < runs_.size() && runs_[high].start <= start) {
       low = high;
       step *= 2;
@@ -221,36 +221,36 @@ class WordStore {
     }
     high = std::min(high, runs_.size());
     while (high - low > 1) {
-      const std::size_t middle = low + (high - low) / 2;
+      const size_t middle = low + (high - low) / 2;
       (runs_[middle].start <= start ? low : high) = middle;
     }
     return low;
   }
 
-  // Where `left` is followed by `right`, at `from` or later; `size` if nowhere. Many at once first, as the compiler
-  // can compare them.
-  static std::size_t next_match(const Symbol* data, std::size_t size, std::size_t from, Symbol left,
-                                Symbol right) {
-    constexpr std::size_t kAtOnce = 64;
-    std::size_t at = from;
+  // Where `left` is followed by `right`, at `from` or later; `size` if nowhere. Many at once first, as the
+  // compiler can compare them.
+  static size_t next_match(const Symbol* data, size_t size, size_t from, Symbol left, Symbol right) {
+    constexpr size_t kAtOnce = 64;
+    size_t at = from;
     for (;;) {
       for (; at + kAtOnce < size; at += kAtOnce) {
         unsigned found = 0;
-        for (std::size_t i = 0; i < kAtOnce; ++i) {
+        for (size_t i = 0; i < kAtOnce; ++i) {
           const Symbol next = data[at + i + 1];
           found |= static_cast<unsigned>(data[at + i] == left) &
                    (static_cast<unsigned>(next == right) | static_cast<unsigned>(next == kLink));
         }
         if (found) break;
       }
-      const std::size_t stop = std::min(at + kAtOnce, size);
+      const size_t stop = std::min(at + kAtOnce, size);
       for (; at < stop && at + 1 < size; ++at)
         if (data[at] == left && *behind_links(data + at + 1) == right) return at;
       if (at + 1 >= size) return size;
     }
   }
 
-  // visit(data, base, size) -> changed; windows begin and end with whole words, and an end mark stands before each.
+  // visit(data, base, size) -> changed; windows begin and end with whole words, and an end mark stands before
+  // each.
   template <class Visit>
   void for_each_window(Visit&& visit) {
     if (memory_) {
@@ -258,10 +258,10 @@ class WordStore {
       return;
     }
     std::vector<Symbol> window(window_ + 1, kEnd);
-    for (std::uint64_t base = 1; base < size_;) {
+    for (uint64_t base = 1; base < size_;) {
       Symbol* data = window.data() + 1;
-      const std::size_t got = read(base, data, window.size() - 1);
-      std::size_t whole = got;
+      const size_t got = read(base, data, window.size() - 1);
+      size_t whole = got;
       while (whole > 0 && data[whole - 1] != kEnd) --whole;
       if (whole == 0) {
         if (got < window.size() - 1) throw DamagedFile("the file of words is shorter than it was");
@@ -273,22 +273,22 @@ class WordStore {
     }
   }
 
-  std::size_t read(std::uint64_t base, Symbol* data, std::size_t most) const {
-    const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>(most, size_ - base));
+  size_t read(uint64_t base, Symbol* data, size_t most) const {
+    const size_t wanted = static_cast<size_t>(std::min<uint64_t>(most, size_ - base));
     return file_->read(base * sizeof(Symbol), data, wanted * sizeof(Symbol)) / sizeof(Symbol);
   }
 
-  static constexpr std::size_t kReadBuffer = 256 * 1024;
+  static constexpr size_t kReadBuffer = 256 * 1024;
   // Of all symbols: no sum over pairs overflows.
-  static constexpr std::uint64_t kMostOccurrences = std::uint64_t{1} << 62;
+  static constexpr uint64_t kMostOccurrences = uint64_t{1} << 62;
 
   std::vector<Run> runs_;
-  std::size_t size_ = 0;
-  std::size_t in_memory_bytes_ = 0;
-  std::size_t longest_ = 0;  // bytes of a word
-  std::size_t window_ = 0;
+  size_t size_ = 0;
+  size_t in_memory_bytes_ = 0;
+  size_t longest_ = 0;  // bytes of a word
+  size_t window_ = 0;
   std::optional<Buffer<Symbol>> memory_;
   std::unique_ptr<File> file_;
 };
 
-}  // namespace krill
+}  // namespace krill::bpe

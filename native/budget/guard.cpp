@@ -16,32 +16,34 @@
 #include <sys/mman.h>
 #endif
 
-namespace krill {
+namespace krill::budget {
 
 namespace {
 
-// What may become resident in a millisecond, in huge pages or by one large read; in small ones two threads touch 4 MB.
-constexpr std::int64_t kGrowthPerMillisecond = 30'000'000;
-constexpr std::int64_t kLongestMilliseconds = 20;
-constexpr std::int64_t kShortestNanoseconds = 100'000;
+// What may become resident in a millisecond, in huge pages or by one large read; in small ones two threads
+// touch 4 MB.
+constexpr int64_t kGrowthPerMillisecond = 30'000'000;
+constexpr int64_t kLongestMilliseconds = 20;
+constexpr int64_t kShortestNanoseconds = 100'000;
 // It takes 1 to 3 ms, in which two threads touch 12 MB.
-constexpr std::int64_t kReleasesBefore = 16'000'000;
-constexpr std::int64_t kBetweenReleases = 100'000'000;
-constexpr std::size_t kStackBytes = 64 * 1024;
+constexpr int64_t kReleasesBefore = 16'000'000;
+constexpr int64_t kBetweenReleases = 100'000'000;
+constexpr size_t kStackBytes = 64 * 1024;
 
-// Where all cores are busy, a thread with a short slice is let on before others (Linux 6.12); else nothing happens.
+// Where all cores are busy, a thread with a short slice is let on before others (Linux 6.12); else nothing
+// happens.
 void ask_for_short_slices() {
 #ifdef SYS_sched_setattr
   struct {
-    std::uint32_t size, policy;
-    std::uint64_t flags;
-    std::int32_t nice;
-    std::uint32_t priority;
-    std::uint64_t runtime, deadline, period;
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
   } settings{};
   settings.size = sizeof(settings);
   settings.nice = getpriority(PRIO_PROCESS, 0);
-  settings.runtime = static_cast<std::uint64_t>(kShortestNanoseconds);
+  settings.runtime = static_cast<uint64_t>(kShortestNanoseconds);
   syscall(SYS_sched_setattr, 0, &settings, 0U);
 #endif
 }
@@ -62,14 +64,14 @@ bool has_text_relocations(const dl_phdr_info& object) {
 }
 
 // The loader keeps an object where it is until this returns. Segments that can be written are left alone.
-int release_object(dl_phdr_info* object, std::size_t, void*) {
+int release_object(dl_phdr_info* object, size_t, void*) {
   if (has_text_relocations(*object)) return 0;
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = object->dlpi_phdr[i];
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
-    const std::uintptr_t begin = (object->dlpi_addr + segment.p_vaddr + page - 1) / page * page;
-    const std::uintptr_t end = (object->dlpi_addr + segment.p_vaddr + segment.p_filesz) / page * page;
+    const uintptr_t begin = (object->dlpi_addr + segment.p_vaddr + page - 1) / page * page;
+    const uintptr_t end = (object->dlpi_addr + segment.p_vaddr + segment.p_filesz) / page * page;
     if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
   return 0;
@@ -86,7 +88,7 @@ void release_code() {
 }
 
 // The file is opened each time, since after a fork it is another's.
-std::int64_t resident_bytes() {
+int64_t resident_bytes() {
   const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (file < 0) return -1;
   char line[128];
@@ -96,10 +98,10 @@ std::int64_t resident_bytes() {
   line[size] = '\0';
   unsigned long long pages = 0;
   if (std::sscanf(line, "%*u %llu", &pages) != 1) return -1;
-  return static_cast<std::int64_t>(pages) * sysconf(_SC_PAGESIZE);
+  return static_cast<int64_t>(pages) * sysconf(_SC_PAGESIZE);
 }
 
-MemoryGuard::MemoryGuard(std::int64_t ends_at, std::string message, int exit_code)
+MemoryGuard::MemoryGuard(int64_t ends_at, std::string message, int exit_code)
     : ends_at_(ends_at), message_(std::move(message)), exit_code_(exit_code) {}
 
 MemoryGuard::~MemoryGuard() { stop(); }
@@ -108,7 +110,7 @@ bool MemoryGuard::start() {
   if (started_ || resident_bytes() < 0) return started_;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, std::max<std::size_t>(kStackBytes, PTHREAD_STACK_MIN));
+  pthread_attr_setstacksize(&attributes, std::max<size_t>(kStackBytes, PTHREAD_STACK_MIN));
   stopped_.store(false);
   started_ = pthread_create(&thread_, &attributes, &MemoryGuard::run, this) == 0;
   pthread_attr_destroy(&attributes);
@@ -129,9 +131,9 @@ void* MemoryGuard::run(void* self) {
 
 void MemoryGuard::watch() {
   ask_for_short_slices();
-  std::int64_t since_release = kBetweenReleases;
+  int64_t since_release = kBetweenReleases;
   while (!stopped_.load(std::memory_order_relaxed)) {
-    std::int64_t left = ends_at_ - resident_bytes();
+    int64_t left = ends_at_ - resident_bytes();
     // Some time before the end: other threads go on allocating while code is let go.
     if (left <= kReleasesBefore && since_release >= kBetweenReleases) {
       release_code();
@@ -139,8 +141,8 @@ void MemoryGuard::watch() {
       left = ends_at_ - resident_bytes();
     }
     if (left <= 0) end_process();
-    const std::int64_t wait = std::clamp(left * 1'000'000 / kGrowthPerMillisecond, kShortestNanoseconds,
-                                         kLongestMilliseconds * 1'000'000);
+    const int64_t wait = std::clamp(left * 1'000'000 / kGrowthPerMillisecond, kShortestNanoseconds,
+                                    kLongestMilliseconds * 1'000'000);
     const timespec pause{0, static_cast<long>(wait)};
     nanosleep(&pause, nullptr);
     since_release = std::min(since_release + wait, kBetweenReleases);
@@ -161,4 +163,4 @@ void MemoryGuard::end_process() const {
   _exit(exit_code_);
 }
 
-}  // namespace krill
+}  // namespace krill::budget

@@ -12,10 +12,6 @@
 namespace krill::datatrove {
 namespace {
 
-using std::int64_t;
-using std::size_t;
-using std::uint64_t;
-using std::uint8_t;
 using Text = Simplifier::Text;
 
 // Permutations that are worked on together; their numbers stay in registers while shingles pass.
@@ -30,11 +26,11 @@ struct Batch {
   size_t size = 0;
 };
 
-// Vectors of `kVector` bytes. Remainders are below 2^61, so that they can be compared as signed numbers, which is
-// what processors have.
+// Vectors of `kVector` bytes. Remainders are below 2^61, so that they can be compared as signed numbers,
+// which is what processors have.
 template <size_t kVector>
-[[gnu::always_inline]] inline void fold_lanes(const Batch& batch, const uint64_t* factors, const uint64_t* addends,
-                                              uint64_t* least) {
+[[gnu::always_inline]] inline void fold_lanes(const Batch& batch, const uint64_t* factors,
+                                              const uint64_t* addends, uint64_t* least) {
   typedef uint64_t Vector __attribute__((vector_size(kVector), aligned(8), may_alias));
   typedef int64_t Signed __attribute__((vector_size(kVector), aligned(8), may_alias));
   constexpr size_t kVectors = kLanes * sizeof(uint64_t) / kVector;
@@ -49,7 +45,8 @@ template <size_t kVector>
   for (size_t i = 0; i < batch.size; ++i) {
     for (size_t v = 0; v < kVectors; ++v) {
       const Vector permuted = factor[v] * batch.hashes[i] + addend[v];
-      Signed rest = reinterpret_cast<Signed>((permuted & static_cast<uint64_t>(kPrime)) + (permuted >> kPrimeBits));
+      Signed rest =
+          reinterpret_cast<Signed>((permuted & static_cast<uint64_t>(kPrime)) + (permuted >> kPrimeBits));
       rest = rest >= kPrime ? rest - kPrime : rest;
       minimum[v] = rest < minimum[v] ? rest : minimum[v];
     }
@@ -59,7 +56,8 @@ template <size_t kVector>
 
 using FoldBatch = void (*)(const Batch&, const uint64_t*, const uint64_t*, uint64_t*, size_t);
 
-void fold_batch(const Batch& batch, const uint64_t* factors, const uint64_t* addends, uint64_t* least, size_t size) {
+void fold_batch(const Batch& batch, const uint64_t* factors, const uint64_t* addends, uint64_t* least,
+                size_t size) {
   for (size_t at = 0; at < size; at += kLanes) fold_lanes<16>(batch, factors + at, addends + at, least + at);
 }
 
@@ -114,11 +112,11 @@ class Signature {
   bool any_ = false;
 };
 
-// Appends a document's words to `joined`, a space between them, and calls `word(begin)` after each, with where it
-// begins there.
+// Appends a document's words to `joined`, a space between them, and calls `word(begin)` after each, with
+// where it begins there.
 template <class Word>
 void join_words(const Text& simplified, Text& joined, Word word) {
-  if (simplified.size() > std::numeric_limits<std::uint32_t>::max())
+  if (simplified.size() > std::numeric_limits<uint32_t>::max())
     throw std::invalid_argument("a document is too long");
   const size_t first = joined.size();
   quality::split_whole_words(simplified.data(), simplified.size(), [&](quality::Span span) {
@@ -143,8 +141,9 @@ Signer::Signer(Simplifier simplifier, const uint64_t* factors, const uint64_t* a
   addends_.resize(factors_.size());
 }
 
-SignatureTable Signer::sign(const TextColumn& documents) const {
-  SignatureTable table{Buffer<uint64_t>::zeros(documents.rows * permutations_), Buffer<uint8_t>(documents.rows)};
+SignatureTable Signer::sign(const text::TextColumn& documents) const {
+  SignatureTable table{Buffer<uint64_t>::zeros(documents.rows * permutations_),
+                       Buffer<uint8_t>(documents.rows)};
   Signature signature(factors_.data(), addends_.data(), factors_.size());
   std::array<size_t, kMostWords> begins;  // of the last words
   Text simplified;
@@ -162,12 +161,13 @@ SignatureTable Signer::sign(const TextColumn& documents) const {
     });
     const uint64_t* least = signature.end();
     table.has_shingle[row] = least != nullptr;
-    if (least != nullptr) std::memcpy(&table.numbers[row * permutations_], least, permutations_ * sizeof(uint64_t));
+    if (least != nullptr)
+      std::memcpy(&table.numbers[row * permutations_], least, permutations_ * sizeof(uint64_t));
   }
   return table;
 }
 
-JoinedWords Signer::words(const TextColumn& documents) const {
+JoinedWords Signer::words(const text::TextColumn& documents) const {
   JoinedWords result{{}, Buffer<int64_t>(documents.rows + 1)};
   Text simplified;
   result.offsets[0] = 0;
@@ -179,9 +179,10 @@ JoinedWords Signer::words(const TextColumn& documents) const {
   return result;
 }
 
-Buffer<uint64_t> hashes_of(const TextColumn& documents) {
+Buffer<uint64_t> hashes_of(const text::TextColumn& documents) {
   Buffer<uint64_t> hashes(documents.rows);
-  for (size_t row = 0; row < documents.rows; ++row) hashes[row] = xxh64(documents.begin(row), documents.size(row));
+  for (size_t row = 0; row < documents.rows; ++row)
+    hashes[row] = xxh64(documents.begin(row), documents.size(row));
   return hashes;
 }
 

@@ -1,9 +1,9 @@
-// Documents as datatrove's MinHash sees them: simplified text, its words, the XXH64 of each run of `ngram` words
-// with a space between them, and for each permutation the least number that any of them gives.
+// Documents as datatrove's MinHash sees them: simplified text, its words, the XXH64 of each run of `ngram`
+// words with a space between them, and for each permutation the least number that any of them gives.
 //
-// A permutation is (hash * factor + addend) in 64 bits, modulo 2^61 - 1. Words are those of quality/words.hpp, except
-// that scripts without spaces are not cut, as spaCy's English tokenizer doesn't cut them. Held: the longest document,
-// simplified, twice: once as text and once as words.
+// A permutation is (hash * factor + addend) in 64 bits, modulo 2^61 - 1. Words are those of
+// quality/words.hpp, except that scripts without spaces are not cut, as spaCy's English tokenizer doesn't cut
+// them. Held: the longest document, simplified, twice: once as text and once as words.
 #pragma once
 
 #include <cstddef>
@@ -17,38 +17,38 @@
 namespace krill::datatrove {
 
 struct SignatureTable {
-  Buffer<std::uint64_t> numbers;     // as many as permutations for each document
-  Buffer<std::uint8_t> has_shingle;  // 0 for a document of fewer words than a shingle, whose numbers are 0
+  Buffer<uint64_t> numbers;     // as many as permutations for each document
+  Buffer<uint8_t> has_shingle;  // 0 for a document of fewer words than a shingle, whose numbers are 0
 };
 
 // The words of each document, a space between them: for tests.
 struct JoinedWords {
-  text::GrowingBuffer<std::uint8_t> bytes;
-  Buffer<std::int64_t> offsets;
+  GrowingBuffer<uint8_t> bytes;
+  Buffer<int64_t> offsets;
 };
 
 class Signer {
  public:
-  static constexpr std::size_t kMostPermutations = 4096;
-  static constexpr std::size_t kMostWords = 100;  // of a shingle
+  static constexpr size_t kMostPermutations = 4096;
+  static constexpr size_t kMostWords = 100;  // of a shingle
 
   // Throws std::invalid_argument for counts of 0 and above these.
-  Signer(Simplifier simplifier, const std::uint64_t* factors, const std::uint64_t* addends, std::size_t permutations,
-         std::size_t ngram);
+  Signer(Simplifier simplifier, const uint64_t* factors, const uint64_t* addends, size_t permutations,
+         size_t ngram);
 
   // The columns must have been checked.
-  SignatureTable sign(const TextColumn& documents) const;
-  JoinedWords words(const TextColumn& documents) const;
+  SignatureTable sign(const text::TextColumn& documents) const;
+  JoinedWords words(const text::TextColumn& documents) const;
 
  private:
   Simplifier simplifier_;
-  std::size_t permutations_;
-  std::size_t ngram_;
-  std::vector<std::uint64_t> factors_;  // as many as permutations, and up to whole lanes
-  std::vector<std::uint64_t> addends_;
+  size_t permutations_;
+  size_t ngram_;
+  std::vector<uint64_t> factors_;  // as many as permutations, and up to whole lanes
+  std::vector<uint64_t> addends_;
 };
 
 // The XXH64 of each document.
-Buffer<std::uint64_t> hashes_of(const TextColumn& documents);
+Buffer<uint64_t> hashes_of(const text::TextColumn& documents);
 
 }  // namespace krill::datatrove

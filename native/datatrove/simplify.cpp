@@ -7,10 +7,7 @@
 namespace krill::datatrove {
 namespace {
 
-using std::size_t;
 using std::string_view;
-using std::uint32_t;
-using std::uint8_t;
 
 constexpr uint32_t kPoints = 0x110000;
 constexpr uint32_t kPage = 128;
@@ -90,7 +87,7 @@ class Writer {
 }  // namespace
 
 // Page 0 holds no change and serves all code points until they have one.
-Simplifier::Simplifier(const uint32_t* points, const uint8_t* changes, const TextColumn& replacements)
+Simplifier::Simplifier(const uint32_t* points, const uint8_t* changes, const text::TextColumn& replacements)
     : entries_(1, Entry{0, 0, Change::kText}),
       replacements_(replacements.data + replacements.offsets[0],
                     replacements.data + replacements.offsets[0] + replacements.total()),
@@ -100,9 +97,9 @@ Simplifier::Simplifier(const uint32_t* points, const uint8_t* changes, const Tex
     if (points[row] >= kPoints) throw std::invalid_argument("a character is no code point");
     if (changes[row] >= kChanges) throw std::invalid_argument("a change is none that is known");
     if (replacements.size(row) > 0xff) throw std::invalid_argument("a replacement has more than 255 bytes");
-    std::uint16_t& page = page_of_[points[row] / kPage];
+    uint16_t& page = page_of_[points[row] / kPage];
     if (page == 0) {
-      page = static_cast<std::uint16_t>(pages_.size() / kPage);
+      page = static_cast<uint16_t>(pages_.size() / kPage);
       pages_.resize(pages_.size() + kPage, 0);
     }
     pages_[page * kPage + points[row] % kPage] = static_cast<uint32_t>(entries_.size());
@@ -129,10 +126,11 @@ void Simplifier::simplify(const uint8_t* text, size_t size, Text& out) const {
       writer.byte(plain_[text[at++]]);
       continue;
     }
-    const Character character = character_at(text + at, size - at);
+    const text::Character character = text::character_at(text + at, size - at);
     if (!character.well_formed) {
       writer.space();
-    } else if (const Entry& entry = entry_of(decoded(text + at, character.length)); &entry == entries_.data()) {
+    } else if (const Entry& entry = entry_of(decoded(text + at, character.length));
+               &entry == entries_.data()) {
       writer.text({reinterpret_cast<const char*>(text + at), character.length});
     } else if (entry.change == Change::kText) {
       writer.text(replacement(entry));

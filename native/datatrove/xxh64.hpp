@@ -10,44 +10,45 @@ namespace krill::datatrove {
 
 namespace xxh64_parts {
 
-inline constexpr std::uint64_t kPrimes[5] = {0x9e3779b185ebca87u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u,
-                                             0x85ebca77c2b2ae63u, 0x27d4eb2f165667c5u};
+inline constexpr uint64_t kPrimes[5] = {0x9e3779b185ebca87u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u,
+                                        0x85ebca77c2b2ae63u, 0x27d4eb2f165667c5u};
 
 template <class Word>
-std::uint64_t read(const std::uint8_t* bytes) {
+uint64_t read(const uint8_t* bytes) {
   static_assert(std::endian::native == std::endian::little);
   Word word;
   std::memcpy(&word, bytes, sizeof word);
   return word;
 }
 
-inline std::uint64_t round(std::uint64_t lane, std::uint64_t word) {
+inline uint64_t round(uint64_t lane, uint64_t word) {
   return std::rotl(lane + word * kPrimes[1], 31) * kPrimes[0];
 }
 
-inline std::uint64_t merge(std::uint64_t hash, std::uint64_t lane) {
+inline uint64_t merge(uint64_t hash, uint64_t lane) {
   return (hash ^ round(0, lane)) * kPrimes[0] + kPrimes[3];
 }
 
 }  // namespace xxh64_parts
 
-inline std::uint64_t xxh64(const std::uint8_t* bytes, std::size_t size) {
+inline uint64_t xxh64(const uint8_t* bytes, size_t size) {
   using namespace xxh64_parts;
-  const std::uint8_t* const end = bytes + size;
-  std::uint64_t hash = kPrimes[4];
+  const uint8_t* const end = bytes + size;
+  uint64_t hash = kPrimes[4];
   if (size >= 32) {
-    std::uint64_t lanes[4] = {kPrimes[0] + kPrimes[1], kPrimes[1], 0, 0 - kPrimes[0]};
+    uint64_t lanes[4] = {kPrimes[0] + kPrimes[1], kPrimes[1], 0, 0 - kPrimes[0]};
     for (; end - bytes >= 32; bytes += 32)
-      for (std::size_t lane = 0; lane < 4; ++lane)
-        lanes[lane] = round(lanes[lane], read<std::uint64_t>(bytes + 8 * lane));
-    hash = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) + std::rotl(lanes[3], 18);
-    for (const std::uint64_t lane : lanes) hash = merge(hash, lane);
+      for (size_t lane = 0; lane < 4; ++lane)
+        lanes[lane] = round(lanes[lane], read<uint64_t>(bytes + 8 * lane));
+    hash =
+        std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) + std::rotl(lanes[3], 18);
+    for (const uint64_t lane : lanes) hash = merge(hash, lane);
   }
   hash += size;
   for (; end - bytes >= 8; bytes += 8)
-    hash = std::rotl(hash ^ round(0, read<std::uint64_t>(bytes)), 27) * kPrimes[0] + kPrimes[3];
+    hash = std::rotl(hash ^ round(0, read<uint64_t>(bytes)), 27) * kPrimes[0] + kPrimes[3];
   if (end - bytes >= 4) {
-    hash = std::rotl(hash ^ read<std::uint32_t>(bytes) * kPrimes[0], 23) * kPrimes[1] + kPrimes[2];
+    hash = std::rotl(hash ^ read<uint32_t>(bytes) * kPrimes[0], 23) * kPrimes[1] + kPrimes[2];
     bytes += 4;
   }
   for (; bytes < end; ++bytes) hash = std::rotl(hash ^ *bytes * kPrimes[4], 11) * kPrimes[0];

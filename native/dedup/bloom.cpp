@@ -5,16 +5,12 @@
 
 #include "dedup/shingles.hpp"
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint64_t;
-using std::uint8_t;
 
 constexpr size_t kWords = BloomFilter::kBlockBytes / sizeof(uint64_t);
 constexpr size_t kBlocksAhead = 16;
-constexpr unsigned kBlockPlaceBits = 9;                   // a place among 512
+constexpr unsigned kBlockPlaceBits = 9;                    // a place among 512
 constexpr unsigned kPlacesPerWord = 64 / kBlockPlaceBits;  // that a hash's word gives
 
 size_t words_for(size_t blocks, unsigned bits) {
@@ -53,4 +49,4 @@ void BloomFilter::insert(const Hash* hashes, size_t count, uint8_t* first) {
   }
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

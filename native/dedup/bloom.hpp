@@ -1,5 +1,6 @@
-// A Bloom filter over 128-bit hashes, in blocks of one cache line: whether a hash was seen before is answered with one
-// look at memory. How many blocks and bits a stated rate takes is worked out by the caller (`krill.dedup.bloom`).
+// A Bloom filter over 128-bit hashes, in blocks of one cache line: whether a hash was seen before is answered
+// with one look at memory. How many blocks and bits a stated rate takes is worked out by the caller
+// (`krill.dedup.bloom`).
 #pragma once
 
 #include <cstddef>
@@ -8,27 +9,27 @@
 #include "buffer.hpp"
 #include "dedup/hash.hpp"
 
-namespace krill {
+namespace krill::dedup {
 
 class BloomFilter {
  public:
-  static constexpr std::size_t kBlockBytes = 64;
+  static constexpr size_t kBlockBytes = 64;
   static constexpr unsigned kMostBits = 64;
 
   // `blocks` of 512 bits, of which each hash sets up to `bits` in one block. Both are 1 or more.
-  BloomFilter(std::size_t blocks, unsigned bits);
+  BloomFilter(size_t blocks, unsigned bits);
 
   // Sets first[i] to 1 where hashes[i] was certainly not seen before, else 0.
-  void insert(const Hash* hashes, std::size_t count, std::uint8_t* first);
+  void insert(const Hash* hashes, size_t count, uint8_t* first);
 
-  std::size_t nbytes() const { return words_.size() * sizeof(std::uint64_t); }
+  size_t nbytes() const { return words_.size() * sizeof(uint64_t); }
 
  private:
-  std::uint64_t* block_of(const Hash& hash);
+  uint64_t* block_of(const Hash& hash);
 
-  std::size_t blocks_;
+  size_t blocks_;
   unsigned bits_;
-  Buffer<std::uint64_t> words_;
+  Buffer<uint64_t> words_;
 };
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -5,12 +5,8 @@
 #include <limits>
 #include <stdexcept>
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
 
 constexpr uint64_t kWordsPerRank = 4;
 constexpr uint64_t kDocumentsPerRank = 64 * kWordsPerRank;
@@ -34,14 +30,16 @@ void Components::check(const Hash& edge) const {
 void Components::mark(const Hash* edges, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     check(edges[i]);
-    for (const uint64_t document : {edges[i].low, edges[i].high}) bits_[document / 64] |= uint64_t{1} << document % 64;
+    for (const uint64_t document : {edges[i].low, edges[i].high})
+      bits_[document / 64] |= uint64_t{1} << document % 64;
   }
 }
 
 uint64_t Components::members() {
   uint64_t total = 0;
   for (size_t word = 0; word < bits_.size(); ++word) {
-    if (total > std::numeric_limits<uint32_t>::max()) throw std::length_error("more than 2^32 documents have edges");
+    if (total > std::numeric_limits<uint32_t>::max())
+      throw std::length_error("more than 2^32 documents have edges");
     if (word % kWordsPerRank == 0) ranks_[word / kWordsPerRank] = static_cast<uint32_t>(total);
     total += static_cast<uint64_t>(std::popcount(bits_[word]));
   }
@@ -72,12 +70,14 @@ uint64_t Components::document(uint32_t member) const {
 Buffer<uint32_t>& Components::parents() {
   if (!parents_) {
     parents_.emplace(static_cast<size_t>(members()));
-    for (size_t member = 0; member < parents_->size(); ++member) (*parents_)[member] = static_cast<uint32_t>(member);
+    for (size_t member = 0; member < parents_->size(); ++member)
+      (*parents_)[member] = static_cast<uint32_t>(member);
   }
   return *parents_;
 }
 
-// Ranks rise with document numbers, so the smallest member is the smallest document. Each step also shortens the way.
+// Ranks rise with document numbers, so the smallest member is the smallest document. Each step also shortens
+// the way.
 uint32_t Components::root(uint32_t member) {
   Buffer<uint32_t>& parents = *parents_;
   while (parents[member] != member) {
@@ -91,7 +91,8 @@ void Components::join(const Hash* edges, size_t count) {
   Buffer<uint32_t>& members = parents();
   for (size_t i = 0; i < count; ++i) {
     check(edges[i]);
-    if (!marked(edges[i].low) || !marked(edges[i].high)) throw std::invalid_argument("an edge that was not marked");
+    if (!marked(edges[i].low) || !marked(edges[i].high))
+      throw std::invalid_argument("an edge that was not marked");
     const uint32_t one = root(rank(edges[i].low));
     const uint32_t other = root(rank(edges[i].high));
     members[std::max(one, other)] = std::min(one, other);
@@ -132,4 +133,4 @@ void Components::labels(uint64_t first, size_t count, uint64_t* smallest, uint32
   }
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

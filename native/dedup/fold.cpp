@@ -1,11 +1,7 @@
 #include "dedup/fold.hpp"
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
 
 constexpr uint32_t kPoints = 0x110000;
 
@@ -26,21 +22,23 @@ const FoldTable& FoldTable::get() {
 }
 
 // Page 0 holds no change and serves all code points until they have one.
-FoldTable::FoldTable() : page_of_(kPoints / kCharPage, 0), pages_(kCharPage, Entry{FoldKind::kKeep, 0}) {
+FoldTable::FoldTable()
+    : page_of_(kPoints / text::kCharPage, 0), pages_(text::kCharPage, Entry{FoldKind::kKeep, 0}) {
   for (size_t run = 0; run < kFoldRunCount; ++run) {
     const FoldRun& found = kFoldRuns[run];
-    for (uint32_t point = found.first; point <= found.last; ++point) *writable(point) = {found.kind, found.change};
+    for (uint32_t point = found.first; point <= found.last; ++point)
+      *writable(point) = {found.kind, found.change};
   }
   for (uint8_t byte = 0; byte < 128; ++byte) ascii_[byte] = ascii_of(byte, of(byte));
 }
 
 FoldTable::Entry* FoldTable::writable(uint32_t point) {
-  std::uint16_t& page = page_of_[point / kCharPage];
+  uint16_t& page = page_of_[point / text::kCharPage];
   if (page == 0) {
-    page = static_cast<std::uint16_t>(pages_.size() / kCharPage);
-    pages_.resize(pages_.size() + kCharPage, Entry{FoldKind::kKeep, 0});
+    page = static_cast<uint16_t>(pages_.size() / text::kCharPage);
+    pages_.resize(pages_.size() + text::kCharPage, Entry{FoldKind::kKeep, 0});
   }
-  return &pages_[page * kCharPage + point % kCharPage];
+  return &pages_[page * text::kCharPage + point % text::kCharPage];
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -1,6 +1,7 @@
-// What is compared when near-duplicates are looked for: words in lower case, without diacritics, punctuation and
-// symbols, with every number written as 0. Text comes in as UTF-8 and leaves as code points and gaps between words,
-// one at a time, so that text of any length takes the same few bytes. The definition is `reference_words` in Python.
+// What is compared when near-duplicates are looked for: words in lower case, without diacritics, punctuation
+// and symbols, with every number written as 0. Text comes in as UTF-8 and leaves as code points and gaps
+// between words, one at a time, so that text of any length takes the same few bytes. The definition is
+// `reference_words` in Python.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +10,9 @@
 
 #include "text/char_class.hpp"
 
-namespace krill {
+namespace krill::dedup {
 
-enum class FoldKind : std::uint8_t {
+enum class FoldKind : uint8_t {
   kKeep,       // stays as it is
   kShift,      // becomes another character, so far away
   kPair,       // comes apart into two
@@ -22,15 +23,15 @@ enum class FoldKind : std::uint8_t {
 };
 
 struct FoldRun {
-  std::uint32_t first;
-  std::uint32_t last;
+  uint32_t first;
+  uint32_t last;
   FoldKind kind;
-  std::int32_t change;
+  int32_t change;
 };
 
 extern const FoldRun kFoldRuns[];
-extern const std::size_t kFoldRunCount;
-extern const std::uint32_t kFoldPairs[][2];
+extern const size_t kFoldRunCount;
+extern const uint32_t kFoldPairs[][2];
 
 // The runs spread out into pages of code points: 100 KB, made once.
 class FoldTable {
@@ -39,29 +40,31 @@ class FoldTable {
 
   struct Entry {
     FoldKind kind : 8;
-    std::int32_t change : 24;
+    int32_t change : 24;
   };
   static_assert(sizeof(Entry) == 4);
 
-  Entry of(std::uint32_t point) const { return pages_[page_of_[point / kCharPage] * kCharPage + point % kCharPage]; }
+  Entry of(uint32_t point) const {
+    return pages_[page_of_[point / text::kCharPage] * text::kCharPage + point % text::kCharPage];
+  }
 
   // ASCII needs no second look: a letter in lower case, or one of these.
-  static constexpr std::uint8_t kAsciiSpace = 0;
-  static constexpr std::uint8_t kAsciiSeparator = 1;
-  static constexpr std::uint8_t kAsciiDigit = 2;
-  std::uint8_t of_ascii(std::uint8_t byte) const { return ascii_[byte]; }
+  static constexpr uint8_t kAsciiSpace = 0;
+  static constexpr uint8_t kAsciiSeparator = 1;
+  static constexpr uint8_t kAsciiDigit = 2;
+  uint8_t of_ascii(uint8_t byte) const { return ascii_[byte]; }
 
  private:
   FoldTable();
-  Entry* writable(std::uint32_t point);
+  Entry* writable(uint32_t point);
 
-  std::vector<std::uint16_t> page_of_;
+  std::vector<uint16_t> page_of_;
   std::vector<Entry> pages_;
-  std::uint8_t ascii_[128];
+  uint8_t ascii_[128];
 };
 
-inline constexpr std::uint32_t kHangulFirst = 0xac00;
-inline constexpr std::uint32_t kHangulCount = 11172;
+inline constexpr uint32_t kHangulFirst = 0xac00;
+inline constexpr uint32_t kHangulCount = 11172;
 
 // Feeds `sink.letter(point)` and `sink.gap()`; gaps may follow each other, and stand at either end.
 // Each maximal ill-formed part is a gap.
@@ -70,13 +73,13 @@ class TextFolder {
  public:
   explicit TextFolder(Sink& sink) : sink_(sink) {}
 
-  void fold(const std::uint8_t* text, std::size_t size) {
-    for (std::size_t at = 0; at < size;) {
+  void fold(const uint8_t* text, size_t size) {
+    for (size_t at = 0; at < size;) {
       if (text[at] < 0x80) {
         fold_ascii(text[at++]);
         continue;
       }
-      const Character character = character_at(text + at, size - at);
+      const text::Character character = text::character_at(text + at, size - at);
       if (character.well_formed) {
         fold_point(decode(text + at, character.length));
       } else {
@@ -88,16 +91,16 @@ class TextFolder {
 
  private:
   // Where in a number we are: digits, perhaps one separator, more digits. All of it becomes one 0.
-  enum class Number : std::uint8_t { none, whole, separator, fraction };
+  enum class Number : uint8_t { none, whole, separator, fraction };
 
-  static std::uint32_t decode(const std::uint8_t* text, std::size_t length) {
-    std::uint32_t point = text[0] & (0xffu >> (length + 1));
-    for (std::size_t i = 1; i < length; ++i) point = point << 6 | (text[i] & 0x3fu);
+  static uint32_t decode(const uint8_t* text, size_t length) {
+    uint32_t point = text[0] & (0xffu >> (length + 1));
+    for (size_t i = 1; i < length; ++i) point = point << 6 | (text[i] & 0x3fu);
     return point;
   }
 
-  void fold_ascii(std::uint8_t byte) {
-    const std::uint8_t folded = table_.of_ascii(byte);
+  void fold_ascii(uint8_t byte) {
+    const uint8_t folded = table_.of_ascii(byte);
     if (folded > FoldTable::kAsciiDigit) {
       letter(folded);
     } else if (folded == FoldTable::kAsciiSpace) {
@@ -109,15 +112,13 @@ class TextFolder {
     }
   }
 
-  void fold_point(std::uint32_t point) {
+  void fold_point(uint32_t point) {
     if (point - kHangulFirst < kHangulCount) return hangul(point - kHangulFirst);
     const FoldTable::Entry entry = table_.of(point);
     switch (entry.kind) {
       case FoldKind::kKeep: return letter(point);
-      case FoldKind::kShift: return letter(static_cast<std::uint32_t>(static_cast<std::int32_t>(point) + entry.change));
-      case FoldKind::kPair:
-        letter(kFoldPairs[entry.change][0]);
-        return letter(kFoldPairs[entry.change][1]);
+      case FoldKind::kShift: return letter(static_cast<uint32_t>(static_cast<int32_t>(point) + entry.change));
+      case FoldKind::kPair: letter(kFoldPairs[entry.change][0]); return letter(kFoldPairs[entry.change][1]);
       case FoldKind::kDrop: return end_number();
       case FoldKind::kSpace: return space();
       case FoldKind::kSeparator: return separator();
@@ -126,13 +127,13 @@ class TextFolder {
   }
 
   // The canonical decomposition of a syllable: initial, vowel, perhaps a final.
-  void hangul(std::uint32_t syllable) {
+  void hangul(uint32_t syllable) {
     letter(0x1100 + syllable / 588);
     letter(0x1161 + syllable % 588 / 28);
     if (syllable % 28 != 0) letter(0x11a7 + syllable % 28);
   }
 
-  void letter(std::uint32_t point) {
+  void letter(uint32_t point) {
     if (number_ != Number::none) end_number();
     sink_.letter(point);
   }
@@ -169,4 +170,4 @@ class TextFolder {
   Number number_ = Number::none;
 };
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -1,7 +1,7 @@
 // Made by generate_fold_table.py from Unicode 14.0.0.
 #include "dedup/fold.hpp"
 
-namespace krill {
+namespace krill::dedup {
 
 using enum FoldKind;
 
@@ -1103,9 +1103,9 @@ const FoldRun kFoldRuns[3069] = {
     {0x2fa1c, 0x2fa1c, kShift, -154337}, {0x2fa1d, 0x2fa1d, kShift, -21533}, {0xe0001, 0xe0001, kDrop, 0},
     {0xe0020, 0xe007f, kDrop, 0}, {0xe0100, 0xe01ef, kDrop, 0},
 };
-const std::size_t kFoldRunCount = 3069;
+const size_t kFoldRunCount = 3069;
 
-const std::uint32_t kFoldPairs[30][2] = {
+const uint32_t kFoldPairs[30][2] = {
     {0x9c7, 0x9be}, {0x9c7, 0x9d7}, {0xb47, 0xb3e}, {0xb47, 0xb57}, {0xb92, 0xbd7}, {0xbc6, 0xbbe},
     {0xbc7, 0xbbe}, {0xbc6, 0xbd7}, {0xcc2, 0xcd5}, {0xd46, 0xd3e}, {0xd47, 0xd3e}, {0xd46, 0xd57},
     {0xdd9, 0xdcf}, {0xdd9, 0xdcf}, {0xdd9, 0xddf}, {0x1b05, 0x1b35}, {0x1b07, 0x1b35}, {0x1b09, 0x1b35},
@@ -1114,4 +1114,4 @@ const std::uint32_t kFoldPairs[30][2] = {
     {0x115b9, 0x115af}, {0x11935, 0x11930},
 };
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -4,7 +4,7 @@ In: `unicodedata` of the running Python, and `fold_character` of `oracles.dedup`
 definition. Out: runs of code points that change in the same way. Hangul syllables are left out: they come
 apart by arithmetic.
 
-    python native/dedup/generate_fold_table.py > native/dedup/fold_table.cpp
+    PYTHONPATH=tests python native/dedup/generate_fold_table.py > native/dedup/fold_table.cpp
 """
 
 from __future__ import annotations
@@ -72,20 +72,20 @@ def source() -> str:
         f"// Made by generate_fold_table.py from Unicode {unicodedata.unidata_version}.",
         '#include "dedup/fold.hpp"',
         "",
-        "namespace krill {",
+        "namespace krill::dedup {",
         "",
         "using enum FoldKind;",
         "",
         f"const FoldRun kFoldRuns[{len(changes)}] = {{",
         *rows(changes),
         "};",
-        f"const std::size_t kFoldRunCount = {len(changes)};",
+        f"const size_t kFoldRunCount = {len(changes)};",
         "",
-        f"const std::uint32_t kFoldPairs[{len(pairs)}][2] = {{",
+        f"const uint32_t kFoldPairs[{len(pairs)}][2] = {{",
         *rows([f"{{{first:#x}, {second:#x}}}," for first, second in pairs]),
         "};",
         "",
-        "}  // namespace krill",
+        "}  // namespace krill::dedup",
         "",
     ]
     return "\n".join(lines)

@@ -3,13 +3,8 @@
 #include <bit>
 #include <cstring>
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
-using std::uint8_t;
 
 constexpr uint64_t kFirst = 0x87c37b91114253d5u;
 constexpr uint64_t kSecond = 0x4cf5ad432745937fu;
@@ -59,11 +54,11 @@ Hash hash_bytes(const uint8_t* data, size_t size, uint32_t seed) {
   return {low, high};
 }
 
-Buffer<Hash> hash_documents(const TextColumn& documents, uint32_t seed) {
+Buffer<Hash> hash_documents(const text::TextColumn& documents, uint32_t seed) {
   Buffer<Hash> hashes(documents.rows);
   for (size_t row = 0; row < documents.rows; ++row)
     hashes[row] = hash_bytes(documents.begin(row), documents.size(row), seed);
   return hashes;
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -2,12 +2,8 @@
 
 #include <bit>
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint64_t;
-using std::uint8_t;
 
 // Four keys in five slots: a search for a new key then looks at 13 slots on average, in three or four
 // neighbouring cache lines. Fuller tables save little memory and search much longer.
@@ -48,10 +44,9 @@ bool HashSet::insert_one(const Hash& hash) {
 
 void HashSet::insert(const Hash* hashes, size_t count, uint8_t* first) {
   for (size_t i = 0; i < count; ++i) {
-    if (i + kHashesAhead < count)
-      __builtin_prefetch(table_.data() + home(hashes[i + kHashesAhead]), 1);
+    if (i + kHashesAhead < count) __builtin_prefetch(table_.data() + home(hashes[i + kHashesAhead]), 1);
     first[i] = insert_one(hashes[i]);
   }
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -8,7 +8,7 @@
 #include "buffer.hpp"
 #include "dedup/hash.hpp"
 
-namespace krill {
+namespace krill::dedup {
 
 class TableFull : public std::runtime_error {
  public:
@@ -19,24 +19,24 @@ class TableFull : public std::runtime_error {
 class HashSet {
  public:
   // At least 32 bytes: one key and the free slot that ends a search.
-  explicit HashSet(std::size_t capacity_bytes);
+  explicit HashSet(size_t capacity_bytes);
 
   // Sets first[i] to 1 where hashes[i] is seen for the first time, else 0. Throws TableFull at the first
   // new key beyond max_keys; keys before it stay.
-  void insert(const Hash* hashes, std::size_t count, std::uint8_t* first);
+  void insert(const Hash* hashes, size_t count, uint8_t* first);
 
-  std::size_t size() const { return keys_ + has_zero_; }
-  std::size_t max_keys() const { return max_keys_; }
-  std::size_t nbytes() const { return table_.size() * sizeof(Hash); }
+  size_t size() const { return keys_ + has_zero_; }
+  size_t max_keys() const { return max_keys_; }
+  size_t nbytes() const { return table_.size() * sizeof(Hash); }
 
  private:
-  std::size_t home(const Hash& hash) const;
+  size_t home(const Hash& hash) const;
   bool insert_one(const Hash& hash);
 
   Buffer<Hash> table_;
-  std::size_t max_keys_;
-  std::size_t keys_ = 0;
+  size_t max_keys_;
+  size_t keys_ = 0;
   bool has_zero_ = false;  // an all-zero slot is a free one, so the all-zero hash is kept here
 };
 
-}  // namespace krill
+}  // namespace krill::dedup

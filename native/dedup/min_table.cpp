@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint64_t;
 
 constexpr size_t kRecordsAhead = 12;
 
@@ -15,7 +12,8 @@ constexpr size_t kRecordsAhead = 12;
 
 // Four keys for five slots, as in HashSet.
 MinTable::MinTable(size_t capacity_bytes)
-    : table_(Buffer<Hash>::zeros(table_slots(capacity_bytes))), max_keys_(table_.size() - (table_.size() + 4) / 5) {}
+    : table_(Buffer<Hash>::zeros(table_slots(capacity_bytes))),
+      max_keys_(table_.size() - (table_.size() + 4) / 5) {}
 
 size_t MinTable::home(uint64_t key) const {
   using Wide = unsigned __int128;
@@ -46,4 +44,4 @@ void MinTable::fold(const Hash* records, size_t count, uint64_t* least) {
   }
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -1,5 +1,6 @@
-// A table from keys to the least number that was seen with each, in one allocation whose size is given and never
-// changes. It groups: bands of MinHash (key: the band's value, number: the document), and edges of a graph.
+// A table from keys to the least number that was seen with each, in one allocation whose size is given and
+// never changes. It groups: bands of MinHash (key: the band's value, number: the document), and edges of a
+// graph.
 #pragma once
 
 #include <cstddef>
@@ -9,29 +10,30 @@
 #include "dedup/hash.hpp"
 #include "dedup/hash_set.hpp"
 
-namespace krill {
+namespace krill::dedup {
 
-// Records are hashes in form: `low` is the number and `high` the key, so that they are partitioned by their keys.
+// Records are hashes in form: `low` is the number and `high` the key, so that they are partitioned by their
+// keys.
 class MinTable {
  public:
   // At least 32 bytes: one key and the free slot that ends a search.
-  explicit MinTable(std::size_t capacity_bytes);
+  explicit MinTable(size_t capacity_bytes);
 
-  // Sets least[i] to the least number that was seen with the key of records[i] so far. Throws TableFull at the first
-  // new key beyond max_keys; what came before it stays. The number 2^64 - 1 is nobody's.
-  void fold(const Hash* records, std::size_t count, std::uint64_t* least);
+  // Sets least[i] to the least number that was seen with the key of records[i] so far. Throws TableFull at
+  // the first new key beyond max_keys; what came before it stays. The number 2^64 - 1 is nobody's.
+  void fold(const Hash* records, size_t count, uint64_t* least);
 
-  std::size_t size() const { return keys_; }
-  std::size_t max_keys() const { return max_keys_; }
-  std::size_t nbytes() const { return table_.size() * sizeof(Hash); }
+  size_t size() const { return keys_; }
+  size_t max_keys() const { return max_keys_; }
+  size_t nbytes() const { return table_.size() * sizeof(Hash); }
 
  private:
-  std::size_t home(std::uint64_t key) const;
-  std::uint64_t fold_one(const Hash& record);
+  size_t home(uint64_t key) const;
+  uint64_t fold_one(const Hash& record);
 
   Buffer<Hash> table_;  // a free slot is one whose number, kept inverted, is 0
-  std::size_t max_keys_;
-  std::size_t keys_ = 0;
+  size_t max_keys_;
+  size_t keys_ = 0;
 };
 
-}  // namespace krill
+}  // namespace krill::dedup

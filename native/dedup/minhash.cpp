@@ -7,19 +7,13 @@
 #include "dedup/minhash_lanes.hpp"
 #include "dedup/shingles.hpp"
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::int64_t;
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
-using std::uint8_t;
 
 using FoldBatch = void (*)(const ShingleBatch&, const uint32_t*, const uint32_t*, uint32_t*, size_t);
 
-void fold_batch(const ShingleBatch& batch, const uint32_t* low_factors, const uint32_t* high_factors, uint32_t* least,
-                size_t permutations) {
+void fold_batch(const ShingleBatch& batch, const uint32_t* low_factors, const uint32_t* high_factors,
+                uint32_t* least, size_t permutations) {
   for (size_t at = 0; at < permutations; at += kLanes)
     fold_lanes<16>(batch, low_factors + at, high_factors + at, least + at);
 }
@@ -116,15 +110,15 @@ MinHasher::MinHasher(size_t bands, size_t rows, size_t ngram) : bands_(bands), r
   check_ngram(ngram);
   const size_t permutations = (bands * rows + kLanes - 1) / kLanes * kLanes;
   for (size_t i = 0; i < permutations; ++i) {
-    // Odd factors are bijections of 32 bits. A product's weight is in its high bits, which is where numbers differ
-    // first.
+    // Odd factors are bijections of 32 bits. A product's weight is in its high bits, which is where numbers
+    // differ first.
     const uint64_t random = mix64((i + 1) * 0x9e3779b97f4a7c15u);
     low_factors_.push_back(static_cast<uint32_t>(random) | 1);
     high_factors_.push_back(static_cast<uint32_t>(random >> 32) | 1);
   }
 }
 
-Buffer<uint64_t> MinHasher::bands_of(const TextColumn& documents) const {
+Buffer<uint64_t> MinHasher::bands_of(const text::TextColumn& documents) const {
   Buffer<uint64_t> bands(documents.rows * bands_);
   Signature signature(low_factors_.data(), high_factors_.data(), low_factors_.size());
   Shingler shingler(ngram_, signature);
@@ -139,9 +133,11 @@ Buffer<uint64_t> MinHasher::bands_of(const TextColumn& documents) const {
   return bands;
 }
 
-// A word takes a byte and the gap after it another, so there are at most half as many shingles as bytes, and one.
-ShingleSets shingle_sets(const TextColumn& documents, size_t ngram) {
-  ShingleSets sets{Buffer<uint64_t>(documents.total() / 2 + documents.rows), Buffer<int64_t>(documents.rows + 1)};
+// A word takes a byte and the gap after it another, so there are at most half as many shingles as bytes, and
+// one.
+ShingleSets shingle_sets(const text::TextColumn& documents, size_t ngram) {
+  ShingleSets sets{Buffer<uint64_t>(documents.total() / 2 + documents.rows),
+                   Buffer<int64_t>(documents.rows + 1)};
   Collector collector{sets.shingles.data()};
   Shingler shingler(ngram, collector);
   sets.offsets[0] = 0;
@@ -157,7 +153,7 @@ ShingleSets shingle_sets(const TextColumn& documents, size_t ngram) {
 }
 
 // No character comes apart into more than three times its bytes: Hangul does.
-FoldedText folded_text(const TextColumn& documents) {
+FoldedText folded_text(const text::TextColumn& documents) {
   FoldedText folded{Buffer<uint8_t>(3 * documents.total()), Buffer<int64_t>(documents.rows + 1)};
   folded.offsets[0] = 0;
   for (size_t row = 0; row < documents.rows; ++row) {
@@ -169,4 +165,4 @@ FoldedText folded_text(const TextColumn& documents) {
   return folded;
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -4,12 +4,8 @@
 #include <stdexcept>
 #include <vector>
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::int64_t;
-using std::size_t;
-using std::uint8_t;
 
 Buffer<int64_t> count_partitions(const Hash* hashes, size_t count, Digit digit) {
   Buffer<int64_t> counts(digit.partitions());
@@ -50,4 +46,4 @@ Buffer<uint8_t> join_flags(const Hash* hashes, size_t count, Digit digit, const 
   return joined;
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

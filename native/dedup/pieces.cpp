@@ -5,13 +5,8 @@
 
 #include "text/utf8.hpp"
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::int64_t;
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
 
 struct Span {
   const uint8_t* begin;
@@ -21,8 +16,8 @@ struct Span {
 };
 
 Span stripped(Span span) {
-  span.begin += leading_whitespace(span.begin, span.size()).bytes;
-  span.end -= trailing_whitespace(span.begin, span.size()).bytes;
+  span.begin += text::leading_whitespace(span.begin, span.size()).bytes;
+  span.end -= text::trailing_whitespace(span.begin, span.size()).bytes;
   return span;
 }
 
@@ -74,14 +69,14 @@ void each_piece(Span text, Level level, const Visit& visit) {
   }
 }
 
-Span text_of(const TextColumn& documents, size_t row) {
+Span text_of(const text::TextColumn& documents, size_t row) {
   return {documents.begin(row), documents.begin(row) + documents.size(row)};
 }
 
 }  // namespace
 
 // A piece takes a byte, and the end of its line another.
-PieceHashes piece_hashes(const TextColumn& documents, Level level) {
+PieceHashes piece_hashes(const text::TextColumn& documents, Level level) {
   PieceHashes result{Buffer<Hash>(documents.total() / 2 + documents.rows), Buffer<uint32_t>(documents.rows)};
   size_t pieces = 0;
   for (size_t row = 0; row < documents.rows; ++row) {
@@ -97,7 +92,8 @@ PieceHashes piece_hashes(const TextColumn& documents, Level level) {
   return result;
 }
 
-KeptPieces keep_pieces(const TextColumn& documents, Level level, const uint8_t* flags, size_t flag_count) {
+KeptPieces keep_pieces(const text::TextColumn& documents, Level level, const uint8_t* flags,
+                       size_t flag_count) {
   KeptPieces kept{Buffer<int64_t>(documents.rows + 1), Buffer<uint8_t>(documents.total())};
   size_t written = 0;
   size_t next = 0;
@@ -116,4 +112,4 @@ KeptPieces keep_pieces(const TextColumn& documents, Level level, const uint8_t* 
   return kept;
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -1,6 +1,6 @@
-// Documents in pieces: lines, or paragraphs. A line is what ends with \n, which belongs to it. A paragraph is a run of
-// lines that are not blank, with the blank ones after it. What is only whitespace is no piece: it is never counted and
-// never dropped. A piece is known by its text without the whitespace at either end.
+// Documents in pieces: lines, or paragraphs. A line is what ends with \n, which belongs to it. A paragraph is
+// a run of lines that are not blank, with the blank ones after it. What is only whitespace is no piece: it is
+// never counted and never dropped. A piece is known by its text without the whitespace at either end.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,23 @@
 #include "dedup/hash.hpp"
 #include "text/column.hpp"
 
-namespace krill {
+namespace krill::dedup {
 
 enum class Level { line, paragraph };
 
 struct PieceHashes {
   Buffer<Hash> hashes;
-  Buffer<std::uint32_t> counts;  // pieces of each document
+  Buffer<uint32_t> counts;  // pieces of each document
 };
-PieceHashes piece_hashes(const TextColumn& documents, Level level);
+PieceHashes piece_hashes(const text::TextColumn& documents, Level level);
 
 struct KeptPieces {
-  Buffer<std::int64_t> offsets;
-  Buffer<std::uint8_t> data;
+  Buffer<int64_t> offsets;
+  Buffer<uint8_t> data;
 };
-// The documents without the pieces whose flag is 0. Throws std::invalid_argument if there are not `flag_count` pieces.
-KeptPieces keep_pieces(const TextColumn& documents, Level level, const std::uint8_t* flags, std::size_t flag_count);
+// The documents without the pieces whose flag is 0. Throws std::invalid_argument if there are not
+// `flag_count` pieces.
+KeptPieces keep_pieces(const text::TextColumn& documents, Level level, const uint8_t* flags,
+                       size_t flag_count);
 
-}  // namespace krill
+}  // namespace krill::dedup

@@ -8,11 +8,8 @@
 
 #include <unistd.h>
 
-namespace krill {
+namespace krill::dedup {
 namespace {
-
-using std::size_t;
-using std::uint64_t;
 
 constexpr uint64_t kMostNumbers = uint64_t{1} << 60;  // beyond it, places in bytes would overflow
 
@@ -43,7 +40,8 @@ class SetReader {
     document_ = document;
     std::array<uint64_t, 2> entry;
     read_at(file_.index, entry.data(), sizeof entry, document * sizeof entry);
-    if (entry[0] > kMostNumbers || entry[1] > kMostNumbers) throw std::runtime_error("an index of sets is damaged");
+    if (entry[0] > kMostNumbers || entry[1] > kMostNumbers)
+      throw std::runtime_error("an index of sets is damaged");
     next_ = entry[0];
     size_ = left_ = entry[1];
     fill();
@@ -103,4 +101,4 @@ void jaccard(const SetFile& file, const Hash* pairs, size_t count, double* share
   }
 }
 
-}  // namespace krill
+}  // namespace krill::dedup

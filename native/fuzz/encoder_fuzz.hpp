@@ -1,6 +1,6 @@
-// Drives the encoder with vocabularies, added tokens and text taken from the input, holds it to the obvious way to
-// merge, and aborts where they differ: short and long merging, any cache, both widths of ids. Arrays that make no
-// sense must be refused, and do no harm if they happen to make some.
+// Drives the encoder with vocabularies, added tokens and text taken from the input, holds it to the obvious
+// way to merge, and aborts where they differ: short and long merging, any cache, both widths of ids. Arrays
+// that make no sense must be refused, and do no harm if they happen to make some.
 #pragma once
 
 #include <algorithm>
@@ -24,25 +24,25 @@ namespace krill::fuzz {
 
 // A vocabulary that makes sense: some bytes, and merges of what was there before.
 struct SmallVocabulary {
-  std::vector<std::uint8_t> bytes;
-  std::vector<std::int64_t> offsets{0};
-  std::vector<std::uint8_t> flags;
-  std::vector<std::uint32_t> merges;
+  std::vector<uint8_t> bytes;
+  std::vector<int64_t> offsets{0};
+  std::vector<uint8_t> flags;
+  std::vector<uint32_t> merges;
 
-  VocabularyArrays arrays() const { return {bytes, offsets, flags}; }
-  std::string token(std::size_t id) const {
+  bpe::VocabularyArrays arrays() const { return {bytes, offsets, flags}; }
+  std::string token(size_t id) const {
     return {bytes.begin() + offsets[id], bytes.begin() + offsets[id + 1]};
   }
-  std::uint32_t add(const std::string& text) {
-    for (std::uint32_t id = 0; id < flags.size(); ++id)
+  uint32_t add(const std::string& text) {
+    for (uint32_t id = 0; id < flags.size(); ++id)
       if (flags[id] != 0 && token(id) == text) return id;
     return append(text);
   }
-  std::uint32_t append(const std::string& text) {
+  uint32_t append(const std::string& text) {
     bytes.insert(bytes.end(), text.begin(), text.end());
-    offsets.push_back(static_cast<std::int64_t>(bytes.size()));
-    flags.push_back(kPresent | kWord);
-    return static_cast<std::uint32_t>(flags.size() - 1);
+    offsets.push_back(static_cast<int64_t>(bytes.size()));
+    flags.push_back(bpe::kPresent | bpe::kWord);
+    return static_cast<uint32_t>(flags.size() - 1);
   }
   void add_hole() {
     offsets.push_back(offsets.back());
@@ -56,17 +56,17 @@ inline SmallVocabulary small_vocabulary(Settings& settings) {
   for (unsigned byte = 0; byte < 256; ++byte)
     if (all_bytes || byte % 3 != 0) vocabulary.append(std::string(1, static_cast<char>(byte)));
   if (settings.flag()) vocabulary.add_hole();
-  std::vector<std::uint32_t> known;  // what the input itself is made of, so that merges happen
-  for (std::size_t i = 0; i < std::min<std::size_t>(settings.rest_size(), 24); ++i) {
+  std::vector<uint32_t> known;  // what the input itself is made of, so that merges happen
+  for (size_t i = 0; i < std::min<size_t>(settings.rest_size(), 24); ++i) {
     const std::string byte(1, static_cast<char>(settings.rest()[settings.rest_size() - 1 - i]));
-    if (all_bytes || static_cast<std::uint8_t>(byte[0]) % 3 != 0) known.push_back(vocabulary.add(byte));
+    if (all_bytes || static_cast<uint8_t>(byte[0]) % 3 != 0) known.push_back(vocabulary.add(byte));
   }
-  for (std::size_t count = settings.next() % 24; count > 0 && !known.empty(); --count) {
-    const std::uint32_t left = known[settings.next() % known.size()];
-    const std::uint32_t right = known[settings.next() % known.size()];
+  for (size_t count = settings.next() % 24; count > 0 && !known.empty(); --count) {
+    const uint32_t left = known[settings.next() % known.size()];
+    const uint32_t right = known[settings.next() % known.size()];
     const std::string joined = vocabulary.token(left) + vocabulary.token(right);
     if (joined.size() > 64) continue;
-    const std::uint32_t id = vocabulary.add(joined);
+    const uint32_t id = vocabulary.add(joined);
     const auto at = settings.flag() ? vocabulary.merges.begin() : vocabulary.merges.end();
     vocabulary.merges.insert(at, {left, right, id});
     known.push_back(id);
@@ -75,69 +75,72 @@ inline SmallVocabulary small_vocabulary(Settings& settings) {
 }
 
 // By the definition: the lowest rank, the leftmost of it, one at a time.
-inline std::vector<std::uint32_t> merged(const SmallVocabulary& vocabulary, const std::string& word) {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> ranks;
-  for (std::size_t i = 0; i + 2 < vocabulary.merges.size(); i += 3)
+inline std::vector<uint32_t> merged(const SmallVocabulary& vocabulary, const std::string& word) {
+  std::map<std::pair<uint32_t, uint32_t>, size_t> ranks;
+  for (size_t i = 0; i + 2 < vocabulary.merges.size(); i += 3)
     ranks[{vocabulary.merges[i], vocabulary.merges[i + 1]}] = i;
-  std::map<char, std::uint32_t> letters;
-  for (std::uint32_t id = 0; id < vocabulary.flags.size(); ++id)
+  std::map<char, uint32_t> letters;
+  for (uint32_t id = 0; id < vocabulary.flags.size(); ++id)
     if (vocabulary.token(id).size() == 1) letters[vocabulary.token(id)[0]] = id;
-  std::vector<std::uint32_t> ids;
+  std::vector<uint32_t> ids;
   for (const char byte : word)
     if (letters.contains(byte)) ids.push_back(letters[byte]);
   for (;;) {
-    std::optional<std::pair<std::size_t, std::size_t>> best;
-    for (std::size_t at = 0; at + 1 < ids.size(); ++at) {
+    std::optional<std::pair<size_t, size_t>> best;
+    for (size_t at = 0; at + 1 < ids.size(); ++at) {
       const auto found = ranks.find({ids[at], ids[at + 1]});
-      if (found != ranks.end()) best = std::min(best.value_or(std::pair(found->second, at)), {found->second, at});
+      if (found != ranks.end())
+        best = std::min(best.value_or(std::pair(found->second, at)), {found->second, at});
     }
     if (!best) return ids;
     ids[best->second] = vocabulary.merges[best->first + 2];
-    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(best->second) + 1);
+    ids.erase(ids.begin() + static_cast<ptrdiff_t>(best->second) + 1);
   }
 }
 
 inline void check_merger(const SmallVocabulary& small, const std::string& word) {
-  const Vocabulary vocabulary(small.arrays(), true);
-  const MergeTable merges(vocabulary, small.merges);
-  const WordMerger merger(vocabulary, merges);
-  const std::vector<std::uint32_t> wanted = merged(small, word);
-  std::vector<std::uint32_t> ids(word.size());
-  const auto check = [&](std::size_t count) {
-    expect(std::equal(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count), wanted.begin(), wanted.end()),
+  const bpe::Vocabulary vocabulary(small.arrays(), true);
+  const bpe::MergeTable merges(vocabulary, small.merges);
+  const bpe::WordMerger merger(vocabulary, merges);
+  const std::vector<uint32_t> wanted = merged(small, word);
+  std::vector<uint32_t> ids(word.size());
+  const auto check = [&](size_t count) {
+    expect(std::equal(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count), wanted.begin(), wanted.end()),
            "a word is not merged as defined");
   };
-  const auto* data = reinterpret_cast<const std::uint8_t*>(word.data());
-  MergeScratch scratch;
+  const auto* data = reinterpret_cast<const uint8_t*>(word.data());
+  bpe::MergeScratch scratch;
   check(merger.merge_long(data, word.size(), ids.data(), scratch));
-  if (word.size() <= WordMerger::kShort) check(merger.merge_short(data, word.size(), ids.data()));
-  for (const std::uint32_t id : wanted) {
+  if (word.size() <= bpe::WordMerger::kShort) check(merger.merge_short(data, word.size(), ids.data()));
+  for (const uint32_t id : wanted) {
     const auto token = vocabulary.bytes(id);
     expect(vocabulary.find(token.data(), token.size()) == id, "a token is not found by its bytes");
   }
 }
 
 struct Encoded {
-  std::vector<std::uint32_t> ids;
-  std::vector<std::uint32_t> lengths;
-  std::vector<std::uint32_t> offsets;  // of the first document
+  std::vector<uint32_t> ids;
+  std::vector<uint32_t> lengths;
+  std::vector<uint32_t> offsets;  // of the first document
   bool operator==(const Encoded&) const = default;
 };
 
 template <class Id>
-Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<AddedToken>& added, EncoderOptions options,
-                const Column& column) {
-  Encoder<Id> encoder(vocabulary.arrays(), vocabulary.merges, added, std::move(options));
-  const EncodedRuns<Id> runs = encoder.encode(column.view(), 0);
+Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<bpe::AddedToken>& added,
+                bpe::EncoderOptions options, const Column& column) {
+  bpe::Encoder<Id> encoder(vocabulary.arrays(), vocabulary.merges, added, std::move(options));
+  const bpe::EncodedRuns<Id> runs = encoder.encode(column.view(), 0);
   Encoded result{{runs.ids.data(), runs.ids.data() + runs.ids.size()},
                  {runs.lengths.data(), runs.lengths.data() + runs.lengths.size()},
                  {}};
   // Twice, so that the second time words come from the cache.
-  const EncodedRuns<Id> again = encoder.encode(column.view(), 0);
-  expect(std::equal(result.ids.begin(), result.ids.end(), again.ids.data(), again.ids.data() + again.ids.size()),
-         "the cache changes ids");
+  const bpe::EncodedRuns<Id> again = encoder.encode(column.view(), 0);
+  expect(
+      std::equal(result.ids.begin(), result.ids.end(), again.ids.data(), again.ids.data() + again.ids.size()),
+      "the cache changes ids");
   if (column.rows() > 0) {
-    const OffsetTokens<Id> tokens = encoder.encode_offsets(column.view().begin(0), column.view().size(0));
+    const bpe::OffsetTokens<Id> tokens =
+        encoder.encode_offsets(column.view().begin(0), column.view().size(0));
     expect(tokens.ids.size() + 1 == runs.lengths[0], "offsets are of other tokens");
     expect(std::equal(tokens.ids.data(), tokens.ids.data() + tokens.ids.size(), result.ids.begin()),
            "tokens with offsets differ");
@@ -146,62 +149,64 @@ Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<AddedToken>
   return result;
 }
 
-inline std::vector<AddedToken> some_added(Settings& settings) {
-  std::vector<AddedToken> added;
-  for (std::size_t count = settings.next() % 4; count > 0; --count) {
-    const std::uint8_t flags = settings.next();
+inline std::vector<bpe::AddedToken> some_added(Settings& settings) {
+  std::vector<bpe::AddedToken> added;
+  for (size_t count = settings.next() % 4; count > 0; --count) {
+    const uint8_t flags = settings.next();
     std::string text(1 + settings.next() % 3, ' ');
     for (char& byte : text) byte = static_cast<char>(settings.next());
-    added.push_back({text, 300u + static_cast<std::uint32_t>(count), (flags & 1) != 0, (flags & 2) != 0,
+    added.push_back({text, 300u + static_cast<uint32_t>(count), (flags & 1) != 0, (flags & 2) != 0,
                      (flags & 4) != 0, (flags & 8) != 0});
   }
   return added;
 }
 
 inline void check_encoder(Settings& settings) {
-  const std::vector<AddedToken> added = some_added(settings);
-  EncoderOptions options{.pattern = static_cast<Pattern>(settings.next() % 5),
-                         .ignore_merges = settings.flag(),
-                         .prefix = {1},
-                         .suffix = {2, 3},
-                         .trims_offsets = settings.flag(),
-                         .keeps_first_space = settings.flag()};
+  const std::vector<bpe::AddedToken> added = some_added(settings);
+  bpe::EncoderOptions options{.pattern = static_cast<text::Pattern>(settings.next() % 5),
+                              .ignore_merges = settings.flag(),
+                              .prefix = {1},
+                              .suffix = {2, 3},
+                              .trims_offsets = settings.flag(),
+                              .keeps_first_space = settings.flag()};
   const SmallVocabulary vocabulary = small_vocabulary(settings);
   const Column column = cut_column(settings);
-  const Encoded narrow = encoded<std::uint16_t>(vocabulary, added, options, column);
+  const Encoded narrow = encoded<uint16_t>(vocabulary, added, options, column);
   options.cache_bytes = 1 << 16;
-  expect(encoded<std::uint32_t>(vocabulary, added, options, column) == narrow, "the width of ids changes them");
-  for (std::size_t row = 0; row < std::min<std::size_t>(column.rows(), 4); ++row)
+  expect(encoded<uint32_t>(vocabulary, added, options, column) == narrow, "the width of ids changes them");
+  for (size_t row = 0; row < std::min<size_t>(column.rows(), 4); ++row)
     check_merger(vocabulary, column.row(row));
-  const std::size_t several_blocks = std::min<std::size_t>(column.data.size(), 140);
-  check_merger(vocabulary, {column.data.begin(), column.data.begin() + static_cast<std::ptrdiff_t>(several_blocks)});
+  const size_t several_blocks = std::min<size_t>(column.data.size(), 140);
+  check_merger(vocabulary,
+               {column.data.begin(), column.data.begin() + static_cast<ptrdiff_t>(several_blocks)});
 }
 
 // Numbers straight from the input: refused, or harmless.
 inline void check_hostile(Settings& settings) {
-  const auto numbers = [&](std::size_t most, unsigned limit) {
-    std::vector<std::uint32_t> values(settings.next() % most);
-    for (std::uint32_t& value : values) value = settings.next() % limit;
+  const auto numbers = [&](size_t most, unsigned limit) {
+    std::vector<uint32_t> values(settings.next() % most);
+    for (uint32_t& value : values) value = settings.next() % limit;
     return values;
   };
-  const std::vector<std::uint32_t> offsets = numbers(12, 16), flags = numbers(12, 8), merges = numbers(12, 12);
-  const std::vector<std::int64_t> wide(offsets.begin(), offsets.end());
-  const std::vector<std::uint8_t> small(flags.begin(), flags.end());
+  const std::vector<uint32_t> offsets = numbers(12, 16), flags = numbers(12, 8), merges = numbers(12, 12);
+  const std::vector<int64_t> wide(offsets.begin(), offsets.end());
+  const std::vector<uint8_t> small(flags.begin(), flags.end());
   const Column column = cut_column(settings);
-  const std::span<const std::uint8_t> bytes(column.data.data(),
-                                            wide.empty() ? 0 : std::min<std::size_t>(column.data.size(), 16));
+  const std::span<const uint8_t> bytes(column.data.data(),
+                                       wide.empty() ? 0 : std::min<size_t>(column.data.size(), 16));
   try {
-    const std::size_t used = wide.empty() ? 0 : std::min(bytes.size(), static_cast<std::size_t>(wide.back()));
-    Encoder<std::uint16_t> encoder({bytes.first(used), wide, small}, merges, {}, {.pattern = Pattern::gpt2, .prefix = {}, .suffix = {}});
+    const size_t used = wide.empty() ? 0 : std::min(bytes.size(), static_cast<size_t>(wide.back()));
+    bpe::Encoder<uint16_t> encoder({bytes.first(used), wide, small}, merges, {},
+                                   {.pattern = text::Pattern::gpt2, .prefix = {}, .suffix = {}});
     encoder.encode(column.view(), std::nullopt);
-    const std::vector<std::uint32_t> ids = numbers(6, 16);
+    const std::vector<uint32_t> ids = numbers(6, 16);
     encoder.vocabulary().decode(ids, false);
   } catch (const std::invalid_argument&) {
   } catch (const std::out_of_range&) {
   }
 }
 
-inline void fuzz_encoder(const std::uint8_t* data, std::size_t size) {
+inline void fuzz_encoder(const uint8_t* data, size_t size) {
   Settings settings(data, size);
   if (settings.flag())
     check_encoder(settings);
@@ -210,5 +215,3 @@ inline void fuzz_encoder(const std::uint8_t* data, std::size_t size) {
 }
 
 }  // namespace krill::fuzz
-
-using krill::fuzz::fuzz_encoder;

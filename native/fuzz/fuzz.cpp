@@ -3,8 +3,8 @@
 //   krill_fuzz [seconds] [seed]     runs; the same seed gives the same inputs
 //   krill_fuzz --replay FILE        runs one input again
 //
-// An input that breaks something is left in krill_fuzz.crash. Build with KRILL_SANITIZE=ON, so that reading or
-// writing out of bounds breaks something.
+// An input that breaks something is left in krill_fuzz.crash. Build with KRILL_SANITIZE=ON, so that reading
+// or writing out of bounds breaks something.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -41,14 +41,15 @@
 extern "C" const char* __asan_default_options() { return "abort_on_error=1"; }
 extern "C" const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
 
+namespace krill::fuzz {
 namespace {
 
 using namespace std::string_view_literals;
 
-using Input = std::vector<std::uint8_t>;
+using Input = std::vector<uint8_t>;
 
-constexpr std::size_t kMaxInput = 512;
-constexpr std::size_t kPool = 256;
+constexpr size_t kMaxInput = 512;
+constexpr size_t kPool = 256;
 constexpr const char* kCrashFile = "krill_fuzz.crash";
 
 // What inputs begin as, and what is put into them: records, and bytes at every border of UTF-8 and JSON.
@@ -66,6 +67,7 @@ constexpr std::string_view kSeeds[] = {
     "\x16@\x16@\x26\x8\0\0\x16@\x16\6\0\0"sv,
     ""sv,
 };
+// clang-format off
 constexpr std::string_view kTokens[] = {
     // JSON
     "\n"sv, "\r\n"sv, "\""sv, "\\"sv, "\\u"sv, "\\ud83d"sv, "\\ude00"sv, "\\u0000"sv, "{"sv, "}"sv, "["sv,
@@ -83,6 +85,7 @@ constexpr std::string_view kTokens[] = {
     "\xc3"sv, "\xe2\x82"sv, "\xf0\x9f\x98"sv, "letters that fill a block of sixty-four bytes, and one more ..."sv,
     "\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e"sv,
 };
+// clang-format on
 
 const Input* current = nullptr;
 
@@ -124,19 +127,19 @@ void run(const Input& input) {
 // them, the pool drifts: each new input takes the place of an old one.
 class Mutator {
  public:
-  explicit Mutator(std::uint64_t seed) : random_(seed) {
-    for (std::size_t i = 0; i < kPool; ++i) pool_.push_back(fresh());
+  explicit Mutator(uint64_t seed) : random_(seed) {
+    for (size_t i = 0; i < kPool; ++i) pool_.push_back(fresh());
   }
 
   const Input& next() {
     Input input = below(64) == 0 ? fresh() : pool_[below(kPool)];
-    for (std::size_t changes = 1 + below(6); changes > 0; --changes) change(input);
+    for (size_t changes = 1 + below(6); changes > 0; --changes) change(input);
     if (input.size() > kMaxInput) input.resize(kMaxInput);
     return pool_[below(kPool)] = std::move(input);
   }
 
  private:
-  std::size_t below(std::size_t limit) { return limit == 0 ? 0 : random_() % limit; }
+  size_t below(size_t limit) { return limit == 0 ? 0 : random_() % limit; }
 
   Input fresh() {
     const std::string_view seed = kSeeds[below(std::size(kSeeds))];
@@ -144,15 +147,15 @@ class Mutator {
   }
 
   void insert(Input& input, const Input& piece) {
-    const auto at = static_cast<std::ptrdiff_t>(below(input.size() + 1));
+    const auto at = static_cast<ptrdiff_t>(below(input.size() + 1));
     input.insert(input.begin() + at, piece.begin(), piece.end());
   }
 
-  Input slice(const Input& input, std::size_t longest) {
-    const std::size_t begin = below(input.size() + 1);
-    const std::size_t length = below(std::min(longest, input.size() - begin) + 1);
-    const auto first = input.begin() + static_cast<std::ptrdiff_t>(begin);
-    return {first, first + static_cast<std::ptrdiff_t>(length)};
+  Input slice(const Input& input, size_t longest) {
+    const size_t begin = below(input.size() + 1);
+    const size_t length = below(std::min(longest, input.size() - begin) + 1);
+    const auto first = input.begin() + static_cast<ptrdiff_t>(begin);
+    return {first, first + static_cast<ptrdiff_t>(length)};
   }
 
   void change(Input& input) {
@@ -162,27 +165,25 @@ class Mutator {
         return insert(input, {token.begin(), token.end()});
       }
       case 1:
-        if (!input.empty()) input[below(input.size())] ^= static_cast<std::uint8_t>(1u << below(8));
+        if (!input.empty()) input[below(input.size())] ^= static_cast<uint8_t>(1u << below(8));
         return;
       case 2:
-        if (!input.empty()) input[below(input.size())] = static_cast<std::uint8_t>(random_());
+        if (!input.empty()) input[below(input.size())] = static_cast<uint8_t>(random_());
         return;
       case 3: {
         Input noise(1 + below(8));
-        for (std::uint8_t& byte : noise) byte = static_cast<std::uint8_t>(random_());
+        for (uint8_t& byte : noise) byte = static_cast<uint8_t>(random_());
         return insert(input, noise);
       }
       case 4: {  // take something out
-        const std::size_t begin = below(input.size() + 1);
-        const std::size_t end = begin + below(std::min<std::size_t>(32, input.size() - begin) + 1);
-        input.erase(input.begin() + static_cast<std::ptrdiff_t>(begin),
-                    input.begin() + static_cast<std::ptrdiff_t>(end));
+        const size_t begin = below(input.size() + 1);
+        const size_t end = begin + below(std::min<size_t>(32, input.size() - begin) + 1);
+        input.erase(input.begin() + static_cast<ptrdiff_t>(begin),
+                    input.begin() + static_cast<ptrdiff_t>(end));
         return;
       }
-      case 5:
-        return insert(input, slice(pool_.empty() ? input : pool_[below(pool_.size())], 128));
-      default:
-        return insert(input, slice(Input(input), 64));
+      case 5: return insert(input, slice(pool_.empty() ? input : pool_[below(pool_.size())], 128));
+      default: return insert(input, slice(Input(input), 64));
     }
   }
 
@@ -202,18 +203,20 @@ int replay(const char* path) {
 }
 
 }  // namespace
+}  // namespace krill::fuzz
 
 int main(int count, char** arguments) {
+  using namespace krill::fuzz;
   if (count == 3 && arguments[1] == "--replay"sv) return replay(arguments[2]);
   const double seconds = count > 1 ? std::atof(arguments[1]) : 10;
-  const std::uint64_t seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : std::random_device{}();
+  const uint64_t seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : std::random_device{}();
   std::signal(SIGABRT, save_input);
 
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   Mutator mutator(seed);
-  std::uint64_t iterations = 0;
+  uint64_t iterations = 0;
   do {
     run(mutator.next());
     ++iterations;

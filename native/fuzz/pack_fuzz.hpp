@@ -1,5 +1,5 @@
-// Drives packing with lengths and row widths taken from the input, holds it to a slow and obvious version, and
-// aborts where they differ.
+// Drives packing with lengths and row widths taken from the input, holds it to a slow and obvious version,
+// and aborts where they differ.
 #pragma once
 
 #include <algorithm>
@@ -19,31 +19,31 @@
 
 namespace krill::fuzz {
 
-using Piece = std::pair<std::int64_t, std::int32_t>;  // where it begins, its length
+using Piece = std::pair<int64_t, int32_t>;  // where it begins, its length
 using PieceRows = std::vector<std::vector<Piece>>;
 
-inline PieceRows rows_of_their_own(const std::vector<std::uint32_t>& lengths, std::uint32_t width) {
+inline PieceRows rows_of_their_own(const std::vector<uint32_t>& lengths, uint32_t width) {
   PieceRows rows;
-  std::int64_t start = 0;
-  for (const std::uint32_t length : lengths) {
-    for (std::uint32_t at = 0; at < length; at += std::min(width, length - at))
-      rows.push_back({{start + at, static_cast<std::int32_t>(std::min(width, length - at))}});
+  int64_t start = 0;
+  for (const uint32_t length : lengths) {
+    for (uint32_t at = 0; at < length; at += std::min(width, length - at))
+      rows.push_back({{start + at, static_cast<int32_t>(std::min(width, length - at))}});
     start += length;
   }
   return rows;
 }
 
-inline PieceRows best_fit_rows(const std::vector<std::uint32_t>& lengths, std::uint32_t width) {
+inline PieceRows best_fit_rows(const std::vector<uint32_t>& lengths, uint32_t width) {
   PieceRows pieces = rows_of_their_own(lengths, width);
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const auto& a, const auto& b) { return a[0].second > b[0].second; });
   PieceRows rows;
-  std::map<std::int64_t, std::deque<std::size_t>> by_room;
+  std::map<int64_t, std::deque<size_t>> by_room;
   for (const auto& piece : pieces) {
-    const std::int64_t length = piece[0].second;
+    const int64_t length = piece[0].second;
     const auto found = by_room.lower_bound(length);
-    std::int64_t room = width;
-    std::size_t row = rows.size();
+    int64_t room = width;
+    size_t row = rows.size();
     if (found == by_room.end()) {
       rows.emplace_back();
     } else {
@@ -59,26 +59,26 @@ inline PieceRows best_fit_rows(const std::vector<std::uint32_t>& lengths, std::u
 }
 
 inline void fuzz_window(Settings settings, bool best_fit) {
-  const std::uint32_t width = 1 + settings.next() * (1u + settings.next() % 32);
-  const std::uint32_t scale = 1 + settings.next() % 64;
-  const std::uint8_t from = settings.next();
-  const std::uint8_t many = settings.next();
-  std::vector<std::uint32_t> lengths(settings.rest(), settings.rest() + settings.rest_size());
-  for (std::uint32_t& length : lengths) length *= scale;
+  const uint32_t width = 1 + settings.next() * (1u + settings.next() % 32);
+  const uint32_t scale = 1 + settings.next() % 64;
+  const uint8_t from = settings.next();
+  const uint8_t many = settings.next();
+  std::vector<uint32_t> lengths(settings.rest(), settings.rest() + settings.rest_size());
+  for (uint32_t& length : lengths) length *= scale;
   const PieceRows expected = best_fit ? best_fit_rows(lengths, width) : rows_of_their_own(lengths, width);
 
-  const PackedWindow window(lengths.data(), lengths.size(), width, best_fit);
+  const pack::PackedWindow window(lengths.data(), lengths.size(), width, best_fit);
   expect(window.rows() == expected.size(), "window: rows");
-  const std::size_t first = from % (expected.size() + 1);
-  const std::size_t count = many % (expected.size() - first + 1);
-  const Pieces pieces = window.pieces(first, count);
-  std::size_t at = 0;
-  for (std::size_t row = 0; row < count; ++row) {
+  const size_t first = from % (expected.size() + 1);
+  const size_t count = many % (expected.size() - first + 1);
+  const pack::Pieces pieces = window.pieces(first, count);
+  size_t at = 0;
+  for (size_t row = 0; row < count; ++row) {
     for (const Piece& piece : expected[first + row]) {
       expect(at < pieces.starts.size() && pieces.starts[at] == piece.first, "window: where a piece begins");
       expect(pieces.lengths[at++] == piece.second, "window: a piece's length");
     }
-    expect(static_cast<std::size_t>(pieces.row_offsets[row + 1]) == at, "window: where a row ends");
+    expect(static_cast<size_t>(pieces.row_offsets[row + 1]) == at, "window: where a row ends");
   }
   try {
     (void)window.pieces(first, expected.size() - first + 1);
@@ -88,48 +88,48 @@ inline void fuzz_window(Settings settings, bool best_fit) {
 }
 
 inline void fuzz_beginnings(Settings settings) {
-  const std::uint16_t first = settings.next();
+  const uint16_t first = settings.next();
   const Column column = cut_column(settings);
-  const TokenRuns<std::uint16_t> runs = encode_bytes(column.view(), 256);
-  std::vector<std::uint16_t> expected;
-  for (std::size_t row = 0; row < column.rows(); ++row) {
+  const pack::TokenRuns<uint16_t> runs = pack::encode_bytes(column.view(), 256);
+  std::vector<uint16_t> expected;
+  for (size_t row = 0; row < column.rows(); ++row) {
     expected.push_back(first);
-    for (const char byte : column.row(row)) expected.push_back(static_cast<std::uint8_t>(byte));
+    for (const char byte : column.row(row)) expected.push_back(static_cast<uint8_t>(byte));
     expected.push_back(256);
   }
-  const TokenRuns<std::uint16_t> begun =
-      begin_runs(runs.ids.data(), runs.ids.size(), runs.lengths.data(), runs.lengths.size(), first);
+  const pack::TokenRuns<uint16_t> begun =
+      pack::begin_runs(runs.ids.data(), runs.ids.size(), runs.lengths.data(), runs.lengths.size(), first);
   expect(std::vector(begun.ids.data(), begun.ids.data() + begun.ids.size()) == expected, "beginnings: ids");
-  for (std::size_t row = 0; row < column.rows(); ++row)
+  for (size_t row = 0; row < column.rows(); ++row)
     expect(begun.lengths[row] == runs.lengths[row] + 1, "beginnings: lengths");
 }
 
 // Numbers that make no sense are refused before anything is read.
 inline void fuzz_piece_reader(Settings settings) {
-  PieceReader reader({"/dev/zero", "/dev/null"});
-  std::vector<std::uint32_t> files;
-  std::vector<std::int64_t> offsets;
-  std::vector<std::int64_t> sizes;
+  pack::PieceReader reader({"/dev/zero", "/dev/null"});
+  std::vector<uint32_t> files;
+  std::vector<int64_t> offsets;
+  std::vector<int64_t> sizes;
   while (settings.rest_size() >= 3) {
     files.push_back(settings.next() % 4);
-    offsets.push_back(static_cast<std::int8_t>(settings.next()));
-    sizes.push_back(static_cast<std::int8_t>(settings.next()));
+    offsets.push_back(static_cast<int8_t>(settings.next()));
+    sizes.push_back(static_cast<int8_t>(settings.next()));
   }
-  std::vector<std::uint8_t> out(settings.next(), 1);
+  std::vector<uint8_t> out(settings.next(), 1);
   try {
     reader.read(files.data(), offsets.data(), sizes.data(), files.size(), out.data(), out.size());
-    expect(std::count(out.begin(), out.end(), 0) == static_cast<std::ptrdiff_t>(out.size()), "pieces: filled");
+    expect(std::count(out.begin(), out.end(), 0) == static_cast<ptrdiff_t>(out.size()), "pieces: filled");
   } catch (const std::invalid_argument&) {
-  } catch (const UnreadableFile& fault) {
+  } catch (const pack::UnreadableFile& fault) {
     expect(fault.file == 1, "pieces: the wrong file");
   }
 }
 
-}  // namespace krill::fuzz
-
-inline void fuzz_pack(const std::uint8_t* data, std::size_t size) {
-  krill::fuzz::fuzz_window({data, size}, true);
-  krill::fuzz::fuzz_window({data, size}, false);
-  krill::fuzz::fuzz_beginnings({data, size});
-  krill::fuzz::fuzz_piece_reader({data, size});
+inline void fuzz_pack(const uint8_t* data, size_t size) {
+  fuzz_window({data, size}, true);
+  fuzz_window({data, size}, false);
+  fuzz_beginnings({data, size});
+  fuzz_piece_reader({data, size});
 }
+
+}  // namespace krill::fuzz

@@ -15,32 +15,32 @@ namespace krill::fuzz {
 // A unit with one context, one question and some features on it; all vectors are of the exact size, so that a
 // sanitizer sees their ends.
 struct FuzzedUnit {
-  std::vector<std::int32_t> example, begin, length, first, last, paragraph;
-  std::vector<std::int64_t> question_starts, context_starts;
-  std::vector<std::uint32_t> question_ids, context_ids;
-  std::vector<std::int32_t> context_spans;
+  std::vector<int32_t> example, begin, length, first, last, paragraph;
+  std::vector<int64_t> question_starts, context_starts;
+  std::vector<uint32_t> question_ids, context_ids;
+  std::vector<int32_t> context_spans;
 
-  FeatureTables tables() const {
-    return {example,        begin,        length,         first,       last,         paragraph,
+  qa::FeatureTables tables() const {
+    return {example,         begin,        length,         first,       last,         paragraph,
             question_starts, question_ids, context_starts, context_ids, context_spans};
   }
 };
 
 inline FuzzedUnit sound_unit(Settings& settings) {
   FuzzedUnit unit;
-  const std::int32_t asked = settings.next() % 8;
-  const std::int32_t tokens = settings.next() % 16;
-  for (std::int32_t n = 0; n < asked; ++n) unit.question_ids.push_back(100u + static_cast<std::uint32_t>(n));
-  for (std::int32_t n = 0; n < tokens; ++n) {
-    unit.context_ids.push_back(200u + static_cast<std::uint32_t>(n));
+  const int32_t asked = settings.next() % 8;
+  const int32_t tokens = settings.next() % 16;
+  for (int32_t n = 0; n < asked; ++n) unit.question_ids.push_back(100u + static_cast<uint32_t>(n));
+  for (int32_t n = 0; n < tokens; ++n) {
+    unit.context_ids.push_back(200u + static_cast<uint32_t>(n));
     unit.context_spans.insert(unit.context_spans.end(), {2 * n, 2 * n + 1});
   }
   unit.paragraph = {0};
   unit.question_starts = {0, asked};
   unit.context_starts = {0, tokens};
   for (int features = settings.next() % 4; features > 0; --features) {
-    const std::int32_t begin = settings.next() % (tokens + 1);
-    const std::int32_t length = settings.next() % (tokens - begin + 1);
+    const int32_t begin = settings.next() % (tokens + 1);
+    const int32_t length = settings.next() % (tokens - begin + 1);
     unit.example.push_back(0);
     unit.begin.push_back(begin);
     unit.length.push_back(length);
@@ -52,15 +52,15 @@ inline FuzzedUnit sound_unit(Settings& settings) {
 
 // One number of the tables becomes another, up to the ends of its type.
 inline bool damage(FuzzedUnit& unit, Settings& settings) {
-  std::vector<std::int32_t>* small[] = {&unit.example, &unit.begin, &unit.length,
-                                        &unit.first,   &unit.last,  &unit.paragraph};
-  std::vector<std::int64_t>* large[] = {&unit.question_starts, &unit.context_starts};
+  std::vector<int32_t>* small[] = {&unit.example, &unit.begin, &unit.length,
+                                   &unit.first,   &unit.last,  &unit.paragraph};
+  std::vector<int64_t>* large[] = {&unit.question_starts, &unit.context_starts};
   const int which = settings.next() % 16;
-  const std::int64_t values[] = {-1, -2, 1, 17, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
-  const std::int64_t value = values[settings.next() % 8];
+  const int64_t values[] = {-1, -2, 1, 17, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
+  const int64_t value = values[settings.next() % 8];
   if (which < 6) {
     if (small[which]->empty()) return false;
-    (*small[which])[settings.next() % small[which]->size()] = static_cast<std::int32_t>(value);
+    (*small[which])[settings.next() % small[which]->size()] = static_cast<int32_t>(value);
   } else if (which < 8) {
     (*large[which - 6])[settings.next() % 2] = value;
   } else if (which == 8) {
@@ -72,71 +72,85 @@ inline bool damage(FuzzedUnit& unit, Settings& settings) {
 }
 
 struct FuzzedRows {
-  std::vector<std::int32_t> ids, mask, types, starts, ends, cls, offsets;
-  std::size_t rows, width;
+  std::vector<int32_t> ids, mask, types, starts, ends, cls, offsets;
+  size_t rows, width;
 
-  FuzzedRows(std::size_t count, std::size_t wide)
-      : ids(count * wide, -7), mask(count * wide), types(count * wide), starts(count), ends(count), cls(count),
-        offsets(2 * count * wide), rows(count), width(wide) {}
-  FeatureRows out() {
-    return {ids.data(), mask.data(), types.data(), starts.data(), ends.data(), cls.data(), offsets.data(), rows, width};
+  FuzzedRows(size_t count, size_t wide)
+      : ids(count * wide, -7),
+        mask(count * wide),
+        types(count * wide),
+        starts(count),
+        ends(count),
+        cls(count),
+        offsets(2 * count * wide),
+        rows(count),
+        width(wide) {}
+  qa::FeatureRows out() {
+    return {ids.data(), mask.data(),    types.data(), starts.data(), ends.data(),
+            cls.data(), offsets.data(), rows,         width};
   }
 };
 
 // The ids of a feature, one token after the other.
-inline std::vector<std::int32_t> slow_ids(const FeatureLayout& layout, const FuzzedUnit& unit, std::size_t feature) {
-  std::vector<std::int32_t> ids;
-  for (const LayoutPiece& piece : layout.pieces) {
-    if (piece.kind == PieceKind::kFixed) ids.insert(ids.end(), piece.ids.begin(), piece.ids.end());
-    if (piece.kind == PieceKind::kQuestion) ids.insert(ids.end(), unit.question_ids.begin(), unit.question_ids.end());
-    if (piece.kind == PieceKind::kContext)
-      for (std::int32_t n = 0; n < unit.length[feature]; ++n) ids.push_back(200 + unit.begin[feature] + n);
+inline std::vector<int32_t> slow_ids(const qa::FeatureLayout& layout, const FuzzedUnit& unit,
+                                     size_t feature) {
+  std::vector<int32_t> ids;
+  for (const qa::LayoutPiece& piece : layout.pieces) {
+    if (piece.kind == qa::PieceKind::kFixed) ids.insert(ids.end(), piece.ids.begin(), piece.ids.end());
+    if (piece.kind == qa::PieceKind::kQuestion)
+      ids.insert(ids.end(), unit.question_ids.begin(), unit.question_ids.end());
+    if (piece.kind == qa::PieceKind::kContext)
+      for (int32_t n = 0; n < unit.length[feature]; ++n) ids.push_back(200 + unit.begin[feature] + n);
   }
   return ids;
 }
 
 inline void fuzz_feature_rows(Settings settings) {
-  FeatureLayout layout;
+  qa::FeatureLayout layout;
   layout.pad_left = settings.next() % 2 == 0;
-  layout.pieces = {{PieceKind::kFixed, 0, {1, 2}}, {PieceKind::kQuestion, 0, {}}, {PieceKind::kFixed, 1, {3}},
-                   {PieceKind::kContext, 1, {}},   {PieceKind::kFixed, 2, {4}}};
-  layout.cls_piece = settings.next() % 2 == 0 ? 4 : kNoPiece;
+  layout.pieces = {{qa::PieceKind::kFixed, 0, {1, 2}},
+                   {qa::PieceKind::kQuestion, 0, {}},
+                   {qa::PieceKind::kFixed, 1, {3}},
+                   {qa::PieceKind::kContext, 1, {}},
+                   {qa::PieceKind::kFixed, 2, {4}}};
+  layout.cls_piece = settings.next() % 2 == 0 ? 4 : qa::kNoPiece;
   FuzzedUnit unit = sound_unit(settings);
   const bool damaged = damage(unit, settings);
-  const std::size_t width = settings.next() % 32;
-  std::vector<std::int64_t> wanted, places;
-  for (std::size_t feature = 0; feature < unit.example.size(); ++feature) {
-    wanted.push_back(static_cast<std::int64_t>(feature));
-    places.push_back(static_cast<std::int64_t>(unit.example.size() - 1 - feature));
+  const size_t width = settings.next() % 32;
+  std::vector<int64_t> wanted, places;
+  for (size_t feature = 0; feature < unit.example.size(); ++feature) {
+    wanted.push_back(static_cast<int64_t>(feature));
+    places.push_back(static_cast<int64_t>(unit.example.size() - 1 - feature));
   }
   if (settings.next() % 8 == 0) wanted.push_back(99), places.push_back(0);
   FuzzedRows rows(unit.example.size(), width);
-  const std::size_t filled = fill_feature_rows(layout, unit.tables(), wanted, places, rows.out());
+  const size_t filled = fill_feature_rows(layout, unit.tables(), wanted, places, rows.out());
   expect(filled <= unit.example.size(), "features: more than there are");
   if (damaged) return;
-  for (std::size_t feature = 0; feature < unit.example.size(); ++feature) {
-    const std::vector<std::int32_t> ids = slow_ids(layout, unit, feature);
+  for (size_t feature = 0; feature < unit.example.size(); ++feature) {
+    const std::vector<int32_t> ids = slow_ids(layout, unit, feature);
     if (feature >= filled) {
       expect(feature > filled || ids.size() > width, "features: one that fits is refused");
       break;
     }
-    const auto row = static_cast<std::size_t>(places[feature]);
-    const std::size_t begin = layout.pad_left ? width - ids.size() : 0;
-    for (std::size_t at = 0; at < width; ++at) {
+    const auto row = static_cast<size_t>(places[feature]);
+    const size_t begin = layout.pad_left ? width - ids.size() : 0;
+    for (size_t at = 0; at < width; ++at) {
       const bool used = at >= begin && at < begin + ids.size();
       expect(rows.ids[row * width + at] == (used ? ids[at - begin] : -7), "features: ids");
       expect(rows.mask[row * width + at] == (used ? 1 : 0), "features: mask");
     }
-    const std::size_t cls = layout.cls_piece == kNoPiece ? 0 : begin + ids.size() - 1;
-    expect(rows.cls[row] == static_cast<std::int32_t>(cls), "features: the classification token");
-    const std::int32_t first = unit.first[feature];
-    if (first == kNowhere) expect(rows.starts[row] == rows.cls[row], "features: no answer");
-    if (first != kNowhere)
-      expect(rows.ids[row * width + static_cast<std::size_t>(rows.starts[row])] == 200 + unit.begin[feature] + first,
-             "features: the answer");
+    const size_t cls = layout.cls_piece == qa::kNoPiece ? 0 : begin + ids.size() - 1;
+    expect(rows.cls[row] == static_cast<int32_t>(cls), "features: the classification token");
+    const int32_t first = unit.first[feature];
+    if (first == qa::kNowhere) expect(rows.starts[row] == rows.cls[row], "features: no answer");
+    if (first != qa::kNowhere)
+      expect(
+          rows.ids[row * width + static_cast<size_t>(rows.starts[row])] == 200 + unit.begin[feature] + first,
+          "features: the answer");
   }
 }
 
-}  // namespace krill::fuzz
+inline void fuzz_qa(const uint8_t* data, size_t size) { fuzz_feature_rows({data, size}); }
 
-inline void fuzz_qa(const std::uint8_t* data, std::size_t size) { krill::fuzz::fuzz_feature_rows({data, size}); }
+}  // namespace krill::fuzz

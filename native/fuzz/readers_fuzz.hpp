@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "text/json_reader.hpp"
-#include "text/text_reader.hpp"
+#include "corpus/json_reader.hpp"
+#include "corpus/text_reader.hpp"
 
 namespace krill::fuzz {
 
@@ -49,11 +49,12 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-inline void add_rows(std::vector<std::optional<std::string>>& cells, const text::Rows& rows, size_t limit) {
+inline void add_rows(std::vector<std::optional<std::string>>& cells, const corpus::Rows& rows, size_t limit) {
   const size_t count = rows.null_mask.size();
   require(rows.offsets.size() == count + 1, "offsets are not rows + 1");
   require(rows.offsets[0] == 0, "offsets do not begin at 0");
-  require(static_cast<size_t>(rows.offsets[count]) == rows.bytes.size(), "offsets do not end at the data's end");
+  require(static_cast<size_t>(rows.offsets[count]) == rows.bytes.size(),
+          "offsets do not end at the data's end");
   for (size_t row = 0; row < count; ++row) {
     require(rows.offsets[row] <= rows.offsets[row + 1], "offsets fall");
     const size_t size = static_cast<size_t>(rows.offsets[row + 1] - rows.offsets[row]);
@@ -62,14 +63,15 @@ inline void add_rows(std::vector<std::optional<std::string>>& cells, const text:
       require(size == 0, "a null row has bytes");
       cells.emplace_back();
     } else {
-      cells.emplace_back(std::string(reinterpret_cast<const char*>(rows.bytes.data()) + rows.offsets[row], size));
+      cells.emplace_back(
+          std::string(reinterpret_cast<const char*>(rows.bytes.data()) + rows.offsets[row], size));
     }
   }
 }
 
 template <class Reader>
 void take_into(Outcome& outcome, Reader& reader, size_t limit) {
-  const text::DocumentBatch batch = reader.take();
+  const corpus::DocumentBatch batch = reader.take();
   add_rows(outcome.texts, batch.text, limit);
   outcome.carried.resize(batch.carried.size());
   for (size_t i = 0; i < batch.carried.size(); ++i) {
@@ -81,9 +83,10 @@ void take_into(Outcome& outcome, Reader& reader, size_t limit) {
     require(outcome.starts.empty() || outcome.starts.back() < batch.starts[i], "starts do not rise");
     outcome.starts.push_back(batch.starts[i]);
   }
-  const text::Counts& counts = batch.counts;
-  const uint64_t values[] = {counts.records,  counts.malformed,      counts.key_seen,          counts.not_text,
-                             counts.oversize, counts.oversize_split, counts.surrogates_removed};
+  const corpus::Counts& counts = batch.counts;
+  const uint64_t values[] = {counts.records,           counts.malformed, counts.key_seen,
+                             counts.not_text,          counts.oversize,  counts.oversize_split,
+                             counts.surrogates_removed};
   for (size_t i = 0; i < std::size(values); ++i) outcome.counts[i] += values[i];
 }
 
@@ -105,13 +108,14 @@ Outcome drive(Reader reader, const uint8_t* data, size_t size, uint64_t offset, 
       require(reader.pending_bytes() <= 3 * limit, "more is held than the limit allows");
     }
     reader.finish();
-  } catch (const text::MalformedRecord& fault) {
+  } catch (const corpus::MalformedRecord& fault) {
     require(fault.offset <= fault.at, "a fault lies before its record");
     require(fault.at <= offset + size, "a fault lies behind the file");
     outcome.fault = std::to_string(fault.offset) + " " + std::to_string(fault.at) + " " + fault.reason;
   }
   take_into(outcome, reader, limit);
-  if (!outcome.fault) require(reader.pending_bytes() == 0 && reader.complete(), "something is left at the end");
+  if (!outcome.fault)
+    require(reader.pending_bytes() == 0 && reader.complete(), "something is left at the end");
   return outcome;
 }
 
@@ -122,20 +126,20 @@ inline std::vector<size_t> cut_sizes(Settings& settings) {
 }
 
 inline void fuzz_json_reader(Settings settings) {
-  const text::Bytes text_key = {'t', 'e', 'x', 't'};
-  const text::JsonOptions options{.text_key = settings.flag() ? text_key : text::Bytes{},
-                                  .carry = {{'i', 'd'}, {'n'}},
-                                  .max_document_bytes = size_t{4} + settings.next() % 80,
-                                  .drop_oversize = settings.flag(),
-                                  .skip_malformed = settings.flag(),
-                                  .array = settings.flag()};
+  const corpus::Bytes text_key = {'t', 'e', 'x', 't'};
+  const corpus::JsonOptions options{.text_key = settings.flag() ? text_key : corpus::Bytes{},
+                                    .carry = {{'i', 'd'}, {'n'}},
+                                    .max_document_bytes = size_t{4} + settings.next() % 80,
+                                    .drop_oversize = settings.flag(),
+                                    .skip_malformed = settings.flag(),
+                                    .array = settings.flag()};
   const size_t limit = options.max_document_bytes;
   const uint64_t offset = settings.flag() ? 0 : 1000;
   const std::vector<size_t> sizes = cut_sizes(settings);
   const uint8_t* data = settings.rest();
   const size_t size = settings.rest_size();
-  const Outcome at_once = drive(text::JsonReader(options), data, size, offset, limit, {});
-  const Outcome in_parts = drive(text::JsonReader(options), data, size, offset, limit, sizes);
+  const Outcome at_once = drive(corpus::JsonReader(options), data, size, offset, limit, {});
+  const Outcome in_parts = drive(corpus::JsonReader(options), data, size, offset, limit, sizes);
   require(at_once == in_parts, "the cuts between feeds show in the records");
 }
 
@@ -143,20 +147,20 @@ inline void fuzz_text_reader(Settings settings) {
   const size_t limit = size_t{4} + settings.next() % 80;
   const bool drop_oversize = settings.flag();
   const uint64_t offset = settings.flag() ? 0 : 1000;
-  text::Bytes separator(settings.next() % 6);
+  corpus::Bytes separator(settings.next() % 6);
   for (uint8_t& byte : separator) byte = settings.next();
-  const text::TextOptions options{separator, limit, drop_oversize};
+  const corpus::TextOptions options{separator, limit, drop_oversize};
   const std::vector<size_t> sizes = cut_sizes(settings);
   const uint8_t* data = settings.rest();
   const size_t size = settings.rest_size();
-  const Outcome at_once = drive(text::TextReader(options), data, size, offset, limit, {});
-  const Outcome in_parts = drive(text::TextReader(options), data, size, offset, limit, sizes);
+  const Outcome at_once = drive(corpus::TextReader(options), data, size, offset, limit, {});
+  const Outcome in_parts = drive(corpus::TextReader(options), data, size, offset, limit, sizes);
   require(!at_once.fault && at_once == in_parts, "the cuts between feeds show in the documents");
 }
 
-}  // namespace krill::fuzz
-
 inline void fuzz_readers(const uint8_t* data, size_t size) {
-  krill::fuzz::fuzz_json_reader(krill::fuzz::Settings(data, size));
-  krill::fuzz::fuzz_text_reader(krill::fuzz::Settings(data, size));
+  fuzz_json_reader(Settings(data, size));
+  fuzz_text_reader(Settings(data, size));
 }
+
+}  // namespace krill::fuzz

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace krill {
+namespace krill::loading {
 
 struct DamagedHeader : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -15,22 +15,22 @@ struct DamagedHeader : std::runtime_error {
 
 // A buffer's place, counted from the beginning of the message's body.
 struct BodyBuffer {
-  std::int64_t offset;
-  std::int64_t length;
+  int64_t offset;
+  int64_t length;
 };
 
 struct BatchHeader {
-  std::int64_t rows;
+  int64_t rows;
   bool nulls;
   bool compressed;
   std::vector<BodyBuffer> buffers;
 };
 
-inline constexpr std::size_t kMessagePrefix = 8;  // the continuation marker and the header's length
+inline constexpr size_t kMessagePrefix = 8;  // the continuation marker and the header's length
 
 // The length of the header that follows the prefix of a message.
-std::size_t header_bytes(const std::uint8_t* prefix);
+size_t header_bytes(const uint8_t* prefix);
 
-BatchHeader parse_batch_header(const std::uint8_t* header, std::size_t size);
+BatchHeader parse_batch_header(const uint8_t* header, size_t size);
 
-}  // namespace krill
+}  // namespace krill::loading

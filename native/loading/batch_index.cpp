@@ -6,18 +6,13 @@
 
 #include "loading/batch_header.hpp"
 
-namespace krill {
+namespace krill::loading {
 namespace {
-
-using std::int32_t;
-using std::int64_t;
-using std::size_t;
-using std::uint8_t;
 
 constexpr size_t kFirstRead = 512;  // the header of the dataset's schema takes 280 bytes: one read, not two
 constexpr size_t kLongestHeader = size_t{1} << 16;
-// Buffers of the two columns. Each list has a validity buffer (empty here), one of offsets if its width varies,
-// and those of its values: again validity, then the values themselves.
+// Buffers of the two columns. Each list has a validity buffer (empty here), one of offsets if its width
+// varies, and those of its values: again validity, then the values themselves.
 constexpr size_t kFixedBuffers = 7;
 constexpr size_t kVariableBuffers = 8;
 
@@ -62,8 +57,8 @@ std::vector<int32_t> read_numbers(const ShardFile& file, const Body& body, const
   return numbers;
 }
 
-std::vector<int32_t> read_offsets(const ShardFile& file, const Body& body, const BodyBuffer& buffer, int64_t rows,
-                                  int64_t most, const char* column) {
+std::vector<int32_t> read_offsets(const ShardFile& file, const Body& body, const BodyBuffer& buffer,
+                                  int64_t rows, int64_t most, const char* column) {
   if (buffer.length != 4 * (rows + 1)) throw DamagedHeader("its buffers have the wrong size");
   std::vector<int32_t> offsets = read_numbers(file, body, buffer);
   if (offsets.front() < 0 || offsets.back() > most || !std::is_sorted(offsets.begin(), offsets.end()))
@@ -98,7 +93,8 @@ BatchIndex read_batch_index(const ShardFile& file, int64_t start, int64_t end, i
   BatchIndex index;
   index.tokens_at = body.start + tokens.offset;
   if (!shape.fixed) {
-    index.token_offsets = read_offsets(file, body, buffers[1], rows, tokens.length / shape.itemsize, "input_ids");
+    index.token_offsets =
+        read_offsets(file, body, buffers[1], rows, tokens.length / shape.itemsize, "input_ids");
     check_widths(index.token_offsets, shape.width);
   }
   index.offsets = read_offsets(file, body, buffers[4 + variable], rows, lengths.length / 4, "seq_lengths");
@@ -106,4 +102,4 @@ BatchIndex read_batch_index(const ShardFile& file, int64_t start, int64_t end, i
   return index;
 }
 
-}  // namespace krill
+}  // namespace krill::loading

@@ -8,32 +8,32 @@
 
 #include "loading/shard_file.hpp"
 
-namespace krill {
+namespace krill::loading {
 
 // The shape of every row.
 struct RowShape {
-  std::int64_t width;     // tokens, or the most of them
-  std::int64_t itemsize;  // bytes of a token
-  bool fixed;             // whether every row has `width` tokens
+  int64_t width;     // tokens, or the most of them
+  int64_t itemsize;  // bytes of a token
+  bool fixed;        // whether every row has `width` tokens
 };
 
 struct BatchIndex {
-  std::int64_t tokens_at = 0;               // in the file
-  std::vector<std::int32_t> token_offsets;  // of variable rows, counted from there
-  std::vector<std::int32_t> offsets;        // into `seq_lengths`
-  std::vector<std::int32_t> seq_lengths;
+  int64_t tokens_at = 0;               // in the file
+  std::vector<int32_t> token_offsets;  // of variable rows, counted from there
+  std::vector<int32_t> offsets;        // into `seq_lengths`
+  std::vector<int32_t> seq_lengths;
 
-  std::int64_t token_offset(const RowShape& shape, std::int64_t row) const {
-    return shape.fixed ? row * shape.width : token_offsets[static_cast<std::size_t>(row)];
+  int64_t token_offset(const RowShape& shape, int64_t row) const {
+    return shape.fixed ? row * shape.width : token_offsets[static_cast<size_t>(row)];
   }
-  std::size_t bytes() const {
+  size_t bytes() const {
     return sizeof(BatchIndex) + 4 * (token_offsets.size() + offsets.size() + seq_lengths.size());
   }
 };
 
 // The index of a batch of `rows` rows whose message takes the bytes `start` to `end` of the file. Throws
 // DamagedHeader if there is no such batch, UnreadableFile if the file can't be read.
-BatchIndex read_batch_index(const ShardFile& file, std::int64_t start, std::int64_t end, std::int64_t rows,
+BatchIndex read_batch_index(const ShardFile& file, int64_t start, int64_t end, int64_t rows,
                             const RowShape& shape);
 
-}  // namespace krill
+}  // namespace krill::loading

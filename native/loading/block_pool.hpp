@@ -15,18 +15,18 @@
 
 #include "buffer.hpp"
 
-namespace krill {
+namespace krill::loading {
 
-using Block = std::unique_ptr<Buffer<std::uint8_t>>;
+using Block = std::unique_ptr<Buffer<uint8_t>>;
 
 class BlockPool {
  public:
-  explicit BlockPool(std::size_t most_free) : most_free_(most_free) {
+  explicit BlockPool(size_t most_free) : most_free_(most_free) {
     free_.reserve(kMostBlocks + 1);  // so that giving back never allocates
   }
 
   // At least `size` bytes, less than twice that.
-  Block take(std::size_t size) {
+  Block take(size_t size) {
     // Tried, not waited for: a child of a fork may find a lock that another thread held, for ever.
     if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
       const auto fitting = std::find_if(free_.rbegin(), free_.rend(), [&](const Block& block) {
@@ -39,7 +39,7 @@ class BlockPool {
         return block;
       }
     }
-    return std::make_unique<Buffer<std::uint8_t>>(size);
+    return std::make_unique<Buffer<uint8_t>>(size);
   }
 
   void give(Block block) {
@@ -54,18 +54,18 @@ class BlockPool {
   }
 
  private:
-  static constexpr std::size_t kMostBlocks = 64;
+  static constexpr size_t kMostBlocks = 64;
 
   std::mutex mutex_;
-  std::size_t most_free_;
-  std::size_t free_bytes_ = 0;
+  size_t most_free_;
+  size_t free_bytes_ = 0;
   std::vector<Block> free_;  // what was given last comes last
 };
 
 // A block that gives itself back.
 class PooledBlock {
  public:
-  PooledBlock(std::shared_ptr<BlockPool> pool, std::size_t size)
+  PooledBlock(std::shared_ptr<BlockPool> pool, size_t size)
       : pool_(std::move(pool)), block_(pool_->take(size)), size_(size) {}
   PooledBlock(PooledBlock&&) = default;
   PooledBlock& operator=(PooledBlock&&) = delete;
@@ -73,13 +73,13 @@ class PooledBlock {
     if (pool_) pool_->give(std::move(block_));
   }
 
-  std::uint8_t* data() { return block_->data(); }
-  std::size_t size() const { return size_; }
+  uint8_t* data() { return block_->data(); }
+  size_t size() const { return size_; }
 
  private:
   std::shared_ptr<BlockPool> pool_;
   Block block_;
-  std::size_t size_;
+  size_t size_;
 };
 
-}  // namespace krill
+}  // namespace krill::loading

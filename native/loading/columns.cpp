@@ -2,12 +2,8 @@
 
 #include <algorithm>
 
-namespace krill {
+namespace krill::loading {
 namespace {
-
-using std::int32_t;
-using std::int64_t;
-using std::size_t;
 
 // The columns of one row, and of one of its documents at a time.
 template <class Token, class Id, class Label>
@@ -66,7 +62,7 @@ template <class Token, class Id, class Label>
 void write_row(const TokenRows& in, const Columns& out, size_t row) {
   const int64_t start = in.offsets[row];
   const int64_t end = in.offsets[row + 1];
-  if (start < 0 || end < start || static_cast<std::uint64_t>(end) > in.token_count)
+  if (start < 0 || end < start || static_cast<uint64_t>(end) > in.token_count)
     throw BadRow(row, "lies outside of the tokens");
   const auto length = static_cast<size_t>(end - start);
   if (length > out.width) throw BadRow(row, "is wider than " + std::to_string(out.width) + " tokens");
@@ -107,13 +103,13 @@ void write_from(const TokenRows& in, const Columns& out) {
 
 void write_columns(const TokenRows& rows, const Columns& columns) {
   switch (rows.type) {
-    case TokenType::kU8: return write_from<std::uint8_t>(rows, columns);
-    case TokenType::kU16: return write_from<std::uint16_t>(rows, columns);
-    case TokenType::kU32: return write_from<std::uint32_t>(rows, columns);
-    case TokenType::kU64: return write_from<std::uint64_t>(rows, columns);
+    case TokenType::kU8: return write_from<uint8_t>(rows, columns);
+    case TokenType::kU16: return write_from<uint16_t>(rows, columns);
+    case TokenType::kU32: return write_from<uint32_t>(rows, columns);
+    case TokenType::kU64: return write_from<uint64_t>(rows, columns);
     case TokenType::kI32: return write_from<int32_t>(rows, columns);
     case TokenType::kI64: return write_from<int64_t>(rows, columns);
   }
 }
 
-}  // namespace krill
+}  // namespace krill::loading

@@ -5,11 +5,8 @@
 
 #include "loading/permutation.hpp"
 
-namespace krill {
+namespace krill::loading {
 namespace {
-
-using std::size_t;
-using std::uint64_t;
 
 constexpr uint64_t kMostRows = uint64_t{1} << 62;
 // The last part of the keys, so that blocks and windows are permuted independently.
@@ -45,7 +42,7 @@ std::vector<uint64_t> with(std::vector<uint64_t> key, std::initializer_list<uint
 
 }  // namespace
 
-void RowOrder::write(uint64_t start, size_t count, std::int64_t* out) const {
+void RowOrder::write(uint64_t start, size_t count, int64_t* out) const {
   if (block_rows == 0 || window == 0 || block_rows > kMostRows || window > kMostRows || rows > kMostRows)
     throw std::invalid_argument("rows, blocks and windows must be positive and below 2^62");
   if (start > rows || count > rows - start) throw std::invalid_argument("there are not so many rows");
@@ -60,8 +57,8 @@ void RowOrder::write(uint64_t start, size_t count, std::int64_t* out) const {
     const std::vector<uint64_t> window_key = with(key, {kWindows, number});
     const Permutation inside(in_window, window_key.data(), window_key.size());
     for (const uint64_t last = std::min(end, first + in_window); place < last; ++place)
-      *out++ = static_cast<std::int64_t>(blocks(first + inside(place - first)));
+      *out++ = static_cast<int64_t>(blocks(first + inside(place - first)));
   }
 }
 
-}  // namespace krill
+}  // namespace krill::loading

@@ -19,36 +19,36 @@
 
 #include "pack/piece_reader.hpp"
 
-namespace krill {
+namespace krill::loading {
 
 class ShardFile {
  public:
   // Takes the descriptor over; `shard` is the number that errors name, `size` what the file has.
-  ShardFile(std::size_t shard, int descriptor, std::int64_t size, bool mapped)
+  ShardFile(size_t shard, int descriptor, int64_t size, bool mapped)
       : shard_(shard), descriptor_(descriptor), size_(size) {
     if (!mapped || size == 0) return;
-    void* mapping = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, descriptor, 0);
+    void* mapping = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_SHARED, descriptor, 0);
     if (mapping == MAP_FAILED) return;  // reading serves as well
-    mapping_ = static_cast<const std::uint8_t*>(mapping);
+    mapping_ = static_cast<const uint8_t*>(mapping);
     ::close(std::exchange(descriptor_, -1));  // a mapping needs none
   }
   ShardFile(const ShardFile&) = delete;
   ShardFile& operator=(const ShardFile&) = delete;
   ~ShardFile() {
-    if (mapping_) ::munmap(const_cast<std::uint8_t*>(mapping_), static_cast<std::size_t>(size_));
+    if (mapping_) ::munmap(const_cast<uint8_t*>(mapping_), static_cast<size_t>(size_));
     if (descriptor_ >= 0) ::close(descriptor_);
   }
 
-  [[noreturn]] void fail(const std::string& reason) const { throw UnreadableFile(shard_, reason); }
+  [[noreturn]] void fail(const std::string& reason) const { throw pack::UnreadableFile(shard_, reason); }
 
-  void read(std::int64_t offset, void* out, std::size_t size) const {
-    if (offset < 0 || offset > size_ || size > static_cast<std::uint64_t>(size_ - offset))
+  void read(int64_t offset, void* out, size_t size) const {
+    if (offset < 0 || offset > size_ || size > static_cast<uint64_t>(size_ - offset))
       fail("is truncated: it ends at byte " + std::to_string(size_));
     if (mapping_) {
       if (size > 0) std::memcpy(out, mapping_ + offset, size);
       return;
     }
-    auto* to = static_cast<std::uint8_t*>(out);
+    auto* to = static_cast<uint8_t*>(out);
     while (size > 0) {
       const ssize_t got = ::pread(descriptor_, to, std::min(size, kMostAtOnce), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
@@ -56,12 +56,12 @@ class ShardFile {
       if (got == 0) fail("is truncated: it ends at byte " + std::to_string(offset));
       to += got;
       offset += got;
-      size -= static_cast<std::size_t>(got);
+      size -= static_cast<size_t>(got);
     }
   }
 
   // Says that what lies at `offset` of a mapped file will be read soon.
-  void expect(std::int64_t offset) const {
+  void expect(int64_t offset) const {
     if (mapping_ && offset >= 0 && offset < size_) __builtin_prefetch(mapping_ + offset);
   }
 
@@ -69,12 +69,12 @@ class ShardFile {
 
  private:
   // Linux reads no more than this at once; a larger size is not an error anywhere.
-  static constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+  static constexpr size_t kMostAtOnce = size_t{1} << 30;
 
-  std::size_t shard_;
+  size_t shard_;
   int descriptor_;
-  std::int64_t size_;
-  const std::uint8_t* mapping_ = nullptr;
+  int64_t size_;
+  const uint8_t* mapping_ = nullptr;
 };
 
-}  // namespace krill
+}  // namespace krill::loading

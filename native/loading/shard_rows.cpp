@@ -11,14 +11,10 @@
 
 #include "loading/batch_header.hpp"
 
-namespace krill {
+namespace krill::loading {
 namespace {
 
-using std::int32_t;
-using std::int64_t;
-using std::size_t;
-
-constexpr int64_t kEndOfStream = 8;  // Arrow's marker, after the last batch
+constexpr int64_t kEndOfStream = 8;                       // Arrow's marker, after the last batch
 constexpr int kOpen = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe would wait for a writer
 
 [[noreturn]] void refuse_table() { throw std::invalid_argument("the table of shards contradicts itself"); }
@@ -28,8 +24,8 @@ std::vector<int64_t> batch_starts(const ShardTable& table) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const RowShape& shape = table.shape;
   if (table.sizes.size() != table.paths.size() || table.row_starts.size() != table.paths.size() + 1 ||
-      table.row_starts[0] != 0 || table.rows_per_batch < 1 || table.rows_per_batch > kMost || shape.width < 1 ||
-      shape.width > kMost || shape.itemsize < 1 || shape.itemsize > 8)
+      table.row_starts[0] != 0 || table.rows_per_batch < 1 || table.rows_per_batch > kMost ||
+      shape.width < 1 || shape.width > kMost || shape.itemsize < 1 || shape.itemsize > 8)
     refuse_table();
   std::vector<int64_t> starts{0};
   for (size_t shard = 0; shard < table.paths.size(); ++shard) {
@@ -74,8 +70,8 @@ GatheredRows ShardRows::gather(const int64_t* rows, size_t count, bool with_toke
   for (size_t i = 0; i < count; ++i) {
     const BatchIndex& index = *located[i].index;
     const auto row = static_cast<size_t>(located[i].place.row);
-    std::copy(index.seq_lengths.data() + index.offsets[row], index.seq_lengths.data() + index.offsets[row + 1],
-              seq_lengths.data() + seq_offsets[i]);
+    std::copy(index.seq_lengths.data() + index.offsets[row],
+              index.seq_lengths.data() + index.offsets[row + 1], seq_lengths.data() + seq_offsets[i]);
   }
   PooledBlock block(pool_, with_tokens ? static_cast<size_t>(tokens * table_.shape.itemsize) : 0);
   if (with_tokens) read_tokens(located, offsets, block.data());
@@ -105,7 +101,7 @@ std::vector<ShardRows::Located> ShardRows::locate(const int64_t* rows, size_t co
 
 // Rows that follow each other in a record batch are read at once.
 void ShardRows::read_tokens(const std::vector<Located>& located, const Buffer<int64_t>& offsets,
-                            std::uint8_t* out) const {
+                            uint8_t* out) const {
   const int64_t itemsize = table_.shape.itemsize;
   // The first of each row from memory while the rows before it are copied: a tenth less time.
   for (const auto& [place, file, index] : located)
@@ -117,7 +113,8 @@ void ShardRows::read_tokens(const std::vector<Located>& located, const Buffer<in
            located[i].place.row == located[i - 1].place.row + 1);
     const auto& [place, file, index] = located[first];
     file->read(index->tokens_at + index->token_offset(table_.shape, place.row) * itemsize,
-               out + offsets[first] * itemsize, static_cast<size_t>((offsets[i] - offsets[first]) * itemsize));
+               out + offsets[first] * itemsize,
+               static_cast<size_t>((offsets[i] - offsets[first]) * itemsize));
   }
 }
 
@@ -144,8 +141,10 @@ std::shared_ptr<const ShardFile> ShardRows::file(size_t shard) {
     for (; !open_.empty(); open_.pop_front()) files_[open_.front()].reset();
     descriptor = ::open(table_.paths[shard].c_str(), kOpen);
   }
-  if (descriptor < 0 && errno == ENOENT) throw UnreadableFile(shard, "is missing, but the manifest names it");
-  if (descriptor < 0) throw UnreadableFile(shard, std::string("cannot be read: ") + std::strerror(errno));
+  if (descriptor < 0 && errno == ENOENT)
+    throw pack::UnreadableFile(shard, "is missing, but the manifest names it");
+  if (descriptor < 0)
+    throw pack::UnreadableFile(shard, std::string("cannot be read: ") + std::strerror(errno));
   check_size(shard, descriptor);
   auto opened = std::make_shared<const ShardFile>(shard, descriptor, table_.sizes[shard], mapped_);
   if (!opened->mapped()) open_.push_back(shard);
@@ -159,14 +158,16 @@ void ShardRows::check_size(size_t shard, int descriptor) const {
   const bool known = ::fstat(descriptor, &status) == 0;
   const int64_t expected = table_.sizes[shard];
   if (known && S_ISREG(status.st_mode) && status.st_size == expected) return;
-  const std::string reason =
-      !known ? std::string("cannot be read: ") + std::strerror(errno)
-      : !S_ISREG(status.st_mode)
-             ? std::string("cannot be read: it is not a regular file")
-             : std::string("is ") + (status.st_size < expected ? "truncated" : "too long") + ": it has " +
-                   std::to_string(status.st_size) + " bytes, and the manifest says " + std::to_string(expected);
+  std::string reason;
+  if (!known)
+    reason = std::string("cannot be read: ") + std::strerror(errno);
+  else if (!S_ISREG(status.st_mode))
+    reason = "cannot be read: it is not a regular file";
+  else
+    reason = std::string("is ") + (status.st_size < expected ? "truncated" : "too long") + ": it has " +
+             std::to_string(status.st_size) + " bytes, and the manifest says " + std::to_string(expected);
   ::close(descriptor);
-  throw UnreadableFile(shard, reason);
+  throw pack::UnreadableFile(shard, reason);
 }
 
 std::shared_ptr<const BatchIndex> ShardRows::index(const Place& place, const ShardFile& file) {
@@ -221,4 +222,4 @@ size_t ShardRows::cached_bytes() {
   return cached_;
 }
 
-}  // namespace krill
+}  // namespace krill::loading

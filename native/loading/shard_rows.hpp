@@ -1,8 +1,8 @@
 // Rows of a Krill dataset by number: found by arithmetic, read straight into the result.
 //
 // Holds eight bytes for each record batch, the paths, at most `kMostOpen` descriptors, and the indexes of
-// recently used record batches, at most `cache_bytes` of them. Tokens only where shards are mapped: then every
-// page that was read. Any number of threads may read.
+// recently used record batches, at most `cache_bytes` of them. Tokens only where shards are mapped: then
+// every page that was read. Any number of threads may read.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@
 #include "loading/block_pool.hpp"
 #include "loading/shard_file.hpp"
 
-namespace krill {
+namespace krill::loading {
 
 // What the manifest says. Batches of all shards follow each other.
 struct ShardTable {
   std::vector<std::string> paths;
-  std::vector<std::int64_t> sizes;          // bytes of each file
-  std::vector<std::int64_t> row_starts;     // the first row of each shard, and the number of all rows
-  std::vector<std::int64_t> batch_offsets;  // where each record batch begins in its file
-  std::int64_t rows_per_batch;
+  std::vector<int64_t> sizes;          // bytes of each file
+  std::vector<int64_t> row_starts;     // the first row of each shard, and the number of all rows
+  std::vector<int64_t> batch_offsets;  // where each record batch begins in its file
+  int64_t rows_per_batch;
   RowShape shape;
 };
 
@@ -36,34 +36,35 @@ struct ShardTable {
 // `seq_lengths[seq_offsets[i], seq_offsets[i + 1])`.
 struct GatheredRows {
   PooledBlock tokens;
-  Buffer<std::int64_t> offsets;
-  Buffer<std::int32_t> seq_lengths;
-  Buffer<std::int32_t> seq_offsets;
+  Buffer<int64_t> offsets;
+  Buffer<int32_t> seq_lengths;
+  Buffer<int32_t> seq_offsets;
 };
 
 class ShardRows {
  public:
   // As many as the blocks of a window of the default order, which may all be in different shards.
-  static constexpr std::size_t kMostOpen = 256;
+  static constexpr size_t kMostOpen = 256;
 
   // Throws std::invalid_argument for a table that contradicts itself.
-  ShardRows(ShardTable table, std::size_t cache_bytes, bool mapped, std::shared_ptr<BlockPool> pool);
+  ShardRows(ShardTable table, size_t cache_bytes, bool mapped, std::shared_ptr<BlockPool> pool);
   ShardRows(const ShardRows&) = delete;
   ShardRows& operator=(const ShardRows&) = delete;
 
   // Rows in the order asked for. Throws UnreadableFile for a file that can't be read or is not as the table
-  // says, std::invalid_argument for a row that is not there. Without `with_tokens` only the lengths are read.
-  GatheredRows gather(const std::int64_t* rows, std::size_t count, bool with_tokens = true);
+  // says, std::invalid_argument for a row that is not there. Without `with_tokens` only the lengths are
+  // read.
+  GatheredRows gather(const int64_t* rows, size_t count, bool with_tokens = true);
 
   // What the indexes take that are remembered now.
-  std::size_t cached_bytes();
+  size_t cached_bytes();
 
  private:
   // Where a row is: its shard, its record batch (among all), its number in the batch.
   struct Place {
-    std::size_t shard;
-    std::size_t batch;
-    std::int64_t row;
+    size_t shard;
+    size_t batch;
+    int64_t row;
   };
   // Everything that a row is read from, held while it is read.
   struct Located {
@@ -71,31 +72,30 @@ class ShardRows {
     std::shared_ptr<const ShardFile> file;
     std::shared_ptr<const BatchIndex> index;
   };
-  using Indexes = std::list<std::pair<std::size_t, std::shared_ptr<const BatchIndex>>>;
+  using Indexes = std::list<std::pair<size_t, std::shared_ptr<const BatchIndex>>>;
 
-  std::vector<Located> locate(const std::int64_t* rows, std::size_t count);
-  void read_tokens(const std::vector<Located>& located, const Buffer<std::int64_t>& offsets,
-                   std::uint8_t* out) const;
-  Place place(std::int64_t row, std::size_t near) const;
-  std::shared_ptr<const ShardFile> file(std::size_t shard);
-  void check_size(std::size_t shard, int descriptor) const;
+  std::vector<Located> locate(const int64_t* rows, size_t count);
+  void read_tokens(const std::vector<Located>& located, const Buffer<int64_t>& offsets, uint8_t* out) const;
+  Place place(int64_t row, size_t near) const;
+  std::shared_ptr<const ShardFile> file(size_t shard);
+  void check_size(size_t shard, int descriptor) const;
   std::shared_ptr<const BatchIndex> index(const Place& place, const ShardFile& file);
-  std::shared_ptr<const BatchIndex> recall(std::size_t batch);
+  std::shared_ptr<const BatchIndex> recall(size_t batch);
   BatchIndex read_index(const Place& place, const ShardFile& file) const;
-  void remember(std::size_t batch, std::shared_ptr<const BatchIndex> index);
+  void remember(size_t batch, std::shared_ptr<const BatchIndex> index);
 
   ShardTable table_;
-  std::vector<std::int64_t> batch_starts_;  // the first batch of each shard, and the number of all
-  std::size_t cache_bytes_;
+  std::vector<int64_t> batch_starts_;  // the first batch of each shard, and the number of all
+  size_t cache_bytes_;
   bool mapped_;
   std::shared_ptr<BlockPool> pool_;
 
   std::mutex mutex_;  // of all that follows
   std::vector<std::shared_ptr<const ShardFile>> files_;
-  std::list<std::size_t> open_;  // those with a descriptor, the oldest first
-  Indexes indexes_;              // what was used last comes first
-  std::unordered_map<std::size_t, Indexes::iterator> by_batch_;
-  std::size_t cached_ = 0;
+  std::list<size_t> open_;  // those with a descriptor, the oldest first
+  Indexes indexes_;         // what was used last comes first
+  std::unordered_map<size_t, Indexes::iterator> by_batch_;
+  size_t cached_ = 0;
 };
 
-}  // namespace krill
+}  // namespace krill::loading

@@ -6,12 +6,8 @@
 
 #include "pack/spaces.hpp"
 
-namespace krill {
+namespace krill::pack {
 namespace {
-
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
 
 // One number for each piece: in the upper half what it is sorted by, later its row; below, its document.
 using Keys = Buffer<uint64_t>;
@@ -65,4 +61,4 @@ FittedRows fit_remainders(const uint32_t* lengths, size_t documents, uint32_t wi
   return fitted;
 }
 
-}  // namespace krill
+}  // namespace krill::pack

@@ -8,13 +8,8 @@
 #include <cstring>
 #include <limits>
 
-namespace krill {
+namespace krill::pack {
 namespace {
-
-using std::int64_t;
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
 
 // Linux reads no more than this at once; a larger size is not an error anywhere.
 constexpr size_t kMostAtOnce = size_t{1} << 30;
@@ -79,4 +74,4 @@ void PieceReader::read_fully(size_t file, int64_t offset, uint8_t* out, size_t s
   }
 }
 
-}  // namespace krill
+}  // namespace krill::pack

@@ -11,17 +11,17 @@
 #include <utility>
 #include <vector>
 
-namespace krill {
+namespace krill::pack {
 
 // A file can't be opened or read, or ends too early.
 struct UnreadableFile : std::runtime_error {
-  UnreadableFile(std::size_t which, const std::string& reason) : std::runtime_error(reason), file(which) {}
-  std::size_t file;
+  UnreadableFile(size_t which, const std::string& reason) : std::runtime_error(reason), file(which) {}
+  size_t file;
 };
 
 class PieceReader {
  public:
-  static constexpr std::size_t kMostOpen = 16;
+  static constexpr size_t kMostOpen = 16;
 
   explicit PieceReader(std::vector<std::string> paths)
       : paths_(std::move(paths)), descriptors_(paths_.size(), kClosed) {}
@@ -32,18 +32,18 @@ class PieceReader {
   // Reads `sizes[i]` bytes at `offsets[i]` of file `files[i]`, for each `i`, into `out`, which they must fill
   // exactly. Pieces that follow each other in a file are read at once. Throws UnreadableFile, and
   // std::invalid_argument for numbers that make no sense.
-  void read(const std::uint32_t* files, const std::int64_t* offsets, const std::int64_t* sizes,
-            std::size_t pieces, std::uint8_t* out, std::size_t out_size);
+  void read(const uint32_t* files, const int64_t* offsets, const int64_t* sizes, size_t pieces, uint8_t* out,
+            size_t out_size);
 
  private:
   static constexpr int kClosed = -1;
 
-  int descriptor(std::size_t file);
-  void read_fully(std::size_t file, std::int64_t offset, std::uint8_t* out, std::size_t size);
+  int descriptor(size_t file);
+  void read_fully(size_t file, int64_t offset, uint8_t* out, size_t size);
 
   std::vector<std::string> paths_;
   std::vector<int> descriptors_;
-  std::deque<std::size_t> open_;  // the oldest first
+  std::deque<size_t> open_;  // the oldest first
 };
 
-}  // namespace krill
+}  // namespace krill::pack

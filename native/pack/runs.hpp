@@ -10,42 +10,43 @@
 #include "buffer.hpp"
 #include "text/column.hpp"
 
-namespace krill {
+namespace krill::pack {
 
 template <class Id>
 struct TokenRuns {
   Buffer<Id> ids;
-  Buffer<std::uint32_t> lengths;
+  Buffer<uint32_t> lengths;
 };
 
-// The byte tokenizer: each byte is its own id, and `eos` ends each document. The column must have been checked.
-TokenRuns<std::uint16_t> encode_bytes(const TextColumn& documents, std::uint16_t eos);
+// The byte tokenizer: each byte is its own id, and `eos` ends each document. The column must have been
+// checked.
+TokenRuns<uint16_t> encode_bytes(const text::TextColumn& documents, uint16_t eos);
 
 // The runs of those documents whose `keep` is not 0. Throws std::invalid_argument if the lengths don't add
 // up to the ids.
 template <class Id>
-TokenRuns<Id> select_runs(const Id* ids, std::size_t id_count, const std::uint32_t* lengths,
-                          const std::uint8_t* keep, std::size_t documents) {
-  std::size_t total = 0;
-  std::size_t kept_ids = 0;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < documents; ++i) {
+TokenRuns<Id> select_runs(const Id* ids, size_t id_count, const uint32_t* lengths, const uint8_t* keep,
+                          size_t documents) {
+  size_t total = 0;
+  size_t kept_ids = 0;
+  size_t kept = 0;
+  for (size_t i = 0; i < documents; ++i) {
     total += lengths[i];
     kept_ids += keep[i] != 0 ? lengths[i] : 0;
     kept += keep[i] != 0;
   }
   if (total != id_count) throw std::invalid_argument("lengths don't add up to the number of ids");
 
-  TokenRuns<Id> result{Buffer<Id>(kept_ids), Buffer<std::uint32_t>(kept)};
-  std::size_t read = 0;
-  std::size_t written = 0;
-  std::size_t row = 0;
-  for (std::size_t i = 0; i < documents;) {
+  TokenRuns<Id> result{Buffer<Id>(kept_ids), Buffer<uint32_t>(kept)};
+  size_t read = 0;
+  size_t written = 0;
+  size_t row = 0;
+  for (size_t i = 0; i < documents;) {
     if (keep[i] == 0) {
       read += lengths[i++];
       continue;
     }
-    const std::size_t begin = read;  // neighbours that are kept are copied at once
+    const size_t begin = read;  // neighbours that are kept are copied at once
     for (; i < documents && keep[i] != 0; ++i) {
       result.lengths[row++] = lengths[i];
       read += lengths[i];
@@ -58,19 +59,19 @@ TokenRuns<Id> select_runs(const Id* ids, std::size_t id_count, const std::uint32
 
 // The same documents, each with the id `first` before its own.
 template <class Id>
-TokenRuns<Id> begin_runs(const Id* ids, std::size_t id_count, const std::uint32_t* lengths,
-                         std::size_t documents, Id first) {
-  std::size_t total = 0;
-  for (std::size_t i = 0; i < documents; ++i) {
-    if (lengths[i] == std::numeric_limits<std::uint32_t>::max())
+TokenRuns<Id> begin_runs(const Id* ids, size_t id_count, const uint32_t* lengths, size_t documents,
+                         Id first) {
+  size_t total = 0;
+  for (size_t i = 0; i < documents; ++i) {
+    if (lengths[i] == std::numeric_limits<uint32_t>::max())
       throw std::invalid_argument("a document is too long for another id");
     total += lengths[i];
   }
   if (total != id_count) throw std::invalid_argument("lengths don't add up to the number of ids");
 
-  TokenRuns<Id> result{Buffer<Id>(id_count + documents), Buffer<std::uint32_t>(documents)};
+  TokenRuns<Id> result{Buffer<Id>(id_count + documents), Buffer<uint32_t>(documents)};
   Id* out = result.ids.data();
-  for (std::size_t i = 0; i < documents; ++i) {
+  for (size_t i = 0; i < documents; ++i) {
     *out++ = first;
     if (lengths[i] != 0) std::memcpy(out, ids, lengths[i] * sizeof(Id));
     ids += lengths[i];
@@ -80,4 +81,4 @@ TokenRuns<Id> begin_runs(const Id* ids, std::size_t id_count, const std::uint32_
   return result;
 }
 
-}  // namespace krill
+}  // namespace krill::pack

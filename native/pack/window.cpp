@@ -4,13 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace krill {
-
-using std::int32_t;
-using std::int64_t;
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
+namespace krill::pack {
 
 PackedWindow::PackedWindow(const uint32_t* lengths, size_t documents, uint32_t width, bool best_fit)
     : width_(width), lengths_(lengths), documents_(documents), marks_((documents + kStride - 1) / kStride) {
@@ -41,8 +35,7 @@ Pieces PackedWindow::pieces(uint64_t first, uint64_t count) const {
   const uint64_t cut = first < cut_rows_ ? std::min(count, cut_rows_ - first) : 0;
   const uint64_t fitted_first = first + cut - cut_rows_;  // used only if rows are left for it
   uint64_t total = cut;
-  if (count > cut)
-    total += fitted_->offsets[fitted_first + count - cut] - fitted_->offsets[fitted_first];
+  if (count > cut) total += fitted_->offsets[fitted_first + count - cut] - fitted_->offsets[fitted_first];
   if (total > static_cast<uint64_t>(std::numeric_limits<int32_t>::max()))
     throw std::invalid_argument("so many rows at once have more pieces than can be counted");
   Pieces pieces{Buffer<int64_t>(total), Buffer<int32_t>(total), Buffer<int32_t>(count + 1)};
@@ -86,4 +79,4 @@ void PackedWindow::fitted_pieces(uint64_t first, uint64_t count, Pieces& pieces,
   }
 }
 
-}  // namespace krill
+}  // namespace krill::pack

@@ -3,56 +3,56 @@
 #include <algorithm>
 #include <optional>
 
-namespace krill {
+namespace krill::qa {
 namespace {
 
 // One feature, looked up and found to be within its tables.
 struct Feature {
-  std::span<const std::uint32_t> question;
-  std::span<const std::uint32_t> window;
-  std::span<const std::int32_t> spans;
-  std::int32_t first;
-  std::int32_t last;
+  std::span<const uint32_t> question;
+  std::span<const uint32_t> window;
+  std::span<const int32_t> spans;
+  int32_t first;
+  int32_t last;
 };
 
 template <class T>
-bool has(std::span<const T> values, std::int64_t index) {
-  return index >= 0 && static_cast<std::uint64_t>(index) < values.size();
+bool has(std::span<const T> values, int64_t index) {
+  return index >= 0 && static_cast<uint64_t>(index) < values.size();
 }
 
 // List `number` of those in `ids`, if there is one.
-std::optional<std::span<const std::uint32_t>> list_at(std::span<const std::int64_t> starts,
-                                                      std::span<const std::uint32_t> ids, std::int32_t number) {
-  if (number < 0 || starts.size() < 2 || static_cast<std::size_t>(number) >= starts.size() - 1) return {};
-  const std::int64_t begin = starts[static_cast<std::size_t>(number)];
-  const std::int64_t end = starts[static_cast<std::size_t>(number) + 1];
-  if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > ids.size()) return {};
-  return ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+std::optional<std::span<const uint32_t>> list_at(std::span<const int64_t> starts,
+                                                 std::span<const uint32_t> ids, int32_t number) {
+  if (number < 0 || starts.size() < 2 || static_cast<size_t>(number) >= starts.size() - 1) return {};
+  const int64_t begin = starts[static_cast<size_t>(number)];
+  const int64_t end = starts[static_cast<size_t>(number) + 1];
+  if (begin < 0 || end < begin || static_cast<uint64_t>(end) > ids.size()) return {};
+  return ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
 }
 
-std::optional<Feature> find_feature(const FeatureTables& tables, std::int64_t number) {
+std::optional<Feature> find_feature(const FeatureTables& tables, int64_t number) {
   for (const auto column : {tables.example, tables.begin, tables.length, tables.first, tables.last})
     if (!has(column, number)) return {};
-  const auto row = static_cast<std::size_t>(number);
-  const std::int32_t example = tables.example[row];
+  const auto row = static_cast<size_t>(number);
+  const int32_t example = tables.example[row];
   if (!has(tables.paragraph, example)) return {};
   const auto question = list_at(tables.question_starts, tables.question_ids, example);
-  const std::int32_t paragraph = tables.paragraph[static_cast<std::size_t>(example)];
+  const int32_t paragraph = tables.paragraph[static_cast<size_t>(example)];
   const auto context = list_at(tables.context_starts, tables.context_ids, paragraph);
   if (!question || !context) return {};
-  const std::int64_t begin = tables.begin[row];
-  const std::int64_t length = tables.length[row];
-  if (begin < 0 || length < 0 || static_cast<std::uint64_t>(begin + length) > context->size()) return {};
-  const std::int32_t first = tables.first[row];
-  const std::int32_t last = tables.last[row];
+  const int64_t begin = tables.begin[row];
+  const int64_t length = tables.length[row];
+  if (begin < 0 || length < 0 || static_cast<uint64_t>(begin + length) > context->size()) return {};
+  const int32_t first = tables.first[row];
+  const int32_t last = tables.last[row];
   if (first < kNowhere || first >= length || last < kNowhere || last >= length) return {};
-  const auto window = context->subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(length));
-  const auto at = static_cast<std::size_t>(window.data() - tables.context_ids.data());
+  const auto window = context->subspan(static_cast<size_t>(begin), static_cast<size_t>(length));
+  const auto at = static_cast<size_t>(window.data() - tables.context_ids.data());
   if (tables.context_spans.size() / 2 < at + window.size()) return {};
   return Feature{*question, window, tables.context_spans.subspan(2 * at, 2 * window.size()), first, last};
 }
 
-std::size_t length_of(const LayoutPiece& piece, const Feature& feature) {
+size_t length_of(const LayoutPiece& piece, const Feature& feature) {
   switch (piece.kind) {
     case PieceKind::kFixed: return piece.ids.size();
     case PieceKind::kQuestion: return feature.question.size();
@@ -60,22 +60,22 @@ std::size_t length_of(const LayoutPiece& piece, const Feature& feature) {
   }
 }
 
-void copy_ids(std::span<const std::uint32_t> ids, std::int32_t* out) {
-  std::transform(ids.begin(), ids.end(), out, [](std::uint32_t id) { return static_cast<std::int32_t>(id); });
+void copy_ids(std::span<const uint32_t> ids, int32_t* out) {
+  std::transform(ids.begin(), ids.end(), out, [](uint32_t id) { return static_cast<int32_t>(id); });
 }
 
-void write_row(const FeatureLayout& layout, const Feature& feature, std::size_t used, std::size_t row,
+void write_row(const FeatureLayout& layout, const Feature& feature, size_t used, size_t row,
                const FeatureRows& rows) {
-  const std::size_t base = row * rows.width;
-  const std::size_t begin = layout.pad_left ? rows.width - used : 0;
-  std::size_t at = begin;
-  std::size_t cls_at = 0;
-  std::size_t context_at = 0;
+  const size_t base = row * rows.width;
+  const size_t begin = layout.pad_left ? rows.width - used : 0;
+  size_t at = begin;
+  size_t cls_at = 0;
+  size_t context_at = 0;
   std::fill_n(rows.attention_mask + base + begin, used, 1);
-  for (std::size_t number = 0; number < layout.pieces.size(); ++number) {
+  for (size_t number = 0; number < layout.pieces.size(); ++number) {
     const LayoutPiece& piece = layout.pieces[number];
-    const std::size_t length = length_of(piece, feature);
-    std::int32_t* ids = rows.input_ids + base + at;
+    const size_t length = length_of(piece, feature);
+    int32_t* ids = rows.input_ids + base + at;
     if (piece.kind == PieceKind::kFixed) {
       std::copy(piece.ids.begin(), piece.ids.end(), ids);
       if (number == layout.cls_piece) cls_at = at + layout.cls_place;
@@ -90,29 +90,29 @@ void write_row(const FeatureLayout& layout, const Feature& feature, std::size_t 
     std::fill_n(rows.token_types + base + at, length, piece.type);
     at += length;
   }
-  const auto place = [&](std::int32_t token) {
-    return static_cast<std::int32_t>(token == kNowhere ? cls_at : context_at + static_cast<std::size_t>(token));
+  const auto place = [&](int32_t token) {
+    return static_cast<int32_t>(token == kNowhere ? cls_at : context_at + static_cast<size_t>(token));
   };
   rows.starts[row] = place(feature.first);
   rows.ends[row] = place(feature.last);
-  rows.cls_index[row] = static_cast<std::int32_t>(cls_at);
+  rows.cls_index[row] = static_cast<int32_t>(cls_at);
 }
 
 }  // namespace
 
-std::size_t fill_feature_rows(const FeatureLayout& layout, const FeatureTables& tables,
-                              std::span<const std::int64_t> wanted, std::span<const std::int64_t> places,
-                              const FeatureRows& rows) {
-  const std::size_t count = std::min(wanted.size(), places.size());
-  for (std::size_t i = 0; i < count; ++i) {
+size_t fill_feature_rows(const FeatureLayout& layout, const FeatureTables& tables,
+                         std::span<const int64_t> wanted, std::span<const int64_t> places,
+                         const FeatureRows& rows) {
+  const size_t count = std::min(wanted.size(), places.size());
+  for (size_t i = 0; i < count; ++i) {
     const std::optional<Feature> feature = find_feature(tables, wanted[i]);
-    if (!feature || places[i] < 0 || static_cast<std::uint64_t>(places[i]) >= rows.rows) return i;
-    std::size_t used = 0;
+    if (!feature || places[i] < 0 || static_cast<uint64_t>(places[i]) >= rows.rows) return i;
+    size_t used = 0;
     for (const LayoutPiece& piece : layout.pieces) used += length_of(piece, *feature);
     if (used > rows.width) return i;
-    write_row(layout, *feature, used, static_cast<std::size_t>(places[i]), rows);
+    write_row(layout, *feature, used, static_cast<size_t>(places[i]), rows);
   }
   return count;
 }
 
-}  // namespace krill
+}  // namespace krill::qa

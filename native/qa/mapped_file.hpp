@@ -1,5 +1,5 @@
-// A file that is read through memory, and whose pages can be let go while it stays mapped: touched again, they
-// come back from the system's cache. Holds what was touched since.
+// A file that is read through memory, and whose pages can be let go while it stays mapped: touched again,
+// they come back from the system's cache. Holds what was touched since.
 #pragma once
 
 #include <cerrno>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace krill {
+namespace krill::qa {
 
 class MappedFile {
  public:
@@ -23,12 +23,12 @@ class MappedFile {
     struct stat known{};
     int error = fstat(file, &known) != 0 ? errno : 0;
     if (error == 0 && known.st_size > 0) {
-      void* mapped = mmap(nullptr, static_cast<std::size_t>(known.st_size), PROT_READ, MAP_SHARED, file, 0);
+      void* mapped = mmap(nullptr, static_cast<size_t>(known.st_size), PROT_READ, MAP_SHARED, file, 0);
       if (mapped == MAP_FAILED) {
         error = errno;
       } else {
-        data_ = static_cast<const std::uint8_t*>(mapped);
-        size_ = static_cast<std::size_t>(known.st_size);
+        data_ = static_cast<const uint8_t*>(mapped);
+        size_ = static_cast<size_t>(known.st_size);
       }
     }
     close(file);
@@ -37,19 +37,19 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile() {
-    if (data_ != nullptr) munmap(const_cast<std::uint8_t*>(data_), size_);
+    if (data_ != nullptr) munmap(const_cast<uint8_t*>(data_), size_);
   }
 
-  const std::uint8_t* data() const { return data_; }
-  std::size_t size() const { return size_; }
+  const uint8_t* data() const { return data_; }
+  size_t size() const { return size_; }
 
   void drop_pages() const {
-    if (data_ != nullptr) madvise(const_cast<std::uint8_t*>(data_), size_, MADV_DONTNEED);
+    if (data_ != nullptr) madvise(const_cast<uint8_t*>(data_), size_, MADV_DONTNEED);
   }
 
  private:
-  const std::uint8_t* data_ = nullptr;
-  std::size_t size_ = 0;
+  const uint8_t* data_ = nullptr;
+  size_t size_ = 0;
 };
 
-}  // namespace krill
+}  // namespace krill::qa

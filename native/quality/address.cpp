@@ -7,10 +7,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
-
 constexpr size_t kLongestLabel = 64;  // characters
 
 bool is_edge(uint8_t byte) { return byte == '-' || byte == '_'; }

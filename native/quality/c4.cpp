@@ -11,14 +11,11 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
 using namespace std::string_view_literals;
 
 enum Reason : size_t { kKept, kLoremIpsum, kCurlyBracket, kTooFewSentences };
 
-using Bytes = text::GrowingBuffer<uint8_t>;
+using Bytes = GrowingBuffer<uint8_t>;
 
 constexpr std::string_view kPolicyPhrases[] = {"terms of use"sv, "privacy policy"sv, "cookie policy"sv,
                                                "uses cookies"sv, "use of cookies"sv, "use cookies"sv};
@@ -29,7 +26,8 @@ bool contains(const Bytes& text, std::string_view phrase) {
   return text.size() != 0 && text::find_bytes(text.data(), end, needle, phrase.size()) != end;
 }
 
-// The length of a citation that begins with the bracket at the front, or 0: `[12]`, `[edit]`, `[citation needed]`.
+// The length of a citation that begins with the bracket at the front, or 0: `[12]`, `[edit]`, `[citation
+// needed]`.
 size_t citation_length(const uint8_t* text, size_t size) {
   size_t at = 1;
   while (at < size) {
@@ -46,7 +44,8 @@ size_t citation_length(const uint8_t* text, size_t size) {
 void append_without_citations(Bytes& out, const uint8_t* text, size_t size) {
   for (size_t at = 0; at < size;) {
     const void* found = std::memchr(text + at, '[', size - at);
-    const size_t bracket = found == nullptr ? size : static_cast<size_t>(static_cast<const uint8_t*>(found) - text);
+    const size_t bracket =
+        found == nullptr ? size : static_cast<size_t>(static_cast<const uint8_t*>(found) - text);
     out.append(text + at, bracket - at);
     at = bracket;
     if (bracket == size) return;
@@ -56,8 +55,8 @@ void append_without_citations(Bytes& out, const uint8_t* text, size_t size) {
   }
 }
 
-// As str.lower does, as far as phrases in ASCII can tell: of all other characters only the Kelvin sign becomes a
-// letter of theirs.
+// As str.lower does, as far as phrases in ASCII can tell: of all other characters only the Kelvin sign
+// becomes a letter of theirs.
 void lower_into(Bytes& out, const uint8_t* text, size_t size) {
   constexpr std::string_view kKelvin = "\u212a"sv;
   out.truncate(0);
@@ -130,8 +129,10 @@ class C4 final : public Filter {
     const auto take = [&](Span line) {
       if (progress.reason == kKept) judge_line(scratch, text, stripped(text, line), progress);
     };
-    if (rules_.split_paragraph) split_lines(text, document.size(), take);
-    else split_sentences(text, document.size(), take);
+    if (rules_.split_paragraph)
+      split_lines(text, document.size(), take);
+    else
+      split_sentences(text, document.size(), take);
     if (progress.reason != kKept) return progress.reason;
     if (progress.sentences < rules_.min_num_sentences) return kTooFewSentences;
     const auto size = static_cast<uint32_t>(scratch.draft.size());
@@ -177,17 +178,21 @@ class C4 final : public Filter {
     const SpacedWords words = spaced_words(line, size);
     if (words.longest > rules_.max_word_length) return goes(scratch, kLineTooLongWord);
     const size_t begin = scratch.draft.size();
-    if (rules_.remove_citations) append_without_citations(scratch.draft, line, size);
-    else scratch.draft.append(line, size);
+    if (rules_.remove_citations)
+      append_without_citations(scratch.draft, line, size);
+    else
+      scratch.draft.append(line, size);
     const std::string_view kept = view(scratch.draft.data() + begin, scratch.draft.size() - begin);
-    if (rules_.filter_no_terminal_punct && !ends_like_a_sentence(kept)) return goes(scratch, kLineNoTerminalPunct);
+    if (rules_.filter_no_terminal_punct && !ends_like_a_sentence(kept))
+      return goes(scratch, kLineNoTerminalPunct);
     if (words.count < rules_.min_words_per_line) return goes(scratch, kLineTooFewWords);
     lower_into(scratch.lowered, scratch.draft.data() + begin, kept.size());
     if (rules_.filter_lorem_ipsum && contains(scratch.lowered, "lorem ipsum")) {
       reason = kLoremIpsum;
       return false;
     }
-    if (rules_.filter_javascript && contains(scratch.lowered, "javascript")) return goes(scratch, kLineJavascript);
+    if (rules_.filter_javascript && contains(scratch.lowered, "javascript"))
+      return goes(scratch, kLineJavascript);
     if (rules_.filter_curly_bracket && kept.find('{') != std::string_view::npos) {
       reason = kCurlyBracket;
       return false;

@@ -6,10 +6,6 @@
 
 namespace krill::quality {
 
-using std::size_t;
-using std::uint16_t;
-using std::uint8_t;
-
 const ContractionTable kContractionTable;
 
 ContractionTable::ContractionTable() {

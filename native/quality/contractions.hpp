@@ -7,36 +7,36 @@
 
 namespace krill::quality {
 
-constexpr std::size_t kLongestContraction = 16;  // bytes
+constexpr size_t kLongestContraction = 16;  // bytes
 
 struct Contraction {
   char text[kLongestContraction + 1];
-  std::uint8_t words[3];  // bytes of each; 0 where there is none
+  uint8_t words[3];  // bytes of each; 0 where there is none
 };
 
 extern const Contraction kContractions[];
-extern const std::size_t kContractionCount;
+extern const size_t kContractionCount;
 
 class ContractionTable {
  public:
   ContractionTable();
 
   // What a chunk of at least one byte is by heart, or null.
-  const Contraction* find(const std::uint8_t* text, std::size_t size) const {
+  const Contraction* find(const uint8_t* text, size_t size) const {
     // Most words are no contraction: their first and last letter and their length together say so.
     if (size > kLongestContraction || (sizes_[outline(text, size)] >> size & 1) == 0) return nullptr;
     return look_up(text, size);
   }
 
  private:
-  static std::size_t outline(const std::uint8_t* text, std::size_t size) {
-    return std::size_t{text[0] & 31u} << 5 | (text[size - 1] & 31u);
+  static size_t outline(const uint8_t* text, size_t size) {
+    return size_t{text[0] & 31u} << 5 | (text[size - 1] & 31u);
   }
-  const Contraction* look_up(const std::uint8_t* text, std::size_t size) const;
+  const Contraction* look_up(const uint8_t* text, size_t size) const;
 
-  static constexpr std::size_t kSlots = 4096;
-  std::array<std::uint32_t, 1024> sizes_{};   // by outline: a bit for each size that occurs
-  std::array<std::uint16_t, kSlots> slots_{};  // number + 1
+  static constexpr size_t kSlots = 4096;
+  std::array<uint32_t, 1024> sizes_{};    // by outline: a bit for each size that occurs
+  std::array<uint16_t, kSlots> slots_{};  // number + 1
 };
 
 extern const ContractionTable kContractionTable;

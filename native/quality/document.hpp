@@ -1,77 +1,77 @@
 // One document under judgement: its text and what was found out about it, once for all filters.
 //
-// Held in memory, and kept from one document to the next: the words without the spaces between them (a byte for
-// each byte of text) and where each begins (at most six bytes for each word), of the first million words, when a
-// filter asks for them.
+// Held in memory, and kept from one document to the next: the words without the spaces between them (a byte
+// for each byte of text) and where each begins (at most six bytes for each word), of the first million words,
+// when a filter asks for them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "quality/room.hpp"
+#include "growing_buffer.hpp"
 #include "quality/traits.hpp"
 #include "quality/words.hpp"
-#include "text/growing_buffer.hpp"
 
 namespace krill::quality {
 
 // The words of a document, one after another, up to a limit.
 class Words {
  public:
-  static constexpr std::size_t kMost = std::size_t{1} << 20;  // that are kept
-  static constexpr std::size_t kSlack = 16;                   // bytes that may be read after the last word
+  static constexpr size_t kMost = size_t{1} << 20;  // that are kept
+  static constexpr size_t kSlack = 16;              // bytes that may be read after the last word
 
-  void assign(const std::uint8_t* text, std::size_t size) {
-    joined_ = room_.take(size + kSlack);
+  void assign(const uint8_t* text, size_t size) {
+    uint8_t* const joined = joined_.resize_for_overwrite(size + kSlack).data();
     begins_.truncate(0);
     total_ = 0;
-    std::uint32_t end = 0;
+    uint32_t end = 0;
     split_words(text, size, [&](Span word) {
       if (++total_ > kMost) return;
       begins_.push_back(end);
-      copy(joined_ + end, text + word.begin, word.size, size - word.begin);
+      copy(joined + end, text + word.begin, word.size, size - word.begin);
       end += word.size;
     });
     begins_.push_back(end);
     // What lies beyond is compared too, by whoever reads sixteen bytes at once.
-    std::memset(joined_ + end, 0, kSlack);
+    std::memset(joined + end, 0, kSlack);
   }
 
   // All words of the document, and those that are kept.
-  std::size_t total() const { return total_; }
-  std::size_t count() const { return begins_.size() - 1; }
+  size_t total() const { return total_; }
+  size_t count() const { return begins_.size() - 1; }
   // The place of a word among the joined bytes; that of number `count()` is their end.
-  std::uint32_t begin(std::size_t word) const { return begins_[word]; }
-  std::uint32_t size(std::size_t word) const { return begins_[word + 1] - begins_[word]; }
-  const std::uint8_t* at(std::size_t word) const { return joined_ + begins_[word]; }
+  uint32_t begin(size_t word) const { return begins_[word]; }
+  uint32_t size(size_t word) const { return begins_[word + 1] - begins_[word]; }
+  const uint8_t* at(size_t word) const { return joined_.data() + begins_[word]; }
 
  private:
-  static void copy(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::size_t readable) {
+  static void copy(uint8_t* to, const uint8_t* from, size_t size, size_t readable) {
     // Most words are short: sixteen bytes are copied in one step, and what is too much is overwritten.
-    if (size <= kSlack && readable >= kSlack) std::memcpy(to, from, kSlack);
-    else std::memcpy(to, from, size);
+    if (size <= kSlack && readable >= kSlack)
+      std::memcpy(to, from, kSlack);
+    else
+      std::memcpy(to, from, size);
   }
 
-  Room<std::uint8_t> room_;
-  std::uint8_t* joined_ = nullptr;
-  text::GrowingBuffer<std::uint32_t> begins_;
-  std::size_t total_ = 0;
+  GrowingBuffer<uint8_t> joined_;
+  GrowingBuffer<uint32_t> begins_;
+  size_t total_ = 0;
 };
 
 class Document {
  public:
   // The text must outlive its use here.
-  void assign(const std::uint8_t* text, std::size_t size) {
+  void assign(const uint8_t* text, size_t size) {
     text_ = text;
     size_ = size;
     characters_ = count_characters(text, size);
     split_ = false;
   }
 
-  const std::uint8_t* text() const { return text_; }
-  std::size_t size() const { return size_; }
-  std::size_t characters() const { return characters_; }
+  const uint8_t* text() const { return text_; }
+  size_t size() const { return size_; }
+  size_t characters() const { return characters_; }
   bool is_ascii() const { return characters_ == size_; }
 
   const Words& words() {
@@ -85,16 +85,16 @@ class Document {
   void each_word(Visit visit) {
     const Words& kept = words();
     if (kept.total() > kept.count()) {
-      split_words(text_, size_, [&](Span word) { visit(text_ + word.begin, std::size_t{word.size}); });
+      split_words(text_, size_, [&](Span word) { visit(text_ + word.begin, size_t{word.size}); });
     } else {
-      for (std::size_t i = 0; i < kept.count(); ++i) visit(kept.at(i), std::size_t{kept.size(i)});
+      for (size_t i = 0; i < kept.count(); ++i) visit(kept.at(i), size_t{kept.size(i)});
     }
   }
 
  private:
-  const std::uint8_t* text_ = nullptr;
-  std::size_t size_ = 0;
-  std::size_t characters_ = 0;
+  const uint8_t* text_ = nullptr;
+  size_t size_ = 0;
+  size_t characters_ = 0;
   bool split_ = false;
   Words words_;
 };

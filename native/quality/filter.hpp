@@ -10,10 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "growing_buffer.hpp"
 #include "quality/document.hpp"
 #include "quality/index_table.hpp"
-#include "quality/room.hpp"
-#include "text/growing_buffer.hpp"
 
 namespace krill::quality {
 
@@ -32,7 +31,7 @@ enum ScratchPart : unsigned {
 };
 
 // What became of lines, by datatrove's names; only C4 judges lines.
-enum LineFate : std::size_t {
+enum LineFate : size_t {
   kLineTotal,
   kLineTooLongWord,
   kLineNoTerminalPunct,
@@ -48,18 +47,18 @@ inline constexpr const char* kLineFates[] = {"line-total",
                                              "line-filter-javascript",
                                              "line-filter-policy",
                                              "line-kept"};
-using LineCounts = std::array<std::uint64_t, std::size(kLineFates)>;
+using LineCounts = std::array<uint64_t, std::size(kLineFates)>;
 
 // Memory that filters work in, one for each thread; kept from one document to the next.
 struct Scratch {
   Document document;
-  text::GrowingBuffer<std::uint8_t> rewritten;  // what a filter has made of the document's text
-  text::GrowingBuffer<std::uint8_t> draft;      // what the next one is about to make of it
-  text::GrowingBuffer<std::uint8_t> lowered;    // one line in small letters
-  text::GrowingBuffer<Span> lines;
-  Room<std::uint32_t> grams;  // these three have a number for each word
-  Room<std::uint32_t> longer_grams;
-  Room<std::uint32_t> counts;
+  GrowingBuffer<uint8_t> rewritten;  // what a filter has made of the document's text
+  GrowingBuffer<uint8_t> draft;      // what the next one is about to make of it
+  GrowingBuffer<uint8_t> lowered;    // one line in small letters
+  GrowingBuffer<Span> lines;
+  GrowingBuffer<uint32_t> grams;  // these three have a number for each word
+  GrowingBuffer<uint32_t> longer_grams;
+  GrowingBuffer<uint32_t> counts;
   IndexTable table;
   LineCounts line_counts{};
 
@@ -78,13 +77,13 @@ class Filter {
   virtual std::vector<std::string> reasons() const = 0;
   virtual std::vector<Statistic> statistics() const = 0;
   virtual unsigned scratch_parts() const = 0;
-  // 0, or k to drop the document for reasons()[k - 1]. With `values`, all statistics of a document that is kept
-  // are written there; without, nothing is measured that does not decide.
-  virtual std::size_t judge(Scratch& scratch, double* values) const = 0;
+  // 0, or k to drop the document for reasons()[k - 1]. With `values`, all statistics of a document that is
+  // kept are written there; without, nothing is measured that does not decide.
+  virtual size_t judge(Scratch& scratch, double* values) const = 0;
 };
 
 // Python's true division of two numbers below 2^53.
-inline double share(std::size_t part, std::size_t whole) {
+inline double share(size_t part, size_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 

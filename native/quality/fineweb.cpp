@@ -8,9 +8,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint8_t;
-
 class FineWeb final : public Filter {
  public:
   explicit FineWeb(FineWebLimits limits) : limits_(std::move(limits)) {}
@@ -50,7 +47,8 @@ class FineWeb final : public Filter {
     });
     if (lines.size() == 0) return 1;
     const double punct_ratio = share(punctuated, lines.size());
-    if (punct_ratio < limits_.line_punct_thr && !(punctuated == 0 && limits_.line_punct_exclude_zero)) return 2;
+    if (punct_ratio < limits_.line_punct_thr && !(punctuated == 0 && limits_.line_punct_exclude_zero))
+      return 2;
     const double short_ratio = share(short_lines, lines.size());
     if (short_ratio > limits_.short_line_thr) return 3;
     const size_t newlines = pieces - 1;
@@ -81,6 +79,8 @@ class FineWeb final : public Filter {
 
 }  // namespace
 
-std::unique_ptr<Filter> make_fineweb(FineWebLimits limits) { return std::make_unique<FineWeb>(std::move(limits)); }
+std::unique_ptr<Filter> make_fineweb(FineWebLimits limits) {
+  return std::make_unique<FineWeb>(std::move(limits));
+}
 
 }  // namespace krill::quality

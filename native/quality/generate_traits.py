@@ -75,16 +75,16 @@ def character_tables() -> Iterator[str]:
         pages.setdefault(tuple(kinds[begin : begin + PAGE]), len(pages)) for begin in range(0, POINTS, PAGE)
     ]
     assert len(classes) < 256 and len(pages) < 256
-    yield "const std::uint32_t kTraitsOfAscii[128] = {"
+    yield "const uint32_t kTraitsOfAscii[128] = {"
     yield from rows([hex(traits(point)) for point in range(128)], 12)
     yield "};"
-    yield f"const std::uint32_t kTraitsOfClass[{len(classes)}] = {{"
+    yield f"const uint32_t kTraitsOfClass[{len(classes)}] = {{"
     yield from rows([hex(bits) for bits in classes], 12)
     yield "};"
-    yield f"const std::uint8_t kTraitPageOf[{len(page_of)}] = {{"
+    yield f"const uint8_t kTraitPageOf[{len(page_of)}] = {{"
     yield from rows(page_of, 24)
     yield "};"
-    yield f"const std::uint8_t kTraitPages[{len(pages)} * kTraitPage] = {{"
+    yield f"const uint8_t kTraitPages[{len(pages)} * kTraitPage] = {{"
     for page in pages:
         yield from rows(page, 32)
     yield "};"
@@ -98,7 +98,7 @@ def contraction_table() -> Iterator[str]:
         text = "".join(chr(b) if chr(b).isalnum() and b < 128 else f"\\{b:03o}" for b in chunk.encode())
         yield f'    {{"{text}", {{{", ".join(map(str, lengths))}}}}},'
     yield "};"
-    yield f"const std::size_t kContractionCount = {len(of.contractions())};"
+    yield f"const size_t kContractionCount = {len(of.contractions())};"
 
 
 def source() -> str:

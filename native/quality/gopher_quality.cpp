@@ -12,10 +12,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
-using std::uint8_t;
 using namespace std::string_view_literals;
 
 constexpr std::string_view kEllipsis = "\u2026"sv;
@@ -143,17 +139,23 @@ class GopherQuality final : public Filter {
       : limits_(std::move(limits)), stop_words_(limits_.stop_words) {}
 
   std::vector<std::string> reasons() const override {
-    return {"gopher_short_doc",         "gopher_long_doc",
-            "gopher_below_avg_threshold", "gopher_above_avg_threshold",
-            "gopher_too_many_hashes",   "gopher_too_many_ellipsis",
-            "gopher_too_many_bullets",  "gopher_too_many_end_ellipsis",
-            "gopher_below_alpha_threshold", "gopher_enough_stop_words"};
+    return {"gopher_short_doc",
+            "gopher_long_doc",
+            "gopher_below_avg_threshold",
+            "gopher_above_avg_threshold",
+            "gopher_too_many_hashes",
+            "gopher_too_many_ellipsis",
+            "gopher_too_many_bullets",
+            "gopher_too_many_end_ellipsis",
+            "gopher_below_alpha_threshold",
+            "gopher_enough_stop_words"};
   }
 
   std::vector<Statistic> statistics() const override {
-    return {{"gopher_words", true},          {"gopher_mean_word_length", false}, {"gopher_hash_ratio", false},
-            {"gopher_ellipsis_ratio", false}, {"gopher_bullet_lines", false},    {"gopher_ellipsis_lines", false},
-            {"gopher_alpha_words", false},   {"gopher_stop_words", true}};
+    return {{"gopher_words", true},         {"gopher_mean_word_length", false},
+            {"gopher_hash_ratio", false},   {"gopher_ellipsis_ratio", false},
+            {"gopher_bullet_lines", false}, {"gopher_ellipsis_lines", false},
+            {"gopher_alpha_words", false},  {"gopher_stop_words", true}};
   }
 
   unsigned scratch_parts() const override { return kWordsPart; }
@@ -168,14 +170,11 @@ class GopherQuality final : public Filter {
     if (limits_.max_doc_words != 0 && facts.not_symbols > limits_.max_doc_words) return 2;
     const SymbolCount symbols(document.text(), document.size());
     const LineFacts lines = count_lines(document.text(), document.size());
-    const double measured[] = {static_cast<double>(facts.not_symbols),
-                               mean_length(facts),
-                               share(symbols.hashes, words),
-                               share(symbols.ellipses, words),
-                               share(lines.bullet_lines, lines.lines),
-                               share(lines.ellipsis_lines, lines.lines),
-                               share(facts.with_letter, words),
-                               static_cast<double>(facts.stop_words)};
+    const double measured[] = {
+        static_cast<double>(facts.not_symbols), mean_length(facts),
+        share(symbols.hashes, words),           share(symbols.ellipses, words),
+        share(lines.bullet_lines, lines.lines), share(lines.ellipsis_lines, lines.lines),
+        share(facts.with_letter, words),        static_cast<double>(facts.stop_words)};
     if (values != nullptr) std::copy(std::begin(measured), std::end(measured), values);
     return first_violation(measured);
   }

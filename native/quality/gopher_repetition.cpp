@@ -8,10 +8,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
-
 class GopherRepetition final : public Filter {
  public:
   explicit GopherRepetition(GopherRepetitionLimits limits) : limits_(std::move(limits)) {
@@ -25,7 +21,8 @@ class GopherRepetition final : public Filter {
   std::vector<std::string> reasons() const override {
     std::vector<std::string> names{"gopher_empty", "gopher_dup_para_frac", "gopher_dup_para_char_frac",
                                    "gopher_dup_line_frac", "gopher_dup_line_char_frac"};
-    for (const auto& [n, limit] : limits_.top_n_grams) names.push_back("gopher_top_" + std::to_string(n) + "_gram");
+    for (const auto& [n, limit] : limits_.top_n_grams)
+      names.push_back("gopher_top_" + std::to_string(n) + "_gram");
     for (const auto& [n, limit] : limits_.dup_n_grams)
       names.push_back("gopher_duplicated_" + std::to_string(n) + "_n_grams");
     return names;
@@ -95,7 +92,8 @@ class GopherRepetition final : public Filter {
         const TopNGram top = grams.most_frequent(n);
         const uint8_t* text = words.at(top.word);
         // The words are joined by single spaces.
-        const size_t characters = count_characters(text, words.begin(top.word + n) - words.begin(top.word)) + n - 1;
+        const size_t characters =
+            count_characters(text, words.begin(top.word + n) - words.begin(top.word)) + n - 1;
         measured = share(characters * top.count, scratch.document.characters());
         if (measured > limit) violated = violated == 0 ? i + 1 : std::min<size_t>(violated, i + 1);
       }

@@ -1,4 +1,5 @@
-// A table of the first occurrences of things that are known by a number: words, n-grams, lines of one document.
+// A table of the first occurrences of things that are known by a number: words, n-grams, lines of one
+// document.
 #pragma once
 
 #include <algorithm>
@@ -6,41 +7,39 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quality/room.hpp"
+#include "growing_buffer.hpp"
 
 namespace krill::quality {
 
-// Three slots of four bytes for every two things: a number, and as many bits of the hash as there is room for, so
-// that few other things are looked at. What two numbers stand for is compared by the caller: nothing depends on
-// the quality of hashes.
+// Three slots of four bytes for every two things: a number, and as many bits of the hash as there is room
+// for, so that few other things are looked at. What two numbers stand for is compared by the caller: nothing
+// depends on the quality of hashes.
 class IndexTable {
  public:
   // Forgets everything and makes room for `count` different things, whose numbers are below `numbers`.
-  void reset(std::size_t count, std::size_t numbers) {
-    size_ = count + count / 2 + 2;
-    slots_ = room_.take(size_);
-    std::fill_n(slots_, size_, 0);
-    number_mask_ = static_cast<std::uint32_t>((std::uint64_t{1} << std::bit_width(numbers)) - 1);
+  void reset(size_t count, size_t numbers) {
+    std::ranges::fill(slots_.resize_for_overwrite(count + count / 2 + 2), 0);
+    number_mask_ = static_cast<uint32_t>((uint64_t{1} << std::bit_width(numbers)) - 1);
   }
 
   // The first number given with something equal to this, which may be `number` itself.
   template <class Equal>
-  std::uint32_t first_of(std::uint64_t hash, std::uint32_t number, Equal equal) {
-    const std::uint32_t tag = static_cast<std::uint32_t>(hash) & ~number_mask_;
-    std::size_t slot = (hash >> 33) * size_ >> 31;  // there are less than 2^33, for words are less than 2^32
-    for (; slots_[slot] != 0; slot = slot + 1 == size_ ? 0 : slot + 1) {
-      const std::uint32_t found = slots_[slot];
-      if ((found & ~number_mask_) == tag && equal((found & number_mask_) - 1)) return (found & number_mask_) - 1;
+  uint32_t first_of(uint64_t hash, uint32_t number, Equal equal) {
+    const uint32_t tag = static_cast<uint32_t>(hash) & ~number_mask_;
+    size_t slot =
+        (hash >> 33) * slots_.size() >> 31;  // there are less than 2^33, for words are less than 2^32
+    for (; slots_[slot] != 0; slot = slot + 1 == slots_.size() ? 0 : slot + 1) {
+      const uint32_t found = slots_[slot];
+      if ((found & ~number_mask_) == tag && equal((found & number_mask_) - 1))
+        return (found & number_mask_) - 1;
     }
     slots_[slot] = tag | (number + 1);
     return number;
   }
 
  private:
-  Room<std::uint32_t> room_;
-  std::uint32_t* slots_ = nullptr;
-  std::size_t size_ = 0;
-  std::uint32_t number_mask_ = 0;
+  GrowingBuffer<uint32_t> slots_;
+  uint32_t number_mask_ = 0;
 };
 
 }  // namespace krill::quality

@@ -4,8 +4,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-
 class Lengths final : public Filter {
  public:
   explicit Lengths(LengthLimits limits) : limits_(limits) {}

@@ -5,18 +5,19 @@
 #include <cstdint>
 #include <cstring>
 
+#include "growing_buffer.hpp"
 #include "quality/index_table.hpp"
 #include "quality/quick_hash.hpp"
 #include "quality/traits.hpp"
 #include "quality/words.hpp"
 #include "text/byte_scan.hpp"
-#include "text/growing_buffer.hpp"
 #include "text/utf8.hpp"
 
 namespace krill::quality {
 
-// Where the next byte is that may begin a line break: those are control characters, U+0085, U+2028 and U+2029.
-inline std::size_t find_break_byte(const std::uint8_t* text, std::size_t size, std::size_t at) {
+// Where the next byte is that may begin a line break: those are control characters, U+0085, U+2028 and
+// U+2029.
+inline size_t find_break_byte(const uint8_t* text, size_t size, size_t at) {
   for (; at + 16 <= size; at += 16) {
     const text::Bytes16 block = text::Bytes16::load(text + at);
     const text::Matches found = (block.at_most(0x1f) | block.equal(0xc2) | block.equal(0xe2)).matches();
@@ -28,79 +29,79 @@ inline std::size_t find_break_byte(const std::uint8_t* text, std::size_t size, s
 
 // Calls `emit(Span)` for each line as str.splitlines gives it.
 template <class Emit>
-void split_lines(const std::uint8_t* text, std::size_t size, Emit emit) {
-  std::size_t begin = 0;
-  for (std::size_t at = 0; (at = find_break_byte(text, size, at)) < size;) {
+void split_lines(const uint8_t* text, size_t size, Emit emit) {
+  size_t begin = 0;
+  for (size_t at = 0; (at = find_break_byte(text, size, at)) < size;) {
     const Character here = character_at(text + at, size - at);
     if ((traits_of(here.point) & kLineBreak) == 0) {
       at += here.length;
       continue;
     }
-    emit(Span{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(at - begin)});
+    emit(Span{static_cast<uint32_t>(begin), static_cast<uint32_t>(at - begin)});
     at += here.length;
     if (here.point == '\r' && at < size && text[at] == '\n') ++at;
     begin = at;
   }
-  if (begin < size) emit(Span{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size - begin)});
+  if (begin < size) emit(Span{static_cast<uint32_t>(begin), static_cast<uint32_t>(size - begin)});
 }
 
 // Calls `emit(Span)` for each piece between runs of at least `newlines` newlines, empty ones at the ends
 // included, as re.split gives them.
 template <class Emit>
-void split_at_newlines(const std::uint8_t* text, std::size_t size, std::size_t newlines, Emit emit) {
-  std::size_t begin = 0;
-  for (std::size_t at = 0; at < size;) {
+void split_at_newlines(const uint8_t* text, size_t size, size_t newlines, Emit emit) {
+  size_t begin = 0;
+  for (size_t at = 0; at < size;) {
     const void* found = std::memchr(text + at, '\n', size - at);
     if (found == nullptr) break;
-    const std::size_t run = static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - text);
+    const size_t run = static_cast<size_t>(static_cast<const uint8_t*>(found) - text);
     at = run + 1;
     while (at < size && text[at] == '\n') ++at;
     if (at - run < newlines) continue;
-    emit(Span{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(run - begin)});
+    emit(Span{static_cast<uint32_t>(begin), static_cast<uint32_t>(run - begin)});
     begin = at;
   }
-  emit(Span{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size - begin)});
+  emit(Span{static_cast<uint32_t>(begin), static_cast<uint32_t>(size - begin)});
 }
 
 // Calls `emit(Span)` for each piece between single newlines, as str.split("\n") gives them.
 template <class Emit>
-void split_at_each_newline(const std::uint8_t* text, std::size_t size, Emit emit) {
-  for (std::size_t begin = 0;;) {
+void split_at_each_newline(const uint8_t* text, size_t size, Emit emit) {
+  for (size_t begin = 0;;) {
     const void* found = begin < size ? std::memchr(text + begin, '\n', size - begin) : nullptr;
-    const std::size_t end =
-        found == nullptr ? size : static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - text);
-    emit(Span{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end - begin)});
+    const size_t end =
+        found == nullptr ? size : static_cast<size_t>(static_cast<const uint8_t*>(found) - text);
+    emit(Span{static_cast<uint32_t>(begin), static_cast<uint32_t>(end - begin)});
     if (found == nullptr) return;
     begin = end + 1;
   }
 }
 
-inline bool is_blank(const std::uint8_t* text, std::size_t size) {
-  return leading_whitespace(text, size).bytes == size;
+inline bool is_blank(const uint8_t* text, size_t size) {
+  return text::leading_whitespace(text, size).bytes == size;
 }
 
-inline Span stripped(const std::uint8_t* text, Span line) {
-  const std::size_t front = leading_whitespace(text + line.begin, line.size).bytes;
-  const std::uint8_t* rest = text + line.begin + front;
-  const std::size_t back = trailing_whitespace(rest, line.size - front).bytes;
-  return {static_cast<std::uint32_t>(line.begin + front), static_cast<std::uint32_t>(line.size - front - back)};
+inline Span stripped(const uint8_t* text, Span line) {
+  const size_t front = text::leading_whitespace(text + line.begin, line.size).bytes;
+  const uint8_t* rest = text + line.begin + front;
+  const size_t back = text::trailing_whitespace(rest, line.size - front).bytes;
+  return {static_cast<uint32_t>(line.begin + front), static_cast<uint32_t>(line.size - front - back)};
 }
 
 struct Repeats {
-  std::size_t pieces = 0;
-  std::size_t characters = 0;
+  size_t pieces = 0;
+  size_t characters = 0;
 };
 
 // How many pieces stood before, and how many characters those have. `repeated(number)` is called for each.
 template <class Repeated>
-Repeats find_repeats(const std::uint8_t* text, const text::GrowingBuffer<Span>& pieces, IndexTable& table,
+Repeats find_repeats(const uint8_t* text, const GrowingBuffer<Span>& pieces, IndexTable& table,
                      Repeated repeated) {
   table.reset(pieces.size(), pieces.size());
   Repeats found;
-  for (std::uint32_t i = 0; i < pieces.size(); ++i) {
+  for (uint32_t i = 0; i < pieces.size(); ++i) {
     const Span piece = pieces[i];
-    const std::uint8_t* bytes = text + piece.begin;
-    const std::uint32_t first = table.first_of(quick_hash(bytes, piece.size), i, [&](std::uint32_t other) {
+    const uint8_t* bytes = text + piece.begin;
+    const uint32_t first = table.first_of(quick_hash(bytes, piece.size), i, [&](uint32_t other) {
       return pieces[other].size == piece.size && equal_bytes(text + pieces[other].begin, bytes, piece.size);
     });
     if (first == i) continue;
@@ -111,9 +112,8 @@ Repeats find_repeats(const std::uint8_t* text, const text::GrowingBuffer<Span>& 
   return found;
 }
 
-inline Repeats find_repeats(const std::uint8_t* text, const text::GrowingBuffer<Span>& pieces,
-                            IndexTable& table) {
-  return find_repeats(text, pieces, table, [](std::uint32_t) {});
+inline Repeats find_repeats(const uint8_t* text, const GrowingBuffer<Span>& pieces, IndexTable& table) {
+  return find_repeats(text, pieces, table, [](uint32_t) {});
 }
 
 }  // namespace krill::quality

@@ -9,11 +9,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
-using std::uint8_t;
-
 constexpr uint32_t kFront = Words::kSlack;  // bytes by which places are told apart at first
 
 // A word's bytes in two registers, if it has at most sixteen; sixteen can be read at every word.
@@ -24,7 +19,9 @@ struct ShortWord {
   ShortWord(const uint8_t* word, uint32_t size) {
     const uint32_t bits = 8 * size;
     low = size >= 8 ? load8(word) : load8(word) & ((uint64_t{1} << bits) - 1);
-    high = size == 16 ? load8(word + 8) : size <= 8 ? 0 : load8(word + 8) & ((uint64_t{1} << (bits - 64)) - 1);
+    high = size == 16  ? load8(word + 8)
+           : size <= 8 ? 0
+                       : load8(word + 8) & ((uint64_t{1} << (bits - 64)) - 1);
   }
   bool operator==(const ShortWord&) const = default;
 };
@@ -36,9 +33,9 @@ TopNGrams::TopNGrams(Scratch& scratch)
     : words_(scratch.document.words()),
       count_(static_cast<uint32_t>(words_.count())),
       table_(scratch.table),
-      grams_(scratch.grams.take(count_)),
-      longer_(scratch.longer_grams.take(count_)),
-      counts_(scratch.counts.take(count_ + 1)) {
+      grams_(scratch.grams.resize_for_overwrite(count_)),
+      longer_(scratch.longer_grams.resize_for_overwrite(count_)),
+      counts_(scratch.counts.resize_for_overwrite(count_ + 1)) {
   counts_[count_] = 0;
 }
 
@@ -71,8 +68,8 @@ void TopNGrams::count_words() {
   n_ = 1;
 }
 
-// From n words in a row to n + 1: they repeat only where both runs of n that they consist of do. What occurs once
-// gets the number after the last, whose count is 0.
+// From n words in a row to n + 1: they repeat only where both runs of n that they consist of do. What occurs
+// once gets the number after the last, whose count is 0.
 void TopNGrams::lengthen() {
   const uint32_t once = count_;
   uint32_t repeated = 0;
@@ -98,8 +95,8 @@ RepeatedNGrams::RepeatedNGrams(Scratch& scratch, uint32_t shortest)
     : words_(scratch.document.words()),
       ascii_(scratch.document.is_ascii()),
       table_(scratch.table),
-      shared_(scratch.counts.take(words_.count())),
-      candidates_(scratch.grams.take(words_.count())) {
+      shared_(scratch.counts.resize_for_overwrite(words_.count())),
+      candidates_(scratch.grams.resize_for_overwrite(words_.count())) {
   find_shared_fronts();
   const size_t count = words_.count();
   for (uint32_t i = 0; i < count; ++i) {
@@ -137,7 +134,8 @@ size_t RepeatedNGrams::characters(uint32_t n) {
     const uint32_t size = words_.begin(word + n) - words_.begin(word);
     if (size >= kFront && shared_[word] == 0) continue;
     const uint32_t first = table_.first_of(quick_hash(gram, size), word, [&](uint32_t other) {
-      return words_.begin(other + n) - words_.begin(other) == size && equal_bytes(words_.at(other), gram, size);
+      return words_.begin(other + n) - words_.begin(other) == size &&
+             equal_bytes(words_.at(other), gram, size);
     });
     if (first == word) continue;
     characters += ascii_ ? size : count_characters(gram, size);

@@ -1,11 +1,12 @@
 // Words in a row that a document repeats.
 //
-// Held in memory while it works: three numbers for each word and three slots of a table for every two, of four
-// bytes each.
+// Held in memory while it works: three numbers for each word and three slots of a table for every two, of
+// four bytes each.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "quality/document.hpp"
 #include "quality/filter.hpp"
@@ -14,38 +15,38 @@ namespace krill::quality {
 
 // n words in a row, by the first of them, and how often they occur.
 struct TopNGram {
-  std::uint32_t word;
-  std::uint32_t count;
+  uint32_t word;
+  uint32_t count;
 };
 
 // The most frequent n words in a row, for one n after another.
 class TopNGrams {
  public:
   explicit TopNGrams(Scratch& scratch);
-  // Of those that are equally frequent the earliest. n may not fall from call to call, and is at least 1 and at
-  // most the number of words.
-  TopNGram most_frequent(std::uint32_t n);
+  // Of those that are equally frequent the earliest. n may not fall from call to call, and is at least 1 and
+  // at most the number of words.
+  TopNGram most_frequent(uint32_t n);
 
  private:
   void count_words();
   void lengthen();
 
   const Words& words_;
-  std::uint32_t count_;  // of words
+  uint32_t count_;  // of words
   IndexTable& table_;
-  std::uint32_t* grams_;   // at each word the first place where the n words from there occur
-  std::uint32_t* longer_;  // the same for n + 1
-  std::uint32_t* counts_;  // how often the n words occur whose first place this is
-  std::uint32_t n_ = 0;
+  std::span<uint32_t> grams_;   // at each word the first place where the n words from there occur
+  std::span<uint32_t> longer_;  // the same for n + 1
+  std::span<uint32_t> counts_;  // how often the n words occur whose first place this is
+  uint32_t n_ = 0;
 };
 
-// How many characters stand in n words in a row, written together, that stood before. After such a repetition the
-// search goes on behind it.
+// How many characters stand in n words in a row, written together, that stood before. After such a repetition
+// the search goes on behind it.
 class RepeatedNGrams {
  public:
   // `shortest` is the least n that will be asked for.
-  RepeatedNGrams(Scratch& scratch, std::uint32_t shortest);
-  std::size_t characters(std::uint32_t n);
+  RepeatedNGrams(Scratch& scratch, uint32_t shortest);
+  size_t characters(uint32_t n);
 
  private:
   void find_shared_fronts();
@@ -53,9 +54,9 @@ class RepeatedNGrams {
   const Words& words_;
   bool ascii_;
   IndexTable& table_;
-  std::uint32_t* shared_;      // at each word whether its front stands elsewhere too
-  std::uint32_t* candidates_;  // words at which a repetition may begin, or which may be repeated later
-  std::size_t candidate_count_ = 0;
+  std::span<uint32_t> shared_;      // at each word whether its front stands elsewhere too
+  std::span<uint32_t> candidates_;  // words at which a repetition may begin, or which may be repeated later
+  size_t candidate_count_ = 0;
 };
 
 }  // namespace krill::quality

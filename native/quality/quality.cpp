@@ -7,14 +7,10 @@
 namespace krill::quality {
 namespace {
 
-using std::int64_t;
-using std::size_t;
-using std::uint8_t;
-
 constexpr size_t kMostReasons = 255;  // a code is a byte
 constexpr size_t kMostStatistics = 512;
 
-RewrittenText begin_rewriting(const TextColumn& documents, size_t row) {
+RewrittenText begin_rewriting(const text::TextColumn& documents, size_t row) {
   RewrittenText text{Buffer<int64_t>(documents.rows + 1), {}};
   for (size_t i = 0; i <= row; ++i) text.offsets[i] = documents.offsets[i] - documents.offsets[0];
   text.data.append(documents.begin(0), static_cast<size_t>(text.offsets[row]));
@@ -31,7 +27,8 @@ Quality::Quality(std::vector<std::unique_ptr<Filter>> filters) : filters_(std::m
     for (Statistic& statistic : filter->statistics()) statistics_.push_back(std::move(statistic));
   }
   if (reasons_.size() > kMostReasons) throw std::invalid_argument("the filters have more than 255 reasons");
-  if (statistics_.size() > kMostStatistics) throw std::invalid_argument("the filters measure more than 512 things");
+  if (statistics_.size() > kMostStatistics)
+    throw std::invalid_argument("the filters measure more than 512 things");
 }
 
 // A filter that stands twice has its reasons once.
@@ -80,7 +77,8 @@ LineCounts Quality::take_line_counts() const {
 }
 
 // The document is left as it is to be kept, for as long as the scratch is not used again.
-void Quality::judge_row(const TextColumn& documents, size_t row, Scratch& scratch, Verdicts& verdicts) const {
+void Quality::judge_row(const text::TextColumn& documents, size_t row, Scratch& scratch,
+                        Verdicts& verdicts) const {
   constexpr uint8_t kNothing = 0;
   const size_t size = documents.size(row);
   const uint8_t* text = size == 0 ? &kNothing : documents.begin(row);
@@ -94,15 +92,18 @@ void Quality::judge_row(const TextColumn& documents, size_t row, Scratch& scratc
   const bool changed = code == 0 && left.text() != text;
   if (changed && !verdicts.text) verdicts.text.emplace(begin_rewriting(documents, row));
   if (!verdicts.text) return;
-  if (changed) verdicts.text->data.append(left.text(), left.size());
-  else verdicts.text->data.append(text, size);
+  if (changed)
+    verdicts.text->data.append(left.text(), left.size());
+  else
+    verdicts.text->data.append(text, size);
   verdicts.text->offsets[row + 1] = static_cast<int64_t>(verdicts.text->data.size());
 }
 
-Verdicts Quality::judge(const TextColumn& documents, bool statistics) const {
+Verdicts Quality::judge(const text::TextColumn& documents, bool statistics) const {
   Verdicts verdicts{Buffer<uint8_t>(documents.rows), {}, std::nullopt};
   if (statistics)
-    for (size_t i = 0; i < statistics_.size(); ++i) verdicts.values.push_back(Buffer<double>::zeros(documents.rows));
+    for (size_t i = 0; i < statistics_.size(); ++i)
+      verdicts.values.push_back(Buffer<double>::zeros(documents.rows));
   Scratch own;
   for (size_t row = 0; row < documents.rows; ++row) {
     if (documents.size(row) <= kLargeDocument) {

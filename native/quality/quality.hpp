@@ -1,9 +1,9 @@
 // Quality filters in a row, over a column of documents.
 //
-// In: UTF-8 texts. Out: for each document 0 or the reason why it goes, what was measured, and the texts that are
-// left if a filter has changed some. Held in memory: the results, and scratch that grows with the longest document.
-// Documents above `kLargeDocument` are judged one at a time, whatever the number of threads, and their scratch is
-// given back, so that only one scratch is ever large.
+// In: UTF-8 texts. Out: for each document 0 or the reason why it goes, what was measured, and the texts that
+// are left if a filter has changed some. Held in memory: the results, and scratch that grows with the longest
+// document. Documents above `kLargeDocument` are judged one at a time, whatever the number of threads, and
+// their scratch is given back, so that only one scratch is ever large.
 #pragma once
 
 #include <array>
@@ -17,21 +17,21 @@
 #include <vector>
 
 #include "buffer.hpp"
+#include "growing_buffer.hpp"
 #include "quality/filter.hpp"
 #include "text/column.hpp"
-#include "text/growing_buffer.hpp"
 
 namespace krill::quality {
 
-constexpr std::size_t kLargeDocument = 256 * 1024;  // bytes
+constexpr size_t kLargeDocument = 256 * 1024;  // bytes
 
 struct RewrittenText {
-  Buffer<std::int64_t> offsets;  // rows + 1 of them, from 0
-  text::GrowingBuffer<std::uint8_t> data;
+  Buffer<int64_t> offsets;  // rows + 1 of them, from 0
+  GrowingBuffer<uint8_t> data;
 };
 
 struct Verdicts {
-  Buffer<std::uint8_t> codes;          // 0 keeps, k drops for reasons()[k - 1]
+  Buffer<uint8_t> codes;               // 0 keeps, k drops for reasons()[k - 1]
   std::vector<Buffer<double>> values;  // a column for each statistic; 0 for documents that are dropped
   std::optional<RewrittenText> text;   // if any was changed; those that are dropped are as they came
 };
@@ -47,27 +47,27 @@ class Quality {
   const std::vector<Statistic>& statistics() const { return statistics_; }
 
   // What all threads together hold of scratch, at most, if no document is longer than that.
-  std::size_t scratch_bytes(std::size_t max_document_bytes, std::size_t threads) const;
+  size_t scratch_bytes(size_t max_document_bytes, size_t threads) const;
 
   // The column must have been checked.
-  Verdicts judge(const TextColumn& documents, bool statistics) const;
+  Verdicts judge(const text::TextColumn& documents, bool statistics) const;
 
   // What became of lines since the last call.
   LineCounts take_line_counts() const;
 
  private:
   void add(const LineCounts& counts) const;
-  std::size_t code_of(std::string reason);
-  std::size_t judge_one(Scratch& scratch, double* values) const;
-  void judge_row(const TextColumn& documents, std::size_t row, Scratch& scratch, Verdicts& verdicts) const;
+  size_t code_of(std::string reason);
+  size_t judge_one(Scratch& scratch, double* values) const;
+  void judge_row(const text::TextColumn& documents, size_t row, Scratch& scratch, Verdicts& verdicts) const;
 
   std::vector<std::unique_ptr<Filter>> filters_;
   std::vector<std::string> reasons_;
   std::vector<Statistic> statistics_;
-  std::vector<std::vector<std::size_t>> codes_;  // of each filter's reasons
-  std::vector<std::size_t> first_statistic_;     // of each filter, among all
+  std::vector<std::vector<size_t>> codes_;  // of each filter's reasons
+  std::vector<size_t> first_statistic_;     // of each filter, among all
   mutable std::mutex large_;
-  mutable std::array<std::atomic<std::uint64_t>, std::tuple_size_v<LineCounts>> line_counts_{};
+  mutable std::array<std::atomic<uint64_t>, std::tuple_size_v<LineCounts>> line_counts_{};
 };
 
 }  // namespace krill::quality

@@ -7,43 +7,43 @@
 
 namespace krill::quality {
 
-inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+inline uint64_t mix(uint64_t a, uint64_t b) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = Wide{a} * b;
-  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-inline std::uint64_t load8(const std::uint8_t* bytes) {
-  std::uint64_t word;
+inline uint64_t load8(const uint8_t* bytes) {
+  uint64_t word;
   std::memcpy(&word, bytes, 8);
   return word;
 }
 
-inline std::uint64_t load_up_to_8(const std::uint8_t* bytes, std::size_t size) {
+inline uint64_t load_up_to_8(const uint8_t* bytes, size_t size) {
   if (size >= 4) {
-    std::uint32_t front, back;
+    uint32_t front, back;
     std::memcpy(&front, bytes, 4);
     std::memcpy(&back, bytes + size - 4, 4);
-    return std::uint64_t{front} << 32 | back;
+    return uint64_t{front} << 32 | back;
   }
   if (size == 0) return 0;
-  return std::uint64_t{bytes[0]} << 16 | std::uint64_t{bytes[size / 2]} << 8 | bytes[size - 1];
+  return uint64_t{bytes[0]} << 16 | uint64_t{bytes[size / 2]} << 8 | bytes[size - 1];
 }
 
-constexpr std::uint64_t kSaltA = 0xa0761d6478bd642full;
-constexpr std::uint64_t kSaltB = 0xe7037ed1a0b428dbull;
+constexpr uint64_t kSaltA = 0xa0761d6478bd642full;
+constexpr uint64_t kSaltB = 0xe7037ed1a0b428dbull;
 
-inline std::uint64_t quick_hash(const std::uint8_t* bytes, std::size_t size) {
-  std::uint64_t state = kSaltA ^ size;
-  std::size_t left = size;
+inline uint64_t quick_hash(const uint8_t* bytes, size_t size) {
+  uint64_t state = kSaltA ^ size;
+  size_t left = size;
   for (; left > 16; left -= 16, bytes += 16) state = mix(load8(bytes) ^ kSaltB, load8(bytes + 8) ^ state);
   if (left > 8) return mix(mix(load8(bytes) ^ kSaltB, load8(bytes + left - 8) ^ state), kSaltA);
   return mix(mix(load_up_to_8(bytes, left) ^ kSaltB, state), kSaltA);
 }
 
-inline bool equal_bytes(const std::uint8_t* a, const std::uint8_t* b, std::size_t size) {
+inline bool equal_bytes(const uint8_t* a, const uint8_t* b, size_t size) {
   // Most of what is compared is short, and a call of memcmp costs more than the comparison.
-  std::size_t left = size;
+  size_t left = size;
   for (; left >= 8; left -= 8, a += 8, b += 8)
     if (load8(a) != load8(b)) return false;
   return load_up_to_8(a, left) == load_up_to_8(b, left);

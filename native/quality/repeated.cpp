@@ -7,11 +7,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint64_t;
-using std::uint8_t;
-
 class RepeatedPieces final : public Filter {
  public:
   RepeatedPieces(Repeated kind, uint64_t min_chars)
@@ -33,8 +28,10 @@ class RepeatedPieces final : public Filter {
       const Span bare = stripped(text, piece);
       if (count_characters(text + bare.begin, bare.size) >= min_chars_) pieces.push_back(piece);
     };
-    if (kind_ == Repeated::lines) split_at_each_newline(text, document.size(), gather);
-    else split_at_newlines(text, document.size(), 2, gather);
+    if (kind_ == Repeated::lines)
+      split_at_each_newline(text, document.size(), gather);
+    else
+      split_at_newlines(text, document.size(), 2, gather);
     scratch.draft.truncate(0);
     size_t done = 0;  // what comes before was kept or taken out
     const Repeats repeats = find_repeats(text, pieces, scratch.table, [&](uint32_t number) {

@@ -12,7 +12,7 @@ namespace krill::quality {
 // Whether a word begins a sentence that is not the first, given the words before it.
 class SentenceRule {
  public:
-  bool begins(const std::uint8_t* word, std::size_t size) {
+  bool begins(const uint8_t* word, size_t size) {
     const Character first = character_at(word, size);
     const bool terminal = first.length == size && (traits_of(first.point) & kTerminal) != 0;
     if (terminal) {
@@ -25,8 +25,8 @@ class SentenceRule {
   }
 
  private:
-  static bool is_punctuation(const std::uint8_t* word, std::size_t size) {
-    for (std::size_t at = 0; at < size;) {
+  static bool is_punctuation(const uint8_t* word, size_t size) {
+    for (size_t at = 0; at < size;) {
       const Character here = character_at(word + at, size - at);
       if ((traits_of(here.point) & kPunctuation) == 0) return false;
       at += here.length;
@@ -39,15 +39,15 @@ class SentenceRule {
 
 // Calls `emit(Span)` for each sentence; together they are the whole text, and there is at least one.
 template <class Emit>
-void split_sentences(const std::uint8_t* text, std::size_t size, Emit emit) {
+void split_sentences(const uint8_t* text, size_t size, Emit emit) {
   SentenceRule rule;
-  std::uint32_t begin = 0;
+  uint32_t begin = 0;
   split_words(text, size, [&](Span word) {
     if (!rule.begins(text + word.begin, word.size)) return;
     emit(Span{begin, word.begin - begin});
     begin = word.begin;
   });
-  emit(Span{begin, static_cast<std::uint32_t>(size) - begin});
+  emit(Span{begin, static_cast<uint32_t>(size) - begin});
 }
 
 }  // namespace krill::quality

@@ -5,9 +5,6 @@
 namespace krill::quality {
 namespace {
 
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
 using namespace std::string_view_literals;
 
 bool is_digit(uint32_t point) { return point >= '0' && point <= '9'; }
@@ -40,12 +37,13 @@ bool ends_sentence(const uint8_t* text, size_t size) {
 }
 
 constexpr std::string_view kUnits[] = {
-    "m"sv,   "km"sv,  "cm"sv,  "mm"sv,   "dm"sv,   "nm"sv,   "\u00b5m"sv, "m\u00b2"sv, "km\u00b2"sv, "cm\u00b2"sv,
-    "mm\u00b2"sv, "dm\u00b2"sv, "m\u00b3"sv, "km\u00b3"sv, "cm\u00b3"sv, "mm\u00b3"sv, "dm\u00b3"sv,
-    "ha"sv,  "in"sv,  "ft"sv,  "yd"sv,   "g"sv,    "kg"sv,   "mg"sv,      "\u00b5g"sv, "t"sv,        "lb"sv,
-    "oz"sv,  "m/s"sv, "km/h"sv, "kmh"sv, "mph"sv,  "Pa"sv,   "hPa"sv,     "mbar"sv,    "mb"sv,       "MB"sv,
-    "kb"sv,  "KB"sv,  "gb"sv,  "GB"sv,   "tb"sv,   "TB"sv,   "T"sv,       "G"sv,       "M"sv,        "K"sv,
-    "%"sv,
+    "m"sv,        "km"sv,       "cm"sv,       "mm"sv,       "dm"sv,       "nm"sv,      "\u00b5m"sv,
+    "m\u00b2"sv,  "km\u00b2"sv, "cm\u00b2"sv, "mm\u00b2"sv, "dm\u00b2"sv, "m\u00b3"sv, "km\u00b3"sv,
+    "cm\u00b3"sv, "mm\u00b3"sv, "dm\u00b3"sv, "ha"sv,       "in"sv,       "ft"sv,      "yd"sv,
+    "g"sv,        "kg"sv,       "mg"sv,       "\u00b5g"sv,  "t"sv,        "lb"sv,      "oz"sv,
+    "m/s"sv,      "km/h"sv,     "kmh"sv,      "mph"sv,      "Pa"sv,       "hPa"sv,     "mbar"sv,
+    "mb"sv,       "MB"sv,       "kb"sv,       "KB"sv,       "gb"sv,       "GB"sv,      "tb"sv,
+    "TB"sv,       "T"sv,        "G"sv,        "M"sv,        "K"sv,        "%"sv,
 };
 constexpr size_t kLongestUnit = 4;
 
@@ -78,17 +76,12 @@ size_t front_mark(const uint8_t* text, size_t size) {
   if (has(first.point, kFrontMark)) return first.length;
   const std::string_view rest = view(text, size);
   switch (first.point) {
-    case '+':
-      return size > 1 && is_digit(text[1]) ? 0 : 1;
-    case '.':
-      return size > 1 && text[1] == '.' ? dots_at_front(text, size) : 0;
-    case 'U':
-      return rest.starts_with("US$") ? 3 : 0;
+    case '+': return size > 1 && is_digit(text[1]) ? 0 : 1;
+    case '.': return size > 1 && text[1] == '.' ? dots_at_front(text, size) : 0;
+    case 'U': return rest.starts_with("US$") ? 3 : 0;
     case 'A':
-    case 'C':
-      return size > 1 && text[1] == '$' ? 2 : 0;
-    default:
-      return 0;
+    case 'C': return size > 1 && text[1] == '$' ? 2 : 0;
+    default: return 0;
   }
 }
 
@@ -120,29 +113,23 @@ size_t joint(const uint8_t* text, size_t size, size_t at) {
   const uint32_t before = character_before(text, at).point;
   const uint32_t after = character_at(text + next, size - next).point;
   switch (here.point) {
-    case '.':
-      return has(before, kMayBeLower | kQuote) && has(after, kMayBeUpper | kQuote);
+    case '.': return has(before, kMayBeLower | kQuote) && has(after, kMayBeUpper | kQuote);
     case '+':
     case '*':
-    case '^':
-      return is_digit(before) && (is_digit(after) || after == '-');
-    case ',':
-      return has(before, kLetter) && has(after, kLetter);
+    case '^': return is_digit(before) && (is_digit(after) || after == '-');
+    case ',': return has(before, kLetter) && has(after, kLetter);
     case ':':
     case '<':
     case '>':
     case '=':
-    case '/':
-      return is_lettered(before) && has(after, kLetter);
+    case '/': return is_lettered(before) && has(after, kLetter);
     case '-':
       if (is_digit(before) && (is_digit(after) || after == '-')) return 1;
       [[fallthrough]];
     case '~':
     case 0x2013:  // the dashes
-    case 0x2014:
-      return is_lettered(before) ? hyphen_at(text, size, at) : 0;
-    default:
-      return 0;
+    case 0x2014: return is_lettered(before) ? hyphen_at(text, size, at) : 0;
+    default: return 0;
   }
 }
 

@@ -21,47 +21,47 @@ inline std::string_view view(const uint8_t* text, size_t size) {
 }
 
 struct Span {
-  std::uint32_t begin;
-  std::uint32_t size;
+  uint32_t begin;
+  uint32_t size;
 };
 
 // Lengths in bytes of what is taken off the front and the end of a chunk of at least one byte; 0 for nothing.
-std::size_t front_mark(const std::uint8_t* text, std::size_t size);
-std::size_t back_mark(const std::uint8_t* text, std::size_t size);
+size_t front_mark(const uint8_t* text, size_t size);
+size_t back_mark(const uint8_t* text, size_t size);
 // The length of what joins two words at a place inside a chunk.
-std::size_t joint(const std::uint8_t* text, std::size_t size, std::size_t at);
-bool is_address(const std::uint8_t* text, std::size_t size);
+size_t joint(const uint8_t* text, size_t size, size_t at);
+bool is_address(const uint8_t* text, size_t size);
 
 // Two words of one byte each that are one: smileys, and a letter with its full stop.
-inline constexpr std::array<std::array<std::uint64_t, 2>, 128> kPairs = [] {
-  std::array<std::array<std::uint64_t, 2>, 128> pairs{};
-  const auto add = [&](std::size_t first, std::size_t second) {
-    pairs[first][second / 64] |= std::uint64_t{1} << second % 64;
+inline constexpr std::array<std::array<uint64_t, 2>, 128> kPairs = [] {
+  std::array<std::array<uint64_t, 2>, 128> pairs{};
+  const auto add = [&](size_t first, size_t second) {
+    pairs[first][second / 64] |= uint64_t{1} << second % 64;
   };
   constexpr std::string_view kSmileys = ":)(:=)(=:][:[==]:}8);)(;:():=(:/=/=|:|]==[:*:>''";
-  for (std::size_t i = 0; i < kSmileys.size(); i += 2)
-    add(static_cast<std::uint8_t>(kSmileys[i]), static_cast<std::uint8_t>(kSmileys[i + 1]));
-  for (std::size_t letter = 'a'; letter <= 'z'; ++letter) add(letter, '.');
+  for (size_t i = 0; i < kSmileys.size(); i += 2)
+    add(static_cast<uint8_t>(kSmileys[i]), static_cast<uint8_t>(kSmileys[i + 1]));
+  for (size_t letter = 'a'; letter <= 'z'; ++letter) add(letter, '.');
   return pairs;
 }();
-inline bool are_one_word(std::uint8_t first, std::uint8_t second) {
+inline bool are_one_word(uint8_t first, uint8_t second) {
   return first < 128 && second < 128 && (kPairs[first][second / 64] >> second % 64 & 1) != 0;
 }
 
-constexpr std::size_t kMaxBackMarks = 256;
+constexpr size_t kMaxBackMarks = 256;
 
 // `kByScript` cuts scripts without spaces into words; without it they are letters as any others.
 template <class Emit, bool kByScript = true>
 class WordSplitter {
  public:
-  WordSplitter(const std::uint8_t* text, std::size_t size, Emit emit)
+  WordSplitter(const uint8_t* text, size_t size, Emit emit)
       : text_(text), size_(size), emit_(std::move(emit)) {}
 
   void run() {
     while (at_ < size_) {
       if (take_plain_word()) continue;
-      const std::size_t begin = at_;
-      const std::uint8_t seen = find_chunk_end();
+      const size_t begin = at_;
+      const uint8_t seen = find_chunk_end();
       if (at_ > begin) split_chunk(begin, at_, seen);
       if (at_ < size_) after_chunk();
     }
@@ -70,17 +70,17 @@ class WordSplitter {
  private:
   static constexpr Traits kCutScripts = kByScript ? kUnspaced : 0;
 
-  void emit(std::size_t begin, std::size_t size) {
-    emit_(Span{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size)});
+  void emit(size_t begin, size_t size) {
+    emit_(Span{static_cast<uint32_t>(begin), static_cast<uint32_t>(size)});
   }
 
   // What most chunks are: letters, perhaps a mark, a space. Leaves everything else alone.
   bool take_plain_word() {
-    const std::uint8_t* text = text_ + at_;
-    const std::size_t left = size_ - at_;
-    const std::size_t letters = letters_at_front(text, left);
+    const uint8_t* text = text_ + at_;
+    const size_t left = size_ - at_;
+    const size_t letters = letters_at_front(text, left);
     if (letters == 0 || letters == left) return false;
-    const std::uint8_t after = text[letters];
+    const uint8_t after = text[letters];
     const bool spaced = kByteKinds[after] == kSpaceByte;
     if (!spaced) {
       if (left < letters + 2 || kByteKinds[text[letters + 1]] != kSpaceByte) return false;
@@ -97,10 +97,10 @@ class WordSplitter {
   }
 
   // Goes on to whitespace or to a script without spaces; returns what kinds of bytes were seen.
-  std::uint8_t find_chunk_end() {
-    std::uint8_t seen = 0;
+  uint8_t find_chunk_end() {
+    uint8_t seen = 0;
     while (at_ < size_) {
-      const std::uint8_t kind = kByteKinds[text_[at_]];
+      const uint8_t kind = kByteKinds[text_[at_]];
       if (kind == kSpaceByte) break;
       if (kind == kHighByte) {
         const Character here = character_at(text_ + at_, size_ - at_);
@@ -121,9 +121,9 @@ class WordSplitter {
       at_ += first.length;
       return;
     }
-    const std::size_t most = script == kWideMark ? 1 : 2;
-    const std::size_t begin = at_;
-    for (std::size_t characters = 0; characters < most && at_ < size_; ++characters) {
+    const size_t most = script == kWideMark ? 1 : 2;
+    const size_t begin = at_;
+    for (size_t characters = 0; characters < most && at_ < size_; ++characters) {
       const Character here = character_at(text_ + at_, size_ - at_);
       if ((traits_of(here.point) & kUnspaced) != script) break;
       at_ += here.length;
@@ -131,40 +131,42 @@ class WordSplitter {
     emit(begin, at_ - begin);
   }
 
-  void split_chunk(std::size_t begin, std::size_t end, std::uint8_t seen) {
-    std::uint32_t back[kMaxBackMarks];  // where pieces that were taken off the end begin
-    std::size_t backs = 0;
-    const std::size_t chunk_end = end;
+  void split_chunk(size_t begin, size_t end, uint8_t seen) {
+    uint32_t back[kMaxBackMarks];  // where pieces that were taken off the end begin
+    size_t backs = 0;
+    const size_t chunk_end = end;
     const Contraction* known = nullptr;
     pending_size_ = 0;
     while (begin < end && (known = kContractionTable.find(text_ + begin, end - begin)) == nullptr) {
-      std::size_t before = front_mark(text_ + begin, end - begin);
+      size_t before = front_mark(text_ + begin, end - begin);
       const bool open = begin + before < end && backs < kMaxBackMarks;
-      std::size_t after = open ? back_mark(text_ + begin + before, end - begin - before) : 0;
-      if (before != 0 && is_known(begin + before, end)) after = 0;
-      else if (after != 0 && is_known(begin, end - after)) before = 0;
+      size_t after = open ? back_mark(text_ + begin + before, end - begin - before) : 0;
+      if (before != 0 && is_known(begin + before, end))
+        after = 0;
+      else if (after != 0 && is_known(begin, end - after))
+        before = 0;
       if (before == 0 && after == 0) break;
       if (before != 0) hold(begin, before);
       begin += before;
       end -= after;
-      if (after != 0) back[backs++] = static_cast<std::uint32_t>(end);
+      if (after != 0) back[backs++] = static_cast<uint32_t>(end);
     }
     inner_words(begin, end, known, seen);
     while (backs > 0) {
-      const std::size_t place = back[--backs];
+      const size_t place = back[--backs];
       hold(place, (backs > 0 ? back[backs - 1] : chunk_end) - place);
     }
     release();
   }
 
-  bool is_known(std::size_t begin, std::size_t end) const {
+  bool is_known(size_t begin, size_t end) const {
     return begin < end && kContractionTable.find(text_ + begin, end - begin) != nullptr;
   }
 
-  void inner_words(std::size_t begin, std::size_t end, const Contraction* known, std::uint8_t seen) {
+  void inner_words(size_t begin, size_t end, const Contraction* known, uint8_t seen) {
     if (begin == end) return;
     if (known != nullptr) {
-      for (const std::uint8_t length : known->words) {
+      for (const uint8_t length : known->words) {
         if (length != 0) hold(begin, length);
         begin += length;
       }
@@ -176,13 +178,13 @@ class WordSplitter {
     }
   }
 
-  void split_inside(std::size_t begin, std::size_t end) {
-    const std::uint8_t* text = text_ + begin;
-    const std::size_t size = end - begin;
-    std::size_t word = 0;
-    for (std::size_t at = 0; at < size;) {
+  void split_inside(size_t begin, size_t end) {
+    const uint8_t* text = text_ + begin;
+    const size_t size = end - begin;
+    size_t word = 0;
+    for (size_t at = 0; at < size;) {
       const bool may_join = (kByteKinds[text[at]] & (kDotByte | kJointByte | kHighByte)) != 0;
-      const std::size_t length = may_join ? joint(text, size, at) : 0;
+      const size_t length = may_join ? joint(text, size, at) : 0;
       if (length != 0 && at > 0) {
         if (word < at) hold(begin + word, at - word);
         hold(begin + at, length);
@@ -194,7 +196,7 @@ class WordSplitter {
   }
 
   // One word is held back, because the next one may belong to it.
-  void hold(std::size_t begin, std::size_t size) {
+  void hold(size_t begin, size_t size) {
     if (size == 1 && pending_size_ == 1 && are_one_word(text_[pending_], text_[begin])) {
       pending_size_ = 2;
       return;
@@ -209,23 +211,23 @@ class WordSplitter {
     pending_size_ = 0;
   }
 
-  const std::uint8_t* text_;
-  std::size_t size_;
+  const uint8_t* text_;
+  size_t size_;
   Emit emit_;
-  std::size_t at_ = 0;
-  std::size_t pending_ = 0;
-  std::size_t pending_size_ = 0;
+  size_t at_ = 0;
+  size_t pending_ = 0;
+  size_t pending_size_ = 0;
 };
 
 // Calls `emit(Span)` for each word.
 template <class Emit>
-void split_words(const std::uint8_t* text, std::size_t size, Emit emit) {
+void split_words(const uint8_t* text, size_t size, Emit emit) {
   WordSplitter<Emit>(text, size, std::move(emit)).run();
 }
 
 // The same, with scripts without spaces left whole.
 template <class Emit>
-void split_whole_words(const std::uint8_t* text, std::size_t size, Emit emit) {
+void split_whole_words(const uint8_t* text, size_t size, Emit emit) {
   WordSplitter<Emit, false>(text, size, std::move(emit)).run();
 }
 

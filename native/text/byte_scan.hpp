@@ -1,4 +1,5 @@
-// Scans of 16 bytes at a time: SSE2 on x86-64, NEON on aarch64 (both are the baseline there), plain C++ elsewhere.
+// Scans of 16 bytes at a time: SSE2 on x86-64, NEON on aarch64 (both are the baseline there), plain C++
+// elsewhere.
 #pragma once
 
 #include <bit>
@@ -43,7 +44,9 @@ class Bytes16 {
   }
   Bytes16 operator|(Bytes16 other) const { return {_mm_or_si128(v, other.v)}; }
   Bytes16 operator&(Bytes16 other) const { return {_mm_and_si128(v, other.v)}; }
-  Matches matches() const { return Matches(static_cast<uint64_t>(static_cast<uint32_t>(_mm_movemask_epi8(v)))); }
+  Matches matches() const {
+    return Matches(static_cast<uint64_t>(static_cast<uint32_t>(_mm_movemask_epi8(v))));
+  }
 
   __m128i v;
 };
@@ -116,14 +119,14 @@ inline const uint8_t* find_string_stop(const uint8_t* p, const uint8_t* end) {
 }
 
 // The first occurrence of `needle` that lies wholly in [p, end), or `end`. The needle is not empty.
-// Candidates are found by the needle's first and last byte together, which real separators rarely share with text.
+// Candidates are found by the needle's first and last byte together, which real separators rarely share with
+// text.
 inline const uint8_t* find_bytes(const uint8_t* p, const uint8_t* end, const uint8_t* needle, size_t size) {
   const uint8_t first = needle[0];
   const uint8_t last = needle[size - 1];
   const auto room = [&] { return static_cast<size_t>(end - p); };
   for (; room() >= size - 1 + 16; p += 16) {
-    Matches candidates =
-        (Bytes16::load(p).equal(first) & Bytes16::load(p + size - 1).equal(last)).matches();
+    Matches candidates = (Bytes16::load(p).equal(first) & Bytes16::load(p + size - 1).equal(last)).matches();
     for (; candidates.any(); candidates.drop_first()) {
       const uint8_t* found = p + candidates.first();
       if (std::memcmp(found, needle, size) == 0) return found;

@@ -1,13 +1,14 @@
-// What a character is to the patterns that cut text into words, and which character stands at a place in UTF-8.
-// The tables hold what Hugging Face's regex engine takes each code point for: see generate_char_classes.py.
+// What a character is to the patterns that cut text into words, and which character stands at a place in
+// UTF-8. The tables hold what Hugging Face's regex engine takes each code point for: see
+// generate_char_classes.py.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace krill {
+namespace krill::text {
 
-enum class CharClass : std::uint8_t {
+enum class CharClass : uint8_t {
   other,    // none of these: punctuation, symbols, controls, bytes that are not UTF-8
   mark,     // \p{M}
   letter,   // \p{Lm} and \p{Lo}: letters that are neither upper nor lower case
@@ -23,33 +24,34 @@ inline bool is_number(CharClass kind) { return kind == CharClass::number; }
 inline bool is_space(CharClass kind) { return kind >= CharClass::space; }
 inline bool is_other(CharClass kind) { return kind <= CharClass::mark; }  // [^\s\p{L}\p{N}]
 
-constexpr std::uint32_t kCharPage = 128;
-extern const std::uint8_t kCharPageOf[];
+constexpr uint32_t kCharPage = 128;
+extern const uint8_t kCharPageOf[];
 extern const char kCharPages[];
 
 // The digits of the tables are their own class once the high bits are gone.
-inline CharClass class_of(std::uint32_t point) {
-  return static_cast<CharClass>(kCharPages[kCharPageOf[point / kCharPage] * kCharPage + point % kCharPage] & 7);
+inline CharClass class_of(uint32_t point) {
+  return static_cast<CharClass>(kCharPages[kCharPageOf[point / kCharPage] * kCharPage + point % kCharPage] &
+                                7);
 }
 
 // Pages are numbered as they first occur, so that of ASCII is the first.
-inline CharClass class_of_ascii(std::uint8_t byte) { return static_cast<CharClass>(kCharPages[byte] & 7); }
+inline CharClass class_of_ascii(uint8_t byte) { return static_cast<CharClass>(kCharPages[byte] & 7); }
 
 struct Character {
   CharClass kind;
-  std::uint8_t length;
+  uint8_t length;
   bool well_formed;
 };
 
 // The character at the front of at least one byte. Of ill-formed UTF-8 each maximal subpart, as
 // bytes.decode("utf-8", "replace") counts them, is one character and `other`.
-inline Character character_at(const std::uint8_t* text, std::size_t size) {
-  constexpr auto broken = [](std::uint8_t length) { return Character{CharClass::other, length, false}; };
-  const auto continues = [&](std::size_t place) { return place < size && (text[place] & 0xc0) == 0x80; };
-  const std::uint32_t lead = text[0];
+inline Character character_at(const uint8_t* text, size_t size) {
+  constexpr auto broken = [](uint8_t length) { return Character{CharClass::other, length, false}; };
+  const auto continues = [&](size_t place) { return place < size && (text[place] & 0xc0) == 0x80; };
+  const uint32_t lead = text[0];
   if (lead < 0x80) return {class_of_ascii(text[0]), 1, true};
   if (lead < 0xc2 || lead > 0xf4 || !continues(1)) return broken(1);
-  const std::uint32_t second = text[1] & 0x3f;
+  const uint32_t second = text[1] & 0x3f;
   if (lead < 0xe0) return {class_of((lead & 0x1f) << 6 | second), 2, true};
   if (lead < 0xf0) {
     // The second byte also rules out overlong forms and surrogates.
@@ -63,4 +65,4 @@ inline Character character_at(const std::uint8_t* text, std::size_t size) {
   return {class_of((lead & 7) << 18 | second << 12 | (text[2] & 0x3fu) << 6 | (text[3] & 0x3fu)), 4, true};
 }
 
-}  // namespace krill
+}  // namespace krill::text

@@ -1,9 +1,9 @@
 // Made by generate_char_classes.py from the regex engine of Hugging Face's tokenizers.
 #include "text/char_class.hpp"
 
-namespace krill {
+namespace krill::text {
 
-const std::uint8_t kCharPageOf[8704] = {
+const uint8_t kCharPageOf[8704] = {
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23,
     24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 34, 35, 36, 37, 38, 39, 34, 34, 34, 40, 41, 42, 43,
     44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 64, 64, 64,
@@ -832,4 +832,4 @@ const char kCharPages[230 * kCharPage + 1] =
     "1111111111111111111111111111111111111111111111111111111111111111"
     "1111111111111111111111111111111111111111111111110000000000000000";
 
-}  // namespace krill
+}  // namespace krill::text

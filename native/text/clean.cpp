@@ -4,13 +4,8 @@
 
 #include "text/utf8.hpp"
 
-namespace krill {
+namespace krill::text {
 namespace {
-
-using std::int64_t;
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
 
 struct Span {
   const uint8_t* begin;
@@ -51,8 +46,11 @@ Utf8Extent clean_one(Span text, bool strip, uint8_t* out, bool& repaired) {
 
 CleanColumn clean(const TextColumn& documents, const uint8_t* null_mask, bool strip, int64_t min_chars) {
   const size_t rows = documents.rows;
-  CleanColumn result{Buffer<int64_t>(rows + 1), Buffer<uint8_t>(documents.total()), Buffer<int64_t>(rows),
-                     Buffer<uint32_t>(rows), {}};
+  CleanColumn result{Buffer<int64_t>(rows + 1),
+                     Buffer<uint8_t>(documents.total()),
+                     Buffer<int64_t>(rows),
+                     Buffer<uint32_t>(rows),
+                     {}};
   size_t kept = 0;
   size_t end = 0;
   result.offsets[0] = 0;
@@ -81,4 +79,4 @@ CleanColumn clean(const TextColumn& documents, const uint8_t* null_mask, bool st
   return result;
 }
 
-}  // namespace krill
+}  // namespace krill::text

@@ -1,6 +1,7 @@
-// Into how many words a text is cut at most by the usual pre-tokenizers: what Hugging Face's library holds of a text
-// depends on it more than on its bytes. Runs of letters are one, with a space before them, but for letters of three
-// bytes (Chinese, Thai), which stand alone in some; every other character is one.
+// An upper bound of the words that common pre-tokenizers cut a text into: the memory that Hugging Face's
+// library needs for a text depends on it more than on its bytes. A run of letters with the space before it is
+// one word, but letters of three bytes (Chinese, Thai) are words of their own in some; so is every other
+// character.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +9,19 @@
 
 #include "text/char_class.hpp"
 
-namespace krill {
+namespace krill::text {
 
-inline std::uint64_t cut_count(const std::uint8_t* text, std::size_t size) {
-  std::uint64_t count = 0;
-  bool goes_on = false;  // a letter here would belong to what is before it
-  for (std::size_t at = 0; at < size;) {
+inline uint64_t cut_count(const uint8_t* text, size_t size) {
+  uint64_t count = 0;
+  bool continues = false;  // a letter here would belong to the word before it
+  for (size_t at = 0; at < size;) {
     const Character character = character_at(text + at, size - at);
     const bool letter = is_letter(character.kind) && character.length < 3;
-    count += letter && goes_on ? 0 : 1;
-    goes_on = letter || text[at] == ' ';
+    count += letter && continues ? 0 : 1;
+    continues = letter || text[at] == ' ';
     at += character.length;
   }
   return count;
 }
 
-}  // namespace krill
+}  // namespace krill::text

@@ -70,9 +70,9 @@ def source(classes: bytes) -> str:
         "// Made by generate_char_classes.py from the regex engine of Hugging Face's tokenizers.",
         '#include "text/char_class.hpp"',
         "",
-        "namespace krill {",
+        "namespace krill::text {",
         "",
-        f"const std::uint8_t kCharPageOf[{len(page_of)}] = {{",
+        f"const uint8_t kCharPageOf[{len(page_of)}] = {{",
         *rows(page_of, 24),
         "};",
         "",
@@ -83,7 +83,7 @@ def source(classes: bytes) -> str:
         digits = "".join(map(str, page))
         lines += [f'    "{digits[:64]}"', f'    "{digits[64:]}"']
     lines[-1] += ";"
-    return "\n".join([*lines, "", "}  // namespace krill", ""])
+    return "\n".join([*lines, "", "}  // namespace krill::text", ""])
 
 
 if __name__ == "__main__":

@@ -6,14 +6,14 @@
 #include <limits>
 #include <stdexcept>
 
-namespace krill {
+namespace krill::text {
 
 namespace {
 
-constexpr std::size_t kBitsPerPattern = 16;
+constexpr size_t kBitsPerPattern = 16;
 
-std::uint64_t beginning(const char* text, std::size_t width) {
-  std::uint64_t value = 0;
+uint64_t beginning(const char* text, size_t width) {
+  uint64_t value = 0;
   if (width == 8)
     std::memcpy(&value, text, 8);
   else if (width == 4)
@@ -23,12 +23,12 @@ std::uint64_t beginning(const char* text, std::size_t width) {
   return value;
 }
 
-std::size_t bit_of(std::uint64_t value, std::size_t bits) {
-  return static_cast<std::size_t>((value * 0x9e3779b97f4a7c15u) >> (64 - std::countr_zero(bits)));
+size_t bit_of(uint64_t value, size_t bits) {
+  return static_cast<size_t>((value * 0x9e3779b97f4a7c15u) >> (64 - std::countr_zero(bits)));
 }
 
-// One character as it is compared where case doesn't matter: its bytes are `size` of the text.
-char folded_at(std::string_view text, std::size_t at, std::size_t& size) {
+// The next character in lower case; `size` is its length in the text.
+char folded_at(std::string_view text, size_t at, size_t& size) {
   size = 1;
   const char byte = text[at];
   if (byte >= 'A' && byte <= 'Z') return static_cast<char>(byte + ('a' - 'A'));
@@ -46,30 +46,30 @@ char folded_at(std::string_view text, std::size_t at, std::size_t& size) {
 
 }  // namespace
 
-LiteralSet::LiteralSet(std::size_t patterns, std::size_t bytes, bool ignore_case) : ignore_case_(ignore_case) {
+LiteralSet::LiteralSet(size_t patterns, size_t bytes, bool ignore_case) : ignore_case_(ignore_case) {
   data_.reserve(bytes);
   added_.reserve(patterns);
 }
 
 void LiteralSet::add(std::string_view pattern) {
   if (pattern.empty()) return;
-  if (data_.size() + pattern.size() > std::numeric_limits<std::uint32_t>::max())
+  if (data_.size() + pattern.size() > std::numeric_limits<uint32_t>::max())
     throw std::length_error("the patterns have 4 GiB or more");
-  added_.push_back({static_cast<std::uint32_t>(data_.size()), static_cast<std::uint32_t>(pattern.size())});
+  added_.push_back({static_cast<uint32_t>(data_.size()), static_cast<uint32_t>(pattern.size())});
   data_.insert(data_.end(), pattern.begin(), pattern.end());
   if (!ignore_case_) return;
-  for (auto at = data_.end() - static_cast<std::ptrdiff_t>(pattern.size()); at != data_.end(); ++at)
+  for (auto at = data_.end() - static_cast<ptrdiff_t>(pattern.size()); at != data_.end(); ++at)
     if (*at >= 'A' && *at <= 'Z') *at = static_cast<char>(*at + ('a' - 'A'));
 }
 
 void LiteralSet::finish() {
   const auto width_of = [](const Entry& entry) {
-    return *std::find_if(kWidths.rbegin(), kWidths.rend(), [&](std::size_t width) { return width <= entry.size; });
+    return *std::find_if(kWidths.rbegin(), kWidths.rend(), [&](size_t width) { return width <= entry.size; });
   };
-  // In place, so that nothing is held twice: the groups one after the other, each of them sorted.
+  // Sorted in place, so that nothing is held twice: group after group, each sorted.
   std::sort(added_.begin(), added_.end(), [&](const Entry& a, const Entry& b) {
-    const std::size_t left = width_of(a);
-    const std::size_t right = width_of(b);
+    const size_t left = width_of(a);
+    const size_t right = width_of(b);
     return left != right ? left > right : text_of(a) < text_of(b);
   });
   while (!added_.empty()) {
@@ -94,17 +94,18 @@ void LiteralSet::finish() {
 }
 
 void LiteralSet::index(Group& group) {
-  const std::size_t bits = std::bit_ceil(std::max<std::size_t>(group.entries.size() * kBitsPerPattern / 2, 4096));
+  const size_t bits = std::bit_ceil(std::max<size_t>(group.entries.size() * kBitsPerPattern / 2, 4096));
   group.bits.assign(bits / 64, 0);
   for (const Entry& entry : group.entries) {
-    const std::size_t bit = bit_of(beginning(data_.data() + entry.start, group.width), bits);
-    group.bits[bit / 64] |= std::uint64_t{1} << bit % 64;
+    const size_t bit = bit_of(beginning(data_.data() + entry.start, group.width), bits);
+    group.bits[bit / 64] |= uint64_t{1} << bit % 64;
   }
 }
 
 bool LiteralSet::begins(const Group& group, std::string_view rest) const {
-  const auto after = std::upper_bound(group.entries.begin(), group.entries.end(), rest,
-                                      [&](std::string_view text, const Entry& entry) { return text < text_of(entry); });
+  const auto after =
+      std::upper_bound(group.entries.begin(), group.entries.end(), rest,
+                       [&](std::string_view text, const Entry& entry) { return text < text_of(entry); });
   return after != group.entries.begin() && rest.starts_with(text_of(*(after - 1)));
 }
 
@@ -112,18 +113,18 @@ bool LiteralSet::found_in(std::string_view text, std::vector<char>& folded) cons
   if (ignore_case_) {
     folded.clear();
     folded.reserve(text.size());
-    std::size_t size = 1;
-    for (std::size_t at = 0; at < text.size(); at += size) folded.push_back(folded_at(text, at, size));
+    size_t size = 1;
+    for (size_t at = 0; at < text.size(); at += size) folded.push_back(folded_at(text, at, size));
     text = {folded.data(), folded.size()};
   }
   for (const Group& group : groups_) {
-    const std::size_t bits = group.bits.size() * 64;
-    for (std::size_t at = 0; at + group.width <= text.size(); ++at) {
-      const std::size_t bit = bit_of(beginning(text.data() + at, group.width), bits);
+    const size_t bits = group.bits.size() * 64;
+    for (size_t at = 0; at + group.width <= text.size(); ++at) {
+      const size_t bit = bit_of(beginning(text.data() + at, group.width), bits);
       if ((group.bits[bit / 64] >> bit % 64 & 1) != 0 && begins(group, text.substr(at))) return true;
     }
   }
   return false;
 }
 
-}  // namespace krill
+}  // namespace krill::text

@@ -1,9 +1,9 @@
-// A set of literal patterns, millions of them, and whether a text holds one.
+// A set of literal patterns, millions of them, and whether a text contains one.
 //
-// Patterns lie one after the other and are found through an array sorted by their bytes; one that begins with
-// another is left out, as it is found where the other is. So of those that are left the only one that can begin a
-// text is the last that is not greater than it: one binary search. Before that a bitmap of hashed beginnings turns
-// almost every place of a text away. Held: the bytes, eight for each pattern, and two for the bitmaps.
+// Patterns are stored end to end and found through an array sorted by their bytes; a pattern that begins with
+// another is left out, as the other is found wherever it is. So the only pattern that can begin a text is the
+// last that is not greater than it: one binary search. Before that a bitmap of hashed prefixes rejects almost
+// every position of a text. Held in memory: the bytes, eight more for each pattern, and two for the bitmaps.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@
 #include <string_view>
 #include <vector>
 
-namespace krill {
+namespace krill::text {
 
 class LiteralSet {
  public:
-  // With room for so many patterns of so many bytes together. `ignore_case` is for patterns of ASCII letters: as in
-  // RE2, k and s are also found as the Kelvin sign and the long s.
-  LiteralSet(std::size_t patterns, std::size_t bytes, bool ignore_case);
+  // With room for `patterns` patterns of `bytes` bytes in total. `ignore_case` is for patterns of ASCII
+  // letters: as in RE2, k and s are also found as the Kelvin sign and the long s.
+  LiteralSet(size_t patterns, size_t bytes, bool ignore_case);
 
-  // Before `finish`; an empty pattern is none.
+  // Before `finish`; empty patterns are ignored.
   void add(std::string_view pattern);
   void finish();
 
@@ -29,22 +29,22 @@ class LiteralSet {
 
  private:
   struct Entry {
-    std::uint32_t start;
-    std::uint32_t size;
+    uint32_t start;
+    uint32_t size;
   };
 
   // Patterns of at least `width` bytes, and fewer than those of the next.
   struct Group {
-    std::size_t width = 0;
+    size_t width = 0;
     std::vector<Entry> entries;
-    std::vector<std::uint64_t> bits;
+    std::vector<uint64_t> bits;
   };
 
   std::string_view text_of(const Entry& entry) const { return {data_.data() + entry.start, entry.size}; }
   bool begins(const Group& group, std::string_view rest) const;
   void index(Group& group);
 
-  static constexpr std::array<std::size_t, 4> kWidths = {1, 2, 4, 8};
+  static constexpr std::array<size_t, 4> kWidths = {1, 2, 4, 8};
 
   bool ignore_case_;
   std::vector<char> data_;
@@ -52,4 +52,4 @@ class LiteralSet {
   std::vector<Group> groups_;
 };
 
-}  // namespace krill
+}  // namespace krill::text

@@ -1,4 +1,4 @@
-// Some documents of a column, copied into a column of their own.
+// Copies selected documents of a column into a new column.
 #pragma once
 
 #include <cstddef>
@@ -8,39 +8,39 @@
 #include "buffer.hpp"
 #include "text/column.hpp"
 
-namespace krill {
+namespace krill::text {
 
 struct PickedColumn {
-  Buffer<std::int64_t> offsets;  // rows + 1 of them, from 0
-  Buffer<std::uint8_t> data;
+  Buffer<int64_t> offsets;  // rows + 1 of them, from 0
+  Buffer<uint8_t> data;
 };
 
-// Those whose `keep` is not 0, which has one byte for each row. The column must have been checked.
-inline PickedColumn pick_texts(const TextColumn& documents, const std::uint8_t* keep) {
-  std::size_t kept = 0;
-  std::size_t bytes = 0;
-  for (std::size_t row = 0; row < documents.rows; ++row) {
+// The documents whose byte in `keep` is not 0. The column must have been checked.
+inline PickedColumn pick_texts(const TextColumn& documents, const uint8_t* keep) {
+  size_t kept = 0;
+  size_t bytes = 0;
+  for (size_t row = 0; row < documents.rows; ++row) {
     kept += keep[row] != 0;
     bytes += keep[row] != 0 ? documents.size(row) : 0;
   }
-  PickedColumn picked{Buffer<std::int64_t>(kept + 1), Buffer<std::uint8_t>(bytes)};
+  PickedColumn picked{Buffer<int64_t>(kept + 1), Buffer<uint8_t>(bytes)};
   picked.offsets[0] = 0;
-  std::size_t end = 0;
-  std::size_t out = 0;
-  for (std::size_t row = 0; row < documents.rows;) {
+  size_t end = 0;
+  size_t out = 0;
+  for (size_t row = 0; row < documents.rows;) {
     if (keep[row] == 0) {
       ++row;
       continue;
     }
-    const std::uint8_t* const begin = documents.begin(row);  // neighbours that are kept are copied at once
-    const std::size_t before = end;
+    const uint8_t* const begin = documents.begin(row);  // neighbours that are kept are copied at once
+    const size_t before = end;
     for (; row < documents.rows && keep[row] != 0; ++row) {
       end += documents.size(row);
-      picked.offsets[++out] = static_cast<std::int64_t>(end);
+      picked.offsets[++out] = static_cast<int64_t>(end);
     }
     if (end != before) std::memcpy(picked.data.data() + before, begin, end - before);
   }
   return picked;
 }
 
-}  // namespace krill
+}  // namespace krill::text

@@ -2,7 +2,7 @@
 
 #include "text/scanner_masks.hpp"
 
-namespace krill {
+namespace krill::text {
 
 std::optional<Pattern> pattern_named(std::string_view name) {
   if (name == "gpt2") return Pattern::gpt2;
@@ -13,22 +13,16 @@ std::optional<Pattern> pattern_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::size_t scan_words(Pattern pattern, const std::uint8_t* text, std::size_t size, std::size_t from,
-                       std::uint32_t* ends, std::size_t capacity) {
-  using scanner::scan;
+size_t scan_words(Pattern pattern, const uint8_t* text, size_t size, size_t from, uint32_t* ends,
+                  size_t capacity) {
   switch (pattern) {
-    case Pattern::gpt2:
-      return scan<Pattern::gpt2>(text, size, from, ends, capacity);
-    case Pattern::cl100k:
-      return scan<Pattern::cl100k>(text, size, from, ends, capacity);
-    case Pattern::o200k:
-      return scan<Pattern::o200k>(text, size, from, ends, capacity);
-    case Pattern::llama3:
-      return scan<Pattern::llama3>(text, size, from, ends, capacity);
-    case Pattern::qwen2:
-      return scan<Pattern::qwen2>(text, size, from, ends, capacity);
+    case Pattern::gpt2: return scan<Pattern::gpt2>(text, size, from, ends, capacity);
+    case Pattern::cl100k: return scan<Pattern::cl100k>(text, size, from, ends, capacity);
+    case Pattern::o200k: return scan<Pattern::o200k>(text, size, from, ends, capacity);
+    case Pattern::llama3: return scan<Pattern::llama3>(text, size, from, ends, capacity);
+    case Pattern::qwen2: return scan<Pattern::qwen2>(text, size, from, ends, capacity);
   }
   return 0;
 }
 
-}  // namespace krill
+}  // namespace krill::text

@@ -1,6 +1,6 @@
-// Sixty-four bytes, and questions about all of them at once; an answer has a bit for each byte, the first lowest.
-// SSE2 on x86-64 and NEON on aarch64, where they are the baseline, plain C++ elsewhere. AVX2 was tried and left
-// out: the scan alone became 15 % faster, and what is done with the words takes several times as long.
+// Tests on 64 bytes at once; a result has a bit for each byte, the first byte lowest. SSE2 on x86-64 and NEON
+// on aarch64, where they are the baseline, plain C++ elsewhere. AVX2 was tried and left out: the scan alone
+// became 15 % faster, but the work on the words takes several times as long.
 #pragma once
 
 #include <cstddef>
@@ -13,25 +13,25 @@
 #include <arm_neon.h>
 #endif
 
-namespace krill::scanner {
+namespace krill::text {
 
-constexpr unsigned kBlock = 64;
+constexpr unsigned kScanBlock = 64;
 
 #if defined(__SSE2__)
 
-class Block {
+class ScanBlock {
  public:
-  explicit Block(const std::uint8_t* text) {
+  explicit ScanBlock(const uint8_t* text) {
     for (int i = 0; i < 4; ++i) parts_[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text) + i);
   }
-  std::uint64_t wide() const {  // not ASCII
+  uint64_t wide() const {  // not ASCII
     return gather([](__m128i part) { return part; });
   }
-  std::uint64_t equal(char value) const {
+  uint64_t equal(char value) const {
     const __m128i wanted = _mm_set1_epi8(value);
     return gather([=](__m128i part) { return _mm_cmpeq_epi8(part, wanted); });
   }
-  std::uint64_t within(char first, char last) const {
+  uint64_t within(char first, char last) const {
     const __m128i low = _mm_set1_epi8(first);
     const __m128i span = _mm_set1_epi8(static_cast<char>(last - first));
     return gather([=](__m128i part) {
@@ -39,7 +39,7 @@ class Block {
       return _mm_cmpeq_epi8(_mm_min_epu8(above, span), above);
     });
   }
-  std::uint64_t letters() const {  // of ASCII, in either case
+  uint64_t letters() const {  // of ASCII, in either case
     const __m128i low = _mm_set1_epi8('a');
     const __m128i span = _mm_set1_epi8('z' - 'a');
     const __m128i case_bit = _mm_set1_epi8(0x20);
@@ -51,10 +51,10 @@ class Block {
 
  private:
   template <class Test>
-  std::uint64_t gather(Test test) const {
-    std::uint64_t bits = 0;
+  uint64_t gather(Test test) const {
+    uint64_t bits = 0;
     for (int i = 0; i < 4; ++i)
-      bits |= std::uint64_t{static_cast<std::uint32_t>(_mm_movemask_epi8(test(parts_[i])))} << (16 * i);
+      bits |= uint64_t{static_cast<uint32_t>(_mm_movemask_epi8(test(parts_[i])))} << (16 * i);
     return bits;
   }
 
@@ -63,24 +63,24 @@ class Block {
 
 #elif defined(__aarch64__)
 
-class Block {
+class ScanBlock {
  public:
-  explicit Block(const std::uint8_t* text) {
+  explicit ScanBlock(const uint8_t* text) {
     for (int i = 0; i < 4; ++i) parts_[i] = vld1q_u8(text + 16 * i);
   }
-  std::uint64_t wide() const {
+  uint64_t wide() const {
     return gather([](uint8x16_t part) { return vcgeq_u8(part, vdupq_n_u8(0x80)); });
   }
-  std::uint64_t equal(char value) const {
-    const uint8x16_t wanted = vdupq_n_u8(static_cast<std::uint8_t>(value));
+  uint64_t equal(char value) const {
+    const uint8x16_t wanted = vdupq_n_u8(static_cast<uint8_t>(value));
     return gather([=](uint8x16_t part) { return vceqq_u8(part, wanted); });
   }
-  std::uint64_t within(char first, char last) const {
-    const uint8x16_t low = vdupq_n_u8(static_cast<std::uint8_t>(first));
-    const uint8x16_t span = vdupq_n_u8(static_cast<std::uint8_t>(last - first));
+  uint64_t within(char first, char last) const {
+    const uint8x16_t low = vdupq_n_u8(static_cast<uint8_t>(first));
+    const uint8x16_t span = vdupq_n_u8(static_cast<uint8_t>(last - first));
     return gather([=](uint8x16_t part) { return vcleq_u8(vsubq_u8(part, low), span); });
   }
-  std::uint64_t letters() const {
+  uint64_t letters() const {
     const uint8x16_t low = vdupq_n_u8('a');
     const uint8x16_t span = vdupq_n_u8('z' - 'a');
     const uint8x16_t case_bit = vdupq_n_u8(0x20);
@@ -90,8 +90,8 @@ class Block {
  private:
   // NEON has no movemask: each byte keeps the bit of its place, and pairwise sums put eight of them into one.
   template <class Test>
-  std::uint64_t gather(Test test) const {
-    const std::uint8_t places[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+  uint64_t gather(Test test) const {
+    const uint8_t places[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const uint8x16_t place = vld1q_u8(places);
     const uint8x16_t low = vpaddq_u8(vandq_u8(test(parts_[0]), place), vandq_u8(test(parts_[1]), place));
     const uint8x16_t high = vpaddq_u8(vandq_u8(test(parts_[2]), place), vandq_u8(test(parts_[3]), place));
@@ -104,33 +104,33 @@ class Block {
 
 #else
 
-class Block {
+class ScanBlock {
  public:
-  explicit Block(const std::uint8_t* text) { std::memcpy(bytes_, text, kBlock); }
-  std::uint64_t wide() const {
-    return gather([](std::uint8_t byte) { return byte >= 0x80; });
+  explicit ScanBlock(const uint8_t* text) { std::memcpy(bytes_, text, kScanBlock); }
+  uint64_t wide() const {
+    return gather([](uint8_t byte) { return byte >= 0x80; });
   }
-  std::uint64_t equal(char value) const {
-    return gather([=](std::uint8_t byte) { return byte == static_cast<std::uint8_t>(value); });
+  uint64_t equal(char value) const {
+    return gather([=](uint8_t byte) { return byte == static_cast<uint8_t>(value); });
   }
-  std::uint64_t within(char first, char last) const {
-    return gather([=](std::uint8_t byte) {
-      return static_cast<std::uint8_t>(byte - first) <= static_cast<std::uint8_t>(last - first);
+  uint64_t within(char first, char last) const {
+    return gather([=](uint8_t byte) {
+      return static_cast<uint8_t>(byte - first) <= static_cast<uint8_t>(last - first);
     });
   }
-  std::uint64_t letters() const { return within('a', 'z') | within('A', 'Z'); }
+  uint64_t letters() const { return within('a', 'z') | within('A', 'Z'); }
 
  private:
   template <class Test>
-  std::uint64_t gather(Test test) const {
-    std::uint64_t bits = 0;
-    for (unsigned i = 0; i < kBlock; ++i) bits |= std::uint64_t{test(bytes_[i])} << i;
+  uint64_t gather(Test test) const {
+    uint64_t bits = 0;
+    for (unsigned i = 0; i < kScanBlock; ++i) bits |= uint64_t{test(bytes_[i])} << i;
     return bits;
   }
 
-  std::uint8_t bytes_[kBlock];
+  uint8_t bytes_[kScanBlock];
 };
 
 #endif
 
-}  // namespace krill::scanner
+}  // namespace krill::text

@@ -2,15 +2,13 @@
 #include "text/char_class.hpp"
 #include "text/scanner.hpp"
 
-namespace krill {
+namespace krill::text {
 namespace {
 
-using std::size_t;
-using std::uint8_t;
-
 // No pattern has these two in one word, and the words before don't change when the text ends between them.
-// Whitespace before a cut would: how a run is divided depends on what follows. `\r` and `\n` may belong to the
-// characters before them, unless those are letters or numbers; marks and apostrophes to letters before them.
+// Whitespace before a cut would: how a run is divided depends on what follows. `\r` and `\n` may belong to
+// the characters before them, unless those are letters or numbers; marks and apostrophes to letters before
+// them.
 bool separate(CharClass before, CharClass after, uint8_t after_byte) {
   if (is_space(before)) return false;
   if (after == CharClass::space) return true;
@@ -45,4 +43,4 @@ size_t first_cut(const uint8_t* text, size_t size, size_t from) {
   return size;
 }
 
-}  // namespace krill
+}  // namespace krill::text

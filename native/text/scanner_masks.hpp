@@ -1,9 +1,9 @@
 // Word boundaries in sixty-four bytes at once, by arithmetic on bit masks.
 //
-// A block begins where a word begins, so nothing before it matters. What the masks can't say (rules that look far
-// ahead, whitespace and numbers beyond ASCII) lowers `known`: the places before it are certain, and the scan goes
-// on from the last certain boundary, or character by character if there is none. The last bytes of a text are a block
-// too, with blanks after them.
+// A block begins where a word begins, so nothing before it matters. What the masks can't say (rules that look
+// far ahead, whitespace and numbers beyond ASCII) lowers `known`: the positions before it are certain, and
+// the scan continues from the last certain boundary, or character by character if there is none. The last
+// bytes of a text are a block too, padded with blanks.
 #pragma once
 
 #include <bit>
@@ -16,20 +16,20 @@
 #include "text/scanner_block.hpp"
 #include "text/scanner_words.hpp"
 
-namespace krill::scanner {
+namespace krill::text {
 
-static_assert(kScanRoom >= kBlock);
+static_assert(kScanRoom >= kScanBlock);
 
-using Mask = std::uint64_t;
+using Mask = uint64_t;
 
 constexpr Mask bit(unsigned place) { return Mask{1} << place; }
-constexpr Mask below(unsigned place) { return place < kBlock ? bit(place) - 1 : ~Mask{0}; }
+constexpr Mask below(unsigned place) { return place < kScanBlock ? bit(place) - 1 : ~Mask{0}; }
 inline unsigned lowest(Mask mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
 
 // Where the run of ones that ends just below `end` begins.
 inline unsigned run_begin(Mask mask, unsigned end) {
   const Mask zeros = ~mask & below(end);
-  return kBlock - static_cast<unsigned>(std::countl_zero(zeros));
+  return kScanBlock - static_cast<unsigned>(std::countl_zero(zeros));
 }
 
 // A byte belongs to the class of its character, so a character of several bytes is a run like any other.
@@ -42,9 +42,9 @@ struct Masks {
   Mask newlines;
   Mask blanks;  // U+0020
   Mask apostrophes;
-  Mask slashes;                 // for o200k only
-  Mask continuations;           // bytes of a character after its first
-  unsigned end;    // where the text ends, `kBlock` if it goes on
+  Mask slashes;        // for o200k only
+  Mask continuations;  // bytes of a character after its first
+  unsigned end;        // where the text ends, `kScanBlock` if it goes on
   unsigned known;
 
   Mask others() const { return ~(letters | numbers | spaces); }
@@ -57,14 +57,15 @@ struct Masks {
 constexpr unsigned of(CharClass kind) { return 1u << static_cast<unsigned>(kind); }
 constexpr unsigned kLetters = of(CharClass::letter) | of(CharClass::upper) | of(CharClass::lower);
 
-// `bits` if the class is one of those in `classes`, else none; without a branch, which would often be guessed wrong.
+// `bits` if the class is one of those in `classes`, else none; without a branch, which would often be
+// mispredicted.
 inline Mask bits_if(Mask bits, CharClass kind, unsigned classes) {
   return bits & (Mask{0} - (classes >> static_cast<unsigned>(kind) & 1));
 }
 
 // Characters of more than one byte. Reads up to three bytes beyond the block.
 template <Pattern kPattern>
-void add_wide(Masks& masks, const std::uint8_t* text, Mask wide) {
+void add_wide(Masks& masks, const uint8_t* text, Mask wide) {
   constexpr bool kCased = kPattern == Pattern::o200k;
   while (wide != 0) {
     const unsigned place = lowest(wide);
@@ -90,11 +91,12 @@ void add_wide(Masks& masks, const std::uint8_t* text, Mask wide) {
 }
 
 template <Pattern kPattern>
-Masks masks_of(const std::uint8_t* text, unsigned end) {
-  const Block block(text);
+Masks masks_of(const uint8_t* text, unsigned end) {
+  const ScanBlock block(text);
   Masks masks{};
   masks.end = end;
-  masks.known = end < kBlock ? end : kBlock - 1;  // what a whitespace character does depends on the next one
+  masks.known =
+      end < kScanBlock ? end : kScanBlock - 1;  // what a whitespace character does depends on the next one
   if constexpr (kPattern == Pattern::o200k) {
     masks.slashes = block.equal('/');
     masks.upper = block.within('A', 'Z');
@@ -113,22 +115,22 @@ Masks masks_of(const std::uint8_t* text, unsigned end) {
 }
 
 // A contraction at `place` is one word, or the end of one.
-inline void join_contraction(Mask& starts, unsigned place, std::size_t length) {
+inline void join_contraction(Mask& starts, unsigned place, size_t length) {
   const unsigned end = place + static_cast<unsigned>(length);
   starts &= ~(below(end) & ~below(place + 1));
-  if (end < kBlock) starts |= bit(end);
+  if (end < kScanBlock) starts |= bit(end);
 }
 
 template <bool kAnyCase>
-void join_contractions(Mask& starts, Mask apostrophes, const std::uint8_t* text) {
+void join_contractions(Mask& starts, Mask apostrophes, const uint8_t* text) {
   for (; apostrophes != 0; apostrophes &= apostrophes - 1) {
     const unsigned place = lowest(apostrophes);
-    const std::size_t length = contraction_length<kAnyCase>(text + place, 3);
+    const size_t length = contraction_length<kAnyCase>(text + place, 3);
     if (length != 0) join_contraction(starts, place, length);
   }
 }
 
-inline Mask gpt2_starts(const Masks& masks, const std::uint8_t* text) {
+inline Mask gpt2_starts(const Masks& masks, const uint8_t* text) {
   const Mask letters = masks.letters;
   const Mask numbers = masks.numbers;
   const Mask spaces = masks.spaces;
@@ -141,8 +143,9 @@ inline Mask gpt2_starts(const Masks& masks, const std::uint8_t* text) {
   return starts;
 }
 
-// Whitespace where newlines matter. Those right after other characters belong to them. Of the run that is left,
-// everything up to the last newline is one word; then come the rest but for its last character, and that.
+// Whitespace where newlines matter. Those right after other characters belong to them. Of the run that is
+// left, everything up to the last newline is one word; then come the rest but for its last character, and
+// that.
 inline Mask space_starts(Masks& masks, Mask others) {
   const Mask spaces = masks.spaces;
   const Mask newlines = masks.newlines;
@@ -175,13 +178,13 @@ Mask number_starts(Mask numbers) {
 }
 
 // o200k: a contraction after letters belongs to them, but only one.
-inline void join_suffixes(Mask& starts, const Masks& masks, const std::uint8_t* text) {
+inline void join_suffixes(Mask& starts, const Masks& masks, const uint8_t* text) {
   unsigned joined_end = 0;
   Mask apostrophes = masks.apostrophes & masks.letters << 1 & masks.letters >> 1;
   for (; apostrophes != 0; apostrophes &= apostrophes - 1) {
     const unsigned place = lowest(apostrophes);
     if (place == joined_end) continue;
-    const std::size_t length = contraction_length<true>(text + place, 3);
+    const size_t length = contraction_length<true>(text + place, 3);
     if (length == 0) continue;
     starts &= ~bit(place);
     join_contraction(starts, place, length);
@@ -199,7 +202,7 @@ inline void stop_at_last_spaces(Masks& masks) {
 
 // All patterns but gpt2.
 template <Pattern kPattern>
-Mask newer_starts(Masks& masks, const std::uint8_t* text) {
+Mask newer_starts(Masks& masks, const uint8_t* text) {
   const Mask letters = masks.letters;
   const Mask others = masks.others();
   const Mask blank = masks.spaces & ~masks.newlines;
@@ -224,50 +227,51 @@ Mask newer_starts(Masks& masks, const std::uint8_t* text) {
 }
 
 template <Pattern kPattern>
-Mask word_starts(Masks& masks, const std::uint8_t* text) {
-  if constexpr (kPattern == Pattern::gpt2) return gpt2_starts(masks, text);
-  else return newer_starts<kPattern>(masks, text);
+Mask word_starts(Masks& masks, const uint8_t* text) {
+  if constexpr (kPattern == Pattern::gpt2)
+    return gpt2_starts(masks, text);
+  else
+    return newer_starts<kPattern>(masks, text);
 }
 
-// Writes the ends of the words in a block, but for those that are not certain, and returns how many. `end` is where
-// the text ends inside it, and then its end is one of them.
+// Writes the ends of the words in a block, but for those that are not certain, and returns how many. `end` is
+// where the text ends inside it, and then its end is one of them.
 template <Pattern kPattern>
-std::size_t scan_block(const std::uint8_t* block, unsigned end, std::size_t place, std::uint32_t* ends) {
+size_t scan_block(const uint8_t* block, unsigned end, size_t place, uint32_t* ends) {
   Masks masks = masks_of<kPattern>(block, end);
   Mask starts = word_starts<kPattern>(masks, block);
   starts &= below(masks.known) & ~Mask{1};
   if (masks.known_to_the_end()) starts |= bit(masks.end);
-  std::size_t count = 0;
-  for (; starts != 0; starts &= starts - 1) ends[count++] = static_cast<std::uint32_t>(place) + lowest(starts);
+  size_t count = 0;
+  for (; starts != 0; starts &= starts - 1) ends[count++] = static_cast<uint32_t>(place) + lowest(starts);
   return count;
 }
 
-// Writes the ends of words as `scan_words` does, by blocks where that goes and one by one where it does not.
+// Writes the ends of words as `scan_words` does, by blocks where possible, else one by one.
 template <Pattern kPattern>
-std::size_t scan(const std::uint8_t* bytes, std::size_t size, std::size_t from, std::uint32_t* ends,
-                 std::size_t capacity) {
-  constexpr std::size_t kBeyond = 3;  // what is read after a block, to see its last character and contraction
-  const Text text{bytes, size};
-  std::size_t count = 0;
-  std::size_t place = from;
+size_t scan(const uint8_t* bytes, size_t size, size_t from, uint32_t* ends, size_t capacity) {
+  constexpr size_t kBeyond = 3;  // what is read after a block, to see its last character and contraction
+  const ScanText text{bytes, size};
+  size_t count = 0;
+  size_t place = from;
   while (place < size && count < capacity) {
-    const std::size_t left = size - place;
-    std::size_t found = 0;
+    const size_t left = size - place;
+    size_t found = 0;
     if (capacity - count < kScanRoom) {
       if (count > 0) break;
-    } else if (left >= kBlock + kBeyond) {
-      found = scan_block<kPattern>(bytes + place, kBlock, place, ends + count);
-    } else if (left < kBlock) {
-      std::uint8_t last[kBlock + kBeyond];
+    } else if (left >= kScanBlock + kBeyond) {
+      found = scan_block<kPattern>(bytes + place, kScanBlock, place, ends + count);
+    } else if (left < kScanBlock) {
+      uint8_t last[kScanBlock + kBeyond];
       std::memset(last, ' ', sizeof last);
       std::memcpy(last, bytes + place, left);
       found = scan_block<kPattern>(last, static_cast<unsigned>(left), place, ends + count);
     }
-    if (found == 0) ends[count + found++] = static_cast<std::uint32_t>(word_end<kPattern>(text, place));
+    if (found == 0) ends[count + found++] = static_cast<uint32_t>(word_end<kPattern>(text, place));
     count += found;
     place = ends[count - 1];
   }
   return count;
 }
 
-}  // namespace krill::scanner
+}  // namespace krill::text

@@ -1,5 +1,6 @@
-// One word at a time, character by character: the rules of the patterns, in the order of the regexes' alternatives.
-// `start` is where a word begins and lies inside the text; the functions return where something ends.
+// One word at a time, character by character: the rules of the patterns, in the order of the regexes'
+// alternatives. `start` is where a word begins and lies inside the text; the functions return where something
+// ends.
 #pragma once
 
 #include <cstddef>
@@ -8,27 +9,27 @@
 #include "text/char_class.hpp"
 #include "text/scanner.hpp"
 
-namespace krill::scanner {
+namespace krill::text {
 
-struct Text {
-  const std::uint8_t* bytes;
-  std::size_t size;
+struct ScanText {
+  const uint8_t* bytes;
+  size_t size;
 
-  Character at(std::size_t place) const { return character_at(bytes + place, size - place); }
+  Character at(size_t place) const { return character_at(bytes + place, size - place); }
 };
 
-// How many numbers stand in one word. cl100k has `\p{N}{1,3}+`, which Hugging Face's engine reads as any number of
-// such groups, not as possessive.
-constexpr std::size_t most_numbers(Pattern pattern) {
+// How many numbers stand in one word. cl100k has `\p{N}{1,3}+`, which Hugging Face's engine reads as any
+// number of such groups, not as possessive.
+constexpr size_t most_numbers(Pattern pattern) {
   if (pattern == Pattern::qwen2) return 1;
   return pattern == Pattern::llama3 || pattern == Pattern::o200k ? 3 : SIZE_MAX;
 }
 
 // The length of 's 't 'm 'd 're 've 'll at an apostrophe, or 0. Where case does not count, U+017F is an s.
 template <bool kAnyCase>
-std::size_t contraction_length(const std::uint8_t* at, std::size_t size) {
+size_t contraction_length(const uint8_t* at, size_t size) {
   if (size < 2) return 0;
-  const auto fold = [](std::uint8_t byte) { return kAnyCase && byte < 0x80 ? byte | 0x20 : byte; };
+  const auto fold = [](uint8_t byte) { return kAnyCase && byte < 0x80 ? byte | 0x20 : byte; };
   const int first = fold(at[1]);
   if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
   if (size < 3) return 0;
@@ -39,8 +40,8 @@ std::size_t contraction_length(const std::uint8_t* at, std::size_t size) {
 
 // The end of the longest run of characters that are `wanted`, up to `most` of them.
 template <class Wanted>
-std::size_t run_end(const Text& text, std::size_t start, Wanted wanted, std::size_t most = SIZE_MAX) {
-  std::size_t place = start;
+size_t run_end(const ScanText& text, size_t start, Wanted wanted, size_t most = SIZE_MAX) {
+  size_t place = start;
   for (; place < text.size && most > 0; --most) {
     const Character character = text.at(place);
     if (!wanted(character.kind)) break;
@@ -49,14 +50,15 @@ std::size_t run_end(const Text& text, std::size_t start, Wanted wanted, std::siz
   return place;
 }
 
-// Whitespace that no other word takes. The last character of a run is left to the next word, unless the text ends
-// there or it is the only one: `\s+(?!\S)|\s+`. Where newlines matter, everything up to the last one of the run
-// comes first: `\s*[\r\n]+`. And before that, in cl100k, a run that ends the text is one word: `\s++$`.
+// Whitespace that no other word takes. The last character of a run is left to the next word, unless the text
+// ends there or it is the only one: `\s+(?!\S)|\s+`. Where newlines matter, everything up to the last one of
+// the run comes first: `\s*[\r\n]+`. And before that, in cl100k, a run that ends the text is one word:
+// `\s++$`.
 template <Pattern kPattern>
-std::size_t space_end(const Text& text, std::size_t start) {
-  std::size_t place = start;
-  std::size_t last = start;
-  std::size_t after_newline = start;
+size_t space_end(const ScanText& text, size_t start) {
+  size_t place = start;
+  size_t last = start;
+  size_t after_newline = start;
   while (place < text.size) {
     const Character character = text.at(place);
     if (!is_space(character.kind)) break;
@@ -69,12 +71,12 @@ std::size_t space_end(const Text& text, std::size_t start) {
   return place == text.size || last == start ? place : last;
 }
 
-inline std::size_t gpt2_word_end(const Text& text, std::size_t start) {
-  const std::uint8_t* at = text.bytes + start;
+inline size_t gpt2_word_end(const ScanText& text, size_t start) {
+  const uint8_t* at = text.bytes + start;
   if (*at == '\'') {
-    if (const std::size_t length = contraction_length<false>(at, text.size - start)) return start + length;
+    if (const size_t length = contraction_length<false>(at, text.size - start)) return start + length;
   }
-  const std::size_t body = start + (*at == ' ' && start + 1 < text.size ? 1 : 0);
+  const size_t body = start + (*at == ' ' && start + 1 < text.size ? 1 : 0);
   const CharClass kind = text.at(body).kind;
   if (is_letter(kind)) return run_end(text, body, is_letter);
   if (is_number(kind)) return run_end(text, body, is_number);
@@ -84,9 +86,9 @@ inline std::size_t gpt2_word_end(const Text& text, std::size_t start) {
 
 // ` ?[^\s\p{L}\p{N}]+[\r\n]*`; o200k takes slashes after the newlines too.
 template <Pattern kPattern>
-std::size_t other_end(const Text& text, std::size_t body) {
-  std::size_t place = run_end(text, body, is_other);
-  const auto trails = [](std::uint8_t byte) {
+size_t other_end(const ScanText& text, size_t body) {
+  size_t place = run_end(text, body, is_other);
+  const auto trails = [](uint8_t byte) {
     return byte == '\n' || byte == '\r' || (kPattern == Pattern::o200k && byte == '/');
   };
   while (place < text.size && trails(text.bytes[place])) ++place;
@@ -95,7 +97,7 @@ std::size_t other_end(const Text& text, std::size_t body) {
 
 // Numbers, other characters, whitespace: what the newer patterns do when no letters come.
 template <Pattern kPattern>
-std::size_t plain_end(const Text& text, std::size_t start, CharClass kind) {
+size_t plain_end(const ScanText& text, size_t start, CharClass kind) {
   if (is_number(kind)) return run_end(text, start, is_number, most_numbers(kPattern));
   if (is_other(kind)) return other_end<kPattern>(text, start);
   if (text.bytes[start] == ' ' && start + 1 < text.size && is_other(text.at(start + 1).kind))
@@ -108,16 +110,16 @@ inline bool leads_letters(CharClass kind) { return is_other(kind) || kind == Cha
 
 // cl100k, llama3, qwen2.
 template <Pattern kPattern>
-std::size_t caseless_word_end(const Text& text, std::size_t start) {
-  const std::uint8_t* at = text.bytes + start;
+size_t caseless_word_end(const ScanText& text, size_t start) {
+  const uint8_t* at = text.bytes + start;
   if (*at == '\'') {
-    if (const std::size_t length = contraction_length<true>(at, text.size - start)) return start + length;
+    if (const size_t length = contraction_length<true>(at, text.size - start)) return start + length;
   }
   const Character first = text.at(start);
   if (is_letter(first.kind)) return run_end(text, start + first.length, is_letter);
   if (leads_letters(first.kind)) {
-    const std::size_t body = start + first.length;
-    const std::size_t end = run_end(text, body, is_letter);
+    const size_t body = start + first.length;
+    const size_t end = run_end(text, body, is_letter);
     if (end != body) return end;
   }
   return plain_end<kPattern>(text, start, first.kind);
@@ -127,30 +129,30 @@ inline bool is_uncased(CharClass kind) { return kind == CharClass::letter || kin
 inline bool not_lower(CharClass kind) { return is_uncased(kind) || kind == CharClass::upper; }
 inline bool not_upper(CharClass kind) { return is_uncased(kind) || kind == CharClass::lower; }
 
-// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`, else `[\p{Lu}...]+`. The first class takes all
-// it can. If no lower case letter follows, it gives back down to its last character that belongs to both classes,
-// and that ends the word.
-inline std::size_t cased_letters_end(const Text& text, std::size_t start) {
-  std::size_t place = start;
-  std::size_t after_both = start;
+// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`, else `[\p{Lu}...]+`. The first class takes
+// all it can. If no lower case letter follows, it gives back down to its last character that belongs to both
+// classes, and that ends the word.
+inline size_t cased_letters_end(const ScanText& text, size_t start) {
+  size_t place = start;
+  size_t after_both = start;
   while (place < text.size) {
     const Character character = text.at(place);
     if (!not_lower(character.kind)) break;
     place += character.length;
     if (is_uncased(character.kind)) after_both = place;
   }
-  const std::size_t end = run_end(text, place, not_upper);
+  const size_t end = run_end(text, place, not_upper);
   if (end != place) return end;
   return after_both != start ? after_both : place;
 }
 
-inline std::size_t o200k_word_end(const Text& text, std::size_t start) {
+inline size_t o200k_word_end(const ScanText& text, size_t start) {
   const Character first = text.at(start);
   // A mark that leads letters belongs to them as well, and the word ends at the same place either way.
   const bool begins = is_letter(first.kind) || first.kind == CharClass::mark;
-  const std::size_t body = begins ? start : start + first.length;
+  const size_t body = begins ? start : start + first.length;
   if (begins || leads_letters(first.kind)) {
-    const std::size_t end = cased_letters_end(text, body);
+    const size_t end = cased_letters_end(text, body);
     if (end != body) {
       if (end == text.size || text.bytes[end] != '\'') return end;
       return end + contraction_length<true>(text.bytes + end, text.size - end);
@@ -160,10 +162,13 @@ inline std::size_t o200k_word_end(const Text& text, std::size_t start) {
 }
 
 template <Pattern kPattern>
-std::size_t word_end(const Text& text, std::size_t start) {
-  if constexpr (kPattern == Pattern::gpt2) return gpt2_word_end(text, start);
-  else if constexpr (kPattern == Pattern::o200k) return o200k_word_end(text, start);
-  else return caseless_word_end<kPattern>(text, start);
+size_t word_end(const ScanText& text, size_t start) {
+  if constexpr (kPattern == Pattern::gpt2)
+    return gpt2_word_end(text, start);
+  else if constexpr (kPattern == Pattern::o200k)
+    return o200k_word_end(text, start);
+  else
+    return caseless_word_end<kPattern>(text, start);
 }
 
-}  // namespace krill::scanner
+}  // namespace krill::text

@@ -7,11 +7,7 @@
 
 #include "text/byte_scan.hpp"
 
-namespace krill {
-
-using std::size_t;
-using std::uint32_t;
-using std::uint8_t;
+namespace krill::text {
 
 TokenFinder::TokenFinder(std::vector<std::string> tokens) {
   size_t bytes = 0;
@@ -20,7 +16,8 @@ TokenFinder::TokenFinder(std::vector<std::string> tokens) {
     longest_ = std::max(longest_, token.size());
     bytes += token.size();
   }
-  if (bytes >= std::numeric_limits<uint32_t>::max()) throw std::invalid_argument("special tokens above 4 GiB");
+  if (bytes >= std::numeric_limits<uint32_t>::max())
+    throw std::invalid_argument("special tokens above 4 GiB");
   build_trie(tokens);
   collect_beginnings(tokens);
 }
@@ -93,13 +90,13 @@ TokenFinder::FewBytes TokenFinder::few_of(const std::array<bool, 256>& present) 
 size_t TokenFinder::next_candidate(const uint8_t* text, size_t size, size_t from) const {
   size_t at = from;
   if (!first_.any) {
-    const auto one_of = [](text::Bytes16 block, const std::array<uint8_t, 4>& few) {
+    const auto one_of = [](Bytes16 block, const std::array<uint8_t, 4>& few) {
       return (block.equal(few[0]) | block.equal(few[1])) | (block.equal(few[2]) | block.equal(few[3]));
     };
     for (; size - at > 16; at += 16) {
-      text::Bytes16 hits = one_of(text::Bytes16::load(text + at), first_.values);
-      if (!second_.any) hits = hits & one_of(text::Bytes16::load(text + at + 1), second_.values);
-      const text::Matches matches = hits.matches();
+      Bytes16 hits = one_of(Bytes16::load(text + at), first_.values);
+      if (!second_.any) hits = hits & one_of(Bytes16::load(text + at + 1), second_.values);
+      const Matches matches = hits.matches();
       if (matches.any()) return at + matches.first();
     }
   }
@@ -137,4 +134,4 @@ bool TokenFinder::next(const uint8_t* text, size_t size, size_t from, Match& mat
   }
 }
 
-}  // namespace krill
+}  // namespace krill::text

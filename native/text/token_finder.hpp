@@ -1,10 +1,11 @@
-// Finds special tokens in text: leftmost, and of those that begin together the longest.
+// Finds special tokens in text: the leftmost, and of several at one position the longest.
 //
-// In: the tokens, once; then any bytes. Out: one occurrence after the other. Held in memory: a trie, 13 bytes for
-// each distinct prefix. Nothing changes after construction, so threads may share a finder.
+// In: the tokens, once; then any bytes. Out: one occurrence after the other. Held in memory: a trie, 13 bytes
+// for each distinct prefix. Nothing changes after construction, so threads may share a finder.
 //
-// Special tokens are rare, so almost all time goes into finding out that none begins here: sixteen positions at
-// once are judged by the first two bytes, as long as those are few, and position by position if they are many.
+// Special tokens are rare, so almost all time goes into finding out that none begins here: sixteen positions
+// at once are judged by the first two bytes, as long as those are few, and position by position if they are
+// many.
 #pragma once
 
 #include <array>
@@ -13,55 +14,55 @@
 #include <string>
 #include <vector>
 
-namespace krill {
+namespace krill::text {
 
 class TokenFinder {
  public:
-  // Tokens are known by their place in the list; of equal ones the first counts. An empty one throws
+  // A token is known by its index in the list; of equal ones the first counts. An empty one throws
   // std::invalid_argument.
   explicit TokenFinder(std::vector<std::string> tokens);
 
   struct Match {
-    std::size_t start;
-    std::size_t end;
-    std::uint32_t token;
+    size_t start;
+    size_t end;
+    uint32_t token;
   };
 
   // The first occurrence that begins at `from` or later, if there is any.
-  bool next(const std::uint8_t* text, std::size_t size, std::size_t from, Match& match) const;
+  bool next(const uint8_t* text, size_t size, size_t from, Match& match) const;
 
-  std::size_t longest() const { return longest_; }
+  size_t longest() const { return longest_; }
   bool empty() const { return longest_ == 0; }
 
  private:
-  static constexpr std::uint32_t kNoToken = 0xffffffff;
+  static constexpr uint32_t kNoToken = 0xffffffff;
 
   // A node's edges stand side by side, ordered by byte.
   struct Node {
-    std::uint32_t token = kNoToken;  // the one that ends here
-    std::uint32_t edges_begin = 0;
-    std::uint32_t edges_end = 0;
+    uint32_t token = kNoToken;  // the one that ends here
+    uint32_t edges_begin = 0;
+    uint32_t edges_end = 0;
   };
 
   // Up to four byte values, the last repeated to fill them; `any` if there are more.
   struct FewBytes {
-    std::array<std::uint8_t, 4> values{};
+    std::array<uint8_t, 4> values{};
     bool any = false;
   };
 
   static FewBytes few_of(const std::array<bool, 256>& present);
   void build_trie(const std::vector<std::string>& tokens);
   void collect_beginnings(const std::vector<std::string>& tokens);
-  std::size_t next_candidate(const std::uint8_t* text, std::size_t size, std::size_t from) const;
-  bool match_at(const std::uint8_t* text, std::size_t size, std::size_t start, Match& match) const;
-  const Node* child(const Node& node, std::uint8_t byte) const;
+  size_t next_candidate(const uint8_t* text, size_t size, size_t from) const;
+  bool match_at(const uint8_t* text, size_t size, size_t start, Match& match) const;
+  const Node* child(const Node& node, uint8_t byte) const;
 
   std::vector<Node> nodes_;
-  std::vector<std::uint8_t> edge_bytes_;  // edge i leads to node i + 1: both are numbered as they are found
-  std::array<bool, 256> begins_{};        // bytes with which a token begins
+  std::vector<uint8_t> edge_bytes_;  // edge i leads to node i + 1: both are numbered as they are found
+  std::array<bool, 256> begins_{};   // bytes with which a token begins
   FewBytes first_;
   FewBytes second_;  // `any` also if a token is a single byte
-  std::size_t longest_ = 0;
+  size_t longest_ = 0;
 };
 
-}  // namespace krill
+}  // namespace krill::text

@@ -2,11 +2,8 @@
 
 #include <cstring>
 
-namespace krill {
+namespace krill::text {
 namespace {
-
-using std::size_t;
-using std::uint8_t;
 
 bool is_continuation(uint8_t byte) { return (byte & 0xc0) == 0x80; }
 
@@ -45,8 +42,8 @@ struct BlockCheck {
   uint8_t chars;
 };
 
-// Checks a block whose lookback is well-formed but may end inside a sequence; so may the block. Flags are bytes
-// and nothing branches, so that sixteen or more positions are judged by each instruction.
+// Checks a block whose lookback is well-formed but may end inside a sequence; so may the block. Flags are
+// bytes and nothing branches, so that sixteen or more positions are judged by each instruction.
 BlockCheck check_block(const uint8_t* text) {
   uint8_t wrong = 0;
   uint8_t starts = 0;
@@ -114,8 +111,7 @@ size_t whitespace_length(const uint8_t* text, size_t size) {
       return second == 0x81 && third == 0x9f ? 3 : 0;
     case 0xe3:  // U+3000
       return second == 0x80 && third == 0x80 ? 3 : 0;
-    default:
-      return 0;
+    default: return 0;
   }
 }
 
@@ -173,4 +169,4 @@ Utf8Extent trailing_whitespace(const uint8_t* text, size_t size) {
   return found;
 }
 
-}  // namespace krill
+}  // namespace krill::text

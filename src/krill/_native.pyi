@@ -1,49 +1,99 @@
 """Krill's native core: the loops that touch every byte. All of it works without the GIL."""
 
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
-_Bytes = Buffer | NDArray[np.uint8]
+_Int16s: TypeAlias = NDArray[np.int16]
+_Int32s: TypeAlias = NDArray[np.int32]
+_Int64s: TypeAlias = NDArray[np.int64]
+_UInt8s: TypeAlias = NDArray[np.uint8]
+_UInt16s: TypeAlias = NDArray[np.uint16]
+_UInt32s: TypeAlias = NDArray[np.uint32]
+_UInt64s: TypeAlias = NDArray[np.uint64]
+_Float32s: TypeAlias = NDArray[np.float32]
+_Float64s: TypeAlias = NDArray[np.float64]
+_Bytes: TypeAlias = Buffer | _UInt8s
+_Texts: TypeAlias = tuple[_Int64s, _UInt8s]  # offsets, one more than texts, and bytes
 
-# ---- readers: native/bindings/bind_readers.cpp ----
+# ---- readers: native/bindings/bind_readers.cpp, bind_csv.cpp ----
 
 # Columns end to end: offsets, data, null mask, and where the data of each column begins.
-_Columns = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]
-_Batch = tuple[
-    NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint64], _Columns, dict[str, int]
-]
+_Columns: TypeAlias = tuple[_Int64s, _UInt8s, _UInt8s, _Int64s]
+_Batch: TypeAlias = tuple[_Int64s, _UInt8s, _UInt8s, _UInt64s, _Columns, dict[str, int]]
 
-def csv_rows(data: _Bytes, delimiter: int, final: bool) -> tuple[NDArray[np.int64], int]:
-    """Where rows begin in bytes that begin with one, and where the last whole row ends; empty rows are none.
+def csv_rows(data: _Bytes, delimiter: int, final: bool) -> tuple[_Int64s, int]:
+    """Where rows begin in bytes that start with a row, and where the last whole row ends; empty rows are
+    ignored.
 
-    Unless the bytes are the file's `final` ones, a row has to be seen to end.
+    Unless the bytes are the file's `final` ones, a row counts only when its end was seen.
     """
 
 def csv_fields(
-    data: _Bytes, starts: NDArray[np.int64], delimiter: int, columns: int, wanted: list[int]
-) -> tuple[_Columns, NDArray[np.int64], int]:
-    """The wanted columns of rows that should have so many columns; the places of rows that haven't, which are
-    left out; and how many columns the first of those has."""
+    data: _Bytes, starts: _Int64s, delimiter: int, columns: int, wanted: list[int]
+) -> tuple[_Columns, _Int64s, int]:
+    """The wanted columns of rows that should have `columns` columns; the indices of rows that have another
+    number, which are left out; and how many the first of those has."""
 
 class Separator:
-    """What stands between documents of plain text; it may overlap itself."""
+    """The separator of documents in plain text; it may overlap itself."""
 
     def __init__(self, bytes: bytes) -> None: ...
     @property
     def overlaps_itself(self) -> bool: ...
     def next_certain(self, data: _Bytes, begin: int) -> int:
-        """The end of the first one from `begin` on that no earlier one overlaps, -1 = none: in one pass,
-        however the separator and the bytes repeat themselves."""
+        """The end of the first occurrence from `begin` on that no earlier one overlaps, or -1; one pass."""
 
 class MalformedRecord(ValueError):
-    """A record that can't be read: args are its first byte's offset, the fault's offset, and the reason."""
+    """A record that can't be read: args are the record's offset, the fault's offset, and the reason."""
 
     args: tuple[int, int, str]
 
-class JsonReader:
+class _Reader:
+    """What both readers have: they are fed the bytes of a file in order, and give rows."""
+
+    def feed(self, data: _Bytes, offset: int) -> None:
+        """Parse the next bytes of the decoded file; `offset` is their position, after the last feed's."""
+
+    def finish(self) -> None:
+        """End the file. JSON: the last line may lack its newline, an incomplete record is malformed."""
+
+    def add_file(self, data: _Bytes, base: int, start: int) -> bool:
+        """Parse another file, or its bytes from `start` on; rows are appended, and `base` is added to their
+        starts. True if it has records but no text, or begins with a byte order mark of UTF-16 or UTF-32."""
+
+    def read_files(self, paths: list[bytes], bases: _UInt64s, starts: _UInt64s, ends: _UInt64s) -> list[int]:
+        """`add_file` for a range of each of these local files; the indices of those where it is true."""
+
+    def read_range(self, path: bytes, start: int, end: int) -> None:
+        """Feed the bytes [start, end) of a local file, and finish."""
+
+    def read_clean(
+        self, path: bytes, start: int, end: int, strip: bool, min_chars: int
+    ) -> tuple[_Int64s, _UInt8s, _UInt64s, _UInt64s, dict[str, int]]:
+        """`read_range`, `take`, `clean` and `hash_documents` in one: offsets, data, starts, hashes, counts.
+
+        Carried columns are left out, and the counts are those of both.
+        """
+
+    def take(self) -> _Batch:
+        """The rows so far: text offsets, data and null mask (1 = null), starts, carried columns, counts.
+
+        The open record or document stays inside, except for pieces already split off. A start is the offset
+        of the document, in JSON of the record's `{`; of later pieces, the offset of their first character.
+        """
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of texts and carried values so far, the open ones included."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether no record or document is open, and no separator is half read."""
+
+class JsonReader(_Reader):
     """Push parser of JSON Lines, or of one top-level array of objects (`array`).
 
     A document above `max_document_bytes` is split at its last paragraph, line or character break, or dropped
@@ -61,136 +111,41 @@ class JsonReader:
         skip_malformed: bool,
         array: bool,
     ) -> None: ...
-    def feed(self, data: _Bytes, offset: int) -> None:
-        """The next bytes of the decoded file; `offset` is where they stand and continues the last feed."""
 
-    def finish(self) -> None:
-        """End of input: the last line may lack its newline, a record that is cut off is malformed."""
-
-    def add_file(self, data: _Bytes, base: int, start: int) -> bool:
-        """Another file, or the bytes of it from `start` on; rows are gathered on, and their starts raised by
-        `base`. True if it has records but no text, or begins with a mark of UTF-16 or UTF-32."""
-
-    def read_files(
-        self,
-        paths: list[bytes],
-        bases: NDArray[np.uint64],
-        starts: NDArray[np.uint64],
-        ends: NDArray[np.uint64],
-    ) -> list[int]:
-        """`add_file` of a range of each of these local files; the places of those for which it is true."""
-
-    def read_range(self, path: bytes, start: int, end: int) -> None:
-        """Feed the bytes [start, end) of a local file, and finish."""
-
-    def read_clean(
-        self, path: bytes, start: int, end: int, strip: bool, min_chars: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64], dict[str, int]]:
-        """`read_range`, `take`, `clean` and `hash_documents` in one: offsets, data, starts, hashes, counts.
-
-        Carried columns are left out, and the counts are those of both.
-        """
-
-    def take(self) -> _Batch:
-        """Rows so far: text offsets, data and null mask (1 = null), starts, carried columns, counts.
-
-        The open record stays inside, but for the pieces already split off it. A start is the offset of the
-        record's `{`, or for later pieces of where their first character is written.
-        """
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of texts and carried values gathered so far, the open ones included."""
-
-    @property
-    def complete(self) -> bool:
-        """Between records: at the beginning of a line, or outside the array's elements."""
-
-class TextReader:
-    """Push parser of plain text: documents stand between separators; b"" makes the whole file one."""
+class TextReader(_Reader):
+    """Push parser of plain text: documents are separated by `separator`; b"" makes the whole file one. No row
+    is null and there are no carried columns."""
 
     def __init__(self, separator: bytes, max_document_bytes: int, drop_oversize: bool) -> None: ...
-    def feed(self, data: _Bytes, offset: int) -> None:
-        """The next bytes of the decoded file; `offset` is where they stand and continues the last feed."""
-
-    def finish(self) -> None:
-        """End of input: the open document ends."""
-
-    def add_file(self, data: _Bytes, base: int, start: int) -> bool:
-        """Another file, or the bytes of it from `start` on; rows are gathered on, and their starts raised by
-        `base`. True if it has records but no text, or begins with a mark of UTF-16 or UTF-32."""
-
-    def read_files(
-        self,
-        paths: list[bytes],
-        bases: NDArray[np.uint64],
-        starts: NDArray[np.uint64],
-        ends: NDArray[np.uint64],
-    ) -> list[int]:
-        """`add_file` of a range of each of these local files; the places of those for which it is true."""
-
-    def read_range(self, path: bytes, start: int, end: int) -> None:
-        """Feed the bytes [start, end) of a local file, and finish."""
-
-    def read_clean(
-        self, path: bytes, start: int, end: int, strip: bool, min_chars: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64], dict[str, int]]:
-        """As `JsonReader.read_clean`."""
-
-    def take(self) -> _Batch:
-        """As `JsonReader.take`, without null rows and carried columns; the open document stays inside."""
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of texts gathered so far, the open one included."""
-
-    @property
-    def complete(self) -> bool:
-        """No document is open, and no separator is half read."""
 
 # ---- clean: native/bindings/bind_clean.cpp ----
 
 def clean(
-    offsets: NDArray[np.int64],
-    data: _Bytes,
-    null_mask: NDArray[np.uint8] | None,
-    strip: bool,
-    min_chars: int,
-) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint32], dict[str, int]]:
+    offsets: _Int64s, data: _Bytes, null_mask: _UInt8s | None, strip: bool, min_chars: int
+) -> tuple[_Int64s, _UInt8s, _Int64s, _UInt32s, dict[str, int]]:
     """Documents without bytes that are not UTF-8, stripped if asked, those below `min_chars` dropped.
 
     Returns offsets, data, the input row of each kept document, its code points, and the counts `not_text`
     (null, dropped), `too_short` (dropped) and `invalid_utf8` (repaired).
     """
 
-def pick_texts(
-    offsets: NDArray[np.int64], data: _Bytes, keep: NDArray[np.uint8]
-) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Offsets and data of those documents whose `keep` is not 0."""
+def pick_texts(offsets: _Int64s, data: _Bytes, keep: _UInt8s) -> _Texts:
+    """Offsets and data of the documents whose `keep` is not 0."""
 
 # ---- Columns: native/bindings/bind_columns.cpp ----
 
-def row_bytes(schema: object, batch: object) -> tuple[NDArray[np.int64], list[int]]:
-    """What the rows of a batch weigh, strings and plain numbers; and the places of all other columns.
+def row_bytes(schema: object, batch: object) -> tuple[_Int64s, list[int]]:
+    """The bytes of each row of a batch, strings and plain numbers only; and the indices of all other columns.
 
-    The arguments are what `RecordBatch.__arrow_c_array__` gives; the batch must have been validated.
+    The arguments are the capsules of `RecordBatch.__arrow_c_array__`; the batch must have been validated.
     """
 
 # ---- Parquet: native/bindings/bind_parquet.cpp ----
 
 def parquet_footer(
     data: _Bytes,
-) -> tuple[
-    list[bytes],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-]:
-    """What a footer says, checked; ValueError where it contradicts itself.
+) -> tuple[list[bytes], _Int64s, _Int64s, _Int64s, _Int64s, _Int64s, _Int64s, _Int64s]:
+    """The checked content of a footer; ValueError where it contradicts itself.
 
     Returns the table's column of each leaf, the rows of each row group; then for each row group and leaf, in
     that order: physical type, values, bytes uncompressed and compressed, offsets of the first data page and
@@ -198,14 +153,12 @@ def parquet_footer(
     """
 
 def parquet_page_header(data: _Bytes) -> tuple[int, int, int, int, int] | None:
-    """The header that the bytes begin with: the page's kind, its bytes stored and decoded, its values, and
-    the header's own bytes; None if they end before it does, ValueError if they are none."""
+    """The page header at the front: the page's kind, its bytes stored and decoded, its values, and the size
+    of the header; None if the bytes end inside it, ValueError if it is invalid."""
 
-def damaged_parquet_pages(
-    file: int, starts: NDArray[np.int64], ends: NDArray[np.int64], values: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """For each column in [start, end) of an open file, where the first page stands that is none or reaches
-    beyond, -1 if none does; pages are looked at until they have the column's values."""
+def damaged_parquet_pages(file: int, starts: _Int64s, ends: _Int64s, values: _Int64s) -> _Int64s:
+    """For each column in [start, end) of an open file, the offset of its first page that is invalid or
+    reaches beyond the end, or -1; pages are checked until they have the column's values."""
 
 # ---- dedup: native/bindings/bind_dedup.cpp ----
 
@@ -216,7 +169,7 @@ class HashSet:
     """A set of 128-bit hashes in `capacity_bytes` bytes, never more."""
 
     def __init__(self, capacity_bytes: int) -> None: ...
-    def insert(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    def insert(self, hashes: _UInt64s) -> _UInt8s:
         """1 for each hash seen for the first time, else 0. On `TableFull`, earlier keys stay."""
 
     def __len__(self) -> int: ...
@@ -225,66 +178,54 @@ class HashSet:
     @property
     def max_keys(self) -> int: ...
 
-def hash_documents(offsets: NDArray[np.int64], data: _Bytes, seed: int = 0) -> NDArray[np.uint64]:
+def hash_documents(offsets: _Int64s, data: _Bytes, seed: int = 0) -> _UInt64s:
     """MurmurHash3 x64 128 of each document's bytes, shape (n, 2), as `mmh3.hash64` gives it unsigned."""
 
-def partition_hashes(
-    hashes: NDArray[np.uint64], shift: int, width: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Hashes ordered by `width` of their bits, otherwise as they came; and how many each partition has."""
+def partition_hashes(hashes: _UInt64s, shift: int, width: int) -> tuple[_UInt64s, _Int64s]:
+    """Hashes sorted stably by `width` of their bits; and how many each partition has."""
 
-def join_flags(
-    hashes: NDArray[np.uint64], shift: int, width: int, flags: NDArray[np.uint8]
-) -> NDArray[np.uint8]:
-    """Flags that stand in the order of `partition_hashes`, put into the order of `hashes`."""
+def join_flags(hashes: _UInt64s, shift: int, width: int, flags: _UInt8s) -> _UInt8s:
+    """Flags in the order of `partition_hashes`, put back into the order of `hashes`."""
 
 class BloomFilter:
     """A Bloom filter over 128-bit hashes: `blocks` of 512 bits; each hash sets up to `bits` in one."""
 
     def __init__(self, blocks: int, bits: int) -> None: ...
-    def insert(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    def insert(self, hashes: _UInt64s) -> _UInt8s:
         """1 for each hash that was certainly not seen before, else 0."""
 
     @property
     def nbytes(self) -> int: ...
 
-def piece_hashes(
-    offsets: NDArray[np.int64], data: _Bytes, level: str
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+def piece_hashes(offsets: _Int64s, data: _Bytes, level: str) -> tuple[_UInt64s, _UInt32s]:
     """The hash of each line or paragraph that is not only whitespace, shape (n, 2), without the whitespace at
     its ends; and how many each document has."""
 
-def keep_pieces(
-    offsets: NDArray[np.int64], data: _Bytes, level: str, flags: NDArray[np.uint8]
-) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+def keep_pieces(offsets: _Int64s, data: _Bytes, level: str, flags: _UInt8s) -> _Texts:
     """The documents without the pieces whose flag is 0, as offsets and bytes."""
 
 # ---- minhash: native/bindings/bind_minhash.cpp ----
 
-def minhash_bands(
-    offsets: NDArray[np.int64], data: _Bytes, bands: int, rows: int, ngram: int
-) -> NDArray[np.uint64]:
+def minhash_bands(offsets: _Int64s, data: _Bytes, bands: int, rows: int, ngram: int) -> _UInt64s:
     """For each document `bands` numbers; near-duplicates agree in some of them."""
 
-def shingle_sets(
-    offsets: NDArray[np.int64], data: _Bytes, ngram: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def shingle_sets(offsets: _Int64s, data: _Bytes, ngram: int) -> tuple[_UInt64s, _Int64s]:
     """The distinct shingles of each document in rising order, and where each document's begin."""
 
-def folded_text(offsets: NDArray[np.int64], data: _Bytes) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """The words that shingles are made of, a space between them, as offsets and bytes."""
+def folded_text(offsets: _Int64s, data: _Bytes) -> _Texts:
+    """The words that shingles are made of, joined by spaces, as offsets and bytes."""
 
-def jaccard(index: int, data: int, pairs: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """What the sets of each pair of documents have in common, 0..1, read from two open files: `index` has for
+def jaccard(index: int, data: int, pairs: _UInt64s) -> _Float64s:
+    """The Jaccard similarity of the sets of each pair of documents, read from two open files: `index` has for
     each document where its set begins in `data` and how many numbers it has."""
 
 class MinTable:
-    """From keys to the least number seen with each, in `capacity_bytes` bytes, never more."""
+    """The least number seen with each key, in `capacity_bytes` bytes, never more."""
 
     def __init__(self, capacity_bytes: int) -> None: ...
-    def fold(self, records: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def fold(self, records: _UInt64s) -> _UInt64s:
         """Records are (number, key); returns the least number of each record's key so far. On `TableFull`,
-        what came before stays."""
+        earlier records stay."""
 
     def __len__(self) -> int: ...
     @property
@@ -294,39 +235,33 @@ class Components:
     """Connected components of a graph over `documents` documents, each named by its smallest."""
 
     def __init__(self, documents: int) -> None: ...
-    def mark(self, edges: NDArray[np.uint64]) -> None:
-        """Note who has an edge; all edges come here before the first is joined."""
+    def mark(self, edges: _UInt64s) -> None:
+        """Mark documents that have an edge; must see all edges before the first `join`."""
 
     @property
     def members(self) -> int:
         """Documents with an edge."""
 
-    def join(self, edges: NDArray[np.uint64]) -> None: ...
+    def join(self, edges: _UInt64s) -> None: ...
     def count(self, prior: int) -> tuple[int, int]:
-        """Clusters with a document that is not kept, and how many documents the largest has; those below
-        `prior` are not counted."""
+        """The number of clusters with a document that is not kept, and the documents of the largest;
+        documents below `prior` are not counted."""
 
-    def labels(self, first: int, count: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    def labels(self, first: int, count: int) -> tuple[_UInt64s, _UInt32s]:
         """The smallest document of the component, and how many it has, for `count` documents from `first`."""
 
 # ---- tokens: native/bindings/bind_tokens.cpp ----
 
-def encode_bytes(
-    offsets: NDArray[np.int64], data: _Bytes, eos: int
-) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
-    """Each byte is its id, and `eos` ends each document. Returns all ids and each document's length."""
+def encode_bytes(offsets: _Int64s, data: _Bytes, eos: int) -> tuple[_UInt16s, _UInt32s]:
+    """Each byte is its own id, and `eos` ends each document. Returns all ids and each document's length."""
 
 _Id = TypeVar("_Id", np.uint8, np.uint16, np.uint32, np.uint64)
 
-def select_runs(
-    ids: NDArray[_Id], lengths: NDArray[np.uint32], keep: NDArray[np.uint8]
-) -> tuple[NDArray[_Id], NDArray[np.uint32]]:
-    """The ids and lengths of those documents whose `keep` is not 0."""
+def select_runs(ids: NDArray[_Id], lengths: _UInt32s, keep: _UInt8s) -> tuple[NDArray[_Id], _UInt32s]:
+    """The ids and lengths of the documents whose `keep` is not 0."""
 
-def begin_runs(
-    ids: NDArray[_Id], lengths: NDArray[np.uint32], first: int
-) -> tuple[NDArray[_Id], NDArray[np.uint32]]:
-    """The ids and lengths of the documents with the id `first` before each."""
+def begin_runs(ids: NDArray[_Id], lengths: _UInt32s, first: int) -> tuple[NDArray[_Id], _UInt32s]:
+    """The ids and lengths of the documents, each with the id `first` in front."""
 
 # ---- pack: native/bindings/bind_pack.cpp ----
 
@@ -342,14 +277,12 @@ class PackedWindow:
     while it is made, 16, and 4 for each token of a row.
     """
 
-    def __init__(self, lengths: NDArray[np.uint32], width: int, best_fit: bool) -> None: ...
+    def __init__(self, lengths: _UInt32s, width: int, best_fit: bool) -> None: ...
     @property
     def rows(self) -> int: ...
     @property
     def tokens(self) -> int: ...
-    def pieces(
-        self, first: int, count: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    def pieces(self, first: int, count: int) -> tuple[_Int64s, _Int32s, _Int32s]:
         """Of rows `first` to `first + count`: where each piece begins among the window's tokens, its length,
         and where rows begin among the pieces. IndexError beyond the last row."""
 
@@ -357,30 +290,22 @@ class PieceReader:
     """Reads pieces of many files with at most 16 of them open. One thread at a time."""
 
     def __init__(self, paths: list[bytes]) -> None: ...
-    def read(
-        self,
-        files: NDArray[np.uint32],
-        offsets: NDArray[np.int64],
-        sizes: NDArray[np.int64],
-        out: NDArray[np.uint8],
-    ) -> None:
+    def read(self, files: _UInt32s, offsets: _Int64s, sizes: _Int64s, out: _UInt8s) -> None:
         """Fill `out` with `sizes[i]` bytes at `offsets[i]` of file `files[i]`, for each `i` in turn."""
 
 # ---- scanner: native/bindings/bind_scanner.cpp ----
 
-def scan_words(data: _Bytes, pattern: str) -> NDArray[np.uint32]:
+def scan_words(data: _Bytes, pattern: str) -> _UInt32s:
     """Where each word (pretoken) of one text ends. Patterns: gpt2, cl100k, o200k, llama3, qwen2."""
 
 def last_cut(data: _Bytes) -> int:
-    """The last place where the text may be cut in two without changing a word of any pattern, or 0."""
+    """The last position where the text may be cut without changing a word of any pattern, or 0."""
 
 def first_cut(data: _Bytes, from_: int) -> int:
-    """The first such place at `from_` or later, or the size of the data."""
+    """The first such position at `from_` or later, or the size of the data."""
 
-def find_tokens(
-    data: _Bytes, tokens: list[bytes]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]:
-    """Occurrences of tokens, leftmost and longest: their starts, their ends, and which token each one is."""
+def find_tokens(data: _Bytes, tokens: list[bytes]) -> tuple[_UInt64s, _UInt64s, _UInt32s]:
+    """Occurrences of tokens, leftmost and longest: starts, ends, and the index of each token."""
 
 # ---- encoder: native/bindings/bind_encoder.cpp ----
 
@@ -389,15 +314,15 @@ class BpeEncoder:
 
     `flags` of each id: 1 in use, 2 part of a word, 4 special. `merges` holds left, right and new id by rank.
     An added token is its text, its id, and whether it is single_word, lstrip, rstrip, normalized.
-    `cache_bytes` is what each worker's cache of words takes.
+    `cache_bytes` is the size of each worker's cache of words.
     """
 
     def __init__(
         self,
         tokens: _Bytes,
-        offsets: NDArray[np.int64],
-        flags: NDArray[np.uint8],
-        merges: NDArray[np.uint32],
+        offsets: _Int64s,
+        flags: _UInt8s,
+        merges: _UInt32s,
         added: list[tuple[bytes, int, bool, bool, bool, bool]],
         pattern: str,
         ignore_merges: bool,
@@ -408,17 +333,13 @@ class BpeEncoder:
         cache_bytes: int,
         workers: int,
     ) -> None: ...
-    def encode(
-        self, offsets: NDArray[np.int64], data: _Bytes, eos: int
-    ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.uint32]]:
+    def encode(self, offsets: _Int64s, data: _Bytes, eos: int) -> tuple[_UInt16s | _UInt32s, _UInt32s]:
         """All ids and each document's length: prefix, tokens, suffix, and `eos` unless it is negative."""
 
-    def encode_offsets(
-        self, data: _Bytes
-    ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.uint32]]:
+    def encode_offsets(self, data: _Bytes) -> tuple[_UInt16s | _UInt32s, _UInt32s]:
         """The ids of one text, and begin and end of each in characters, shape (n, 2)."""
 
-    def decode(self, ids: NDArray[np.uint32], skip_special: bool) -> bytes:
+    def decode(self, ids: _UInt32s, skip_special: bool) -> bytes:
         """The bytes of some ids; `IndexError` if one is not in the vocabulary."""
 
     def statistics(self) -> dict[str, int]:
@@ -436,11 +357,11 @@ def trim(code: bool = False) -> None:
     which is mapped from their files again when it is used."""
 
 def resident_bytes() -> int:
-    """What this process holds in memory, or -1 where there is no /proc."""
+    """The resident memory of this process, or -1 where there is no /proc."""
 
 class MemoryGuard:
-    """A thread that ends this process with `exit_code` when it holds `ends_at` bytes, after writing `message`
-    to standard error."""
+    """A thread that ends this process with `exit_code` when it has `ends_at` bytes resident, after writing
+    `message` to standard error."""
 
     def __init__(self, ends_at: int, message: str, exit_code: int) -> None: ...
     def start(self) -> bool:
@@ -449,17 +370,17 @@ class MemoryGuard:
     def stop(self) -> None: ...
 
 def note_collection(phase: str, info: object) -> None:
-    """For `gc.callbacks`: the garbage collector has come up in this thread ("start") or is done ("stop")."""
+    """For `gc.callbacks`: the garbage collector starts ("start") or is done ("stop") in this thread."""
 
 def collection_runs_here() -> bool:
-    """Whether this is called by the garbage collector, in the midst of other code of this thread."""
+    """Whether the garbage collector is running in this thread."""
 
-# ---- training tokenizers
+# ---- training tokenizers: native/bindings/bind_counter.cpp, bind_merges.cpp ----
 
 class DamagedFile(ValueError): ...
 
 class WordCounter:
-    """Counts words exactly in `cap_bytes`; what goes over it is spilled in sorted segments."""
+    """Counts words exactly in `cap_bytes`; beyond that, sorted segments are spilled to a file."""
 
     def __init__(
         self,
@@ -469,20 +390,21 @@ class WordCounter:
         cap_bytes: int,
         threads: int,
         spill_path: str,
-        segments: NDArray[np.uint64],
+        segments: _UInt64s,
         spill_size: int,
     ) -> None: ...
-    def add(self, offsets: NDArray[np.int64], data: _Bytes) -> None:
-        """The words of each document; from any thread."""
+    def add(self, offsets: _Int64s, data: _Bytes) -> None:
+        """Count the words of each document; from any thread."""
 
-    def add_words(self, ends: NDArray[np.uint64], data: _Bytes) -> None:
-        """Words that somebody else has cut; from any thread."""
+    def add_words(self, ends: _UInt64s, data: _Bytes) -> None:
+        """Count words that were cut already; from any thread."""
 
-    def checkpoint(self) -> NDArray[np.uint64]:
-        """Spill everything; the segments (shard, begin, end) that hold it. Only while no thread adds."""
+    def checkpoint(self) -> _UInt64s:
+        """Spill everything; returns the segments (shard, begin, end). Only while no thread adds."""
 
-    def write_inventory(self, path: str) -> tuple[int, int, int, NDArray[np.uint64]]:
-        """All words and their counts: different words, all, bytes of the different ones, counts of bytes."""
+    def write_inventory(self, path: str) -> tuple[int, int, int, _UInt64s]:
+        """Write all words and their counts; returns distinct words, occurrences, bytes of the distinct words,
+        and how often each byte occurs."""
 
     @property
     def held_bytes(self) -> int: ...
@@ -495,7 +417,7 @@ class MergeTrainer:
     def __init__(
         self,
         inventory: str,
-        byte_ids: NDArray[np.int32],
+        byte_ids: _Int32s,
         tokens: list[bytes | None],
         vocab_size: int,
         min_frequency: int,
@@ -505,44 +427,42 @@ class MergeTrainer:
         scratch_path: str,
     ) -> None: ...
     def run(self, most: int, seconds: float) -> int: ...
-    def merges(self) -> NDArray[np.uint32]: ...
+    def merges(self) -> _UInt32s: ...
     def tokens(self) -> list[bytes]: ...
     def statistics(self) -> dict[str, Any]: ...
 
 # ---- language: native/bindings/bind_language.cpp ----
 
 def language_text(data: _Bytes) -> bytes:
-    """One text as the language model sees it: small letters if all are capitals, in normal form C."""
+    """One text as the language model sees it: lower case if all letters are capitals, in normal form C."""
 
 class LanguageModel:
-    """Which language a text is in: an automaton that finds features, and what each says for each language.
+    """Detects the language of a text: an automaton finds features, and each has a weight for each language.
 
-    A state's row is a default row but for its own entries. Features are dense, with a step for each language,
-    or come after these, with pairs of language and step. `same_as` names the first language with its name.
-    """
+    A state's row is a default row with some entries of its own. Dense features have a weight (in multiples of
+    `step`) for each language; sparse features come after them, as pairs of language and weight. `same_as` is
+    the first language of the same name."""
 
     def __init__(
         self,
-        defaults: NDArray[np.uint32],
-        default_of: NDArray[np.uint8],
-        row_starts: NDArray[np.uint32],
-        bytes: NDArray[np.uint8],
-        targets: NDArray[np.uint32],
-        row_of: NDArray[np.uint32],
-        feature_of: NDArray[np.uint32],
-        dense: NDArray[np.int16],
-        pair_starts: NDArray[np.uint32],
-        pair_languages: NDArray[np.uint8],
-        pair_steps: NDArray[np.int16],
-        prior: NDArray[np.float32],
-        background: NDArray[np.float32],
+        defaults: _UInt32s,
+        default_of: _UInt8s,
+        row_starts: _UInt32s,
+        bytes: _UInt8s,
+        targets: _UInt32s,
+        row_of: _UInt32s,
+        feature_of: _UInt32s,
+        dense: _Int16s,
+        pair_starts: _UInt32s,
+        pair_languages: _UInt8s,
+        pair_steps: _Int16s,
+        prior: _Float32s,
+        background: _Float32s,
         step: float,
-        same_as: NDArray[np.uint8],
+        same_as: _UInt8s,
     ) -> None: ...
-    def classify(
-        self, offsets: NDArray[np.int64], data: _Bytes
-    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        """The number of each document's language and its probability."""
+    def classify(self, offsets: _Int64s, data: _Bytes) -> tuple[_UInt8s, _Float32s]:
+        """The index of each document's language, and its probability."""
 
     @property
     def nbytes(self) -> int: ...
@@ -558,45 +478,42 @@ class Quality:
     def __init__(self, sections: list[tuple[str, dict[str, Any]]]) -> None: ...
     @property
     def reasons(self) -> list[str]:
-        """Why documents are dropped; a code of `k` means the reason before place `k`."""
+        """Reasons for dropping a document; code `k` means `reasons[k - 1]`."""
 
     @property
     def statistics(self) -> list[tuple[str, bool]]:
-        """What is measured, and whether it is a number of things rather than a share."""
+        """The names of the measurements, and whether each is a count rather than a ratio."""
 
     def scratch_bytes(self, max_document_bytes: int, threads: int) -> int:
-        """What all threads together hold while they judge, at most, besides texts and results."""
+        """The most memory that all threads together need besides texts and results."""
 
     def judge(
-        self, offsets: NDArray[np.int64], data: _Bytes, statistics: bool
-    ) -> tuple[
-        NDArray[np.uint8], list[NDArray[np.float64]], tuple[NDArray[np.int64], NDArray[np.uint8]] | None
-    ]:
-        """A code for each document (0 = kept), what was measured of those kept, and texts if any changed."""
+        self, offsets: _Int64s, data: _Bytes, statistics: bool
+    ) -> tuple[_UInt8s, list[_Float64s], _Texts | None]:
+        """A code for each document (0 = kept), the measurements of kept documents, and the texts if any
+        changed."""
 
     def take_line_counts(self) -> dict[str, int]:
-        """What became of the lines that C4 judged since the last call, by datatrove's names."""
+        """Counts of the lines that C4 kept and dropped since the last call, by datatrove's names."""
 
-def word_spans(data: _Bytes) -> NDArray[np.uint32]:
-    """The words of a UTF-8 text: begin and size in bytes of one after the other."""
+def word_spans(data: _Bytes) -> _UInt32s:
+    """The words of a UTF-8 text: begin and size in bytes of each in turn."""
 
-def sentence_spans(data: _Bytes) -> NDArray[np.uint32]:
-    """The sentences of a UTF-8 text, which are all of it: begin and size in bytes of one after the other."""
+def sentence_spans(data: _Bytes) -> _UInt32s:
+    """The sentences of a UTF-8 text, which cover it: begin and size in bytes of each in turn."""
 
 # ---- loading: native/bindings/bind_loading.cpp ----
 
 class BadRow(ValueError):
-    """A row that contradicts itself: args are its place in the batch and the reason."""
+    """A row that contradicts itself: args are its index in the batch and the reason."""
 
     args: tuple[int, str]
 
-def shuffled_rows(
-    rows: int, block_rows: int, window: int, key: NDArray[np.uint64], start: int, stop: int
-) -> NDArray[np.int64]:
-    """The rows at places `start` to `stop` of a shuffled order: blocks permuted, then rows inside windows."""
+def shuffled_rows(rows: int, block_rows: int, window: int, key: _UInt64s, start: int, stop: int) -> _Int64s:
+    """The rows at positions `start` to `stop` of a shuffled order: blocks permuted, then rows in windows."""
 
 class BlockPool:
-    """Memory of batches that ended, for the next ones; at most `most_free` bytes of it."""
+    """Reuses the memory of freed batches; keeps at most `most_free` unused bytes."""
 
     def __init__(self, most_free: int) -> None: ...
 
@@ -609,9 +526,9 @@ class ShardRows:
     def __init__(
         self,
         paths: list[bytes],
-        sizes: NDArray[np.int64],
-        row_starts: NDArray[np.int64],
-        batch_offsets: NDArray[np.int64],
+        sizes: _Int64s,
+        row_starts: _Int64s,
+        batch_offsets: _Int64s,
         rows_per_batch: int,
         width: int,
         itemsize: int,
@@ -620,23 +537,21 @@ class ShardRows:
         mapped: bool,
         pool: BlockPool,
     ) -> None: ...
-    def gather(
-        self, rows: NDArray[np.int64], with_tokens: bool = True
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    def gather(self, rows: _Int64s, with_tokens: bool = True) -> tuple[_UInt8s, _Int64s, _Int32s, _Int32s]:
         """Rows in the order asked for: the bytes of their tokens, where each begins (in tokens), the lengths
         of their documents, where each row's begin. Without `with_tokens` only the lengths are read, and there
         are no tokens. `UnreadableFile` names a shard by its number."""
 
     @property
     def cached_bytes(self) -> int:
-        """What is remembered of record batches now."""
+        """The current size of the cache of record batch headers."""
 
 def make_columns(
     pool: BlockPool,
     tokens: NDArray[Any],
-    offsets: NDArray[np.int64],
-    seq_lengths: NDArray[np.int32],
-    seq_offsets: NDArray[np.int32],
+    offsets: _Int64s,
+    seq_lengths: _Int32s,
+    seq_offsets: _Int32s,
     width: int,
     pad: int,
     wide: bool,
@@ -657,10 +572,10 @@ class FeatureLayout:
 
     def __init__(
         self,
-        kinds: NDArray[np.int32],
-        types: NDArray[np.int32],
-        fixed: NDArray[np.int32],
-        ids: NDArray[np.int32],
+        kinds: _Int32s,
+        types: _Int32s,
+        fixed: _Int32s,
+        ids: _Int32s,
         pad_left: bool,
         cls_piece: int,
         cls_place: int,
@@ -671,44 +586,44 @@ class FeatureTables:
 
     def __init__(
         self,
-        example: NDArray[np.int32],
-        begin: NDArray[np.int32],
-        length: NDArray[np.int32],
-        first: NDArray[np.int32],
-        last: NDArray[np.int32],
-        paragraph: NDArray[np.int32],
-        question_starts: NDArray[np.int64],
-        question_ids: NDArray[np.uint32],
-        context_starts: NDArray[np.int64],
-        context_ids: NDArray[np.uint32],
-        context_spans: NDArray[np.int32],
+        example: _Int32s,
+        begin: _Int32s,
+        length: _Int32s,
+        first: _Int32s,
+        last: _Int32s,
+        paragraph: _Int32s,
+        question_starts: _Int64s,
+        question_ids: _UInt32s,
+        context_starts: _Int64s,
+        context_ids: _UInt32s,
+        context_spans: _Int32s,
     ) -> None: ...
 
 def fill_feature_rows(
     layout: FeatureLayout,
     tables: FeatureTables,
-    wanted: NDArray[np.int64],
-    places: NDArray[np.int64],
-    input_ids: NDArray[np.int32],
-    attention_mask: NDArray[np.int32],
-    token_types: NDArray[np.int32],
-    starts: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    cls_index: NDArray[np.int32],
-    offsets: NDArray[np.int32] | None,
+    wanted: _Int64s,
+    places: _Int64s,
+    input_ids: _Int32s,
+    attention_mask: _Int32s,
+    token_types: _Int32s,
+    starts: _Int32s,
+    ends: _Int32s,
+    cls_index: _Int32s,
+    offsets: _Int32s | None,
 ) -> int:
     """Write features into the rows at `places`, which must be padding. Returns how many were written before
     one that the tables don't have, or that contradicts them or is wider than a row."""
 
 class MappedFile:
-    """A file read through memory; OSError if it can't be. No descriptor stays open."""
+    """A memory-mapped file; OSError if it can't be mapped. No descriptor stays open."""
 
     def __init__(self, path: bytes) -> None: ...
-    def content(self) -> NDArray[np.uint8]:
-        """All of it, read-only; keeps the file mapped."""
+    def content(self) -> _UInt8s:
+        """The whole file, read-only; keeps it mapped."""
 
     def drop_pages(self) -> None:
-        """Let go of what was touched; touched again, it comes back."""
+        """Release the resident pages; they are read again when needed."""
 
 # ---- datatrove: native/bindings/bind_datatrove.cpp ----
 
@@ -719,41 +634,42 @@ class DatatroveSigner:
 
     def __init__(
         self,
-        points: NDArray[np.uint32],
-        changes: NDArray[np.uint8],
-        offsets: NDArray[np.int64],
+        points: _UInt32s,
+        changes: _UInt8s,
+        offsets: _Int64s,
         replacements: _Bytes,
-        factors: NDArray[np.uint64],
-        addends: NDArray[np.uint64],
+        factors: _UInt64s,
+        addends: _UInt64s,
         ngram: int,
     ) -> None: ...
-    def sign(self, offsets: NDArray[np.int64], data: _Bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+    def sign(self, offsets: _Int64s, data: _Bytes) -> tuple[_UInt64s, _UInt8s]:
         """The least number of each permutation, shape (documents, permutations), and 0 for each document of
         fewer words than a shingle, which has none."""
 
-    def words(self, offsets: NDArray[np.int64], data: _Bytes) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """The words that shingles are made of, a space between them, as offsets and bytes."""
+    def words(self, offsets: _Int64s, data: _Bytes) -> _Texts:
+        """The words that shingles are made of, joined by spaces, as offsets and bytes."""
 
-def xxh64_documents(offsets: NDArray[np.int64], data: _Bytes) -> NDArray[np.uint64]:
+def xxh64_documents(offsets: _Int64s, data: _Bytes) -> _UInt64s:
     """The XXH64 of each document, with the seed 0."""
 
 # ---- patterns and outlines: native/bindings/bind_literals.cpp ----
 
 class LiteralSet:
-    """Literal patterns, with room for so many of so many bytes together; `ignore_case` is for ASCII ones."""
+    """Literal patterns, with room for `patterns` of `bytes` bytes in total; `ignore_case` is for ASCII
+    ones."""
 
     def __init__(self, patterns: int, bytes: int, ignore_case: bool) -> None: ...
     def add(self, joined: _Bytes) -> None:
         """Patterns with a zero byte between them."""
 
     def finish(self) -> None:
-        """After the last one is added, before the first search."""
+        """Call after the last pattern was added, before the first search."""
 
-    def search(self, offsets: NDArray[np.int64], data: _Bytes) -> NDArray[np.uint8]:
-        """For each document whether one of the patterns is in it."""
+    def search(self, offsets: _Int64s, data: _Bytes) -> _UInt8s:
+        """For each document, whether it contains one of the patterns."""
 
 class JsonOutline:
-    """A tokenizer.json without its tokens, from its bytes in order."""
+    """A tokenizer.json without its tokens, made from its bytes in order."""
 
     def __init__(self, most_bytes: int) -> None: ...
     def feed(self, data: _Bytes) -> None: ...
@@ -763,5 +679,5 @@ class JsonOutline:
     def text(self) -> bytes | None:
         """The outline; None if it has more than `most_bytes`."""
 
-def cut_counts(offsets: NDArray[np.int64], data: _Bytes) -> NDArray[np.uint64]:
-    """Into how many words the usual pre-tokenizers cut each document, at most."""
+def cut_counts(offsets: _Int64s, data: _Bytes) -> _UInt64s:
+    """The most words that common pre-tokenizers cut each document into."""

@@ -63,7 +63,7 @@ def test_a_second_time_says_so_and_overwrite_writes_again(prepared):
     assert "nothing to do: out-jsonl is finished" in again.out
     assert file.stat().st_mtime_ns == written
     refused = prepared.run("export", "out", "--to", "jsonl", "--lines", "documents")
-    check_error(refused, 2, "`lines` was `None` and is `documents`", hint="--overwrite")
+    check_error(refused, 2, "lines: `null` -> `documents`", hint="--overwrite")
     assert prepared.run("export", "out", "--to", "jsonl", "--overwrite", "--quiet").code == 0
     assert file.stat().st_mtime_ns > written
 

@@ -81,7 +81,7 @@ def test_a_finished_training_says_so_and_another_setting_is_refused_by_name(trai
     again = train("--output-dir", "model", "--eval", "features", *TINY)
     assert "nothing to do: model is finished" in again.out
     refused = train("--output-dir", "model", *TINY, "--bptt", 2, code=2)
-    assert "the model `model` was made differently: reader.bptt: `null` -> `2`" in refused.err
+    assert "the output `model` was made differently: reader.bptt: `null` -> `2`" in refused.err
     checkpoint = krill("qa", "evaluate", "model", "features", "--checkpoint", "best", "--json", cwd=home)
     assert (checkpoint.code, checkpoint.result["step"], checkpoint.result["documents"]) == (0, 2, 10)
     assert checkpoint.result["exact"] == lines[1]["exact"]
@@ -115,7 +115,7 @@ def test_a_budget_that_is_too_small_says_what_would_do(fresh_krill, home):
 
 
 def test_features_that_do_not_belong_are_refused(train, krill, home):
-    assert "error: `nowhere` is no folder" in train("--output-dir", "none", features="nowhere", code=3).err
+    assert "error: `nowhere` is not a folder" in train("--output-dir", "none", features="nowhere", code=3).err
     write_tokenizer(home / "other.json", memory_tokens=1)
     refused = train("--output-dir", "none", tokenizer="other.json", code=3)
     assert (

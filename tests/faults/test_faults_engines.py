@@ -194,7 +194,7 @@ def test_a_task_that_always_fails_is_named_and_the_rest_is_kept(case, ray_cluste
     resumed.wait_until(lambda: (job.work / "stages" / "encode").exists())
     assert before.items() <= committed(job).items()
     assert resumed.wait() == 0, resumed.output
-    assert "continuing an earlier run of this config" in resumed.output
+    assert "continuing an earlier run of this command" in resumed.output
     check_whole(job, case)
 
 
@@ -218,7 +218,7 @@ def test_a_killed_driver_goes_on_with_what_was_committed(case, ray_cluster, tmp_
     found = committed(job)
     assert before.items() <= found.items() or job.output.exists(), "they go when it is published, not before"
     assert resumed.wait() == 0, resumed.output
-    assert "continuing an earlier run of this config" in resumed.output
+    assert "continuing an earlier run of this command" in resumed.output
     assert "scan: 0 B in" in resumed.output
     check_whole(job, case)
 

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import dataset_bytes
 from jobs import Job, check_error, document, json_lines
-from krill.storage.decision import PUT_INTO_PLACE
+from krill.storage.run import PUT_INTO_PLACE
 from lives import Life
 from questions import story_file, tokenizer_of
 from real_text import grow_jsonl

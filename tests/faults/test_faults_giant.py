@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs import Job
-from krill.corpus import holes
+from krill.corpus import sources
 from krill.corpus.formats import CorpusFile, DatasetSource, Format
 from krill.errors import InputError
 from measured import Outcome
@@ -82,8 +82,8 @@ def test_a_hole_of_less_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         os.truncate(file.fileno(), 4 * 10**6)
     source = DatasetSource(str(path))
     found = CorpusFile(0, "holes.txt", str(path), Format.TEXT, None, 4 * 10**6, source, 0)
-    monkeypatch.setattr(holes, "LARGEST_HOLE", 2 * 10**6)
-    holes.refuse_holes(found)
-    monkeypatch.setattr(holes, "LARGEST_HOLE", 10**6 + 10**5)
+    monkeypatch.setattr(sources, "LARGEST_HOLE", 2 * 10**6)
+    sources.refuse_sparse(found)
+    monkeypatch.setattr(sources, "LARGEST_HOLE", 10**6 + 10**5)
     with pytest.raises(InputError, match=r"from byte 1,0\d\d,\d\d\d on"):
-        holes.refuse_holes(found)
+        sources.refuse_sparse(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import gzip
+import json
 import os
 import random
 import shutil
@@ -18,7 +19,7 @@ import pytest
 
 from conftest import dataset_bytes
 from jobs import Job, check_error, document, json_lines
-from krill.storage.decision import PUT_INTO_PLACE
+from krill.storage.run import LAYOUT, PUT_INTO_PLACE
 from lives import Life
 from real_text import grow_jsonl
 
@@ -146,7 +147,7 @@ def survive(case: Case, folder: Path, kills: int, chance: random.Random) -> None
         assert run.wait() == 0, run.output
         published = PUT_INTO_PLACE in run.output  # it was killed when all that was left was to rename
         if before:
-            assert published or "continuing an earlier run of this config" in run.output
+            assert published or "continuing an earlier run of this command" in run.output
             reused += len(before)
         if any(name.startswith("stages/resolve/") for name in before):
             assert published or "scan: 0 B in" in run.output
@@ -177,7 +178,7 @@ def test_a_run_killed_late_reads_nothing_again(tokens, tmp_path):
     assert done >= 1
     resumed = start(job)
     assert resumed.wait() == 0, resumed.output
-    assert "continuing an earlier run of this config" in resumed.output
+    assert "continuing an earlier run of this command" in resumed.output
     assert "scan: 0 B in" in resumed.output
     assert "encode: 0 B in" in resumed.output
     kept = {path.name: path.stat().st_ino for path in job.output.glob("*.arrow")}
@@ -214,7 +215,7 @@ def test_an_interrupted_run_stops_at_once_and_can_be_continued(tokens, tmp_path,
     assert before
     resumed = start(job)
     assert resumed.wait() == 0, resumed.output
-    assert "continuing an earlier run of this config" in resumed.output
+    assert "continuing an earlier run of this command" in resumed.output
     assert dataset_bytes(job.output) == tokens.expected
     assert not job.work.exists()
 
@@ -234,7 +235,7 @@ def test_an_interrupted_krill_run_stops_its_step(tokens, tmp_path, whole_group):
     # Its step is `krill preprocess`, which goes on with it as well.
     resumed = start(job, verb="run" if whole_group else "preprocess")
     assert resumed.wait() == 0, resumed.output
-    assert "continuing an earlier run of this config" in resumed.output
+    assert "continuing an earlier run of this command" in resumed.output
     assert dataset_bytes(job.output) == tokens.expected
 
 
@@ -340,6 +341,28 @@ def test_a_changed_input_of_an_unfinished_run_is_refused_by_name(tokens, corpus,
     assert "an unfinished run for `out` was made differently: input `corpus.jsonl`" in refused.output
 
 
+@pytest.mark.parametrize("layout", [None, 1, 99])
+def test_an_unfinished_run_of_another_layout_is_refused_and_never_continued(tokens, tmp_path, layout):
+    job = tokens.job(tmp_path)
+    run = start(job)
+    run.wait_until(lambda: any(job.work.glob("stages/scan/*.json")))
+    run.kill()
+    path = job.work / "run.json"
+    begun = json.loads(path.read_bytes())
+    assert begun.pop("layout") == LAYOUT
+    path.write_text(json.dumps(begun if layout is None else {**begun, "layout": layout}))
+    before = committed(job)
+    refused = start(job)
+    assert refused.wait() == 2
+    said = f"its files have the layout `{layout or 1}`, and this version continues only those of layout"
+    assert said in refused.output
+    assert "finish it with the version that began it, or start anew with --overwrite" in refused.output
+    assert committed(job) == before != {}
+    again = start(job, "--overwrite")
+    assert again.wait() == 0, again.output
+    assert dataset_bytes(job.output) == tokens.expected
+
+
 def test_overwriting_starts_anew_and_keeps_the_old_output_until_the_end(tokens, tmp_path, finished, krill):
     job = tokens.job(tmp_path)
     shutil.copytree(finished, job.output)
@@ -352,7 +375,7 @@ def test_overwriting_starts_anew_and_keeps_the_old_output_until_the_end(tokens, 
     assert valid.code == 0, valid.err
     resumed = start(job)  # without --overwrite: it goes on with what was begun
     assert resumed.wait() == 0, resumed.output
-    assert "continuing an earlier run of this config" in resumed.output
+    assert "continuing an earlier run of this command" in resumed.output
     assert "scan: 0 B in" in resumed.output
     assert dataset_bytes(job.output) == tokens.expected
     assert not job.work.exists()

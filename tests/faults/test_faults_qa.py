@@ -19,7 +19,7 @@ from krill.errors import BudgetError, InputError, StorageError
 from krill.qa import Shape, prepare
 from krill.qa import units as making
 from krill.qa.dataset import QaDataset
-from krill.qa.seen_ids import SeenIds
+from krill.qa.examples import SeenIds
 from lives import Life
 from questions import SQUAD, grown_squad, question, story, story_file, tokenizer_of, write_squad
 

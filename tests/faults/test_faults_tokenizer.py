@@ -188,7 +188,7 @@ def test_a_command_that_ended_while_merging_counts_nothing_again(local, tmp_path
     resumed.wait_until_begun()
     assert counted(tmp_path) == before
     assert resumed.wait() == 0, resumed.output
-    assert "continuing an earlier run of this training" in resumed.output
+    assert "continuing an earlier run of this command" in resumed.output
     assert dataset_bytes(tmp_path / "out") == local.expected
     assert not (tmp_path / ".out.krill").exists()
 

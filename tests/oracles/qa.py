@@ -9,14 +9,14 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
-from krill.qa.layout import Layout
+from krill.qa.layout import FeatureLayout
 
 Feature = dict[str, Any]
 
 
 def reference_features(
     library: Any,
-    layout: Layout,
+    layout: FeatureLayout,
     context: str,
     question: str,
     answer: tuple[int, int] | None,
@@ -56,7 +56,7 @@ def reference_windows(tokens: int, room: int, stride: int) -> list[tuple[int, in
 
 
 def _feature(
-    layout: Layout,
+    layout: FeatureLayout,
     ids: list[int],
     offsets: list[tuple[int, int]],
     question: list[int],

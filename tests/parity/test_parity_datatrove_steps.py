@@ -30,7 +30,7 @@ from near_duplicates import with_near_duplicates
 
 import krill
 from krill.dataset.export import export
-from krill.dataset.export.ds import told_tokens
+from krill.dataset.export.token_files import format_tokens
 from krill.datatrove import ExactSignatures, MinhashSignatures, PackDataset, Tokenize
 from krill.tokenizer import load, train
 from peers import peer
@@ -207,7 +207,7 @@ def test_an_export_is_read_by_datatroves_dataset(texts: list[str], tokenizer: Pa
 )
 def test_numbers_of_tokens_are_told_as_datatrove_tells_them(tokens: int) -> None:
     humanize = pytest.importorskip("humanize")
-    assert told_tokens(tokens) == humanize.metric(tokens, unit="T")
+    assert format_tokens(tokens) == humanize.metric(tokens, unit="T")
 
 
 def _site(document: Document) -> str:

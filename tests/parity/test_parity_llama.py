@@ -42,7 +42,7 @@ RESTRICTED = """
 import json, sys
 import jax.numpy as jnp
 import numpy as np
-from krill.training.sampling import restrict
+from krill.training.decoding import restrict
 
 logits = jnp.asarray(np.load("logits.npy"))
 for number, (temperature, top_k, top_p) in enumerate(json.loads(sys.argv[1])):

@@ -12,11 +12,12 @@ import os
 import resource
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from krill.budget.plan import Need, Plan, make_plan
 from krill.budget.size import format_size
@@ -87,14 +88,16 @@ class Meter:
     """Watches one run.
 
     `floor` is 0 for a command, whose budget is the whole process. In the Python API the budget counts growth
-    above what the caller's process held already: then `floor` is that.
+    above what the caller's process held already: then `floor` is that. `threads` is how many may work.
     """
 
-    def __init__(self, limit: int, floor: int = 0) -> None:
+    def __init__(self, limit: int, floor: int = 0, threads: int = 1) -> None:
         self.limit = limit
         self.floor = floor
+        self.threads = threads
         self.stages: dict[str, int] = {}
         self.tree_pss: int | None = None
+        self._begun = time.monotonic()
         self._peak = 0
         self._stage = ""
         self._guard: _native.MemoryGuard | None = None
@@ -116,13 +119,17 @@ class Meter:
         self._sample()
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Charge what is held meanwhile to the stage `name`."""
+    def stage(self, name: str) -> Iterator[dict[str, Any]]:
+        """Charge what is held meanwhile to the stage `name`; the dictionary has its `seconds` and its `peak`
+        when it ends, for the manifest."""
         outer, self._stage = self._stage, name
+        figures: dict[str, Any] = {"name": name, "seconds": 0.0, "peak": 0}
+        begun = time.monotonic()
         try:
             self._sample()
-            yield
+            yield figures
             self._sample()
+            figures |= {"seconds": round(time.monotonic() - begun, 3), "peak": self.stages[name]}
             # Slow to read (a walk over all that is held), so once a stage and not with every sample; and not
             # in the Python API, where most of it is the caller's, who may hold gigabytes.
             if not self.floor:
@@ -138,6 +145,16 @@ class Meter:
         plan = make_plan(self.limit, base, needs, reserve=RESERVE, before=self.peak + LATE_PAGES)
         self.guard()
         return plan
+
+    def report(self, plan: Plan) -> dict[str, Any]:
+        """The block `budget` of a manifest."""
+        measured = {"measured_peak": self.peak, "tree_pss": self.tree_pss, "threads": self.threads}
+        return {**plan.to_json(), **measured}
+
+    @property
+    def seconds(self) -> float:
+        """Since the run began."""
+        return round(time.monotonic() - self._begun, 3)
 
     @property
     def used(self) -> int:

@@ -1,4 +1,4 @@
-"""The process made ready for bounded work: allocators, thread pools, and everything it will import.
+"""A process made ready for bounded work: allocators, thread pools, everything it will import, and its meter.
 
 Libraries are imported here, before the plan takes stock of what the process holds, so that none of them
 arrives later as a surprise. A caller of the Python API gets Arrow's settings back as they were.
@@ -8,6 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from krill.budget.machine import resolve_threads
+from krill.budget.meter import Meter
+from krill.budget.plan import resolve_limit
+
+
+@contextmanager
+def metered_process(
+    memory: str | int, threads: int | str, *, floor: int = 0, parquet: bool = False
+) -> Iterator[Meter]:
+    """A bounded process and its meter, running; `floor` is what of the process doesn't count: see `Meter`."""
+    meter = Meter(resolve_limit(memory), floor, resolve_threads(threads))
+    with bounded_process(meter.threads, parquet=parquet), meter:
+        yield meter
 
 
 @contextmanager

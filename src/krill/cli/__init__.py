@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _refuse_small_address_space() -> None:
-    """Else libraries end the process while they are loaded, and nobody learns why."""
+    """Libraries would end the process while they are loaded, without a reason that a user can read."""
     limits = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
     if all(resource.getrlimit(limit)[0] == resource.RLIM_INFINITY for limit in limits):
         return

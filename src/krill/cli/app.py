@@ -94,13 +94,13 @@ class Interrupts:
         self.raised = False
 
     def install(self) -> None:
-        """From now on, but for those that are ignored, as under nohup."""
+        """Handle them from now on, except those that are ignored, as under nohup."""
         for number in INTERRUPTS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._raise)
 
     def ignore(self) -> None:
-        """While the command cleans up and prints its result, another one must not disturb."""
+        """While the command cleans up and prints its result, another one must not interrupt it."""
         for number in INTERRUPTS:
             signal.signal(number, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -199,7 +199,7 @@ def _run_verb() -> int:
 
 
 def _refuse_other_encodings(arguments: Sequence[str]) -> None:
-    """Whatever an argument is, a name or a text, it gets into a manifest or a message: these are UTF-8."""
+    """Arguments get into manifests and messages, which are UTF-8."""
     for argument in arguments:
         shown = argument.encode("utf-8", "backslashreplace").decode()
         if shown != argument:
@@ -209,13 +209,13 @@ def _refuse_other_encodings(arguments: Sequence[str]) -> None:
 
 
 def _explain_lost_output(error: OSError) -> tuple[str, str]:
-    """The command has done its work, and could not say so."""
+    """The command has done its work, and its output could not be written."""
     fact = f"cannot write to standard output: {(error.strerror or str(error)).lower()}"
     return fact, "files that the command made are whole; send its output elsewhere and run it again to see it"
 
 
 def _explain_usage_error(error: CycloptsError) -> tuple[str, str]:
-    """A command line that can't be parsed, in Krill's words: the fact, and where to look."""
+    """A command line that can't be parsed: the fact, and where to look."""
     if isinstance(error, UnusedCliTokensError):
         fact = f"the command takes no more arguments: `{' '.join(error.unused_tokens or [])}`"
     else:

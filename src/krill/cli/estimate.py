@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from krill.budget import format_size
+from krill.cli.formats import Row, format_count, format_duration
 from krill.cli.options import ConfigOptions, OutputOptions
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def estimate(
         from krill.errors import ConfigError
 
         raise ConfigError(f"--workers is `{workers}`: must be at least 1")
-    from krill.cli.screen import print_json, print_notices
+    from krill.cli.screen import print_json, print_notices, print_rows
 
     loaded = options.load(config)
     from krill.pipeline.estimation import run_estimate
@@ -54,15 +56,10 @@ def estimate(
     elif not display.quiet:
         slower = fallback_notice(loaded.tokenizer) if loaded.preprocess.output != "text" else None
         print_notices([*loaded.notices, *([slower] if slower else [])])
-        print_estimate(result)
-        if model is not None:
-            print_outline(model)
+        print_rows([*_estimate_rows(result), *([] if model is None else outline_rows(model))])
 
 
-def print_estimate(estimate: Estimate) -> None:
-    from krill.budget import format_size
-    from krill.cli.screen import console_of, format_count, format_duration, print_rows
-
+def _estimate_rows(estimate: Estimate) -> list[Row]:
     plan = estimate.plan
     each = "" if estimate.workers == 1 else " of each worker"
     rows = [
@@ -90,14 +87,11 @@ def print_estimate(estimate: Estimate) -> None:
         threads = f"{format_count(estimate.workers, 'worker')} of {threads}"
     rows.append(("time", f"about {format_duration(predicted.seconds)} with {threads}"))
     rows += [(f"  {name}", f"about {format_duration(seconds)}") for name, seconds in predicted.stages.items()]
-    print_rows(console_of(), rows)
+    return rows
 
 
-def print_outline(model: ModelOutline) -> None:
+def outline_rows(model: ModelOutline) -> list[Row]:
     """The model that a config would train."""
-    from krill.budget import format_size
-    from krill.cli.screen import console_of, print_rows
-
     shape = model.shape
     shared = "" if shape.kv_heads == shape.heads else f" ({shape.kv_heads} of keys and values)"
     rows = [
@@ -112,4 +106,4 @@ def print_outline(model: ModelOutline) -> None:
     ]
     if model.shuffle_buffer:
         rows.append(("  shuffling", f"{format_size(model.shuffle_buffer)} of rows that wait"))
-    print_rows(console_of(), rows)
+    return rows

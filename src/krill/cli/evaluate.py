@@ -6,11 +6,12 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from krill.cli.formats import Row, format_count, format_duration, format_memory
 from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions, load_if_config
 from krill.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from krill.training.evaluation import Report
+    from krill.training.evaluate import EvaluationReport
 
 
 def evaluate(
@@ -47,7 +48,7 @@ def evaluate(
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result
-    from krill.training.evaluation import run_evaluate
+    from krill.training.evaluate import run_evaluate
 
     config = load_if_config(model)
     memory, threads = budget.resolve(config)
@@ -74,12 +75,10 @@ def evaluate(
             verify=verify.enabled and (config is None or config.verify),
             progress=progress,
         )
-    print_result(report.to_json(), display, lambda: _print_evaluation(report))
+    print_result(report.to_json(), display, lambda: _rows(report))
 
 
-def _print_evaluation(report: Report) -> None:
-    from krill.cli.screen import console_of, format_count, format_duration, format_memory, print_rows
-
+def _rows(report: EvaluationReport) -> list[Row]:
     found = report.evaluation
     which = "" if report.step is None else f", step {report.step:,}"
     bits = "unknown: the tokenizer is not beside the model"
@@ -88,7 +87,7 @@ def _print_evaluation(report: Report) -> None:
     scored = format_count(found.tokens, "token")
     if found.bytes is not None:
         scored += f", {format_count(found.bytes, 'byte')} of text"
-    rows = [
+    return [
         ("model", f"{report.model}{which}"),
         ("data", report.data if report.split is None else f"{report.data} ({report.split})"),
         ("bits per byte", bits),
@@ -98,4 +97,3 @@ def _print_evaluation(report: Report) -> None:
         ("time", format_duration(report.seconds)),
         ("memory", format_memory(report.budget)),
     ]
-    print_rows(console_of(), rows)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from krill.budget import format_size
+from krill.cli.formats import Row, format_duration, format_memory, format_rate
 from krill.cli.options import BudgetOptions, OutputOptions, Switch, VerifyOptions
 from krill.errors import Interrupted
 
@@ -85,30 +87,22 @@ def export(
         raise Interrupted(
             "interrupted: nothing was written", hint="run the same command to start anew"
         ) from None
-    print_result(summary.to_json(), display, lambda: _print_export(summary))
+    print_result(summary.to_json(), display, lambda: _rows(summary), made="from the same dataset")
 
 
-def _print_export(summary: ExportSummary) -> None:
-    from krill.budget import format_size
-    from krill.cli.screen import format_duration, format_memory, format_rate, print_summary
-
+def _rows(summary: ExportSummary) -> list[Row]:
     manifest = summary.manifest
-    size = sum(file["bytes"] for file in manifest.extra["files"])
-    rows = [
-        (file["file"], ", ".join([*_counts(file), format_size(file["bytes"])]))
-        for file in manifest.extra["files"]
-    ]
-    rows += [
+    files = manifest.extra["files"]
+    size = sum(file["bytes"] for file in files)
+    return [
+        *((file["file"], ", ".join([*_counts(file), format_size(file["bytes"])])) for file in files),
         ("time", f"{format_duration(manifest.seconds)}{format_rate(size, manifest.seconds)}"),
         ("memory", format_memory(manifest.budget)),
         ("output", str(summary.output)),
     ]
-    finished = f"{summary.output} is finished, made from the same dataset"
-    print_summary(rows, finished=finished if summary.status == "finished" else None)
 
 
 def _counts(file: Mapping[str, Any]) -> Iterator[str]:
-    """What a file holds, as far as it says."""
     for name in ("rows", "documents", "lines", "tokens"):
         if file.get(name):
             yield f"{file[name]:,} {name}"

@@ -9,7 +9,7 @@ from krill.cli.options import BudgetOptions, OutputOptions, Switch, at_least, lo
 from krill.cli.streams import standard_output
 
 if TYPE_CHECKING:
-    from krill.training.generation import Generation, Token
+    from krill.training.generate import GeneratedToken, GenerationSummary
 
 _Positive = at_least(1)
 
@@ -60,11 +60,11 @@ def generate(
         Instead of the finished model: latest, best, or the number of a step.
     """
     from krill.cli.screen import print_json, print_notices, warn_over_budget
-    from krill.training.generation import Request, run_generate
+    from krill.training.generate import GenerateRequest, run_generate
 
     config = load_if_config(model)
     memory, threads = budget.resolve(config)
-    request = Request(
+    request = GenerateRequest(
         model=model if config is None else config.train.output_dir,
         prompt=sys.stdin.buffer.read().decode("utf-8", "replace") if prompt is None else prompt,
         checkpoint=checkpoint,
@@ -93,13 +93,13 @@ def generate(
     warn_over_budget(done.budget)
 
 
-def _show_text(token: Token) -> None:
+def _show_text(token: GeneratedToken) -> None:
     output = standard_output()
     output.write_data(token.shown)
     output.flush()
 
 
-def _show_token(token: Token) -> None:
+def _show_token(token: GeneratedToken) -> None:
     print(_format_token(token.probability, token.entropy, token.text), flush=True)
 
 
@@ -107,7 +107,7 @@ def _format_token(probability: float, entropy: float, text: str) -> str:
     return f"{probability:8.2%} {entropy:6.2f} bits  {text!r}"
 
 
-def _print_samples(done: Generation, *, inspect: bool) -> None:
+def _print_samples(done: GenerationSummary, *, inspect: bool) -> None:
     for number, sample in enumerate(done.samples, 1):
         print(f"--- sample {number}: {len(sample.tokens)} tokens")
         if inspect:

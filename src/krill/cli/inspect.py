@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from krill.budget import format_size
+from krill.cli.formats import Row, format_count, format_duration
 from krill.cli.options import OutputOptions, at_least, load_if_config
 from krill.cli.preprocess import document_rows, dropped_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from krill.cli.screen import Row
     from krill.dataset import Inspection
     from krill.dataset.duplicates import Cluster
     from krill.dataset.inspection import TextFacts, TokenFacts
@@ -66,8 +67,7 @@ def inspect(
 
 
 def _print_inspection(found: Inspection) -> None:
-    from krill.budget import format_size
-    from krill.cli.screen import console_of, format_count, format_duration, print_rows
+    from krill.cli.screen import console_of, print_rows
 
     rows = [("output", f"{found.path} (made by krill {found.krill} in {format_duration(found.seconds)})")]
     rows += document_rows(found.documents)
@@ -81,15 +81,11 @@ def _print_inspection(found: Inspection) -> None:
     if found.predicted_peak is not None and found.measured_peak is not None:
         measured, predicted = format_size(found.measured_peak), format_size(found.predicted_peak)
         rows.append(("memory", f"{measured} measured, {predicted} predicted"))
-    console = console_of()
-    print_rows(console, rows)
-    _print_samples(console, [found.dataset, found.validation], found.text)
+    print_rows(rows)
+    _print_samples(console_of(), [found.dataset, found.validation], found.text)
 
 
 def _token_rows(part: TokenFacts, tokens: Mapping[str, Any]) -> list[Row]:
-    from krill.budget import format_size
-    from krill.cli.screen import format_count
-
     split = "" if part.split is None else f", split {part.split}"
     spread = part.row_lengths
     length = f"{part.sequence_len:,}"
@@ -134,7 +130,7 @@ def _print_samples(console: Console, parts: Sequence[TokenFacts | None], text: T
 
 def _print_clusters(clusters: Sequence[Cluster]) -> None:
     """Near-duplicates side by side: what was kept, and what was dropped for it."""
-    from krill.cli.screen import console_of, format_count, plain
+    from krill.cli.screen import console_of, plain
 
     console = console_of()
     if not clusters:
@@ -148,9 +144,6 @@ def _print_clusters(clusters: Sequence[Cluster]) -> None:
 
 
 def _stage_facts(stage: Mapping[str, Any]) -> str:
-    from krill.budget import format_size
-    from krill.cli.screen import format_duration
-
     facts = [format_duration(stage["seconds"]), format_size(stage["bytes"])]
     facts += [f"{stage[name]:,} {name}" for name in ("documents", "tokens") if stage[name]]
     return ", ".join([*facts, f"peak {format_size(stage['peak'])}"])

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from krill.budget import resolve_threads
+
 if TYPE_CHECKING:
     from krill.config import KrillConfig
     from krill.config.engine import EngineConfig
@@ -26,7 +28,7 @@ _MOST = 2**63 - 1
 
 
 def check_number(kind: object, value: object, *, least: int | None = None) -> None:
-    """A number of 64 bits, which is what native code and manifests hold; for every flag of every verb."""
+    """For every flag of every verb: native code and manifests hold numbers of 64 bits."""
     if is_dataclass(value) and not isinstance(value, type):  # flags that several verbs share
         for field in fields(value):
             try:
@@ -85,25 +87,11 @@ class TokenizerBudget:
     threads: Annotated[str, Parameter(name=["--threads", "--processes"])] = "auto"
     """How many threads work; auto is every core."""
 
-    @property
-    def thread_count(self) -> int:
-        """The number that was asked for, checked."""
-        from krill.budget import available_threads
-        from krill.errors import ConfigError
-
-        if self.threads == "auto":
-            return available_threads()
-        if not self.threads.isdecimal() or len(self.threads) > 4 or not 1 <= int(self.threads) <= 1024:
-            raise ConfigError(
-                f"--threads is `{self.threads}`", hint="give a whole number from 1 to 1024, or auto"
-            )
-        return int(self.threads)
-
     def open(self, path: Path) -> AbstractContextManager[Tokenizer]:
         """A tokenizer, within what the process and its libraries leave of the budget."""
         from krill.tokenizer.tokenizer import open_within
 
-        return open_within(path, self.memory, self.thread_count)
+        return open_within(path, self.memory, resolve_threads(self.threads))
 
 
 @Parameter(name="*")
@@ -139,7 +127,7 @@ class EngineOptions:
     """How many tasks run at once; auto for as many as the cluster has cores for."""
 
     def overrides(self) -> list[str]:
-        """What this changes in a config."""
+        """The keys of a config that these options set."""
         given = {"name": self.engine, "address": self.address, "workers": self.workers}
         return [f"engine.{key}={value}" for key, value in given.items() if value is not None]
 

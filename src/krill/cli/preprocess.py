@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
+from krill.budget import format_size
+from krill.cli.formats import Row, format_count, format_duration, format_memory, format_rate
 from krill.cli.options import ConfigOptions, EngineOptions, OutputOptions, Switch, VerifyOptions, at_least
 
 if TYPE_CHECKING:
-    from krill.cli.screen import Row
     from krill.dataset import Manifest
     from krill.pipeline import Summary
 
@@ -76,15 +77,19 @@ def preprocess(
             rank=rank,
             patience=PATIENCE if wait is None else wait,
         )
-    if summary is not None:
-        print_result(summary.to_json(), display, lambda: print_preprocess(summary))
-    elif not display.quiet:
-        print_notices([f"task {rank} is done; when all are: krill preprocess {config} --task {FINISH}"])
+    if summary is None:
+        if not display.quiet:
+            print_notices([f"task {rank} is done; when all are: krill preprocess {config} --task {FINISH}"])
+        return
+    then = f'krill.load("{summary.output}") in Python'
+    if not isinstance(summary.output, str):  # not in an object store
+        output = shlex.quote(str(summary.output))
+        then = f"krill inspect {output}\n      krill validate {output}"
+    made = "by the same config and input"
+    print_result(summary.to_json(), display, lambda: _summary_rows(summary), made=made, then=then)
 
 
-def print_preprocess(summary: Summary) -> None:
-    from krill.cli.screen import format_count, format_memory, print_summary
-
+def _summary_rows(summary: Summary) -> list[Row]:
     manifest = summary.manifest
     rows = document_rows(manifest.documents)
     for part in manifest.parts:
@@ -97,28 +102,18 @@ def print_preprocess(summary: Summary) -> None:
         if texts is not None:
             files = format_count(len(texts.shards), "Parquet file")
             rows.append((label, f"{format_count(texts.rows, 'document')} in {files}"))
-    rows += [
+    return [
+        *rows,
         ("time", _speed(manifest.seconds, manifest.stages, manifest.extra)),
         ("memory", format_memory(manifest.budget)),
         *_engine_rows(manifest.extra.get("engine", {})),
         *_disk_rows(manifest),
         ("output", str(summary.output)),
     ]
-    output = shlex.quote(str(summary.output))
-    in_object_store = isinstance(summary.output, str)
-    print_summary(
-        rows,
-        finished=f"{summary.output} is finished, made by the same config and input"
-        if summary.status == "finished"
-        else None,
-        then=f'krill.load("{summary.output}") in Python'
-        if in_object_store
-        else f"krill inspect {output}\n      krill validate {output}",
-    )
 
 
 def document_rows(documents: Mapping[str, Any]) -> list[Row]:
-    """Documents read, kept, dropped by reason, and mended."""
+    """Documents read, kept, dropped by reason, and repaired."""
     from krill.pipeline.summary import NOTES, describe_reason
 
     rows = [("documents", f"{documents['read']:,} read, {documents['kept']:,} kept")]
@@ -142,9 +137,6 @@ def dropped_tokens(tokens: Mapping[str, Any]) -> str:
 
 def _engine_rows(engine: Mapping[str, Any]) -> list[Row]:
     """Which workers did the work, where it was not this process."""
-    from krill.budget import format_size
-    from krill.cli.screen import format_count
-
     if "worker_peak" not in engine:
         return []
     peak = f"; {format_size(engine['worker_peak'])} peak of the largest" if engine["tasks"] else ""
@@ -154,8 +146,6 @@ def _engine_rows(engine: Mapping[str, Any]) -> list[Row]:
 
 def _disk_rows(manifest: Manifest) -> list[Row]:
     """What was kept between stages and what was written, beside what was expected."""
-    from krill.budget import format_size
-
     predicted = manifest.extra.get("predicted")
     if not isinstance(predicted, Mapping):
         return []
@@ -172,9 +162,6 @@ def _disk_rows(manifest: Manifest) -> list[Row]:
 
 
 def _speed(seconds: float, stages: Sequence[Mapping[str, Any]], extra: Mapping[str, Any]) -> str:
-    from krill.budget import format_size
-    from krill.cli.screen import format_duration, format_rate
-
     duration = format_duration(seconds)
     if extra.get("continued"):
         return f"{duration} since it was continued"

@@ -32,7 +32,7 @@ UNITS = {
 
 @contextmanager
 def watch(display: OutputOptions, memory: str | int) -> Iterator[Progress]:
-    """Progress as the output allows: bars on a terminal, lines elsewhere, nothing if it is to be quiet."""
+    """Progress as the output allows: bars on a terminal, lines elsewhere, nothing with --quiet."""
     limit = resolve_limit(memory)
     if display.quiet:
         yield Silent()
@@ -63,13 +63,11 @@ class ProgressLines:
         self._stage = ""
 
     def begin(self, stage: str, total: int | None) -> None:
-        """Say that the stage starts."""
         self._stage, self._total, self._done = stage, total, 0
         self._begun = self._said = time.monotonic()
         self._monitor.report_current(f"before {stage}")
 
     def advance(self, done: int) -> None:
-        """Say something now and then."""
         self._done += done
         now = time.monotonic()
         if now - self._said < LINE_SECONDS:
@@ -83,14 +81,12 @@ class ProgressLines:
         self.note(f"{line}, {_amount(self._stage, int(rate))}/s, memory {_memory(self._limit)}")
 
     def end(self, stage: str) -> None:
-        """Say what the stage took."""
         seconds = time.monotonic() - self._begun
         rate = f", {_amount(stage, int(self._done / seconds))}/s" if self._done and seconds > 0 else ""
         self.note(f"{stage}: {_amount(stage, self._done)} in {seconds:.1f} s{rate}")
         self._monitor.report_current(f"after {stage}")
 
     def note(self, line: str) -> None:
-        """One line."""
         self._said = time.monotonic()
         print(line, file=self._stream, flush=True)
 
@@ -153,7 +149,6 @@ class ProgressBars:
         self._task = self._bars.add_task(stage, total=total, facts=self._facts())
 
     def advance(self, done: int) -> None:
-        """Move the bar."""
         self._done += done
         self._bars.update(self._task, advance=done, facts=self._facts())
 
@@ -163,7 +158,6 @@ class ProgressBars:
         self._bars.update(self._task, total=done, completed=done, facts=self._facts())
 
     def note(self, line: str) -> None:
-        """A line above the bars."""
         self._bars.console.print(line, markup=False, highlight=False)
 
     def _facts(self) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from krill.cli.formats import Row, format_count, format_duration, format_memory
 from krill.cli.options import BudgetOptions, OutputOptions, VerifyOptions
 
 if TYPE_CHECKING:
-    from krill.training.qa.evaluation import ReaderReport
+    from krill.training.qa.evaluate import ReaderReport
 
 
 def evaluate(
@@ -48,7 +49,7 @@ def evaluate(
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result
-    from krill.training.qa.evaluation import run_evaluate
+    from krill.training.qa.evaluate import run_evaluate
 
     memory, threads = budget.resolve()
     with watch(display, memory) as progress:
@@ -64,16 +65,14 @@ def evaluate(
             verify=verify.enabled,
             progress=progress,
         )
-    print_result(report.to_json(), display, lambda: _print_report(report))
+    print_result(report.to_json(), display, lambda: _rows(report))
 
 
-def _print_report(report: ReaderReport) -> None:
-    from krill.cli.screen import console_of, format_count, format_duration, format_memory, print_rows
-
+def _rows(report: ReaderReport) -> list[Row]:
     scores = report.scores
     which = "" if report.step is None else f", step {report.step:,}"
     kinds = [("scores", ""), ("  answered", "HasAns_"), ("  unanswered", "NoAns_")]
-    rows = [
+    return [
         ("model", f"{report.model}{which}"),
         ("features", f"{report.features}: {format_count(report.segments, 'segment')}"),
         *(
@@ -91,7 +90,6 @@ def _print_report(report: ReaderReport) -> None:
         ("time", format_duration(report.seconds)),
         ("memory", format_memory(report.budget)),
     ]
-    print_rows(console_of(), rows)
 
 
 def _format_best(scores: Mapping[str, float], name: str) -> str:

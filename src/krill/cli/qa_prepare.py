@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
+from krill.budget import format_size
+from krill.cli.formats import Row, format_duration, format_memory
 from krill.cli.options import BudgetOptions, EngineOptions, OutputOptions, Switch
 from krill.errors import Interrupted
-
-if TYPE_CHECKING:
-    from krill.qa.cache import Prepared
 
 
 def prepare(
@@ -92,24 +92,18 @@ def prepare(
         raise Interrupted(
             "interrupted: the units that were finished are kept", hint="run the same command to continue"
         ) from None
-    facts = {"output": str(prepared.folder), "status": prepared.status, **prepared.manifest}
-    print_result(facts, display, lambda: _print_prepared(prepared))
+    facts = prepared.to_json()
+    print_result(facts, display, lambda: _rows(facts), made="from the same questions")
 
 
-def _print_prepared(prepared: Prepared) -> None:
-    from krill.budget import format_size
-    from krill.cli.screen import format_duration, format_memory, print_summary
-
-    manifest = prepared.manifest
-    rate = f", {manifest['examples'] / manifest['seconds']:,.0f} questions/s" if manifest["seconds"] else ""
-    rows = [
-        ("questions", f"{manifest['examples']:,}"),
-        ("contexts", f"{manifest['paragraphs']:,}"),
-        ("features", f"{manifest['features']:,}, {format_size(manifest['bytes'])}"),
-        *((reason.replace("_", " "), f"{count:,}") for reason, count in manifest["counts"].items()),
-        ("time", f"{format_duration(manifest['seconds'])}{rate}"),
-        ("memory", format_memory(manifest["budget"])),
-        ("output", str(prepared.folder)),
+def _rows(facts: Mapping[str, Any]) -> list[Row]:
+    rate = f", {facts['examples'] / facts['seconds']:,.0f} questions/s" if facts["seconds"] else ""
+    return [
+        ("questions", f"{facts['examples']:,}"),
+        ("contexts", f"{facts['paragraphs']:,}"),
+        ("features", f"{facts['features']:,}, {format_size(facts['bytes'])}"),
+        *((reason.replace("_", " "), f"{count:,}") for reason, count in facts["counts"].items()),
+        ("time", f"{format_duration(facts['seconds'])}{rate}"),
+        ("memory", format_memory(facts["budget"])),
+        ("output", facts["output"]),
     ]
-    finished = f"{prepared.folder} is finished, made from the same questions"
-    print_summary(rows, finished=finished if prepared.status == "finished" else None)

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from krill.budget import format_size
+from krill.cli.formats import Row, format_count, format_duration, format_memory
 from krill.cli.options import BudgetOptions, OutputOptions, Switch, VerifyOptions
 
 
@@ -122,19 +124,17 @@ def train(
             progress=progress,
         )
     facts = summary.to_json()
-    print_result(facts, display, lambda: _print_training(facts))
+    then = f"krill qa evaluate {facts['output']} FEATURES"
+    print_result(facts, display, lambda: _rows(facts), made="from the same features", then=then)
 
 
-def _print_training(facts: Mapping[str, Any]) -> None:
-    from krill.budget import format_size
-    from krill.cli.screen import format_count, format_duration, format_memory, print_summary
-
+def _rows(facts: Mapping[str, Any]) -> list[Row]:
     model, plan, scores = facts["model"], facts["plan"], facts["evaluation"]
     shape = f"{format_count(model['layers'], 'layer')} of width {model['width']}"
     memory = format_count(facts["memory_tokens"], "memory vector")
     cut = "" if plan["microbatch"] == plan["documents"] else f", {plan['microbatch']} at once"
     size = f"{plan['documents']} documents of up to {plan['segments']} segments"
-    rows = [
+    return [
         ("model", f"{facts['parameters']:,} parameters: {shape}, {memory}"),
         ("steps", f"{facts['steps']:,} of {size}{cut}"),
         ("loss", "unknown" if facts["final_loss"] is None else f"{facts['final_loss']:.4f} in training"),
@@ -144,12 +144,6 @@ def _print_training(facts: Mapping[str, Any]) -> None:
         ("memory", f"{format_memory(facts['budget'])}; the step {format_size(plan['step_bytes'])}"),
         ("output", str(facts["output"])),
     ]
-    finished = f"{facts['output']} is finished, made from the same features"
-    print_summary(
-        rows,
-        finished=finished if facts["status"] == "finished" else None,
-        then=f"krill qa evaluate {facts['output']} FEATURES",
-    )
 
 
 def _format_scores(scores: Mapping[str, Any]) -> str:

@@ -45,7 +45,7 @@ def run(
     loaded = options.load(config, verify=verify.override)
     steps = _steps(loaded)
     if "train" in steps:
-        from krill.model.installed import require_train_extra
+        from krill.model import require_train_extra
 
         require_train_extra()  # before hours of preparing, not after
     results = {}
@@ -62,7 +62,7 @@ def run(
 
 
 def _steps(config: KrillConfig) -> list[str]:
-    """What there is to do, in order; whether a step was done already, it finds out itself."""
+    """The steps in order; each finds out itself whether it was done already."""
     trains = _trains(config)
     streams = trains and config.train.streaming
     return [
@@ -96,7 +96,6 @@ def _arguments(
     display: OutputOptions,
     overwrite: bool,
 ) -> list[str]:
-    """What a step is started with."""
     if step == "evaluate":
         # It reads no config, so what the config says of the budget goes along.
         arguments = [loaded.train.output_dir, loaded.preprocess.prepared_path]
@@ -114,7 +113,7 @@ def _arguments(
 
 
 def _held_out(config: KrillConfig) -> list[str]:
-    """The change that keeps documents for validation, where a model is trained and the config is silent."""
+    """Hold documents out for validation, where a model is trained and the config doesn't say."""
     if not _trains(config) or config.train.streaming or "split" in config.preprocess.model_fields_set:
         return []
     return [f"preprocess.split.validation={HELD_OUT}"]

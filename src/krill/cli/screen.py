@@ -11,17 +11,16 @@ from rich.segment import Segment
 from rich.text import Text
 
 from krill.budget.size import format_size
+from krill.cli.formats import Row
 from krill.cli.options import OutputOptions
 from krill.cli.streams import TrustedWriter, escape, escape_json, standard_output
 from krill.errors import readable
 
 _LABEL_WIDTH = 14
 
-Row = tuple[str, str]
-
 
 class Screen(Console):
-    """A console that shows what it is given and obeys none of it, and whose reader may leave."""
+    """A console that shows control characters instead of obeying them, and whose reader may leave."""
 
     def __init__(self, *, stderr: bool = False, **options: Any) -> None:
         stream = TrustedWriter(sys.stderr if stderr else sys.stdout)
@@ -42,20 +41,17 @@ class Screen(Console):
 
 
 def print_error(message: str, hint: str | None) -> None:
-    """What went wrong and what to do, on standard error."""
     _labelled("error: ", "bold red", message)
     if hint:
         _labelled("hint: ", "bold cyan", hint)
 
 
 def print_notices(notices: Iterable[str]) -> None:
-    """Things that are worth a line, on standard error."""
     for notice in notices:
         _labelled("notice: ", "bold yellow", notice)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """One object on standard output."""
     import orjson
 
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
@@ -63,14 +59,31 @@ def print_json(value: Mapping[str, Any]) -> None:
     standard_output().write_bytes(escape_json(text).encode())
 
 
-def print_result(facts: Mapping[str, Any], display: OutputOptions, print_lines: Callable[[], None]) -> None:
-    """The end of a command: as JSON, by `print_lines` for people, or not at all."""
-    if facts.get("status") != "finished":
+def print_result(
+    facts: Mapping[str, Any],
+    display: OutputOptions,
+    rows: Callable[[], Iterable[Row]],
+    *,
+    made: str = "",
+    then: str | None = None,
+) -> None:
+    """The end of a command: as JSON, as rows for people, or nothing with --quiet.
+
+    `made` says what a finished output has in common with the one that was asked for, `then` what to do next.
+    """
+    finished = facts.get("status") == "finished"
+    if not finished:
         warn_over_budget(facts["budget"])
     if display.json:
         print_json(facts)
     elif not display.quiet:
-        print_lines()
+        console = console_of()
+        console.print()
+        if finished:
+            console.print(f"nothing to do: {facts['output']} is finished, made {made}\n")
+        print_rows(rows())
+        if then is not None:
+            console.print(f"\nnext: {then}")
 
 
 def warn_over_budget(budget: Mapping[str, Any]) -> None:
@@ -83,7 +96,7 @@ def warn_over_budget(budget: Mapping[str, Any]) -> None:
 
 
 def console_of(*, stderr: bool = False) -> Console:
-    """A console for lines. Neither brackets nor colons in them mean anything."""
+    """A console for plain lines: brackets and colons have no meaning in them."""
     return Screen(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
@@ -91,45 +104,12 @@ def _labelled(label: str, style: str, message: str) -> None:
     console_of(stderr=True).print(Text(label, style) + plain(message))
 
 
-def print_summary(rows: Iterable[Row], *, finished: str | None = None, then: str | None = None) -> None:
-    """Facts about a run at its end; `finished` says why there was nothing to do, `then` what to do next."""
+def print_rows(rows: Iterable[Row]) -> None:
     console = console_of()
-    console.print()
-    if finished is not None:
-        console.print(f"nothing to do: {finished}\n")
-    print_rows(console, rows)
-    if then is not None:
-        console.print(f"\nnext: {then}")
-
-
-def print_rows(console: Console, rows: Iterable[Row]) -> None:
     for label, fact in rows:
         console.print(plain(f"{readable(label):{_LABEL_WIDTH}} ", "bold") + plain(readable(fact)))
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Text whose every character is seen, as `Screen.render_str` has it."""
+    """Text with control characters escaped, as by `Screen.render_str`."""
     return Text(escape(text), style)
-
-
-def format_count(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def format_memory(budget: Mapping[str, Any]) -> str:
-    kept = "promise kept" if budget["measured_peak"] <= budget["limit"] else "OVER THE BUDGET"
-    sizes = [format_size(budget[name]) for name in ("measured_peak", "predicted_peak", "limit")]
-    return "{} peak measured, {} predicted, {} given: ".format(*sizes) + kept
-
-
-def format_duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def format_rate(size: int, seconds: float) -> str:
-    """A rate behind a duration, or nothing where no time was measured."""
-    return f", {format_size(int(size / seconds))}/s" if seconds else ""

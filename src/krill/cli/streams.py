@@ -31,7 +31,7 @@ def escape(text: str) -> str:
 
 
 def escape_json(text: str) -> str:
-    """The same for JSON, which stays JSON of the same value: its strings alone hold what is escaped."""
+    """The same for JSON: the result is JSON of the same value."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -66,16 +66,15 @@ class TerminalStream(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """What people read."""
         self.trusted(escape(text))
         return len(text)
 
     def write_data(self, text: str) -> None:
-        """What programs read, unless it is a terminal that shows it: then as `write`."""
+        """Data for programs: as it is, unless a terminal shows it."""
         self.trusted(escape(text) if self.isatty() else text)
 
     def trusted(self, text: str) -> None:
-        """Text that is shown as it is: its control characters are ours."""
+        """Text whose control characters are ours."""
         self._attempt(self._stream.write, text)
 
     def write_bytes(self, data: bytes) -> None:
@@ -124,7 +123,7 @@ def open_closed_streams() -> None:
 
 
 def standard_output() -> TerminalStream:
-    """For what is more than lines for people; outside of a command, a view of what there is."""
+    """Standard output for more than lines of text; outside of a command, a wrapper of what there is."""
     return sys.stdout if isinstance(sys.stdout, TerminalStream) else TerminalStream(sys.stdout, stops=True)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from krill.budget import format_size, resolve_limit, resolve_threads
+from krill.cli.formats import format_count, format_duration
 from krill.cli.options import Many, OutputOptions, TokenizerBudget
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ def compare(
     peers_python
         The Python interpreter that has the peers installed, if not the one that runs this.
     """
-    from krill.budget import resolve_limit
     from krill.cli.screen import print_json
     from krill.tokenizer.compare import compare as compare_trainers
     from krill.tokenizer.peers import PEERS
@@ -45,7 +46,7 @@ def compare(
     result = compare_trainers(
         input,
         vocab_size=vocab_size,
-        threads=budget.thread_count,
+        threads=resolve_threads(budget.threads),
         memory=resolve_limit(budget.memory),
         peers=tuple(PEERS) if peers is None else peers,
         python=peers_python,
@@ -59,20 +60,18 @@ def compare(
 
 def print_trial(trial: Trial) -> None:
     """One line for a trainer that has just ended."""
-    from krill.budget import format_size
-    from krill.cli.screen import console_of, format_duration, print_rows
+    from krill.cli.screen import print_rows
 
     if trial.fault is None:
         fact = f"{format_duration(trial.seconds)}, {format_size(trial.peak)} peak"
     else:
         fact = trial.fault if trial.remedy is None else f"{trial.fault}: {trial.remedy}"
-    print_rows(console_of(), [(trial.name, fact)])
+    print_rows([(trial.name, fact)])
 
 
 def print_comparison(comparison: Comparison) -> None:
     """All trainers as a table: time, rate, peak, each beside ours."""
-    from krill.budget import format_size
-    from krill.cli.screen import console_of, format_count
+    from krill.cli.screen import console_of
     from krill.tokenizer.compare import vocabulary_beside
 
     ours = comparison.ours

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+from krill.budget import format_size, resolve_threads
+from krill.cli.formats import Row, format_duration, format_memory, format_rate
 from krill.cli.options import Many, OutputOptions, Switch, TokenizerBudget, VerifyOptions
 from krill.errors import ConfigError
 
@@ -60,7 +62,7 @@ def encode(
         "tokenizer": {"path": str(tokenizer)},
         "preprocess": {"dedup": "none", "max_document_bytes": max_document_bytes},
         "memory": budget.memory,
-        "threads": budget.thread_count,
+        "threads": resolve_threads(budget.threads),
         "verify": verify.enabled,
     }
     _encode_files(config, output, overwrite, display)
@@ -79,20 +81,17 @@ def _encode_files(
         display = OutputOptions(quiet=True)  # nothing but ids goes to standard output
     with watch(display, config.memory) as progress:
         facts = encode_files(config, output, overwrite=overwrite, progress=progress).to_json()
-    print_result(facts, display, lambda: _print_encoding(facts))
+    print_result(facts, display, lambda: _rows(facts))
 
 
-def _print_encoding(facts: Mapping[str, Any]) -> None:
-    from krill.budget import format_size
-    from krill.cli.screen import format_duration, format_memory, format_rate, print_summary
-
+def _rows(facts: Mapping[str, Any]) -> list[Row]:
     words = "encoded by Hugging Face: this kind of tokenizer has no native encoder"
     if facts["words"] is not None:
         hits, misses = facts["words"]["hits"], facts["words"]["misses"]
         share = hits / max(1, hits + misses)
         words = f"{facts['words']['words']:,}, {share:.2%} of them found in the cache"
     seconds, size = facts["seconds"], facts["input_bytes"]
-    rows = [
+    return [
         ("documents", f"{facts['documents']:,}, {format_size(size)} of text"),
         ("tokens", f"{facts['tokens']:,} as little-endian {facts['token_dtype']}"),
         ("compression", f"{facts['bytes_per_token']:.2f} bytes per token"),
@@ -101,7 +100,6 @@ def _print_encoding(facts: Mapping[str, Any]) -> None:
         ("memory", format_memory(facts["budget"])),
         ("output", f"{facts['output']} ({format_size(facts['output_bytes'])})"),
     ]
-    print_summary(rows)
 
 
 def _print_ids(texts: tuple[str, ...], tokenizer: Path, budget: TokenizerBudget) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from krill.budget import format_size, resolve_threads
+from krill.cli.formats import Row, format_count, format_duration, format_memory, format_rate
 from krill.cli.options import (
     ConfigOptions,
     EngineOptions,
@@ -132,7 +134,7 @@ def train(
         display,
         output=folder,
         memory=budget.memory,
-        threads="auto" if budget.threads == "auto" else budget.thread_count,
+        threads=budget.threads if budget.threads == "auto" else resolve_threads(budget.threads),
         engine=engine.resolve(),
         overwrite=overwrite,
         verify=verify.enabled,
@@ -217,26 +219,34 @@ def run_and_print(
     with watch(display, memory) as progress:
         summary = run_training(sources, options, memory=memory, output=output, progress=progress, **more)
     facts = summary.to_json()
-    files = [] if prefix is None else _save_prefixed(output, prefix)
+    files: list[Path] = []
+    if prefix is not None:
+        from krill.compat.bpe import save_prefixed
+        from krill.tokenizer.files import load_trained
+
+        files = save_prefixed(load_trained(output / "tokenizer.json"), prefix.name, prefix.parent)
     if push is not None:
         from krill.tokenizer.files import push_tokenizer
 
         facts["pushed"] = push_tokenizer(output, push)
     facts["files"] = [str(file) for file in files]
-    print_result(facts, display, lambda: print_training(facts))
+    print_result(
+        facts,
+        display,
+        lambda: training_rows(facts),
+        made="by the same options and input",
+        then=f'krill tokenizer encode --tokenizer {shlex.quote(str(output))} "some text"',
+    )
 
 
-def print_training(facts: Mapping[str, Any]) -> None:
+def training_rows(facts: Mapping[str, Any]) -> list[Row]:
     """The end of a training; `facts` as its summary's `to_json` has them, `files` were written besides."""
-    from krill.budget import format_size
-    from krill.cli.screen import format_count, format_duration, format_memory, format_rate, print_summary
-
-    output, seconds, size = facts["output"], facts["seconds"], facts["input_bytes"]
+    seconds, size = facts["seconds"], facts["input_bytes"]
     compression = "not measured"
     if facts["bytes_per_token"] is not None:
         compression = f"{facts['bytes_per_token']:.2f} bytes per token on a sample"
     speed = f"{format_duration(seconds)}{format_rate(size, seconds)} over {format_size(size)}"
-    rows = [
+    return [
         ("vocabulary", f"{facts['vocab_size']:,} tokens, {format_count(facts['merges'], 'merge')}"),
         ("  longest", ", ".join(map(_visible, facts["longest_tokens"][:_LONGEST_SHOWN]))),
         ("words", f"{facts['unique_words']:,} unique of {facts['words']:,}"),
@@ -244,19 +254,13 @@ def print_training(facts: Mapping[str, Any]) -> None:
         ("time", speed),
         *((f"  {stage['name']}", format_duration(stage["seconds"])) for stage in facts["stages"]),
         ("memory", format_memory(facts["budget"])),
-        ("output", str(output)),
+        ("output", str(facts["output"])),
         *(("", file) for file in facts.get("files", ())),
     ]
-    finished = f"{output} is finished, made by the same options and input"
-    print_summary(
-        rows,
-        finished=finished if facts["status"] == "finished" else None,
-        then=f'krill tokenizer encode --tokenizer {shlex.quote(str(output))} "some text"',
-    )
 
 
 def _visible(token: str) -> str:
-    """A token on one line: its beginning if it is long, with how long it is."""
+    """A token on one line, shortened, with its length if it is long."""
     text = token if token.isprintable() else token.encode("unicode_escape").decode()
     if len(text) <= _TOKEN_CHARS:
         return f"`{text}`"
@@ -271,23 +275,6 @@ def _prefix_path(prefix: str | None) -> Path | None:
     if not path.name:
         raise ConfigError(f"--output-prefix is `{prefix}`: no file can be named after it", hint="give a name")
     return Path("trainings") / path if path.parent == Path() else path
-
-
-def _save_prefixed(folder: Path, prefix: Path) -> list[Path]:
-    """The tokenizer in `folder` once more, in the two files that `MemoryEfficientBPE` reads."""
-    from krill.compat.bpe import MemoryEfficientBPE
-    from krill.storage.atomic import storage_errors
-
-    tokenizer = MemoryEfficientBPE()
-    tokenizer.load(folder / "tokenizer.json")
-    vocabulary, merges = (
-        prefix.with_name(f"{prefix.name}_{part}") for part in ("vocabulary.json", "merges.txt")
-    )
-    with storage_errors(prefix.parent):
-        prefix.parent.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_vocabulary(vocabulary)
-    tokenizer.save_merges(merges)
-    return [vocabulary, merges]
 
 
 def output_folder(config: KrillConfig) -> Path:
@@ -319,7 +306,6 @@ def output_folder(config: KrillConfig) -> Path:
 
 
 def _hub_name(settings: TokenizerConfig) -> str:
-    """Where the tokenizer is to be uploaded."""
     if settings.hub_id is not None and settings.local_path != settings.hub_id:
         return settings.hub_id
     missing = "has none" if settings.hub_id is None else f"has the folder `{settings.hub_id}` in its place"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from krill.budget import format_size
+from krill.cli.formats import Row, format_count, format_duration, format_memory
 from krill.cli.options import ConfigOptions, OutputOptions, Switch, VerifyOptions
 from krill.cli.train_flags import TrainFlags, load_for_training
 from krill.errors import ConfigError
@@ -60,35 +63,32 @@ def train(
     if push and hub_id is not None:
         from krill.training.saved_model import push_model
 
-        facts["pushed"] = push_model(summary.output, hub_id)
-    print_result(facts, display, lambda: _print_training(facts))
+        facts["pushed"] = push_model(Path(str(summary.output)), hub_id)
+    print_result(
+        facts,
+        display,
+        lambda: _rows(facts),
+        made="by the same config and data",
+        then=f'krill generate {shlex.quote(str(facts["output"]))} --prompt "Once upon a time"',
+    )
 
 
-def _print_training(facts: Mapping[str, Any]) -> None:
-    from krill.budget import format_size
-    from krill.cli.screen import format_count, format_duration, format_memory, print_summary
-
-    model, plan, output = facts["model"], facts["plan"], facts["output"]
+def _rows(facts: Mapping[str, Any]) -> list[Row]:
+    model, plan = facts["model"], facts["plan"]
     layers, heads = format_count(model["layers"], "layer"), format_count(model["heads"], "head")
     shape = f"{layers} of width {model['width']}, {heads}"
     cut = f" (each step in pieces of {plan['microbatch']} rows)"
     step = f"{facts['steps']:,} of {plan['rows']} rows, {facts['tokens']:,} tokens"
-    rows = [
+    return [
         ("model", f"{facts['parameters']:,} parameters: {shape}, {model['vocab_size']:,} tokens"),
         ("steps", step if plan["microbatch"] == plan["rows"] else step + cut),
         ("loss", _format_loss(facts)),
         ("speed", f"{facts['tokens_per_second'] or 0:,.0f} tokens/s"),
         ("time", format_duration(facts["seconds"])),
         ("memory", f"{format_memory(facts['budget'])}; the step {format_size(plan['step_bytes'])}"),
-        ("output", str(output)),
+        ("output", str(facts["output"])),
         *([("pushed", facts["pushed"])] if "pushed" in facts else []),
     ]
-    finished = f"{output} is finished, made by the same config and data"
-    print_summary(
-        rows,
-        finished=finished if facts["status"] == "finished" else None,
-        then=f'krill generate {shlex.quote(str(output))} --prompt "Once upon a time"',
-    )
 
 
 def _format_loss(facts: Mapping[str, Any]) -> str:

@@ -31,23 +31,6 @@ FLAG_RUN: Final[dict[str, Any]] = {
         "output_dir": "output_optimized",
     },
 }
-# Flags that are keys of `train:` by the same name.
-_TRAIN_KEYS: Final = (
-    "target_params",
-    "width",
-    "layers",
-    "heads",
-    "seq_len",
-    "stride",
-    "epochs",
-    "batch_size",
-    "learning_rate",
-    "gradient_accumulation_steps",
-    "shuffle_buffer_size",
-    "output_dir",
-    "log_every",
-    "save_every",
-)
 
 
 @Parameter(name="*")
@@ -134,9 +117,11 @@ class TrainFlags:
 
     def keys(self) -> dict[str, Any]:
         """The keys that were given, as a nested config."""
-        train = {name: getattr(self, name) for name in _TRAIN_KEYS}
-        train |= {
-            "streaming": self.streaming,
+        from krill.config import TrainConfig
+
+        # Most flags are keys of `train:` by the same name.
+        train = {
+            **{name: value for name, value in vars(self).items() if name in TrainConfig.model_fields},
             "mixed_precision": "bf16" if self.use_mixed_precision else None,
             "optimizer": "adamw8bit" if self.use_8bit_optimizer else None,
         }
@@ -170,7 +155,6 @@ class TrainFlags:
 
 
 def _given(keys: dict[str, Any]) -> dict[str, Any]:
-    """The keys that have a value."""
     return {name: value for name, value in keys.items() if value is not None and value != {}}
 
 
@@ -221,7 +205,7 @@ def _with_output_paths(config: KrillConfig) -> dict[str, Any]:
 
 
 def _make_missing(config: KrillConfig, display: OutputOptions, *, overwrite: bool) -> None:
-    """A tokenizer and a dataset, where the run reads its own; what is finished is left as it is."""
+    """A tokenizer and a dataset, where the run reads its own; finished ones are left as they are."""
     import yaml
 
     from krill.storage.atomic import storage_errors, write_bytes

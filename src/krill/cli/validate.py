@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from krill.budget import format_size
+from krill.cli.formats import format_count
 from krill.cli.options import BudgetOptions, OutputOptions, load_if_config
 
 
@@ -19,8 +21,7 @@ def validate(
     path
         A folder that Krill has made, or the config (YAML) that names it as its `prepared_path`.
     """
-    from krill.budget import format_size
-    from krill.cli.screen import console_of, format_count, print_json
+    from krill.cli.screen import console_of, print_json
     from krill.pipeline.look import check_all
 
     config = load_if_config(path)

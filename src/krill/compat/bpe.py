@@ -75,14 +75,12 @@ class MemoryEfficientBPE:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The bytes of each id."""
         if self._vocabulary is None:
             raise _untrained("vocabulary")
         return self._vocabulary
 
     @property
     def merges(self) -> Merges:
-        """The merged pairs, in order."""
         if self._merges is None:
             raise _untrained("merges")
         return self._merges

@@ -19,6 +19,7 @@ from krill.faults import system_errors
 from krill.pipeline.job import preprocess
 from krill.pipeline.summary import Summary
 from krill.storage.object_store import is_object_url
+from krill.storage.run import RunSummary
 
 Texts = Iterable[str | Mapping[str, Any]]
 
@@ -57,8 +58,8 @@ def tokenize_and_pack(
         "rejected": False,
     }
     settings["preprocess"]["dedup_cache_dir"] = None
-    if isinstance(data, Summary | str | Path):
-        path = data.output if isinstance(data, Summary) else data
+    if isinstance(data, RunSummary | str | Path):
+        path = data.output if isinstance(data, RunSummary) else data
         return preprocess({**settings, "datasets": [{"path": str(path)}]}, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix=".texts-", dir=_beside(settings)) as folder:
         file = _write_lines(data, Path(folder) / "texts.jsonl")
@@ -66,7 +67,7 @@ def tokenize_and_pack(
 
 
 def _beside(settings: Mapping[str, Any]) -> Path | None:
-    """The folder that the output will be in; None, for the system's, if that is no folder of this machine."""
+    """The folder of the output, for temporary files; None, for the system's, if it is in an object store."""
     output = settings["preprocess"]["prepared_path"]
     if is_object_url(output):
         return None

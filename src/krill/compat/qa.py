@@ -1,53 +1,130 @@
-"""The names that seeds of this room use: one call to prepare, one to open, one to load.
+"""Question answering under the seeds' names: one call to prepare, one to open, one to load, or from the hub.
 
-Comes in: a dataset's name or path, a tokenizer, lengths. Goes out: a cache in `cache_dir`, a lazy dataset of
+In: a dataset's name or path, a tokenizer, lengths. Out: a cache in `cache_dir`, a lazy dataset of
 it, batches. What is asked for decides which cache is used: source, tokenizer, lengths, stride and memory
 tokens are all in its name, so a stale one is never served and a fresh one is always found.
 
 `use_streaming`, `use_lazy_loading` and `streaming_chunk_size` are taken and change nothing: there is one way,
-which streams and loads lazily.
+which streams and loads lazily. On the hub, a cache is a folder of a dataset repository; it appears whole
+or not at all.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from krill.budget import resident_bytes
-from krill.errors import BudgetError, ConfigError
+from krill.dataset.shard import is_plain_name
+from krill.errors import BudgetError, ConfigError, InputError
 from krill.faults import system_errors
-from krill.qa.batches import BatchShape, Framework, QaLoader
-from krill.qa.cache import Prepared, describe, open_job, run_job
+from krill.qa.batches import BatchShape, Framework, QaLoader, Strategy
+from krill.qa.cache import Prepared, describe, open_job, run_job, write_manifest
 from krill.qa.dataset import QaDataset
 from krill.qa.features import Shape
-from krill.qa.hub import HubCaches
-from krill.qa.selection import Strategy
+from krill.qa.stored import read_manifest
+from krill.qa.tables import SCHEMAS, check_unit
+from krill.storage.checksums import check_file
+from krill.storage.hub_access import RepositoryKind
+from krill.storage.hub_download import fetch_folder, hub_files
+from krill.storage.hub_upload import push_files
+from krill.storage.outputs import MANIFEST, stated_checksums
 from krill.threads.progress import Silent
 
 GIB: Final = 2**30
 # These calls have one thread.
 _FEWER_THREADS: Final = "; or take fewer --threads"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_KIND: Final[RepositoryKind] = "dataset"
+_TABLES: Final = tuple(f"{table}-*.arrow" for table in SCHEMAS)
+
+
+class HubCaches:
+    """The caches in one repository."""
+
+    def __init__(self, repository: str, token: str | None = None, endpoint: str | None = None) -> None:
+        self._repository = repository
+        self._token = token
+        self._endpoint = endpoint
+
+    def upload(self, folder: Path, *, private: bool) -> str:
+        """Upload a cache; returns the repository's address."""
+        manifest = _checked_manifest(folder)
+        # Where the questions lay on this machine stays at home; their fingerprints tell what they were.
+        inputs = [{**entry, "path": Path(entry["path"]).name} for entry in manifest["inputs"]]
+        with tempfile.TemporaryDirectory(prefix="krill-hub-") as temporary:
+            for pattern in _TABLES:
+                for path in folder.glob(pattern):
+                    (Path(temporary) / path.name).symlink_to(path.resolve())
+            write_manifest(Path(temporary), {**manifest, "inputs": inputs})
+            return push_files(
+                Path(temporary),
+                (MANIFEST, *_TABLES),
+                self._repository,
+                message=f"Features: {folder.name}",
+                private=private,
+                endpoint=self._endpoint,
+                kind=_KIND,
+                inside=folder.name,
+                token=self._token,
+            )
+
+    def fetch(self, folder: Path) -> bool:
+        """Download the cache that is named like `folder`; False if the repository has none."""
+        return fetch_folder(
+            self._repository, folder, _check_cache, kind=_KIND, endpoint=self._endpoint, token=self._token
+        )
+
+    def fetch_split(self, split: str, cache_dir: Path) -> Path:
+        """Download the only cache of a split, if it is not here; returns where it is."""
+        files = hub_files(self._repository, kind=_KIND, endpoint=self._endpoint, token=self._token)
+        names = [name.removesuffix(f"/{MANIFEST}") for name in files if name.endswith(f"/{MANIFEST}")]
+        found = [name for name in names if "/" not in name and f"-{split}-" in name]
+        if len(found) != 1:
+            raise InputError(
+                f"`{self._repository}` has {len(found)} caches of the split `{split}`:"
+                f" {', '.join(names) or 'none at all'}",
+                hint="use create_dataset_from_cache with hub_dataset_id, which takes the one that fits",
+            )
+        if not (cache_dir / found[0]).exists():
+            self.fetch(cache_dir / found[0])
+        return cache_dir / found[0]
+
+
+def _check_cache(folder: Path) -> None:
+    """Refuse a damaged cache: others have made it, and its numbers are trusted from here on."""
+    for number in range(len(_checked_manifest(folder)["units"])):
+        check_unit(folder, number)
+
+
+def _checked_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a cache whose files match their checksums."""
+    manifest = read_manifest(folder)
+    for name, expected in stated_checksums(manifest).items():
+        if is_plain_name(name):
+            check_file(folder / name, expected)
+    return manifest
 
 
 def prepare_cache(
     dataset_name: str | Path,
     split: str,
     cache_dir: str | Path,
-    *,
     tokenizer: Any,
     max_seq_length: int = 384,
     doc_stride: int = 128,
     max_examples: int | None = None,
     max_n_segs: int | None = None,
+    *,
     memory: str | int = "auto",
     hub: HubCaches | None = None,
 ) -> Prepared:
-    """The cache of these features in `cache_dir`; if it is not there, it is had from the hub or made."""
+    """The cache of these features in `cache_dir`; if it is not there, it is downloaded or made."""
     floor = resident_bytes()
     if tokenizer is None:
         raise ConfigError(
@@ -101,17 +178,9 @@ def process_and_cache_dataset(
     `dataset_name` is a hub id, a SQuAD file, JSON lines, or a folder; `max_memory_gb` is the budget, in GiB.
     """
     with budget_in_gib():
-        return prepare_cache(
-            dataset_name,
-            split,
-            cache_dir,
-            tokenizer=tokenizer,
-            max_seq_length=max_seq_length,
-            doc_stride=doc_stride,
-            max_examples=max_examples,
-            max_n_segs=max_n_segs,
-            memory=int(max_memory_gb * GIB),
-        ).features
+        features = (tokenizer, max_seq_length, doc_stride, max_examples, max_n_segs)
+        memory = int(max_memory_gb * GIB)
+        return prepare_cache(dataset_name, split, cache_dir, *features, memory=memory).features
 
 
 @system_errors()
@@ -132,19 +201,9 @@ def create_dataset_from_cache(
 ) -> QaDataset:
     """The dataset of these features. What is not in `cache_dir` comes from the hub's `hub_dataset_id`, if one
     is given and it holds these very features, or else is made."""
-    wanted = hub_dataset_id is not None and use_hub_dataset
-    made = prepare_cache(
-        dataset_name,
-        split,
-        cache_dir,
-        tokenizer=tokenizer,
-        max_seq_length=max_seq_length,
-        doc_stride=doc_stride,
-        max_examples=max_examples,
-        max_n_segs=max_n_segs,
-        memory=memory,
-        hub=HubCaches(str(hub_dataset_id), hub_token) if wanted else None,
-    )
+    hub = None if hub_dataset_id is None or not use_hub_dataset else HubCaches(hub_dataset_id, hub_token)
+    features = (tokenizer, max_seq_length, doc_stride, max_examples, max_n_segs)
+    made = prepare_cache(dataset_name, split, cache_dir, *features, memory=memory, hub=hub)
     return QaDataset(made.folder, memory=memory)
 
 
@@ -182,14 +241,7 @@ def create_evaluation_dataloader(
 ) -> tuple[QaDataset, QaLoader]:
     """The dataset of these features, made if need be, and batches of all of it in order."""
     dataset = create_dataset_from_cache(
-        dataset_name,
-        split,
-        cache_dir,
-        max_examples,
-        max_seq_length,
-        doc_stride,
-        max_n_segs,
-        tokenizer,
+        dataset_name, split, cache_dir, max_examples, max_seq_length, doc_stride, max_n_segs, tokenizer
     )
     loader = create_dataloader(
         dataset, batch_size, use_time_step_major=use_time_step_major, framework=framework
@@ -231,16 +283,8 @@ def upload_processed_dataset_to_hub(
 ) -> str:
     """Put the cache of these features, made if need be, into a dataset repository of the hub; returns its
     address. `create_dataset_from_cache(hub_dataset_id=...)` finds it there."""
-    made = prepare_cache(
-        dataset_name,
-        split,
-        cache_dir,
-        tokenizer=tokenizer,
-        max_seq_length=max_seq_length,
-        doc_stride=doc_stride,
-        max_examples=max_examples,
-        max_n_segs=max_n_segs,
-    )
+    features = (tokenizer, max_seq_length, doc_stride, max_examples, max_n_segs)
+    made = prepare_cache(dataset_name, split, cache_dir, *features)
     return HubCaches(hub_dataset_id, hub_token).upload(made.folder, private=private)
 
 

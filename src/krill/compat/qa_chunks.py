@@ -1,6 +1,6 @@
 """Features as chunks of dictionaries, for code that keeps them in its own way.
 
-Comes in: features, or a cache that was prepared. Goes out: lists of feature dictionaries by number. Held in
+In: features, or a cache that was prepared. Out: lists of feature dictionaries by number. Held in
 memory: one chunk.
 
 `ChunkedCacheManager` is both: what was saved with `save_chunk` comes back from `load_chunk`, and a cache that
@@ -45,7 +45,6 @@ class ChunkedCacheManager:
             Path(cache_dir).mkdir(parents=True, exist_ok=True)
 
     def get_cache_path(self, dataset_name: str, split: str, chunk_id: int) -> str:
-        """Where a chunk that is saved lies."""
         return str(Path(self.cache_dir) / f"{cache_prefix(dataset_name, split)}chunk-{chunk_id:05d}.arrow")
 
     def cache_exists(self, dataset_name: str, split: str) -> bool:
@@ -53,7 +52,6 @@ class ChunkedCacheManager:
         return self.get_total_chunks(dataset_name, split) > 0
 
     def get_total_chunks(self, dataset_name: str, split: str) -> int:
-        """How many chunks there are."""
         saved = len(self._saved(dataset_name, split))
         if saved:
             return saved
@@ -63,7 +61,6 @@ class ChunkedCacheManager:
     def save_chunk(
         self, data: Sequence[Mapping[str, Any]], dataset_name: str, split: str, chunk_id: int
     ) -> None:
-        """Keep some features."""
         rows = [{name: _plain(value) for name, value in feature.items()} for feature in data]
         batch = pa.RecordBatch.from_pylist(rows)
         with (
@@ -152,18 +149,10 @@ class StreamingSquadProcessor:
     def _prepare(
         self, dataset_name: str, split: str, max_examples: int | None, max_n_segs: int | None, folder: str
     ) -> Prepared:
+        features = (self.tokenizer, self.max_seq_length, self.doc_stride, max_examples, max_n_segs)
         with budget_in_gib():
-            return prepare_cache(
-                dataset_name,
-                split,
-                folder,
-                tokenizer=self.tokenizer,
-                max_seq_length=self.max_seq_length,
-                doc_stride=self.doc_stride,
-                max_examples=max_examples,
-                max_n_segs=max_n_segs,
-                memory=int(self.max_memory_gb * GIB),
-            )
+            memory = int(self.max_memory_gb * GIB)
+            return prepare_cache(dataset_name, split, folder, *features, memory=memory)
 
     def _chunks(self, dataset: QaDataset) -> Iterator[list[dict[str, Any]]]:
         for first in range(0, len(dataset), self.streaming_chunk_size):
@@ -177,7 +166,7 @@ def _plain(value: Any) -> Any:
 
 
 def _with_arrays(row: dict[str, Any]) -> dict[str, Any]:
-    """What went in as an array comes out as one."""
+    """Arrays again where arrays were saved."""
     for name in _ARRAYS:
         if isinstance(row.get(name), list):
             row[name] = np.array(row[name], np.int32)

@@ -26,14 +26,14 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Inert:
-    """Accepted; changes nothing, for this reason."""
+    """Accepted, and changes nothing; `why` says the reason."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Understood, but not to be had: an error unless it is null or false."""
+    """Known, but refused unless it is null or false."""
 
     why: str
     hint: str
@@ -48,13 +48,12 @@ class Appended:
     option: str
 
     def entry(self, value: Any) -> dict[str, Any]:
-        """The entry that a value means."""
         return {"name": self.name, self.option: [value] if isinstance(value, str) else value}
 
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """Where it is true, another key gets a value of its own."""
+    """Where it is true, another key gets this value."""
 
     target: Path
     value: str

@@ -80,7 +80,7 @@ class Check(ABC):
 
 
 class _NotAllowed(ValueError):
-    """Not a value of this kind; `words` are named beside what is."""
+    """Not a value of this kind; the message also names `words`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +121,14 @@ class Whole(Check):
 
 @dataclass(frozen=True, slots=True)
 class Positive(Check):
-    """A number above zero."""
+    """A number above zero, or with `or_zero` of at least zero."""
+
+    or_zero: bool = False
 
     def check(self, value: Any) -> Any:
         number = _as_number(value)
-        if number is None or not 0 < number <= sys.float_info.max:
-            raise _NotAllowed("must be a number above 0")
-        return float(number)
-
-
-@dataclass(frozen=True, slots=True)
-class NotNegative(Check):
-    """A number of at least zero."""
-
-    def check(self, value: Any) -> Any:
-        number = _as_number(value)
-        if number is None or not 0 <= number <= sys.float_info.max:
-            raise _NotAllowed("must be a number of at least 0")
+        if number is None or number < 0 or number > sys.float_info.max or (number == 0 and not self.or_zero):
+            raise _NotAllowed(f"must be a number {'of at least' if self.or_zero else 'above'} 0")
         return float(number)
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from krill.config.fields import Fraction, NotNegative, PathText, Section, Text, Whole, distinct
+from krill.config.fields import Fraction, PathText, Positive, Section, Text, Whole, distinct
 from krill.config.keys import nearest
 from krill.config.messages import listed, shown
 
@@ -21,7 +21,7 @@ STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
 Ratio = Annotated[float, Fraction()]
 RatioOrOff = Annotated[float | None, Fraction(words=(None,))]
-NumberOrOff = Annotated[float | None, NotNegative(words=(None,))]
+NumberOrOff = Annotated[float | None, Positive(or_zero=True, words=(None,))]
 CountOrOff = Annotated[int | None, Whole(0, words=(None,))]
 C4Count = Annotated[int, Whole(-1)]
 NGrams = tuple[tuple[Annotated[int, Whole(1, 100)], Ratio], ...]
@@ -127,7 +127,7 @@ class FineWeb(JudgedSection):
         default=30, description="Characters of a short line, at most."
     )
     char_duplicates_ratio: Ratio = Field(default=0.01, description="Characters in repeated lines, at most.")
-    new_line_ratio: Annotated[float, NotNegative()] = Field(
+    new_line_ratio: Annotated[float, Positive(or_zero=True)] = Field(
         default=0.3, description="Newlines for each word, at most."
     )
 
@@ -247,7 +247,7 @@ def _sections(entry: Any) -> Iterator[Any]:
 
 
 def _renamed(name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Under Krill's keys what stands under datatrove's."""
+    """Krill's keys for those of datatrove."""
     if name != "language":
         return options
     renamed = {_LANGUAGE_KEYS.get(key, key): value for key, value in options.items()}

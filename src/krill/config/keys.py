@@ -32,7 +32,6 @@ class Level:
 
     @property
     def entry(self) -> Level:
-        """What one entry of the list may hold."""
         return Level(self.keys)
 
 
@@ -53,8 +52,6 @@ def _below(annotation: Any) -> Level | None:
 
 
 class LeafKind(Enum):
-    """What a leaf of a nested config is."""
-
     VALUE = "a value"
     UNKNOWN = "a key that does not exist"
     NOT_A_LIST = "a single value where a list of sections belongs"
@@ -126,7 +123,7 @@ class Suggestion:
     exact: bool
 
     def hint(self, wrong: Path) -> str:
-        """What whoever wrote `wrong` should write."""
+        """What to write instead of `wrong`."""
         if wrong[:-1] in self.sections:
             return f"did you mean `{self.name}`?"
         for section in self.sections:

@@ -55,7 +55,7 @@ def shown(value: object) -> str:
 
 
 def _written(value: object) -> str:
-    """What Python writes; of what it can't write, such as a number of 5,000 digits, the type."""
+    """Python's repr; of what it can't write, such as a number of 5,000 digits, the type."""
     try:
         return repr(value)
     except (ValueError, RecursionError):
@@ -123,5 +123,4 @@ _YAML = {"True": "true", "False": "false", "None": "null"}
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in backticks, separated by commas."""
     return ", ".join(f"`{name}`" for name in names)

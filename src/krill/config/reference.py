@@ -82,7 +82,6 @@ are the keys of its `pipeline_config` and of the entries of `quality_filters`.
 
 
 def render() -> str:
-    """The whole page."""
     parts = [_OPENING]
     for title, opening, model in _SECTIONS:
         parts.append(f"## {title}\n")

@@ -278,5 +278,4 @@ class KrillConfig(Section):
 
 
 def new_merger() -> ConfigMerger:
-    """No layers yet of a `KrillConfig`."""
     return ConfigMerger(level_of(KrillConfig))

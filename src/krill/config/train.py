@@ -139,7 +139,6 @@ class TrainConfig(Section):
 
     @property
     def step_rows(self) -> int:
-        """Rows in a step of the optimizer."""
         return self.batch_size * self.gradient_accumulation_steps
 
     @property

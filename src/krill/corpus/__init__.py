@@ -11,9 +11,9 @@ blocks in flight by their `nbytes`.
 """
 
 from krill.corpus.corpus import Corpus, open_corpus
-from krill.corpus.documents import Block, Documents, Part, Start, Unit, UnitEnd, concat
-from krill.corpus.fingerprint import changed
+from krill.corpus.documents import Block, Documents, FileRange, Start, Unit, UnitEnd, concat
 from krill.corpus.formats import CorpusFile, DatasetSource
+from krill.storage.run import changed_inputs as changed
 
 __all__ = [
     "Block",
@@ -21,7 +21,7 @@ __all__ = [
     "CorpusFile",
     "DatasetSource",
     "Documents",
-    "Part",
+    "FileRange",
     "Start",
     "Unit",
     "UnitEnd",

@@ -11,17 +11,17 @@ folded into a dictionary, it has to be held as a whole: `whole_bytes` tells how 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from krill.corpus.arrow_dictionaries import Dictionaries
 from krill.corpus.arrow_messages import DICTIONARY_BATCH, RECORD_BATCH, SCHEMA, Message, NotArrow, messages
 from krill.corpus.carried import as_carried, carried_schema
 from krill.corpus.checks import check_batch, check_columns
+from krill.corpus.columnar import Chunks
 from krill.corpus.formats import CorpusFile
-from krill.corpus.ranged_rows import Chunks
 from krill.corpus.readers import Limits
 from krill.corpus.rows import WEIGHED_ROWS, bounded_slices, unfolded, wanted_columns
 from krill.corpus.streams import input_errors, open_raw
@@ -43,7 +43,7 @@ class ArrowReader:
         self._schema_bytes = found.schema_bytes
         self._columns = wanted_columns(file, found.schema)
         self.schema = carried_schema(file, found.schema)
-        self._dictionaries = Dictionaries(found.dictionaries)
+        self._dictionaries = _Dictionaries(found.dictionaries)
         self._batches = np.array(found.batches, _MESSAGE)
         self._refuse_more_rows_than_bytes()
         self._text_type = self.schema.field(file.source.text_column).type
@@ -167,6 +167,50 @@ class _Messages:
         self.schema_bytes = _read(source, schema.start, schema.end)
         self.schema: pa.Schema = pa.ipc.read_schema(pa.py_buffer(self.schema_bytes))
         self.schema.names  # noqa: B018  which must be UTF-8
+
+
+class _Dictionaries:
+    """The dictionaries of a file: which of them a record batch needs, and what they take.
+
+    A stream may replace a dictionary with every batch. A batch needs the last one before it, and the deltas
+    that were added to that one since; not all that the file has had until then.
+    """
+
+    def __init__(self, found: Iterable[Message]) -> None:
+        self._by_number: dict[int, list[Message]] = {}
+        # Of each, where in its list the one stands that it adds to, or itself.
+        self._first: dict[int, list[int]] = {}
+        for each in found:
+            kept = self._by_number.setdefault(each.dictionary, [])
+            first = self._first.setdefault(each.dictionary, [])
+            first.append(first[-1] if each.delta and first else len(kept))
+            kept.append(each)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_number)
+
+    @property
+    def held_bytes(self) -> int:
+        """What a batch that needs the most of each holds: as decoded and, if compressed, as stored."""
+        return sum(self._most(number) for number in self._by_number)
+
+    def needed(self, start: int) -> list[tuple[int, int]]:
+        """Where the dictionaries lie that a batch at byte `start` needs, in their order."""
+        ranges = []
+        for number, kept in self._by_number.items():
+            behind = bisect_left(kept, start, key=lambda each: each.start)
+            if behind:
+                ranges += [(each.start, each.end) for each in kept[self._first[number][behind - 1] : behind]]
+        return sorted(ranges)
+
+    def _most(self, number: int) -> int:
+        most = held = 0
+        for at, each in enumerate(self._by_number[number]):
+            if self._first[number][at] == at:
+                held = 0
+            held += each.decoded_bytes + (each.end - each.start if each.compressed else 0)
+            most = max(most, held)
+        return most
 
 
 def _read(source: pa.NativeFile, start: int, end: int) -> bytes:

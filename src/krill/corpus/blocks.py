@@ -1,4 +1,4 @@
-"""Blocks: bounded pieces of input that any thread can turn into documents.
+"""Blocks: bounded pieces of input that any thread can turn into documents, and the files that give them.
 
 Reading ahead is not done here: a block is made when it is asked for, and whoever asks bounds how many are
 in flight by their `nbytes` (`threads.ordered_map`). Held in memory: a `RawBlock` its bytes, a `ReadyBlock`
@@ -8,17 +8,18 @@ its batch, the others nothing until they are parsed.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Protocol
 
-from krill.corpus.documents import Block, Documents, concat
+from krill.corpus.documents import Block, Documents, FileRange, concat
 from krill.corpus.file_table import FileTable
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import DocumentReader, FilesReader, Limits
-from krill.corpus.streams import reads_source
+from krill.corpus.streams import input_errors, read_in_order
 
 # Names of files that are given to the native reader in one call.
 _FILES_AT_ONCE = 256
@@ -60,19 +61,44 @@ class ReadyBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class RawBlock:
-    """Decoded bytes of whole records, taken from a stream."""
+class FileBlock(ABC):
+    """Records of one file, which the thread that parses turns into documents."""
 
     source: CorpusFile
     limits: Limits
-    data: bytes
     start: int
     last: bool
-    whole: bool = True
 
     @property
     def file(self) -> int:
         return self.source.ordinal
+
+    @property
+    def whole(self) -> bool:
+        return True
+
+    @property
+    @abstractmethod
+    def _parsed_bytes(self) -> int:
+        """What its records take once they are read."""
+
+    @property
+    def nbytes(self) -> int:
+        return 2 * self._parsed_bytes  # and as documents
+
+    def documents(self) -> Documents:
+        with input_errors(self.source):
+            return self._parse()
+
+    @abstractmethod
+    def _parse(self) -> Documents: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlock(FileBlock):
+    """Decoded bytes of whole records, taken from a stream."""
+
+    data: bytes
 
     @property
     def end(self) -> int:
@@ -83,39 +109,31 @@ class RawBlock:
         return len(self.data)
 
     @property
-    def nbytes(self) -> int:
-        return 2 * len(self.data)
+    def _parsed_bytes(self) -> int:
+        return len(self.data)
 
-    @reads_source
-    def documents(self) -> Documents:
-        return parse(self.source, self.limits, self.data, self.start)
+    def _parse(self) -> Documents:
+        reader = DocumentReader(self.source, self.limits, self.start)
+        reader.feed(self.data, self.start)
+        reader.finish()
+        return reader.take()
 
 
 @dataclass(frozen=True, slots=True)
-class RangeBlock:
+class RangeBlock(FileBlock):
     """A range of a local file with whole records, read when it is parsed."""
 
-    source: CorpusFile
-    limits: Limits
-    start: int
     end: int
-    last: bool
-    whole: bool = True
-
-    @property
-    def file(self) -> int:
-        return self.source.ordinal
 
     @property
     def size(self) -> int:
         return self.end - self.start
 
     @property
-    def nbytes(self) -> int:
-        return 2 * self.size
+    def _parsed_bytes(self) -> int:
+        return self.size
 
-    @reads_source
-    def documents(self) -> Documents:
+    def _parse(self) -> Documents:
         reader = DocumentReader(self.source, self.limits, self.start)
         reader.read_range(self.start, self.end)
         return reader.take()
@@ -195,7 +213,7 @@ class FilesBlock:
         """Say what is wrong with the first of these files that has a fault: each is read alone for that."""
         for at in places:
             file = self._files[self._ordinals[at]]
-            RangeBlock(file, self._limits, self._starts[at], self._ends[at], last=True).documents()
+            RangeBlock(file, self._limits, self._starts[at], True, self._ends[at]).documents()
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,18 +259,10 @@ class GroupBlock:
         return concat(gathered)
 
 
-def parse(file: CorpusFile, limits: Limits, data: bytes, start: int) -> Documents:
-    """The documents in the bytes of whole records."""
-    reader = DocumentReader(file, limits, start)
-    reader.feed(data, start)
-    reader.finish()
-    return reader.take()
-
-
 def parse_in_pieces(
     file: CorpusFile, limits: Limits, chunks: Iterable[tuple[int, bytes]], *, ends_file: Callable[[int], bool]
 ) -> Iterator[ReadyBlock]:
-    """A stretch of whole records too long for a block, parsed as it comes: bounded batches, in order.
+    """A range of whole records too long for a block, parsed as it comes: bounded batches, in order.
 
     `chunks` are (offset, bytes), each continuing the one before; `ends_file` is asked about the last end.
     """
@@ -272,6 +282,55 @@ def parse_in_pieces(
     if reader is not None:
         reader.finish()
         yield ReadyBlock(reader.take(), file.ordinal, start, end, ends_file(end), end - start)
+
+
+class RangedFile(ABC):
+    """A file that can be read from any record on: units and blocks are known without reading it."""
+
+    def __init__(self, file: CorpusFile, limits: Limits, stop: int) -> None:
+        self._file = file
+        self._limits = limits
+        self._stop = stop if file.stop is None else min(file.stop, stop)
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes of input that are wanted."""
+
+    def whole(self) -> FileRange:
+        """All that is wanted."""
+        return FileRange(self._file.ordinal, self._file.start, self._stop)
+
+    def ranges(self) -> Iterator[FileRange]:
+        """The same in ranges of about `unit_bytes`, none empty."""
+        return read_in_order(self._file, self._ranges())
+
+    def blocks(self, wanted: FileRange) -> Iterator[SizedBlock]:
+        """A range in blocks."""
+        return read_in_order(
+            self._file, self._blocks(wanted.start, self._stop if wanted.end is None else wanted.end)
+        )
+
+    @abstractmethod
+    def _ranges(self) -> Iterator[FileRange]: ...
+
+    @abstractmethod
+    def _blocks(self, start: int, stop: int) -> Iterator[SizedBlock]: ...
+
+
+class SequentialFile(ABC):
+    """A file that can only be read from its beginning."""
+
+    def __init__(self, file: CorpusFile, limits: Limits) -> None:
+        self._file = file
+        self._limits = limits
+
+    def blocks(self, start: int) -> Iterator[SizedBlock]:
+        """All blocks from `start`, a block's end, on; what precedes is skipped."""
+        return read_in_order(self._file, self._blocks(start))
+
+    @abstractmethod
+    def _blocks(self, start: int) -> Iterator[SizedBlock]: ...
 
 
 def gathered(blocks: Iterable[SizedBlock], limit: int, files: FileTable) -> Iterator[SizedBlock]:

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from krill.budget import Need
-from krill.corpus.all_columns import ALL, all_columns
 from krill.corpus.blocks import SizedBlock, gathered
-from krill.corpus.discovery import discover
-from krill.corpus.documents import MAX_FILE_BYTES, MAX_FILES, Block, Part, Start, Unit, UnitEnd
+from krill.corpus.documents import MAX_FILES, Block, FileRange, Start, Unit, UnitEnd
 from krill.corpus.file_table import FileTable, Fingerprints
 from krill.corpus.fingerprint import content_digest
 from krill.corpus.formats import CorpusFile, DatasetSource, Format
-from krill.corpus.holes import refuse_holes
-from krill.corpus.json_array import as_lines_if_so
 from krill.corpus.opening import Openers
 from krill.corpus.readers import Limits
-from krill.corpus.slices import sliced
-from krill.corpus.source_checks import check_source
-from krill.corpus.splits import parse_split
+from krill.corpus.sources import differing_types, source_files
 from krill.errors import ConfigError, InputError
 
 # Of a page, with the heap's own unevenness, which grows with the size of what it is asked for; beside a large
@@ -37,8 +29,8 @@ _BESIDE = 40 * 10**6
 _CSV_BUFFERS = 6 * 10**6
 
 
-def _unseen(_: int) -> None:
-    """Nobody watches."""
+def _ignore(_: int) -> None:
+    """No progress is shown."""
 
 
 class Corpus:
@@ -132,13 +124,13 @@ class Corpus:
             for name, kind in zip(file.source.columns, types, strict=True):
                 known, first = fields.setdefault(name, (pa.field(name, kind), file))
                 if known.type != kind:
-                    raise _differ(name, first, known.type, file, kind)
+                    raise differing_types(name, first, known.type, file, kind)
         return pa.schema([field for field, _ in fields.values()])
 
-    def fingerprints(self, progress: Callable[[int], None] = _unseen) -> Fingerprints:
+    def fingerprints(self, progress: Callable[[int], None] = _ignore) -> Fingerprints:
         """One per file, in order: what a run that resumes compares, see `changed`.
 
-        `progress` is told the size of each file that was looked at.
+        `progress` is called with the size of each file that was fingerprinted.
         """
         found = Fingerprints(self.files)
         for file in self.files:
@@ -150,7 +142,7 @@ class Corpus:
         """All units; only if the corpus is not sequential."""
         if self.sequential:
             raise ValueError("the units of a sequential corpus are only known when they are read: walk it")
-        return [unit for files in self._runs() for unit in self._ranged_units(files)]
+        return [unit for files in self._file_groups() for unit in self._ranged_units(files)]
 
     def blocks(self, unit: Unit) -> Iterator[Block]:
         """A unit of ranged files in blocks; units in any order, from any thread."""
@@ -165,7 +157,7 @@ class Corpus:
     def starts(self) -> Iterator[Start]:
         """Where reading can begin, in order, so that several readers share the input: each start is read by
         one of them, and together they are all of it."""
-        for files in self._runs():
+        for files in self._file_groups():
             if files[0].sequential:
                 yield Start(files[0].position(files[0].start), tuple(file.ordinal for file in files))
             else:
@@ -178,7 +170,7 @@ class Corpus:
         """All units that are not committed, each with its blocks; with `starts`, only what these are of.
 
         `committed` is asked with a unit's position and says where it ended, if it is done. A unit's blocks
-        have to be used before the next unit is asked for; what is left of them then is passed by.
+        have to be used before the next unit is asked for; what is left of them then is skipped.
         """
         for start in self.starts() if starts is None else starts:
             if start.unit is None:
@@ -187,7 +179,7 @@ class Corpus:
             elif committed(start.position) is None:
                 yield start.unit, self.blocks(start.unit)
 
-    def _runs(self) -> Iterator[list[CorpusFile]]:
+    def _file_groups(self) -> Iterator[list[CorpusFile]]:
         """Neighbouring files that may share units: of one source, and of one kind.
 
         Those that are read from their beginning share units only as far as they are small together, so that
@@ -197,19 +189,19 @@ class Corpus:
             if not sequential:
                 yield list(group)
                 continue
-            run: list[CorpusFile] = []
+            small: list[CorpusFile] = []
             size = 0
             for file in group:
-                if run and size + file.decoded_bytes > self._limits.unit_bytes:
-                    yield run
-                    run, size = [], 0
-                run.append(file)
+                if small and size + file.decoded_bytes > self._limits.unit_bytes:
+                    yield small
+                    small, size = [], 0
+                small.append(file)
                 size += file.decoded_bytes
-            yield run
+            yield small
 
     def _ranged_units(self, files: Iterable[CorpusFile]) -> Iterator[Unit]:
         """Small files together, large ones in parts."""
-        small: list[Part] = []
+        small: list[FileRange] = []
         size = 0
         for file in files:
             ranged = self._openers.ranged(file)
@@ -220,7 +212,7 @@ class Corpus:
                 yield Unit(tuple(small))
                 small, size = [], 0
             if ranged.size > self._limits.unit_bytes:
-                yield from (Unit((part,)) for part in ranged.parts())
+                yield from (Unit((wanted,)) for wanted in ranged.ranges())
             else:
                 small.append(whole)
                 size += ranged.size
@@ -231,8 +223,8 @@ class Corpus:
         self, files: Sequence[CorpusFile], committed: Callable[[int], UnitEnd | None]
     ) -> Iterator[tuple[Unit, Iterator[Block]]]:
         cursor = _Cursor(files, self._openers, self._limits.unit_bytes)
-        while (place := cursor.place()) is not None:
-            file, start = place
+        while (next_start := cursor.next_start()) is not None:
+            file, start = next_start
             done = committed(file.position(start))
             if done is not None:
                 cursor.jump(done)
@@ -242,13 +234,13 @@ class Corpus:
             if first is None:
                 return
             blocks = gathered(chain([first], pieces), self._limits.block_bytes, self.files)
-            yield Unit((Part(file.ordinal, start, None),)), blocks
+            yield Unit((FileRange(file.ordinal, start, None),)), blocks
             for _ in blocks:
                 pass
 
 
 class _Cursor:
-    """How far the sequential files of a run are read. A file stays open from one unit to the next."""
+    """How far some sequential files are read. A file stays open from one unit to the next."""
 
     def __init__(self, files: Sequence[CorpusFile], openers: Openers, unit_bytes: int) -> None:
         self._files = files
@@ -258,7 +250,7 @@ class _Cursor:
         self._index = 0
         self._offset = files[0].start
 
-    def place(self) -> tuple[CorpusFile, int] | None:
+    def next_start(self) -> tuple[CorpusFile, int] | None:
         """Where the next unit begins; None at the end."""
         return None if self._index == len(self._files) else (self._files[self._index], self._offset)
 
@@ -312,7 +304,7 @@ def open_corpus(
     """Find the files of all sources, in order, and resolve slices.
 
     `batch_rows` bounds the rows that columnar formats are asked for at once; it never changes what comes out.
-    Folders to `exclude`, such as the output's own, are passed by when a folder is searched or a glob matched.
+    Folders to `exclude`, such as the output's own, are skipped when a folder is searched or a glob matched.
     With `verify`, each local file that an output of Krill's lists is held against its checksum when the first
     of its documents is read; that takes one more pass over it, as threads read it from many places.
     """
@@ -322,70 +314,9 @@ def open_corpus(
     openers = Openers(limits, verify=verify)
     files = FileTable()
     for dataset, source in enumerate(datasets):
-        files.extend(_source_files(source, dataset, openers, limits, exclude))
+        files.extend(source_files(source, dataset, openers, limits, exclude))
     if len(files) > MAX_FILES:
         raise InputError(
             f"{len(files):,} files are too many: at most {MAX_FILES:,} can be read", hint="join small files"
         )
     return Corpus(files, limits, openers)
-
-
-def _source_files(
-    source: DatasetSource, dataset: int, openers: Openers, limits: Limits, exclude: Sequence[Path]
-) -> Sequence[CorpusFile]:
-    """The files of one source, checked as far as can be without reading them."""
-    check_source(source, limits)
-    split = parse_split(source.split)
-    files = FileTable()
-    for found in discover(source, split, exclude):
-        if found.bytes > MAX_FILE_BYTES:
-            raise InputError(f"`{found.path}` is larger than {MAX_FILE_BYTES:,} bytes", hint="split it")
-        file = CorpusFile(
-            ordinal=0,
-            path=found.path,
-            location=found.location,
-            format=found.format,
-            compression=found.compression,
-            bytes=found.bytes,
-            source=source,
-            dataset=dataset,
-            remote=found.remote,
-            mark=found.mark,
-        )
-        refuse_holes(file)
-        files.append(as_lines_if_so(file))
-    if not any(file.bytes or file.remote for file in files):
-        raise InputError(f"`{source.path}` is empty", hint="there is nothing in it to read: check the path")
-    if source.columns == ALL:
-        names = all_columns(files.with_source(replace(source, columns=())), openers, limits)
-        files = files.with_source(replace(source, columns=names))
-    if files[0].source.columns:
-        _check_carried(files, openers)
-    return sliced(files, split, openers) if split.sliced else files
-
-
-def _check_carried(files: Sequence[CorpusFile], openers: Openers) -> None:
-    """Columns are carried in the type they have, so all files of a source have to agree on it."""
-    first: tuple[CorpusFile, list[Any]] | None = None
-    for file in files:
-        if file.format is Format.TEXT:
-            raise InputError(
-                f"`{file.path}` is plain text: it has no columns to carry", hint="remove `columns:`"
-            )
-        types = openers.carried_types(file)
-        if types is None:
-            continue
-        if first is None:
-            first = file, types
-        for name, kind, other in zip(file.source.columns, types, first[1], strict=True):
-            if kind != other:
-                raise _differ(name, first[0], other, file, kind)
-
-
-def _differ(
-    name: str, first: CorpusFile, kind: pa.DataType, file: CorpusFile, other: pa.DataType
-) -> InputError:
-    return InputError(
-        f"the column `{name}` is `{kind}` in `{first.path}`, but `{other}` in `{file.path}`",
-        hint="make them the same, or take it out of `columns:`",
-    )

@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from krill import _native
-from krill.corpus.blocks import SizedBlock
+from krill.corpus.blocks import RawBlock, SequentialFile, SizedBlock
+from krill.corpus.byte_files import StreamBuffer
 from krill.corpus.documents import Documents
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.readers import Limits, string_columns
 from krill.corpus.rows import check_names, to_documents
-from krill.corpus.streamed_bytes import Window
-from krill.corpus.streams import DecodedStream, line_number, reads_source, refuse_wide_encodings
+from krill.corpus.streams import DecodedStream, line_number, refuse_wide_encodings
 from krill.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CsvLayout:
     """What is wanted of each row: so many columns it has, and these are taken, the text first."""
 
     delimiter: int
@@ -44,7 +44,7 @@ class Layout:
     wanted: list[int]
 
     @classmethod
-    def of(cls, file: CorpusFile, names: list[str]) -> Layout:
+    def of(cls, file: CorpusFile, names: list[str]) -> CsvLayout:
         """By the names in the file's first row; an error if one is missing."""
         check_names(file, names)
         wanted = [names.index(name) for name in (file.source.text_column, *file.source.columns)]
@@ -52,37 +52,14 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class CsvBlock:
+class CsvBlock(RawBlock):
     """Whole rows, taken from a stream."""
 
-    source: CorpusFile
-    limits: Limits
-    layout: Layout
-    data: bytes
-    start: int
+    layout: CsvLayout
     rows: NDArray[np.int64]
     """Where they begin, in `data`."""
-    last: bool
-    whole: bool = True
 
-    @property
-    def file(self) -> int:
-        return self.source.ordinal
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.data)
-
-    @property
-    def size(self) -> int:
-        return len(self.data)
-
-    @property
-    def nbytes(self) -> int:
-        return 2 * len(self.data)
-
-    @reads_source
-    def documents(self) -> Documents:
+    def _parse(self) -> Documents:
         layout = self.layout
         fields, malformed, found = _native.csv_fields(
             self.data, self.rows, layout.delimiter, layout.columns, layout.wanted
@@ -109,41 +86,39 @@ class CsvBlock:
         )
 
 
-class DelimitedText:
+class DelimitedText(SequentialFile):
     """One CSV or TSV file."""
 
     def __init__(self, file: CorpusFile, limits: Limits) -> None:
-        self._file = file
-        self._limits = limits
+        super().__init__(file, limits)
         self._delimiter = ord(_delimiter(file))
         self._longest_row = _longest_row(limits)
 
-    def blocks(self, start: int) -> Iterator[SizedBlock]:
-        """Blocks from the row at decoded offset `start` on; what precedes is decoded and thrown away."""
+    def _blocks(self, start: int) -> Iterator[SizedBlock]:
         with DecodedStream(self._file) as stream:
-            window = Window(stream, 0)
+            window = StreamBuffer(stream, 0)
             header = self._take_header(window)
             if header is None:
                 return
-            layout = Layout.of(self._file, header)
+            layout = CsvLayout.of(self._file, header)
             window.skip_to(start)
-            for offset, data, rows in self._stretches(window):
-                yield CsvBlock(self._file, self._limits, layout, data, offset, rows, last=not window.fill(1))
+            for offset, data, rows in self._row_blocks(window):
+                yield CsvBlock(self._file, self._limits, offset, not window.fill(1), data, layout, rows)
 
     def names(self) -> list[str] | None:
         """What its first row calls the columns; None if the file is empty."""
         with DecodedStream(self._file) as stream:
-            return self._take_header(Window(stream, 0))
+            return self._take_header(StreamBuffer(stream, 0))
 
     def row_starts(self) -> Iterator[NDArray[np.int64]]:
         """Where the rows begin, in pieces: a pass over the file."""
         with DecodedStream(self._file) as stream:
-            window = Window(stream, 0)
+            window = StreamBuffer(stream, 0)
             if self._take_header(window) is not None:
-                for offset, _, rows in self._stretches(window):
+                for offset, _, rows in self._row_blocks(window):
                     yield rows + offset
 
-    def _take_header(self, window: Window) -> list[str] | None:
+    def _take_header(self, window: StreamBuffer) -> list[str] | None:
         """The names in the first row; None if the file is empty."""
         window.fill(len(_BYTE_ORDER_MARK) + 1)
         refuse_wide_encodings(self._file, bytes(window.data[:4]))
@@ -156,13 +131,13 @@ class DelimitedText:
                 return _header_names(self._file, data.strip(b"\r\n"))
         return None
 
-    def _stretches(self, window: Window) -> Iterator[tuple[int, bytes, NDArray[np.int64]]]:
+    def _row_blocks(self, window: StreamBuffer) -> Iterator[tuple[int, bytes, NDArray[np.int64]]]:
         """Whole rows that make a block: their offset, their bytes, and where they begin in them."""
         while window.fill(1):
             rows, end = self._find(window, self._limits.block_bytes)
             yield *window.take(end), rows
 
-    def _find(self, window: Window, limit: int) -> tuple[NDArray[np.int64], int]:
+    def _find(self, window: StreamBuffer, limit: int) -> tuple[NDArray[np.int64], int]:
         """As many whole rows as fit the limit, at least one: where they begin, and where the last ends."""
         while True:
             window.fill(limit + 1)

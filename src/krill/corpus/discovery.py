@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
+from krill.corpus.folder_manifest import DATASET_DICT, KRILL_OUTPUT, SAVED_DATASET, FolderManifest
 from krill.corpus.formats import (
     COMPRESSIONS,
     FORMATS,
@@ -28,9 +29,8 @@ from krill.corpus.formats import (
     suffix_of,
 )
 from krill.corpus.remote import ask, file_system, mark_of
-from krill.corpus.remote_faults import shown_url
-from krill.corpus.splits import Split, canonical, splits_of
-from krill.corpus.stated_files import DATASET_DICT, KRILL_OUTPUT, SAVED_DATASET, Stated
+from krill.corpus.remote_errors import shown_url
+from krill.corpus.splits import SplitSlice, canonical, splits_of
 from krill.errors import InputError, MissingExtra
 
 _HUB_ID = re.compile(r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?::(?P<config>[\w.-]+))?")
@@ -43,7 +43,7 @@ _METADATA = frozenset({"README.md", "config.json", "dataset_info.json", "dataset
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file of a source."""
 
     path: str
@@ -56,7 +56,7 @@ class Found:
     """What tells this version of a remote file from others."""
 
 
-def discover(source: DatasetSource, split: Split, exclude: Sequence[Path] = ()) -> Iterable[Found]:
+def discover(source: DatasetSource, split: SplitSlice, exclude: Sequence[Path] = ()) -> Iterable[FoundFile]:
     """The files of a source's split, in the order in which they are read.
 
     What lies in a folder of `exclude`, or in a run's work folder, is read only if the path names it itself.
@@ -69,21 +69,21 @@ def discover(source: DatasetSource, split: Split, exclude: Sequence[Path] = ()) 
     location = os.path.expanduser(path)  # noqa: PTH111  keeps the path as it was written otherwise
     kind = _kind(path, location)
     if kind is not None and stat.S_ISDIR(kind):
-        return _folder(path, location, split, Passed(exclude))
+        return _folder(path, location, split, ExcludedFolders(exclude))
     if kind is not None:
         _only_train(path, split)
         return [_named(path, location)]
     if glob.has_magic(path):
-        return _glob(path, location, split, Passed(exclude))
+        return _glob(path, location, split, ExcludedFolders(exclude))
     if is_hub_id(path):
-        return [Found(path, path, Format.HUB, None, 0, remote=True)]
+        return [FoundFile(path, path, Format.HUB, None, 0, remote=True)]
     raise InputError(
         f"no such file: `{path}`", hint="give a file, folder, glob, URL, or a hub dataset as `org/name`"
     )
 
 
-class Passed:
-    """Folders that are passed by when files are looked for: a run would find its own output."""
+class ExcludedFolders:
+    """Folders that are excluded by when files are looked for: a run would find its own output."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
         self._folders = {str(folder.resolve()) for folder in folders}
@@ -131,7 +131,7 @@ def _status(path: str, location: str) -> os.stat_result:
         raise InputError(f"can't look at `{path}`: {error.strerror}", hint=hint) from error
 
 
-def _named(path: str, location: str) -> Found:
+def _named(path: str, location: str) -> FoundFile:
     """A local file, whatever its extension."""
     if (name := os.fsencode(path).decode("utf-8", "backslashreplace")) != path:
         raise InputError(
@@ -144,16 +144,16 @@ def _named(path: str, location: str) -> Found:
         raise InputError(f"no such file: `{path}`", hint=hint) from error
     if not stat.S_ISREG(status.st_mode):
         raise InputError(f"`{path}` is not a regular file", hint="copy what it gives into a file")
-    return Found(path, location, *(recognise(path) or as_plain_text(path)), status.st_size)
+    return FoundFile(path, location, *(recognise(path) or as_plain_text(path)), status.st_size)
 
 
-def _glob(path: str, location: str, split: Split, passed: Passed) -> Iterable[Found]:
+def _glob(path: str, location: str, split: SplitSlice, excluded: ExcludedFolders) -> Iterable[FoundFile]:
     matches = sorted(glob.glob(location, recursive=True))  # noqa: PTH207  relative patterns stay relative
     files = [match for match in matches if not os.path.isdir(match)]  # noqa: PTH112  see `_status`
     if not files:
         raise InputError(f"no file matches `{path}`", hint=f"from here, `ls {path}` should list the files")
     base = location.rfind("/", 0, next(re.finditer(r"[*?[]", location)).start()) + 1
-    files = [file for file in files if _folder_of(file) not in passed and not _in_work(file[base:])]
+    files = [file for file in files if _folder_of(file) not in excluded and not _in_work(file[base:])]
     if not files:
         raise _own_output(path)
     # Files that all speak of one split were picked by hand: then that is what to train on.
@@ -182,18 +182,18 @@ def _in_work(name: str) -> bool:
     return any(part.startswith(".") and part.endswith(".krill") for part in name.split("/")[:-1])
 
 
-def _folder(path: str, location: str, split: Split, passed: Passed) -> Iterable[Found]:
+def _folder(path: str, location: str, split: SplitSlice, excluded: ExcludedFolders) -> Iterable[FoundFile]:
     root = Path(location)
     if (root / KRILL_OUTPUT).is_file():
         _only_train(path, split)
-        return _inside(path, root, Stated(path, root, KRILL_OUTPUT).text_files())
+        return _inside(path, root, FolderManifest(path, root, KRILL_OUTPUT).text_files())
     if (root / DATASET_DICT).is_file():
         return _dataset_dict(path, root, split)
     if (root / SAVED_DATASET).is_file():
         return _saved_dataset(path, root, split)
-    if location in passed:
+    if location in excluded:
         raise _own_output(path)
-    found = {name: known for name in _walk(path, root, passed) if (known := recognise(name)) is not None}
+    found = {name: known for name in _walk(path, root, excluded) if (known := recognise(name)) is not None}
     if any(known[0] is not Format.TEXT for known in found.values()):
         found = {name: known for name, known in found.items() if PurePosixPath(name).name not in _METADATA}
     if not found:
@@ -205,8 +205,8 @@ def _folder(path: str, location: str, split: Split, passed: Passed) -> Iterable[
     return (_named(f"{path.rstrip('/')}/{name}", str(root / name)) for name in names)
 
 
-def _walk(path: str, root: Path, passed: Passed) -> list[str]:
-    """Names of the files below a folder, sorted, without hidden ones and those in folders to be `passed`."""
+def _walk(path: str, root: Path, excluded: ExcludedFolders) -> list[str]:
+    """Names of the files below a folder, sorted, without hidden ones and those in `excluded` folders."""
 
     def fail(error: OSError) -> None:
         raise InputError(
@@ -216,7 +216,7 @@ def _walk(path: str, root: Path, passed: Passed) -> list[str]:
 
     names = []
     for folder, subfolders, files in os.walk(root, onerror=fail):
-        if folder in passed:
+        if folder in excluded:
             subfolders.clear()
             continue
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
@@ -225,24 +225,24 @@ def _walk(path: str, root: Path, passed: Passed) -> list[str]:
     return sorted(names)
 
 
-def _dataset_dict(path: str, root: Path, split: Split) -> list[Found]:
-    names = Stated(path, root, DATASET_DICT).splits()
+def _dataset_dict(path: str, root: Path, split: SplitSlice) -> list[FoundFile]:
+    names = FolderManifest(path, root, DATASET_DICT).splits()
     (name,) = _choose(path, {name: [name] for name in names}, split)
     return _saved_dataset(f"{path.rstrip('/')}/{name}", root / name, None)
 
 
-def _saved_dataset(path: str, root: Path, split: Split | None) -> list[Found]:
-    stated = Stated(path, root, SAVED_DATASET)
+def _saved_dataset(path: str, root: Path, split: SplitSlice | None) -> list[FoundFile]:
+    stated = FolderManifest(path, root, SAVED_DATASET)
     if split is not None:
         _only_train(path, split, stated.split)
     return _inside(path, root, stated.saved_files())
 
 
-def _inside(path: str, root: Path, names: Iterable[str]) -> list[Found]:
+def _inside(path: str, root: Path, names: Iterable[str]) -> list[FoundFile]:
     return [_named(f"{path.rstrip('/')}/{name}", str(root / name)) for name in names]
 
 
-def _remote(url: str, split: Split, exclude: Sequence[Path]) -> list[Found]:
+def _remote(url: str, split: SplitSlice, exclude: Sequence[Path]) -> list[FoundFile]:
     try:
         filesystem, infos = ask(url, lambda: _remote_infos(url, exclude))
     except ImportError as error:
@@ -265,7 +265,7 @@ def _remote(url: str, split: Split, exclude: Sequence[Path]) -> list[Found]:
         known = recognise(name) or recognise(urlsplit(name).path) or as_plain_text(name)
         info = infos[name]
         size = int(info.get("size") or 0)
-        files.append(Found(shown_url(location), location, *known, size, remote=True, mark=mark_of(info)))
+        files.append(FoundFile(shown_url(location), location, *known, size, remote=True, mark=mark_of(info)))
     return files
 
 
@@ -293,19 +293,19 @@ def _without_own(filesystem: Any, names: Iterable[str], exclude: Sequence[Path])
     ]
 
 
-def _choose(path: str, by_split: dict[str, list[str]], split: Split) -> list[str]:
+def _choose(path: str, by_split: dict[str, list[str]], split: SplitSlice) -> list[str]:
     chosen = by_split.get(split.name) or by_split.get(canonical(split.name))
     if chosen is None:
         raise _no_split(path, split, by_split)
     return chosen
 
 
-def _only_train(path: str, split: Split, *also: str | None) -> None:
+def _only_train(path: str, split: SplitSlice, *also: str | None) -> None:
     if split.name != "train" and split.name not in also and canonical(split.name) not in also:
         raise _no_split(path, split, ["train"])
 
 
-def _no_split(path: str, split: Split, there: Iterable[str]) -> InputError:
+def _no_split(path: str, split: SplitSlice, there: Iterable[str]) -> InputError:
     names = ", ".join(f"`{name}`" for name in there)
     return InputError(
         f"no split `{split.name}` in `{path}`; there are: {names or 'none'}",

@@ -69,8 +69,8 @@ def concat(pieces: Sequence[Documents]) -> Documents:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A stretch of one file, by decoded byte offsets or rows; an end of None is found out by reading."""
+class FileRange:
+    """A range of one file, by decoded byte offsets or rows; an end of None is found out by reading."""
 
     file: int
     start: int
@@ -81,7 +81,7 @@ class Part:
 class Unit:
     """A fixed piece of the input: what is committed, or done again, as a whole."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[FileRange, ...]
 
     @property
     def position(self) -> int:
@@ -93,13 +93,13 @@ class Unit:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        return cls(tuple(Part(file, start, end) for file, start, end in value["parts"]))
+        return cls(tuple(FileRange(file, start, end) for file, start, end in value["parts"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A place from which a part of the input can be read: a unit or, where units are known only once they are
-    read, a run of files with all of theirs."""
+    """Where reading a part of the input can begin: a unit or, where units are known only once they are
+    read, some files with all of theirs."""
 
     position: int
     files: tuple[int, ...]

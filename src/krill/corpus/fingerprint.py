@@ -8,7 +8,6 @@ never a file.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -64,17 +63,6 @@ def content_digest(file: CorpusFile) -> bytes:
             for start, end in _samples(file.bytes):
                 digest.update(reader.read(start, end))
     return digest.digest()
-
-
-def changed(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The files that came, went, moved in the order, or have other content; none if the input is the same."""
-    names = []
-    for old, new in zip(before, now, strict=False):
-        if old != new:
-            names += [old["path"]] if old["path"] == new["path"] else [old["path"], new["path"]]
-    longer = before if len(before) > len(now) else now
-    names += [entry["path"] for entry in longer[min(len(before), len(now)) :]]
-    return list(dict.fromkeys(names))
 
 
 def _samples(size: int) -> list[tuple[int, int]]:

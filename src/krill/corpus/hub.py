@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from krill.corpus.blocks import SizedBlock
+from krill.corpus.blocks import SequentialFile, SizedBlock
 from krill.corpus.discovery import hub_name
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
@@ -23,15 +23,14 @@ from krill.faults import first_line
 _BATCH_ROWS = 256
 
 
-class HubDataset:
+class HubDataset(SequentialFile):
     """One split of a dataset."""
 
     def __init__(self, file: CorpusFile, limits: Limits) -> None:
-        self._file = file
-        self._limits = limits
+        super().__init__(file, limits)
         self._dataset = _open(file)
 
-    def blocks(self, start: int) -> Iterator[SizedBlock]:
+    def _blocks(self, start: int) -> Iterator[SizedBlock]:
         """Blocks from row `start` on; `datasets` skips what precedes, by whole shards where it can."""
         yield from row_blocks(self._file, self._limits, self._batches(start), start, to_end=True)
 
@@ -48,7 +47,6 @@ class HubDataset:
         return int(splits[name].num_examples)
 
     def columns(self) -> list[str]:
-        """Their names."""
         names = self._dataset.column_names
         return list(next(iter(self._dataset), {})) if names is None else list(names)
 

@@ -1,6 +1,6 @@
 """Parquet: row groups, read without mapping and without reading ahead; only the wanted columns.
 
-Held in memory: the footers of the few files last used, what `ranged_rows` says, and of each column that is
+Held in memory: the footers of the few files last used, what `columnar` says, and of each column that is
 read its page and its dictionary, which Arrow decodes whole: `whole_bytes` tells how much that will be, by the
 headers of the pages, and what a long row unfolds to.
 """
@@ -18,10 +18,9 @@ import pyarrow as pa
 from krill.corpus.arrays import row_bytes
 from krill.corpus.carried import as_carried, carried_schema
 from krill.corpus.checks import check_batch, check_table
+from krill.corpus.columnar import Chunks
 from krill.corpus.formats import CorpusFile
-from krill.corpus.parquet_footer import BYTE_ARRAY, Footer, read_footer
-from krill.corpus.parquet_pages import PageWalk, check_pages
-from krill.corpus.ranged_rows import Chunks
+from krill.corpus.parquet_metadata import BYTE_ARRAY, Footer, PageWalk, check_pages, read_footer
 from krill.corpus.readers import Limits
 from krill.corpus.rows import unfolded, wanted_columns
 from krill.corpus.streams import input_errors, open_raw

@@ -1,20 +1,29 @@
 """Remote files: what a server says of them, and their bytes, also where it fails for a moment.
 
-In: URLs that fsspec reads. Out: what is known of a file, and its bytes in order or from any place. What may
-pass (a busy server, a lost connection, silence) is tried again, a few times and with a line that says so;
-what won't is an `InputError` with what happened and the remedy. Held in memory: what fsspec holds of a file.
+In: URLs that fsspec reads. Out: what is known of a file, and its bytes in order or from any offset. What may
+pass (a busy server, a lost connection, silence) is tried again, a few times and with a line in the log; what
+won't is an `InputError` with what happened and the remedy. While a server takes long, a line in the logger
+`krill` says so every ten seconds. Held in memory: what fsspec holds of a file, and a name for each thread
+that waits.
+
+Not obstore: it reads object stores and HTTP, but none of fsspec's other addresses (`hf://`, `ftp://`, ...),
+so it would be a second reader beside fsspec. What is written here neither of them has: retries that continue
+at the byte reached, also from servers without range requests, a check that the file is still the same
+version, and errors with their remedy.
 """
 
 from __future__ import annotations
 
 import io
+import logging
+import os
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
-from krill.corpus.remote_faults import Fault, fault_of, shown_url
-from krill.corpus.remote_waiting import say, wait, waiting
+from krill.corpus.remote_errors import Fault, fault_of, shown_url
 from krill.errors import InputError, KrillError
 
 ATTEMPTS: Final = 5
@@ -26,7 +35,14 @@ FIRST_WAIT = 1.0
 SILENCE_SECONDS = 60.0
 """After so long without a byte a connection counts as lost."""
 
-# What file systems tell of a file's version, by their various names, the surest first.
+REPORT_SECONDS: Final = 10.0
+
+_logger: Final = logging.getLogger("krill")
+
+# Of a line: an address may be thousands of characters long, and is said again and again.
+_LONGEST: Final = 600
+
+# What file systems say of a file's version, by their various names, the surest first.
 _MARKS: Final = ("ETag", "etag", "md5", "md5Hash", "sha", "LastModified", "last_modified", "Last-Modified")
 
 Result = TypeVar("Result")
@@ -147,10 +163,10 @@ class RemoteFile(io.RawIOBase):
             headers["Range"] = f"bytes={at}-"
         # With some size it doesn't ask for it; nothing else is made of it.
         source = filesystem.open(name, "rb", block_size=0, size=1, headers=headers)
-        said = source.r.headers
-        self._encoded = said.get("Content-Encoding", "identity") not in ("", "identity")
-        self._check_version("" if self._encoded else mark_of(said))
-        given = said.get("Content-Range", "").startswith(f"bytes {at}-")
+        headers_given = source.r.headers
+        self._encoded = headers_given.get("Content-Encoding", "identity") not in ("", "identity")
+        self._check_version("" if self._encoded else mark_of(headers_given))
+        given = headers_given.get("Content-Range", "").startswith(f"bytes {at}-")
         if at and not (source.r.status == 206 and given):
             _skip(source, at)
         return source
@@ -196,7 +212,7 @@ class _Attempts:
         if not fault.transient or self._count >= ATTEMPTS:
             raise self._given_up(fault) from error
         pause = fault.wait or FIRST_WAIT * 2 ** (self._count - 1)
-        say(f"{fault.fact}; trying again in {pause:.0f} s (attempt {self._count + 1} of {ATTEMPTS})")
+        report(f"{fault.fact}; trying again in {pause:.0f} s (attempt {self._count + 1} of {ATTEMPTS})")
         wait(pause, self._url)
 
     def _given_up(self, fault: Fault) -> InputError:
@@ -216,3 +232,70 @@ def _skip(source: Any, count: int) -> None:
         if not passed:
             raise EOFError("the connection ended")
         count -= passed
+
+
+def report(line: str) -> None:
+    """One line about something that is not an error yet; of a long one, its beginning and its end."""
+    if len(line) > _LONGEST:
+        line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
+    _logger.warning("%s", line)
+
+
+def wait(seconds: float, url: str) -> None:
+    """Let time pass, with a sign of life."""
+    end = time.monotonic() + seconds
+    with waiting(url):
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(left)
+
+
+@contextmanager
+def waiting(url: str) -> Iterator[None]:
+    """Says that a server is waited for, if it is for long."""
+    thread = threading.get_ident()
+    _watch.begin(thread, url)
+    try:
+        yield
+    finally:
+        _watch.end(thread)
+
+
+class _Watch:
+    """One thread for all that wait, begun with the first of them; it ends when nobody does for a while."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since: dict[int, tuple[float, str]] = {}
+        self._process = 0
+        """The process in which the thread runs: a fork has none."""
+
+    def begin(self, thread: int, url: str) -> None:
+        self._since[thread] = time.monotonic(), url
+        if self._process != os.getpid():
+            with self._lock:
+                if self._process != os.getpid():
+                    self._process = os.getpid()
+                    threading.Thread(target=self._run, name="krill-waiting", daemon=True).start()
+
+    def end(self, thread: int) -> None:
+        self._since.pop(thread, None)
+
+    def _run(self) -> None:
+        reported: dict[int, float] = {}
+        idle = 0.0
+        while True:
+            time.sleep(1)
+            now = time.monotonic()
+            held = dict(self._since)
+            for thread, (since, url) in held.items():
+                if now - max(since, reported.get(thread, 0.0)) >= REPORT_SECONDS - 1:
+                    reported[thread] = now
+                    report(f"waiting for `{shown_url(url)}` for {now - since:.0f} s")
+            idle = 0.0 if held else idle + 1
+            with self._lock:
+                if idle > REPORT_SECONDS and not self._since:
+                    self._process = 0
+                    return
+
+
+_watch: Final = _Watch()

@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from krill import _native
 from krill.corpus.arrays import as_arrow, row_bytes
-from krill.corpus.blocks import ReadyBlock, SizedBlock
+from krill.corpus.blocks import FileBlock, ReadyBlock, SizedBlock
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.carried import cast
 from krill.corpus.checks import valid_strings
 from krill.corpus.documents import Documents, concat
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
-from krill.corpus.streams import CHUNK_BYTES, reads_source
+from krill.corpus.streams import CHUNK_BYTES
 from krill.errors import InputError
 from krill.faults import first_line
 
@@ -83,31 +83,21 @@ def _holds_text(kind: pa.DataType) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RowBlock:
+class RowBlock(FileBlock):
     """Rows that were read in order; making documents of them is left to the thread that parses."""
 
-    source: CorpusFile
-    limits: Limits
     rows: pa.RecordBatch
-    start: int
     size: int
-    last: bool = False
-    whole: bool = True
-
-    @property
-    def file(self) -> int:
-        return self.source.ordinal
 
     @property
     def end(self) -> int:
         return self.start + int(self.rows.num_rows)
 
     @property
-    def nbytes(self) -> int:
-        return 2 * int(self.rows.nbytes)  # and as documents
+    def _parsed_bytes(self) -> int:
+        return int(self.rows.nbytes)
 
-    @reads_source
-    def documents(self) -> Documents:
+    def _parse(self) -> Documents:
         offsets = np.arange(self.start, self.end, dtype=np.uint64)
         return to_documents(self.source, self.limits, self.rows, offsets)
 
@@ -277,7 +267,7 @@ class _Cutter:
     def _flush(self) -> Iterator[RowBlock]:
         if self._gathered:
             rows = pa.concat_batches(self._gathered)
-            block = RowBlock(self._file, self._limits, rows, self._row, self._size)
+            block = RowBlock(self._file, self._limits, self._row, False, rows, self._size)
             self._row, self._gathered, self._size = block.end, [], 0
             yield block
 

@@ -28,7 +28,7 @@ _SPLIT_OF = {keyword: split for split, keywords in _KEYWORDS.items() for keyword
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitSlice:
     """A split's name and the slice of its records that is wanted; None = from its beginning, to its end."""
 
     name: str
@@ -58,7 +58,7 @@ class Split:
         return first, max(first, end)
 
 
-def parse_split(notation: str) -> Split:
+def parse_split(notation: str) -> SplitSlice:
     """`train`, or a slice of it."""
     match = _NOTATION.fullmatch(notation.strip())
     try:
@@ -74,7 +74,7 @@ def parse_split(notation: str) -> Split:
     percent = bool(match["start_percent"] or match["stop_percent"])
     if percent and any(abs(bound) > 100 for bound in bounds if bound is not None):
         raise ConfigError(f"the split `{_shortened(notation)}` goes beyond 100 %")
-    return Split(match["name"], bounds[0], bounds[1], percent)
+    return SplitSlice(match["name"], bounds[0], bounds[1], percent)
 
 
 def _shortened(text: str) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import lzma
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -76,25 +75,6 @@ def read_in_order(file: CorpusFile, items: Iterator[Item]) -> Iterator[Item]:
         if item is None:
             return
         yield item
-
-
-class _OfFile(Protocol):
-    @property
-    def source(self) -> CorpusFile: ...
-
-
-Piece = TypeVar("Piece", bound=_OfFile)
-
-
-def reads_source(method: Callable[[Piece], Item]) -> Callable[[Piece], Item]:
-    """A method under `input_errors` of its object's file."""
-
-    @wraps(method)
-    def read(piece: Piece) -> Item:
-        with input_errors(piece.source):
-            return method(piece)
-
-    return read
 
 
 def open_raw(file: CorpusFile) -> pa.NativeFile:

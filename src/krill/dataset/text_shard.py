@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from krill.corpus.arrays import row_bytes
-from krill.corpus.parquet_footer import read_footer
+from krill.corpus.parquet_metadata import read_footer
 from krill.dataset.shard import HashedParquet, ShardInfo
 from krill.dataset.shard_file import ShardFile, VerifiedReads
 from krill.errors import InputError

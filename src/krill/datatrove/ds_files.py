@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from krill.dataset.export.ds import END_DTYPE, INDEX_SUFFIX, TOKENS_SUFFIX
+from krill.dataset.export.token_files import END_DTYPE, INDEX_SUFFIX, TOKENS_SUFFIX
 from krill.errors import InputError
 from krill.pack import TokenFiles
 from krill.storage.atomic import atomic_writer

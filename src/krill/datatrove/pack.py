@@ -8,20 +8,17 @@ record batch of rows, and for `bfd` a window of documents' lengths.
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-import orjson
 from datatrove.data import DocumentsPipeline
 from datatrove.io import DataFolderLike, get_datafolder
 from datatrove.pipeline.base import PipelineStep
 
 import krill
-from krill.budget import Meter, Need, Plan, make_plan, resident_bytes, resolve_limit
+from krill.budget import Meter, Need, make_plan, resident_bytes, resolve_limit
 from krill.config import load_config
 from krill.dataset import DatasetPart, Layout, Manifest, RowBatch, ShardInfo, ShardWriter, write_dataset_parts
 from krill.dataset.dataset_files import output_kind
@@ -31,8 +28,8 @@ from krill.errors import ConfigError, InputError
 from krill.pack import FittedRows, Fitting, PackedRows, PackingWindows, TokenFiles, WrappedRows, fitting_of
 from krill.pipeline.stages.pack import row_ranges
 from krill.pipeline.stages.windows import PackedSource, pack_cost
-from krill.storage.decision import FINISHED, PUBLISHED
-from krill.storage.run_folder import RunFolder
+from krill.storage.folder_storage import FolderStorage
+from krill.storage.run import FINISHED, PUBLISHED, Run, identity_of
 from krill.tokenizer import open_encoder
 
 _COMMAND: Final = "pack"
@@ -86,35 +83,27 @@ class PackDataset(PipelineStep):
             )
         files = DsFiles.find(Path(self.input_folder.path))
         tokenizer = open_encoder(self.config.tokenizer).describe()
-        identity = self._identity(files, tokenizer)
-        with (
-            self.track_time(),
-            RunFolder(
-                Path(self.output_folder),
-                None,
-                setting="output_folder",
-                differences=_differences,
-                kind=output_kind(_COMMAND),
-            ) as folder,
-        ):
-            if folder.begin(identity, overwrite=self.overwrite) in (FINISHED, PUBLISHED):
+        described = self._describe(files, tokenizer)
+        storage = FolderStorage(Path(self.output_folder), setting="output_folder", kind=output_kind(_COMMAND))
+        with self.track_time(), Run(storage) as run:
+            if run.begin(described, overwrite=self.overwrite) in (FINISHED, PUBLISHED):
                 return
-            limit = resolve_limit(self.memory)
-            with Meter(limit, resident_bytes()) as meter:
-                begun = time.monotonic()
-                plan = make_plan(limit, 0, self._needs(files.dtype))
-                if self.verify:
-                    files.check()
-                tokens = files.token_files(folder.stages)
-                part = self._write(self._rows(tokens, files.dtype), files.dtype, folder.dataset)
-                facts = _facts(tokens, part, meter, plan, time.monotonic() - begun)
-            manifest = Manifest(**identity, **facts, dataset=part, tokenizer=tokenizer)
-            manifest.save(folder.dataset)
-            folder.publish()
+            with Meter(resolve_limit(self.memory), resident_bytes()) as meter:
+                plan = make_plan(meter.limit, 0, self._needs(files.dtype))
+                with meter.stage("pack") as stage:
+                    if self.verify:
+                        files.check()
+                    tokens = files.token_files(run.stages)
+                    part = self._write(self._rows(tokens, files.dtype), files.dtype, run.dataset)
+                facts = _facts(tokens, part, stage)
+                facts |= {"budget": meter.report(plan), "seconds": stage["seconds"]}
+            manifest = Manifest(**described, **facts, dataset=part, tokenizer=tokenizer)
+            manifest.save(run.dataset)
+            run.publish()
         self.stat_update("rows", value=part.rows, unit="dataset")
         self.stat_update("tokens", value=part.tokens, unit="dataset")
 
-    def _identity(self, files: DsFiles, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
+    def _describe(self, files: DsFiles, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
         """Everything that shapes the rows, and the hash of that."""
         settings = self.config.preprocess
         shaping = {
@@ -129,8 +118,7 @@ class PackDataset(PipelineStep):
             "config": {"preprocess": shaping},
             "inputs": list(files.inputs),
         }
-        canonical = orjson.dumps([run, tokenizer["fingerprint"]], option=orjson.OPT_SORT_KEYS)
-        return {**run, "identity": hashlib.sha256(canonical).hexdigest()}
+        return {**run, "identity": identity_of([run, tokenizer["fingerprint"]])}
 
     def _layout(self, dtype: str) -> Layout:
         settings = self.config.preprocess
@@ -174,33 +162,12 @@ class PackDataset(PipelineStep):
         return part
 
 
-def _facts(tokens: TokenFiles, part: DatasetPart, meter: Meter, plan: Plan, seconds: float) -> dict[str, Any]:
+def _facts(tokens: TokenFiles, part: DatasetPart, stage: Mapping[str, Any]) -> dict[str, Any]:
     """What the manifest says of the run."""
     documents = int(tokens.documents.sum())
-    stage = {
-        "name": "pack",
-        "seconds": round(seconds, 3),
-        "bytes": sum(shard.bytes for shard in part.shards),
-        "documents": documents,
-        "tokens": tokens.total,
-        "peak": meter.peak,
-    }
+    written = sum(shard.bytes for shard in part.shards)
     return {
-        "budget": {**plan.to_json(), "measured_peak": meter.peak, "threads": 1},
-        "seconds": stage["seconds"],
-        "stages": [stage],
+        "stages": [{**stage, "bytes": written, "documents": documents, "tokens": tokens.total}],
         "documents": {"read": documents, "kept": documents, "dropped": {}, "notes": {}},
         "tokens": {"kept": part.tokens, "dropped_short": 0, "dropped_tail": tokens.total - part.tokens},
     }
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What makes a run another one than the one that was begun or finished here."""
-    old = before.get("config", {}).get("preprocess", {})
-    new = now["config"]["preprocess"]
-    found = [
-        f"`{key}` was `{old.get(key)}` and is `{value}`"
-        for key, value in new.items()
-        if old.get(key) != value
-    ]
-    return found + ([] if before.get("inputs") == now["inputs"] else ["the `.ds` files"])

@@ -18,7 +18,7 @@ from datatrove.pipeline.tokens.tokenizer import get_output_filename
 from datatrove.utils.typeshelper import StatHints
 
 from krill.budget import parse_size
-from krill.dataset.export.ds import END_DTYPE, INDEX_SUFFIX, METADATA_SUFFIX, metadata_of
+from krill.dataset.export.token_files import END_DTYPE, INDEX_SUFFIX, METADATA_SUFFIX, metadata_of
 from krill.datatrove.batches import BATCH_BYTES, as_valid_batch, in_batches
 from krill.tokenizer import load
 from krill.tokenizer.tokenizer_file import tokenizer_file

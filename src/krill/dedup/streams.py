@@ -92,11 +92,11 @@ def number_blocks(files: Sequence[Path], size: int) -> Iterator[NDArray[np.uint6
     return read_blocks(buffer, ((reading(file), 0, count) for file, count in zip(files, counts, strict=True)))
 
 
-FileRange = tuple[AbstractContextManager[int], int, int]
+RecordRange = tuple[AbstractContextManager[int], int, int]
 """An open file as its descriptor, the offset of the first record, and how many records follow."""
 
 
-def read_blocks(buffer: NDArray[np.uint64], ranges: Iterable[FileRange]) -> Iterator[NDArray[np.uint64]]:
+def read_blocks(buffer: NDArray[np.uint64], ranges: Iterable[RecordRange]) -> Iterator[NDArray[np.uint64]]:
     """The records of some ranges, end to end, in blocks that fill the buffer but for the last; each block is
     valid until the next."""
     filled = 0

@@ -21,8 +21,8 @@ from krill.errors import ConfigError, InputError
 from krill.faults import system_errors
 from krill.loading.columns import ColumnMaker, Columns, LabelKind
 from krill.loading.krill_rows import OnMissing, open_krill_rows
-from krill.loading.loader import Identity, Loader, Shape, find_world
-from krill.loading.mixture import JoinedRows, Mixed, OnExhausted, Part
+from krill.loading.loader import Identity, Loader, LoaderOptions, find_world
+from krill.loading.mixture import JoinedRows, Mixed, OnExhausted, WeightedRows
 from krill.loading.order import SHUFFLE_WINDOW, InOrder, Order, Shuffled
 
 # Indexes of record batches: a few kilobytes for each mebibyte of tokens that is read from again and again.
@@ -158,12 +158,13 @@ class LoadedDataset:
         self._check_enough(order.samples, batch_size, world, drop_last)
         batch_bytes = batch_size * self.source.width * (columns.token_bytes + self.source.dtype.itemsize)
         plan = make_plan(self.limit, 0, [_reading(self.source), _batches(prefetch, batch_bytes)])
-        shape = Shape(batch_size, rank, world, drop_last, prefetch, batch_bytes, plan.share("batches"))
+        ahead = plan.share("batches")
+        options = LoaderOptions(batch_size, rank, world, drop_last, prefetch, batch_bytes, ahead)
         mixture = order.identity if isinstance(order, Mixed) else None
         window = shuffle_window if shuffle else None
         identity = Identity(self.source.fingerprint, seed, shuffle, window, mixture)
         maker = ColumnMaker(columns, self.source.width, 2 * batch_bytes)
-        return Loader(self.source, order, maker, shape, identity, epoch)
+        return Loader(self.source, order, maker, options, identity, epoch)
 
     def torch(self, **options: Any) -> Any:
         """For `torch.utils.data.DataLoader(..., batch_size=None)`; `docs/loading-torch.md` says more."""
@@ -196,7 +197,7 @@ class LoadedDataset:
         sources = [source for source in getattr(self.source, "sources", ()) if source.weight > 0]
         if not sources or not self.source.rows:
             return order_of(self.source.rows)
-        parts = [Part(s.first, s.rows, s.tokens, s.weight, order_of(s.rows)) for s in sources]
+        parts = [WeightedRows(s.first, s.rows, s.tokens, s.weight, order_of(s.rows)) for s in sources]
         return Mixed(parts, on_exhausted)
 
     def _check_enough(self, samples: int, batch_size: int, world: int, drop_last: bool) -> None:

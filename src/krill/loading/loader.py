@@ -76,7 +76,7 @@ def _count(state: Mapping[str, Any], name: str, most: int) -> int:
 
 
 @dataclass(frozen=True)
-class Shape:
+class LoaderOptions:
     """Who takes what of each step, and how far ahead batches are made."""
 
     batch_size: int
@@ -103,7 +103,7 @@ class Loader:
         source: RowSource,
         order: Order,
         maker: ColumnMaker,
-        shape: Shape,
+        options: LoaderOptions,
         identity: Identity,
         epoch: int = 0,
     ) -> None:
@@ -112,26 +112,26 @@ class Loader:
         self._source = source
         self._order = order
         self._maker = maker
-        self._shape = shape
+        self._options = options
         self._identity = identity
         self._iterator: weakref.ref[Generator[Batch, None, None]] | None = None
 
     @property
     def batch_size(self) -> int:
-        return self._shape.batch_size
+        return self._options.batch_size
 
     @property
     def rank(self) -> int:
-        return self._shape.rank
+        return self._options.rank
 
     @property
     def world(self) -> int:
-        return self._shape.world
+        return self._options.world
 
     @property
     def global_batch(self) -> int:
         """Rows that all ranks together take in a step."""
-        return self._shape.batch_size * self._shape.world
+        return self._options.batch_size * self._options.world
 
     @property
     def steps(self) -> int:
@@ -190,18 +190,18 @@ class Loader:
         return self.__dict__ | {"_iterator": None}
 
     def _batches(self) -> Generator[Batch, None, None]:
-        shape, epoch = self._shape, self.epoch
+        options, epoch = self._options, self.epoch
         starts = range(self.samples, self._order.samples, self.global_batch)[: len(self)]
         made: Generator[Batch, None, None]
-        if shape.prefetch == 0:
+        if options.prefetch == 0:
             made = (self._make(epoch, start) for start in starts)
         else:
             made = ordered_map(
                 partial(self._make, epoch),
                 starts,
-                threads=shape.prefetch,
-                bytes_in_flight=shape.bytes_ahead,
-                size=lambda _: shape.batch_bytes,
+                threads=options.prefetch,
+                bytes_in_flight=options.bytes_ahead,
+                size=lambda _: options.batch_bytes,
             )
         with closing(made):
             for batch in made:
@@ -223,12 +223,12 @@ class Loader:
 
     def _steps_from(self, sample: int) -> int:
         left = self._order.samples - sample
-        return left // self.global_batch if self._shape.drop_last else -(-left // self.global_batch)
+        return left // self.global_batch if self._options.drop_last else -(-left // self.global_batch)
 
     def _rows_at(self, epoch: int, sample: int) -> npt.NDArray[np.int64]:
-        total, shape = self._order.samples, self._shape
+        total, options = self._order.samples, self._options
         size = min(self.global_batch, total - sample)
-        start, stop = (sample + size * rank // shape.world for rank in (shape.rank, shape.rank + 1))
+        start, stop = (sample + size * rank // options.world for rank in (options.rank, options.rank + 1))
         return self._order.rows((self._identity.seed, epoch), start, stop)
 
 

@@ -39,7 +39,7 @@ _MOST_SAMPLES = 2**33  # a number of rows times a share must fit 63 bits
 
 
 @dataclass(frozen=True)
-class Part:
+class WeightedRows:
     """One source: its rows among all, its tokens (for the mean length of a row), its weight and its order."""
 
     first: int
@@ -104,7 +104,7 @@ class _Phase:
 class Mixed:
     """An `Order` over the rows of several sources."""
 
-    def __init__(self, parts: Sequence[Part], on_exhausted: OnExhausted = "stop") -> None:
+    def __init__(self, parts: Sequence[WeightedRows], on_exhausted: OnExhausted = "stop") -> None:
         if on_exhausted not in RULES:
             raise ConfigError(f"`on_exhausted` is `{on_exhausted}`", hint=f"give one of {', '.join(RULES)}")
         self.on_exhausted = on_exhausted
@@ -177,7 +177,7 @@ class Mixed:
             start += samples
 
 
-def row_shares(parts: Sequence[Part], active: Sequence[bool] | None = None) -> tuple[int, ...]:
+def row_shares(parts: Sequence[WeightedRows], active: Sequence[bool] | None = None) -> tuple[int, ...]:
     """Each part's share of the rows, out of `WHOLE`; 0 for those that are not active."""
     rates = [
         part.weight * part.rows / part.tokens if is_active and part.rows else 0.0

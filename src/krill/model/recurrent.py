@@ -1,19 +1,27 @@
-"""A reader of long documents: an encoder over one segment at a time, and a memory from each to the next.
+"""A reader of long documents: an encoder over one segment at a time, a memory from each to the next, answers.
 
 In: a segment of each document (B, T), its padding, and the memory (B, slots, width) that the segment before
-left. Out: hidden states of the segment's tokens, and the memory after it. Held in memory: the weights, one
-copy; for the gradient what `Compute` leaves of a single segment, if the caller checkpoints segments
-(`span_reading.py` does).
+left; or whole documents, (documents, segments, tokens), with the labels of each segment. Out: scores of
+tokens to be the first and the last of the answer, and the memory after the segment; or the summed loss and
+how many segments counted. Held in memory: the weights, one copy; the memory vectors between segments; for the
+gradient what `Compute` leaves of one segment, which is computed again on the way back: nothing else grows
+with the segments.
 
 Memory stands in the row as tokens do: what is carried is added to the embeddings of the reads at its front
 and of the writes at its end, and what comes out at the writes takes the place of what was carried, as far as
 a gate opens. The tokens are those that the features have in place, or for features without any, ids behind
 the vocabulary that the reader puts around each row itself.
+
+There is one score of no answer for a segment, from the state of its classification token, and it takes that
+token's place among both scores. So a segment without the answer is one whose answer is that token, as
+features have it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -21,7 +29,6 @@ import jax.numpy as jnp
 
 from krill.errors import ConfigError
 from krill.model.attention import attend_where, rotation
-from krill.model.linear import project
 from krill.model.sizing import ModelShape, count_parameters
 from krill.model.transformer import (
     INIT_SCALE,
@@ -30,12 +37,21 @@ from krill.model.transformer import (
     Transformer,
     apply_layer,
     init_transformer,
+    project,
     rms_norm,
 )
 
 # Where gates begin: a quarter open. So what is written counts at once, and what was there before is still
 # felt some segments later: a gradient finds its way back, and the gates learn from it when to close.
 FIRST_GATE = -1.0
+# A document's columns: three of tokens, three of segments, and whether a segment is there.
+TOKEN_COLUMNS = ("input_ids", "attention_mask", "token_type_ids")
+SEGMENT_COLUMNS = ("start_positions", "end_positions", "cls_index", "document_mask")
+
+Columns = Mapping[str, jax.Array]
+
+# Low enough that its exponential is 0, high enough that a sum of two is still a number.
+_NO_SCORE = -1e30
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +234,76 @@ def init_reader(design: ReaderShape, seed: int) -> Reader:
         heads=drawn(keys[2], 3),
         design=design,
     )
+
+
+def read_segment(
+    reader: Reader,
+    memory: jax.Array,
+    segment: Columns,
+    compute: Compute = Compute(),  # noqa: B008 - frozen
+) -> tuple[jax.Array, jax.Array]:
+    """Scores (2, B, T) of one segment of each document, and the memory after it.
+
+    A document that has ended keeps the memory that it had.
+    """
+    ids, mask, types = (segment[name] for name in TOKEN_COLUMNS)
+    states, written = reader.read(memory, ids, mask, types, compute)
+    present = segment["document_mask"][:, None, None]
+    return span_scores(reader, states, mask, segment["cls_index"]), jnp.where(present, written, memory)
+
+
+def span_scores(reader: Reader, states: jax.Array, mask: jax.Array, cls: jax.Array) -> jax.Array:
+    """Each token's score as first and last, (2, B, T) in float32; padding has none."""
+    firsts, lasts, none = jnp.einsum("btd,nd->nbt", states, reader.heads, preferred_element_type=jnp.float32)
+    at_cls = jnp.arange(mask.shape[1])[None] == cls[:, None]
+    spans = jnp.where(at_cls, none, jnp.stack((firsts, lasts)))
+    # Where a tokenizer has no classification token, padding may stand in its place.
+    return jnp.where(at_cls | (mask != 0), spans, _NO_SCORE)
+
+
+def summed_span_loss(
+    reader: Reader,
+    documents: Columns,
+    *,
+    bptt: int | None = None,
+    compute: Compute = Compute(),  # noqa: B008 - frozen
+) -> tuple[jax.Array, jax.Array]:
+    """The losses of all segments that are there, added up, and their number.
+
+    The gradient goes back through `bptt` segments at a time, or through all of them. Columns are
+    (documents, segments, …). Segments that no document has are passed over, not computed.
+    """
+    steps = {name: jnp.swapaxes(column, 0, 1) for name, column in documents.items()}
+    count = steps["document_mask"].shape[0]
+
+    # Without the checkpoint the scan would keep every segment's activations for the way back.
+    @jax.checkpoint
+    def add(carried: Any, step: tuple[jax.Array, Columns]) -> tuple[Any, None]:
+        total, memory = carried
+        number, segment = step
+        if bptt is not None:
+            cut = (number > 0) & (number % bptt == 0)  # what documents begin with is learned all the same
+            memory = jnp.where(cut, jax.lax.stop_gradient(memory), memory)
+
+        def taken(memory: jax.Array) -> tuple[jax.Array, jax.Array]:
+            scores, after = read_segment(reader, memory, segment, compute)
+            return segment_losses(scores, segment).sum(), after
+
+        def passed(memory: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return jnp.zeros((), jnp.float32), memory
+
+        loss, memory = jax.lax.cond(segment["document_mask"].any(), taken, passed, memory)
+        return (total + loss, memory), None
+
+    rows = steps["document_mask"].shape[1]
+    start = jnp.zeros((), jnp.float32), reader.begin(rows)
+    (total, _), _ = jax.lax.scan(add, start, (jnp.arange(count), steps))
+    return total, jnp.sum(documents["document_mask"], dtype=jnp.int32)
+
+
+def segment_losses(scores: jax.Array, segment: Columns) -> jax.Array:
+    """The mean of both ends' cross-entropies for each document (B), 0 where it has ended."""
+    labels = jnp.stack((segment["start_positions"], segment["end_positions"]))
+    chosen = jnp.take_along_axis(scores, labels[:, :, None], axis=-1)[..., 0]
+    losses = jax.nn.logsumexp(scores, axis=-1) - chosen
+    return jnp.where(segment["document_mask"], losses.mean(axis=0), 0.0)

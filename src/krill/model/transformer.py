@@ -21,7 +21,6 @@ import jax
 import jax.numpy as jnp
 
 from krill.model.attention import attend, rotate, rotation
-from krill.model.linear import project
 from krill.model.sizing import ModelShape
 
 INIT_SCALE = 0.02
@@ -137,6 +136,39 @@ def apply_layer(
     normed = rms_norm(states, weights.mlp_norm, shape.norm_eps)
     gated = jax.nn.silu(project(normed, weights.gate)) * project(normed, weights.up)
     return states + project(gated, weights.down)
+
+
+@jax.custom_vjp
+def project(states: jax.Array, weights: jax.Array) -> jax.Array:
+    """`states @ weights`, for activations (…, in) and weights (in, out).
+
+    Only the order of the gradient's products differs from `@`: the weights' gradient is a product over all
+    tokens, for which a CPU copies one of its two sides into another layout, and here that is the narrower
+    one. By itself XLA always copies the output's side, the wide one of a feed-forward layer.
+    """
+    return states @ weights
+
+
+def _forward(states: jax.Array, weights: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return states @ weights, (states, weights)
+
+
+def _backward(kept: tuple[jax.Array, jax.Array], above: jax.Array) -> tuple[Any, Any]:
+    states, weights = kept
+    outputs, inputs = (part.reshape(-1, part.shape[-1]) for part in (above, states))
+    if inputs.shape[1] <= outputs.shape[1]:
+        gradient = _over_tokens(inputs, outputs)
+    else:
+        gradient = _over_tokens(outputs, inputs).T
+    return above @ weights.T, gradient.astype(weights.dtype)
+
+
+def _over_tokens(first: jax.Array, second: jax.Array) -> jax.Array:
+    """(N, a) and (N, b) as (a, b): the first is the one that is copied."""
+    return jax.lax.dot_general(first, second, (((0,), (0,)), ((), ())))
+
+
+project.defvjp(_forward, _backward)
 
 
 def rms_norm(states: jax.Array, scale: jax.Array, eps: float) -> jax.Array:

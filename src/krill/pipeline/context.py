@@ -18,7 +18,7 @@ from krill.config import KrillConfig
 from krill.corpus import Corpus
 from krill.pipeline.disk import DiskCap
 from krill.storage import CommitLog
-from krill.storage.files import Files
+from krill.storage.files import RunPaths
 from krill.text import Step
 from krill.threads import ordered_map
 from krill.threads.progress import Progress
@@ -30,19 +30,6 @@ Result = TypeVar("Result")
 
 _IN_COMMIT = 2  # units: one that is synced and one that waits
 _UNITS_PER_TRIM = 4
-
-
-class RunPaths(Protocol):
-    """Where a run's files are: those between its stages, and the dataset so far; and how to reach them."""
-
-    @property
-    def stages(self) -> Path: ...
-
-    @property
-    def dataset(self) -> Path: ...
-
-    @property
-    def files(self) -> Files: ...
 
 
 class BlockResult(Protocol):

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 import krill
-from krill.budget import Meter, Need, Plan, resident_bytes
-from krill.budget.process import bounded_process
-from krill.config import KrillConfig, differing_keys, identity_dict, load_config, to_dict
-from krill.corpus import Corpus, changed
+from krill.budget import Need, Plan, resident_bytes
+from krill.budget.process import metered_process
+from krill.config import KrillConfig, identity_dict, load_config, to_dict
+from krill.corpus import Corpus
 from krill.dataset import Manifest
 from krill.dataset.dataset_files import output_kind
 from krill.dataset.fields import Fields
 from krill.dataset.manifest import MANIFEST_NAME
-from krill.dedup import Pending
-from krill.dedup.index_database import PendingRun
 from krill.engines import Resources, TaskRunner, driver_needs, load_engine, open_engine
 from krill.engines.local import LocalEngine
 from krill.engines.rank import PATIENCE, Rank, RankEngine
@@ -41,14 +35,13 @@ from krill.pipeline.pipeline import Pipeline, build_stages, preprocess_needs
 from krill.pipeline.prediction import Prediction, predict
 from krill.pipeline.sampling import sample_input
 from krill.pipeline.seen_before import earlier_runs
-from krill.pipeline.summary import Summary
+from krill.pipeline.summary import Summary, summarize_dataset
 from krill.pipeline.worker import SPEC, worker_spec
-from krill.storage.atomic import listed
-from krill.storage.decision import CONTINUE, FINISHED, PUBLISHED, PUT_INTO_PLACE
 from krill.storage.files import LOCAL
+from krill.storage.folder_storage import FolderStorage
+from krill.storage.object_storage import ObjectStorage
 from krill.storage.object_store import is_object_url
-from krill.storage.remote_run import RemoteRun
-from krill.storage.run_folder import RunFolder
+from krill.storage.run import DONE, FINISHED, PUBLISHED, Run, RunStorage, identity_of
 from krill.text import Step
 from krill.text.build import fingerprints_of, steps_of
 from krill.text.user_step import Function
@@ -99,96 +92,75 @@ def run_preprocess(
     With a `rank` it does that rank's share of the work and nothing else, and returns None.
     """
     config.require_for_preprocess()
-    started = time.monotonic()
     elsewhere = config.engine if config.engine.name != "local" else None
     limit, threads = worker_part(elsewhere, config.memory, config.threads)
-    load_databases(config)
-    load_engine(elsewhere)
 
     def needs(sizes: InputSizes | None, *, made: bool = False) -> list[Need]:
         own = preprocess_needs(config, threads, sizes, own_steps=steps, made=made)
         return [*own, *driver_needs(elsewhere)]
 
-    with ExitStack() as stack:
-        stack.enter_context(bounded_process(threads, parquet=writes_parquet(config)))
-        meter = stack.enter_context(Meter(limit, floor))
+    output = config.preprocess.prepared_path
+    shown = output if is_object_url(output) else Path(output)
+    with metered_process(limit, threads, floor=floor, parquet=writes_parquet(config)) as meter:
+        load_databases(config)
+        load_engine(elsewhere)
         refuse_early(config, meter, needs)
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)
-        place = _place_of(config, shared=rank is not None)
+        shared = rank is not None
+        storage = _storage_of(config, shared=shared)
         plan = meter.plan(needs(sizes_of(corpus), made=True))
-        run = describe_run(config, corpus, against, made)
-        earlier = earlier_runs(config, run["identity"])
-        with place as folder:
-            state = folder.begin(run, overwrite=overwrite)
-            if state == PUBLISHED:
-                progress.note(PUT_INTO_PLACE)
-            if state in (FINISHED, PUBLISHED):
+        described = describe_run(config, corpus, against, made)
+        earlier = earlier_runs(config, described["identity"])
+        with Run(storage, progress) as run:
+            if run.begin(described, overwrite=overwrite) in (FINISHED, PUBLISHED):
                 if earlier is not None:
                     earlier.adopt()
-                return Summary(_output_of(config), FINISHED, _finished(folder))
-            if state == CONTINUE:
-                progress.note("continuing an earlier run of this config")
-            disk = DiskCap(config.disk, folder_bytes(folder.stages))
+                return summarize_dataset(FINISHED, shown, _finished(storage))
+            disk = DiskCap(config.disk, folder_bytes(run.stages))
             with (
                 _engine_of(config, steps, rank) as runner,
                 Context(
-                    config,
-                    corpus,
-                    made,
-                    plan,
-                    meter,
-                    threads,
-                    folder,
-                    progress,
-                    disk,
-                    shared=rank is not None,
+                    config, corpus, made, plan, meter, threads, run.paths, progress, disk, shared=shared
                 ) as context,
             ):
                 engine: Engine = LocalEngine()
                 if rank is not None:
                     engine = RankEngine(rank, patience, note=progress.note)
                 elif runner is not None:
-                    engine = _workers(runner, context, folder, run["identity"])
+                    engine = _workers(runner, context, run)
                 encoder = _open_encoder(context)
                 predicted = _predict(context, encoder)
                 stages = build_stages(
                     context, encoder, against=against, earlier=earlier, workers=engine.workers
                 )
-                pipeline = Pipeline(context, stages, folder.discard)
+                pipeline = Pipeline(context, stages, run.discard)
                 pipeline.run(engine)
             if rank is not None:
                 return None
             plan = plan.expecting(needs(predicted.sizes, made=True))
             pending = pipeline.write_index(earlier)
             found = {**pipeline.facts(), "tokenizer": _describe_tokenizer(config, encoder)}
-            seconds = time.monotonic() - started
             extra = {
-                "continued": state == CONTINUE,
                 "predicted": predicted.to_json(),
                 "duplicates": pipeline.outputs.get("duplicates"),
                 "engine": dict(engine.facts()),
             }
-            manifest = _manifest(context, run, plan, found, extra, seconds)
-            _publish(folder, manifest, pending, threads)
-    return Summary(_output_of(config), "done", manifest)
+            manifest = _manifest(context, run, plan, found, extra)
+            manifest.save(run.dataset)
+            run.publish(threads=threads)
+            if pending is not None:
+                pending.commit()  # only now may other runs see what this one kept
+    return summarize_dataset(DONE, shown, manifest)
 
 
-def _output_of(config: KrillConfig) -> Path | str:
-    """The output as people see it."""
-    output = config.preprocess.prepared_path
-    return output if is_object_url(output) else Path(output)
-
-
-def _place_of(config: KrillConfig, *, shared: bool) -> RunFolder | RemoteRun:
+def _storage_of(config: KrillConfig, *, shared: bool) -> RunStorage:
     """Where the run is going to be; nothing is touched there yet."""
     output = config.preprocess.prepared_path
     spill_dir = None if config.spill_dir is None else Path(config.spill_dir)
     setting = "preprocess.prepared_path"
     if not is_object_url(output):
-        return RunFolder(
-            Path(output), spill_dir, setting=setting, differences=differences, kind=_KIND, shared=shared
-        )
+        return FolderStorage(Path(output), spill_dir, setting=setting, kind=_KIND, shared=shared)
     if config.engine.name == "datatrove":
         raise ConfigError(
             f"the workers of the engine `datatrove` take their orders from a folder that they share, and"
@@ -201,14 +173,14 @@ def _place_of(config: KrillConfig, *, shared: bool) -> RunFolder | RemoteRun:
             " without one",
             hint="leave it out, and name earlier datasets under `dedup.against`",
         )
-    return RemoteRun(output, spill_dir, setting=setting, differences=differences, kind=_KIND, shared=shared)
+    return ObjectStorage(output, spill_dir, setting=setting, kind=_KIND, shared=shared)
 
 
-def _finished(folder: RunFolder | RemoteRun) -> Manifest:
+def _finished(storage: RunStorage) -> Manifest:
     """The manifest of an output that was there before."""
-    if isinstance(folder, RunFolder):
-        return Manifest.load(folder.output)
-    return Manifest.from_fields(Fields(folder.finished(), source=f"{folder.output}/{MANIFEST_NAME}"))
+    if isinstance(storage, FolderStorage):
+        return Manifest.load(storage.output)
+    return Manifest.from_fields(Fields(storage.finished(), source=f"{storage.output}/{MANIFEST_NAME}"))
 
 
 @contextmanager
@@ -235,19 +207,17 @@ def _engine_of(
             engine.close()
 
 
-def _workers(
-    runner: TaskRunner, context: Context, folder: RunFolder | RemoteRun, identity: str
-) -> WorkersEngine:
+def _workers(runner: TaskRunner, context: Context, run: Run) -> WorkersEngine:
     """The engine whose workers find this run by its address, or in its object store."""
-    folder.note(SPEC, worker_spec(context))
+    run.note(SPEC, worker_spec(context))
 
     def done(result: Mapping[str, Any]) -> None:
         context.disk.add(result["kept"])
         context.progress.advance(result["bytes"])
 
     resources = Resources(context.plan.limit, context.threads)
-    anywhere = folder.files is not LOCAL
-    spec = WorkerSpec(_COMMAND, folder.address, identity, resources, anywhere)
+    anywhere = run.files is not LOCAL
+    spec = WorkerSpec(_COMMAND, run.address, run.description["identity"], resources, anywhere)
     return WorkersEngine(runner, context.config.engine.name, spec, done)
 
 
@@ -284,46 +254,25 @@ def _predict(context: Context, encoder: Encoder | None) -> Prediction:
     return predicted
 
 
-def _publish(
-    folder: RunFolder | RemoteRun, manifest: Manifest, pending: Pending | PendingRun | None, threads: int
-) -> None:
-    """The manifest, then the folder in its place; only then may other runs see what this one kept."""
-    manifest.save(folder.dataset)
-    folder.publish(threads=threads)
-    if pending is not None:
-        pending.commit()
-
-
 def _manifest(
-    context: Context,
-    run: Mapping[str, Any],
-    plan: Plan,
-    found: Mapping[str, Any],
-    extra: Mapping[str, Any],
-    seconds: float,
+    context: Context, run: Run, plan: Plan, found: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> Manifest:
     """Everything there is to say of the run."""
+    described = run.description
     return Manifest(
-        krill=run["krill"],
+        **{name: described[name] for name in ("krill", "identity", "config", "inputs")},
         command=_COMMAND,
-        identity=run["identity"],
-        config=run["config"],
-        inputs=run["inputs"],
-        budget={
-            **plan.to_json(),
-            "measured_peak": context.meter.peak,
-            "tree_pss": context.meter.tree_pss,
-            "threads": context.threads,
-        },
-        seconds=round(seconds, 3),
+        budget=context.meter.report(plan),
+        seconds=context.meter.seconds,
         **found,
         extra={
             **extra,
+            "continued": run.continued,
             "spilled_bytes": context.disk.used,
             "settings": to_dict(context.config),
-            "tokenizer_fingerprint": run["tokenizer"],
-            "against": run["against"],
-            "steps": run["steps"],
+            "tokenizer_fingerprint": described["tokenizer"],
+            "against": described["against"],
+            "steps": described["steps"],
         },
     )
 
@@ -340,17 +289,4 @@ def describe_run(
         "steps": fingerprints_of(steps),
         "tokenizer": tokenizer_fingerprint(config.tokenizer) if config.preprocess.output != "text" else None,
     }
-    canonical = orjson.dumps(run, listed, orjson.OPT_SORT_KEYS)
-    return {**run, "identity": hashlib.sha256(canonical).hexdigest()}
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What makes a run another one than the one that was begun or finished here."""
-    found = differing_keys(before.get("config", {}), now["config"])
-    for name in ("inputs", "against"):
-        found += [f"input `{path}`" for path in changed(before.get(name, []), now[name])]
-    if before.get("steps", []) != now["steps"]:
-        found.append("the code of a step of your own")
-    if before.get("tokenizer_fingerprint", before.get("tokenizer")) != now["tokenizer"]:
-        found.append("the tokenizer's content")
-    return found
+    return {**run, "identity": identity_of(run)}

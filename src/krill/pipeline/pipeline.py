@@ -188,7 +188,7 @@ class Pipeline:
         context.progress.begin(name, total)
         with context.meter.stage(name):
             yield timing
-        context.folder.files.rest()
+        context.folder.files.evict()
         context.progress.end(name)
         timing["seconds"] = round(time.monotonic() - begun, 3)
         timing["peak"] = context.meter.stages.get(name, 0)

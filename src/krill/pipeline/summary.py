@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from krill.dataset import Manifest
+from krill.storage.run import RunSummary
 
 # Counts that are reasons why a document was dropped, in the order in which a document meets them; what the
 # filters say stands between.
@@ -45,24 +45,18 @@ def describe_reason(name: str) -> str:
     return {**REASONS, **REASONS_BY_STAGES}.get(name, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The end of a run; `status` is "done", or "finished" if an earlier run had done everything."""
+Summary = RunSummary[Manifest]
 
-    output: Path | str
-    """A folder, or the URL of one in an object store."""
-    status: str
-    manifest: Manifest
 
-    def to_json(self) -> dict[str, Any]:
-        """For `--json`: the manifest without its long lists."""
-        manifest = self.manifest.to_json()
-        for part in ("dataset", "validation", "text", "rejected"):
-            if manifest.get(part):
-                manifest[part] = {**manifest[part], "shards": len(manifest[part]["shards"])}
-        for files in ("inputs", "against"):
-            manifest[files] = len(manifest.get(files, ()))
-        return {"output": str(self.output), "status": self.status, **manifest}
+def summarize_dataset(status: str, output: Path | str, manifest: Manifest) -> Summary:
+    """The facts are the manifest without its long lists."""
+    facts = manifest.to_json()
+    for part in ("dataset", "validation", "text", "rejected"):
+        if facts.get(part):
+            facts[part] = {**facts[part], "shards": len(facts[part]["shards"])}
+    for files in ("inputs", "against"):
+        facts[files] = len(facts.get(files, ()))
+    return RunSummary(status, output, manifest, facts)
 
 
 def document_counts(counts: Mapping[str, int], kept: int) -> dict[str, Any]:

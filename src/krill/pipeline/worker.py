@@ -23,18 +23,19 @@ from krill.config import load_config, to_dict
 from krill.engines import Resources
 from krill.engines.stage import Stage
 from krill.errors import StorageError
-from krill.pipeline.context import Context, RunPaths
+from krill.pipeline.context import Context
 from krill.pipeline.disk import DiskCap
 from krill.pipeline.early_refusal import writes_parquet
 from krill.pipeline.input import open_against, open_input
 from krill.pipeline.needs import sizes_of
 from krill.pipeline.pipeline import build_stages, preprocess_needs
 from krill.storage.atomic import storage_errors
-from krill.storage.files import LOCAL, Files
+from krill.storage.files import LOCAL, RunPaths
 from krill.storage.input_file import MOST_MANIFEST, read_json
+from krill.storage.mirror import Scratch
+from krill.storage.object_storage import RunReader
 from krill.storage.object_store import is_object_url
-from krill.storage.remote_run import RUN, RemoteSide
-from krill.storage.scratch import Scratch
+from krill.storage.run import RUN
 from krill.text.build import steps_of
 from krill.tokenizer import open_encoder
 from krill.tokenizer.tokenizer_file import tokenizer_files
@@ -63,7 +64,7 @@ def _publish_tokenizer(context: Context) -> list[str]:
         folder.mkdir(exist_ok=True)
         files = tokenizer_files(context.config.tokenizer)
         copies = [Path(shutil.copyfile(file, folder / file.name)) for file in files]
-    context.folder.files.send(copies)
+    context.folder.files.publish(copies)
     return [copy.name for copy in copies]
 
 
@@ -83,15 +84,6 @@ def release() -> None:
     if _kept is not None:
         _kept.held.close()
         _kept = None
-
-
-@dataclass(frozen=True, slots=True)
-class SharedPaths:
-    """A run's files in folders that all machines see."""
-
-    stages: Path
-    dataset: Path
-    files: Files = LOCAL
 
 
 @dataclass(slots=True)
@@ -149,7 +141,7 @@ class Worker:
             stage = self.stages[stage_name]
             with self.context:
                 stage.run(stage.missing(tasks))
-            self.context.folder.files.rest()
+            self.context.folder.files.evict()
         return {"bytes": self.progress.done, "kept": self.context.disk.used - kept, "peak": peak_bytes()}
 
 
@@ -170,16 +162,16 @@ def _load_run(work: str, identity: str, held: ExitStack) -> tuple[dict[str, Any]
     if not is_object_url(work):
         run, spec = _read(Path(work) / RUN), _read(Path(work) / SPEC)
         _check_identity(run, work, identity)
-        return run, spec, SharedPaths(Path(spec["stages"]), Path(spec["dataset"]))
-    side = RemoteSide(work)
+        return run, spec, RunPaths(Path(spec["stages"]), Path(spec["dataset"]))
+    side = RunReader(work)
     run, spec = side.read(RUN) or {}, side.read(SPEC) or {}
     _check_identity(run if spec else {}, work, identity)
     settings = spec["settings"]
     scratch = Scratch(None if settings["spill_dir"] is None else Path(settings["spill_dir"]))
     held.callback(scratch.close)
-    paths = side.places(identity, scratch)
+    paths = side.paths(identity, scratch)
     tokenizer = [paths.stages.parent / TOKENIZER / name for name in spec["tokenizer"]]
-    paths.files.bring(tokenizer)
+    paths.files.fetch(tokenizer)
     if tokenizer:
         settings["tokenizer"] |= {"path": str(tokenizer[0]), "hub_id": None}
     return run, spec, paths

@@ -1,7 +1,7 @@
 """Question answering on long documents: features, their cache, batches over time, metrics.
 
-Comes in: questions with contexts and answers (SQuAD's JSON, JSON lines, Hugging Face datasets) and a fast
-tokenizer. Goes out: a cache of features on disk, any feature or document of it by number, batches in which a
+In: questions with contexts and answers (SQuAD's JSON, JSON lines, Hugging Face datasets) and a fast
+tokenizer. Out: a cache of features on disk, any feature or document of it by number, batches in which a
 document's segments follow each other, and scores of predictions. Held in memory: one unit of paragraphs
 while features are made, a few mapped units while they are read.
 """
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from krill.qa.cache import Prepared, prepare
     from krill.qa.dataset import QaDataset
     from krill.qa.features import Shape
-    from krill.qa.inexact import InexactSpan
-    from krill.qa.memory_tokens import configure_memory_tokens
+    from krill.qa.layout import configure_memory_tokens
     from krill.qa.metrics import SquadScores, squad_metrics
     from krill.qa.predictions import AnswerCollector, Prediction
+    from krill.qa.tables import InexactSpan
 
 __all__ = [
     "AnswerCollector",
@@ -56,7 +56,7 @@ __all__ = [
 _HOMES = {
     "AnswerCollector": "krill.qa.predictions",
     "ChunkedCacheManager": "krill.compat.qa_chunks",
-    "InexactSpan": "krill.qa.inexact",
+    "InexactSpan": "krill.qa.tables",
     "LazySquadLikeQADataset": "krill.compat.qa",
     "Prediction": "krill.qa.predictions",
     "Prepared": "krill.qa.cache",
@@ -65,7 +65,7 @@ _HOMES = {
     "Shape": "krill.qa.features",
     "SquadScores": "krill.qa.metrics",
     "StreamingSquadProcessor": "krill.compat.qa_chunks",
-    "configure_memory_tokens": "krill.qa.memory_tokens",
+    "configure_memory_tokens": "krill.qa.layout",
     "create_dataloader": "krill.compat.qa",
     "create_dataset_from_cache": "krill.compat.qa",
     "create_evaluation_dataloader": "krill.compat.qa",

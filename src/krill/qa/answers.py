@@ -1,7 +1,8 @@
-"""Answers: which one is taught, where it stands, and between which tokens.
+"""Answers and windows: which answer is taught, and between which tokens of which windows it stands.
 
-Comes in: contexts, answers as given, and the spans of tokens. Goes out: for each question the chosen answer,
-and for each window the first and last token of it. Held in memory: a few numbers for each token of a unit.
+In: contexts, answers as given, and the spans of tokens. Out: for each question the chosen answer,
+the windows over its context, and for each window the first and last token of the answer. Held in memory: a
+few numbers for each token of a unit.
 
 The first answer is chosen, as in Hugging Face's scripts. It stands where it is said to stand, or else at its
 occurrence nearest to there; where it does not occur at all, the question counts as one without an answer.
@@ -18,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from krill.qa.composed import compose
-from krill.qa.encoding import EncodedSpans
-from krill.qa.windows import Windows
+from krill.qa.tables import NOWHERE
+from krill.qa.wordwise import EncodedSpans
 
-NOWHERE: Final = -1
 MOVED: Final = "answers_moved"
 NOT_FOUND: Final = "answers_not_in_context"
 # So many tokens are searched at a time, or one paragraph.
@@ -44,7 +44,6 @@ NO_ANSWER: Final = Answer("", NOWHERE, NOWHERE)
 
 
 def choose_answer(context: str, answers: Sequence[tuple[str, int]]) -> Answer:
-    """The first of the answers, and where it is."""
     if not answers:
         return NO_ANSWER
     text, start = answers[0]
@@ -69,7 +68,7 @@ def nearest(context: str, text: str, start: int) -> int:
 
 
 def _composed_answer(context: str, text: str, start: int) -> Answer:
-    """The same where context and answer are written with different characters for the same letters."""
+    """The same where context and answer spell the same letters with different characters."""
     composed, wanted = compose(context), unicodedata.normalize("NFC", text)
     near = len(unicodedata.normalize("NFC", context[: max(start, 0)]))
     begin = nearest(composed.text, wanted, near)
@@ -77,6 +76,44 @@ def _composed_answer(context: str, text: str, start: int) -> Answer:
         return Answer("", NOWHERE, NOWHERE, NOT_FOUND)
     span = composed.original_spans(np.array([[begin, begin + len(wanted)]], np.int32))[0].tolist()
     return Answer(context[span[0] : span[1]], span[0], span[1], None if begin == near else MOVED)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextWindows:
+    """One entry for each window; `example` rises, and `segment` counts from 0 in each example."""
+
+    example: Numbers
+    segment: Numbers
+    begin: Numbers
+    length: Numbers
+    counts: Numbers
+    """Windows of each example; 0 where the question leaves no room."""
+
+
+def find_windows(
+    questions: Numbers, contexts: Numbers, *, room: int, stride: int, most: int | None
+) -> ContextWindows:
+    """As Hugging Face's `return_overflowing_tokens` with truncation of the context alone: each window has as
+    many tokens as the question leaves room for, the next one begins so that `stride` tokens are in both, and
+    the last is the first that reaches the end.
+
+    `questions` and `contexts` are numbers of tokens, `room` is what fixed tokens leave of a feature; `most`
+    windows of an example are kept, None = all.
+    """
+    rooms = room - questions
+    fits = contexts <= rooms
+    steps = np.where(fits, 1, rooms - stride)
+    possible = fits | ((rooms > 0) & (steps > 0))
+    # Of a context that fits there is one window, whatever the room.
+    beyond = np.where(fits, 0, contexts - rooms)
+    counts = np.where(possible, 1 - (-beyond // np.maximum(steps, 1)), 0)
+    if most is not None:
+        counts = np.minimum(counts, most)
+    example = np.repeat(np.arange(len(counts)), counts)
+    segment = np.arange(len(example)) - np.repeat(np.cumsum(counts) - counts, counts)
+    begin = segment * steps[example]
+    length = np.minimum(rooms[example], contexts[example] - begin)
+    return ContextWindows(example, segment, begin, length, counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +125,11 @@ class TokenSpans:
 
 
 def find_spans(
-    windows: Windows, contexts: EncodedSpans, paragraph: Numbers, begins: Numbers, ends: Numbers
+    windows: ContextWindows, contexts: EncodedSpans, paragraph: Numbers, begins: Numbers, ends: Numbers
 ) -> TokenSpans:
     """`paragraph`, `begins` and `ends` have an entry for each example: its context, and its answer in it."""
     example = windows.example
-    if not len(contexts.ids):
+    if not len(contexts.values):
         nowhere = np.full(len(example), NOWHERE, np.int64)
         return TokenSpans(nowhere, nowhere)
     low = contexts.starts[paragraph[example]] + windows.begin
@@ -120,7 +157,7 @@ def _tokens_of_answers(
         end = int(np.searchsorted(starts, starts[begin] + SEARCHED_TOKENS, side="right")) - 1
         end = max(end, begin + 1)
         some = EncodedSpans(
-            contexts.ids[:0],
+            contexts.values[:0],
             starts[begin : end + 1] - starts[begin],
             contexts.spans[starts[begin] : starts[end]],
         )
@@ -140,7 +177,7 @@ def _tokens_at(
 
     Tokens may share a character, each with some bytes of it, and then these two cut it, and cross if it is
     all of the answer. What is crossed becomes all tokens of the character; what is only cut is counted
-    later (`inexact.py`).
+    later (`tables.inexact_spans`).
     """
     # One search for all: tokens of later paragraphs have larger keys.
     keys = contexts.spans + (np.repeat(np.arange(len(contexts.starts) - 1), contexts.lengths) << 32)[:, None]

@@ -1,13 +1,13 @@
 """Batches: documents side by side, their segments one time step after the other; or plain features.
 
-Comes in: a dataset, an order. Goes out: for each batch of documents a list over time steps, each a batch of
+In: a dataset, an order. Out: for each batch of documents a list over time steps, each a batch of
 the segments at that step, row `i` always of the same document; `document_mask` says which rows are still of
 it, and the others are padding. Held in memory: one batch with all its steps, and one more for each worker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -16,15 +16,18 @@ import numpy.typing as npt
 
 from krill.errors import ConfigError, MissingExtra
 from krill.loading.order import InOrder, Order, Shuffled
-from krill.qa.answers import NOWHERE
-from krill.qa.assembly import FeatureRows
 from krill.qa.dataset import METADATA, QaDataset
-from krill.qa.selection import STRATEGIES, Strategy, choose_begins
+from krill.qa.stored import FeatureRows
+from krill.qa.tables import NOWHERE
 from krill.threads import ordered_map
 
 Numbers = npt.NDArray[np.int64]
 Batch = dict[str, Any]
 Framework = Literal["torch", "numpy", "jax"]
+Strategy = Literal["answer_centered", "random_continuous", "first_n"]
+"""Which segments of a long document are taught, if not all."""
+
+STRATEGIES: Final = ("answer_centered", "random_continuous", "first_n")
 # Neighbours on disk that are shuffled as one, and over how many rows they are spread.
 BLOCK_ROWS: Final = 256
 WINDOW_ROWS: Final = 8192
@@ -34,8 +37,6 @@ _OF_ENDED: Final = {"has_answer": False, "segment_index": _PADDING}
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
-    """What batches are like."""
-
     batch_size: int
     time_step_major: bool = True
     max_segments: int | None = None
@@ -79,11 +80,9 @@ class QaLoader:
         self._convert = _converter(shape.framework)
 
     def __len__(self) -> int:
-        """Batches of an epoch; the last may be smaller."""
         return -(-self._order.samples // self.shape.batch_size)
 
     def set_epoch(self, epoch: int) -> None:
-        """Which epoch the next iteration is."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[Any]:
@@ -142,7 +141,6 @@ class QaLoader:
         return [int(segment) for segment in found]
 
     def _batch(self, rows: FeatureRows, own: slice, features: Numbers, known: list[dict[str, Any]]) -> Batch:
-        """Some of the rows as a batch, with what is known of each."""
         mask = features != _PADDING
         for place in np.flatnonzero(~mask).tolist():
             known[place].update(_OF_ENDED)
@@ -176,3 +174,43 @@ def _converter(framework: Framework) -> Any:
     except ImportError:
         raise MissingExtra("batches for torch", "torch") from None
     return lambda array: torch.from_numpy(array if array.dtype == bool else array.astype(np.int64))
+
+
+def choose_begins(
+    strategy: Strategy,
+    counts: Numbers,
+    most: int,
+    *,
+    answered: Callable[[int], Sequence[int]],
+    documents: Numbers,
+    key: tuple[int, int],
+) -> Numbers:
+    """The first segment to take of each document, of which at most `most` are taken in a row.
+
+    `answered` gives the segments with the answer, of the document at a place; `key` is seed and epoch. What
+    is drawn depends on these and the document alone, never on which others are in the batch.
+    """
+    room = np.maximum(counts - most, 0)
+    if strategy == "first_n":
+        return np.zeros(len(counts), np.int64)
+    if strategy == "random_continuous":
+        drawn = _mixed(_mixed(np.uint64(key[0] % 2**64), np.uint64(key[1])), documents.astype(np.uint64))
+        return (drawn % (room + 1).astype(np.uint64)).astype(np.int64)
+    begins = np.zeros(len(counts), np.int64)
+    for place in np.flatnonzero(room).tolist():
+        segments = answered(place)
+        if segments:
+            middle = segments[len(segments) // 2]
+            begins[place] = min(max(middle - (most - 1) // 2, 0), int(room[place]))
+    return begins
+
+
+def _mixed(
+    seed: npt.NDArray[np.uint64] | np.uint64, numbers: npt.NDArray[np.uint64] | np.uint64
+) -> npt.NDArray[np.uint64]:
+    """The finaliser of SplitMix64: hashes that keep nothing of the order of `numbers`."""
+    with np.errstate(over="ignore"):
+        mixed = np.asarray(seed + (np.asarray(numbers) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        return np.asarray(mixed ^ (mixed >> np.uint64(31)), np.uint64)

@@ -10,8 +10,6 @@ killed goes on behind the units that it has committed.
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,8 +19,7 @@ import orjson
 
 import krill
 from krill.budget import Meter, resident_bytes, resolve_limit
-from krill.budget.process import bounded_process
-from krill.corpus.fingerprint import changed
+from krill.budget.process import metered_process
 from krill.engines import driver_needs, load_engine
 from krill.engines.worker_share import engine_named, worker_part
 from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
@@ -31,9 +28,9 @@ from krill.qa.sources import DEFAULT_SPLIT, open_source
 from krill.qa.tables import SCHEMAS, table_name
 from krill.qa.units import Job, UnitMaker, reading_needs, unit_needs
 from krill.storage.atomic import write_json
-from krill.storage.decision import FINISHED, PUBLISHED, PUT_INTO_PLACE
+from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import MANIFEST, OutputKind
-from krill.storage.run_folder import RunFolder
+from krill.storage.run import DONE, FINISHED, PUBLISHED, Run, RunSummary, identity_of
 from krill.threads.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -53,12 +50,12 @@ _KIND: Final = OutputKind(COMMAND, _written_files)
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """The end of a preparation; `status` is "done", or "finished" if an earlier run had done everything."""
+class Prepared(RunSummary[Mapping[str, Any]]):
+    """The end of a preparation."""
 
-    folder: Path
-    status: str
-    manifest: Mapping[str, Any]
+    @property
+    def folder(self) -> Path:
+        return Path(self.output or "")
 
     @property
     def features(self) -> int:
@@ -149,33 +146,26 @@ def run_job(
 ) -> Prepared:
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
     job.check()
-    started = time.monotonic()
-    limit = resolve_limit(memory)
-    with bounded_process(threads, parquet=False), Meter(limit, floor) as meter:
+    with metered_process(memory, threads, floor=floor) as meter:
         needs = unit_needs(job.source, job.tokenizer.native, threads)
         here = [*reading_needs(job.source), *driver_needs(engine)]
         plan = meter.plan(here if engine else needs)
-        run = describe(job)
-        with RunFolder(output, None, setting="--output", differences=_differences, kind=_KIND) as folder:
-            state = folder.begin(run, overwrite=overwrite)
-            if state == PUBLISHED:
-                progress.note(PUT_INTO_PLACE)
-            if state in (FINISHED, PUBLISHED):
-                return Prepared(folder.output, FINISHED, folder.finished() or {})
-            if state == "continue":
-                progress.note("continuing an earlier run of this preparation")
+        described = describe(job)
+        with Run(FolderStorage(output, setting="--output", kind=_KIND), progress) as run:
+            if run.begin(described, overwrite=overwrite) in (FINISHED, PUBLISHED):
+                found = run.storage.finished() or {}
+                return Prepared(FINISHED, run.output, found, found)
             with meter.stage("features"):
                 if engine is None:
-                    found = UnitMaker(job, folder, plan, threads, meter, progress).run()
+                    found = UnitMaker(job, run, plan, threads, meter, progress).run()
                 else:
                     from krill.qa.distributed import make_on
 
-                    found = make_on(engine, job, folder, threads, meter, plan, progress)
-            budget = {**plan.to_json(), "measured_peak": meter.peak, "threads": threads}
-            manifest = {**run, **found, "seconds": round(time.monotonic() - started, 3), "budget": budget}
-            write_manifest(folder.dataset, manifest)
-            folder.publish()
-    return Prepared(folder.output, "done", manifest)
+                    found = make_on(engine, job, run, threads, meter, plan, progress)
+            manifest = {**described, **found, "seconds": meter.seconds, "budget": meter.report(plan)}
+            write_manifest(run.dataset, manifest)
+            run.publish()
+    return Prepared(DONE, run.output, manifest, manifest)
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -197,12 +187,11 @@ def describe(job: Job) -> dict[str, Any]:
         "inputs": [entry["fingerprint"] for entry in inputs],
         "tokenizer": job.tokenizer.fingerprint,
     }
-    canonical = orjson.dumps(shaping, option=orjson.OPT_SORT_KEYS)
     return {
         "format": FORMAT,
         "krill": krill.__version__,
         "command": COMMAND,
-        "identity": hashlib.sha256(canonical).hexdigest(),
+        "identity": identity_of(shaping),
         "config": config,
         "inputs": inputs,
         "tokenizer": {
@@ -212,16 +201,3 @@ def describe(job: Job) -> dict[str, Any]:
         },
         "layout": job.tokenizer.layout.to_json(),
     }
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What makes a cache another one than the one that is there."""
-    old = before.get("config", {})
-    found = [
-        f"`{key}` was `{old.get(key)}` and is `{value}`"
-        for key, value in now["config"].items()
-        if old.get(key) != value
-    ]
-    found += [f"input `{path}`" for path in changed(before.get("inputs", []), now["inputs"])]
-    same = before.get("tokenizer", {}).get("fingerprint") == now["tokenizer"]["fingerprint"]
-    return found if same else [*found, "the tokenizer"]

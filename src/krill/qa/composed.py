@@ -1,6 +1,6 @@
 """Text in normal form C, and the way back to the characters that it came from.
 
-Comes in: a text. Goes out: the text as tokenizers get it, and for each of its characters where it begins and
+In: a text. Out: the text as tokenizers get it, and for each of its characters where it begins and
 ends in the original. Held in memory: two numbers for each character, and only where the text changes.
 
 Composition happens inside clusters: a character, and those after it that may join it. Clusters are composed
@@ -41,7 +41,6 @@ class Composed:
 
 
 def compose(text: str) -> Composed:
-    """A text in normal form C."""
     if unicodedata.is_normalized("NFC", text):
         return Composed(text)
     joining = _joining()

@@ -1,6 +1,6 @@
 """Features on demand: the lazy dataset.
 
-Comes in: a cache. Goes out: one feature with everything that is known of it, a document's run of features,
+In: a cache. Out: one feature with everything that is known of it, a document's run of features,
 columns of several. Held in memory: what `StoredFeatures` maps, within the budget; an index of ids once
 somebody asks for a document by its id (16 bytes each).
 """
@@ -20,11 +20,8 @@ from krill import _native
 from krill.budget import Need, make_plan, resolve_limit
 from krill.corpus.buffers import text_buffers, text_column_of
 from krill.errors import InputError
-from krill.qa.answers import NOWHERE
-from krill.qa.assembly import FeatureRows
-from krill.qa.inexact import InexactSpan, inexact_spans
-from krill.qa.stored import StoredFeatures
-from krill.qa.tables import Unit, value
+from krill.qa.stored import FeatureRows, StoredFeatures
+from krill.qa.tables import NOWHERE, FeatureUnit, InexactSpan, inexact_spans, value
 
 # What one unit's tables take, and the most that still helps: shuffling keeps to so many of them.
 _LEAST_MAPPED: Final = 12_000_000
@@ -66,7 +63,6 @@ class QaDataset:
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """What the cache says of itself."""
         return self.stored.manifest
 
     def __getitem__(self, key: SupportsIndex) -> dict[str, Any]:
@@ -86,8 +82,8 @@ class QaDataset:
             unit, example, unit.first_feature(example), int(unit.examples.features[example])
         )
 
-    def _features(self, unit: Unit, example: int, first: int, count: int) -> list[dict[str, Any]]:
-        """So many features of an example in a unit, from row `first` on."""
+    def _features(self, unit: FeatureUnit, example: int, first: int, count: int) -> list[dict[str, Any]]:
+        """`count` features of an example in a unit, from row `first` on."""
         rows = self.stored.assembler.padding(count)
         self.stored.assembler.fill(rows, np.arange(count), unit, np.arange(first, first + count))
         known = document_metadata(unit, example)
@@ -97,12 +93,12 @@ class QaDataset:
         ]
 
     def metadata(self, feature: int) -> dict[str, Any]:
-        """What is known of a feature besides its arrays."""
+        """Everything known of a feature besides its arrays."""
         unit, row = self.stored.unit_of_feature(feature)
         return document_metadata(unit, int(unit.features.example[row])) | segment_metadata(unit, row)
 
     def all_metadata(self, features: Iterable[int]) -> list[dict[str, Any]]:
-        """The same of several; what is of a document is read once for all of its features."""
+        """The same for several features; what belongs to a document is read once."""
         documents: dict[int, dict[str, Any]] = {}
         found = []
         for feature in features:
@@ -123,12 +119,11 @@ class QaDataset:
         }
 
     def document_id(self, document: int) -> str:
-        """The id of a document."""
         unit, row = self.stored.unit_of_document(document)
         return str(value(unit.examples.ids, row))
 
     def get_all_documents(self) -> list[str]:
-        """The ids of all documents, in order: a list of that length."""
+        """The ids of all documents, in order."""
         return [str(value(ids, row)) for ids in self._ids() for row in range(len(ids))]
 
     def get_document_segments(self, example_id: str | int) -> list[int]:
@@ -153,12 +148,12 @@ class QaDataset:
         raise InputError(f"there is no document with the id `{example_id}`", hint="see `get_all_documents()`")
 
     def inexact(self) -> Iterator[InexactSpan]:
-        """All features whose tokens are not the answer; the manifest counts them as `spans_not_exact`."""
+        """Features whose tokens are not exactly the answer; the manifest counts them as `spans_not_exact`."""
         for number in range(len(self.stored.first_example) - 1):
             yield from inexact_spans(self.stored.unit(number), self._space_ids())
 
     def _space_ids(self) -> Sequence[int]:
-        """As the cache says; one that was made before it did has none."""
+        """As the manifest says; older caches have none."""
         described = self.manifest.get("tokenizer")
         found = described.get("space_ids", []) if isinstance(described, Mapping) else []
         return [number for number in found if type(number) is int] if isinstance(found, list) else []
@@ -168,8 +163,8 @@ class QaDataset:
             yield self.stored.unit(number).examples.ids
 
 
-def document_metadata(unit: Unit, example: int) -> dict[str, Any]:
-    """What is known of all features of an example in a unit."""
+def document_metadata(unit: FeatureUnit, example: int) -> dict[str, Any]:
+    """What all features of an example share."""
     examples = unit.examples
     return {
         "example_id": value(examples.ids, example),
@@ -181,8 +176,7 @@ def document_metadata(unit: Unit, example: int) -> dict[str, Any]:
     }
 
 
-def segment_metadata(unit: Unit, row: int) -> dict[str, Any]:
-    """What is known of one feature in a unit, besides its arrays."""
+def segment_metadata(unit: FeatureUnit, row: int) -> dict[str, Any]:
     features = unit.features
     return {"segment_index": int(features.segment[row]), "has_answer": int(features.first[row]) != NOWHERE}
 

@@ -19,7 +19,7 @@ from krill.qa.units import IDS, Job, UnitInput, totals_of, unit_inputs
 from krill.qa.worker import paragraphs_json
 from krill.storage import CommitLog
 from krill.storage.atomic import storage_errors, write_bytes
-from krill.storage.run_folder import RunFolder
+from krill.storage.run import Run
 from krill.threads.progress import Progress
 
 ENTRY: Final = "qa"
@@ -29,7 +29,7 @@ _TOKENIZER: Final = "tokenizer"
 def make_on(
     config: EngineConfig,
     job: Job,
-    folder: RunFolder,
+    folder: Run,
     threads: int,
     meter: Meter,
     plan: Plan,
@@ -59,7 +59,7 @@ def make_on(
 class _Sent:
     """The units of a job as tasks."""
 
-    def __init__(self, job: Job, folder: RunFolder, ids: int, progress: Progress) -> None:
+    def __init__(self, job: Job, folder: Run, ids: int, progress: Progress) -> None:
         self.log = CommitLog(folder.stages / "features")
         self._job = job
         self._ids = ids

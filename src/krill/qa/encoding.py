@@ -1,6 +1,6 @@
 """A tokenizer as question answering uses it: texts to ids and spans, without special tokens, and its layout.
 
-Comes in: a tokenizer of `transformers` or `tokenizers`, or a path; then lists of texts. Goes out: the ids of
+In: a tokenizer of `transformers` or `tokenizers`, or a path; then lists of texts. Out: the ids of
 all texts one after the other, and of contexts where each token stands, in characters. Held in memory: the
 tokenizer, a cache of words if the native core encodes, and otherwise one group of texts or words in the
 library.
@@ -9,7 +9,7 @@ library.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -23,10 +23,9 @@ from krill.budget import Kind, Need
 from krill.config.messages import shown
 from krill.corpus.buffers import text_column_of
 from krill.errors import ConfigError, InputError
-from krill.qa.columns import starts_of
-from krill.qa.layout import Declared, Layout, find_layout
-from krill.qa.memory_tokens import memory_token_ids
-from krill.qa.wordwise import Found, Words, encode_wordwise, find_words
+from krill.qa.layout import Declared, FeatureLayout, find_layout, memory_token_ids
+from krill.qa.tables import Lists, starts_of
+from krill.qa.wordwise import EncodedSpans, Words, encode_wordwise, find_words, groups_of
 from krill.storage.input_file import read_json
 from krill.tokenizer.encoder import DocumentError
 from krill.tokenizer.huggingface import GROUP_BYTES, LibraryCalls, open_library
@@ -35,35 +34,15 @@ from krill.tokenizer.outline import Outline, outline_of, outline_of_content
 from krill.tokenizer.tokenizer_file import declared_tokens, tokenizer_file
 from krill.tokenizer.tokenizer_json import NotNative, read_spec, why_not_native
 
-Ids = npt.NDArray[np.uint32]
 _NAMELESS: Final = Path("tokenizer.json")
 _SPACE_MARK: Final = "\u2581"
 _MOST_MARKS: Final = 33
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """The ids of some texts; text `i` has those from `starts[i]` to `starts[i + 1]`."""
-
-    ids: Ids
-    starts: npt.NDArray[np.int64]
-
-    @property
-    def lengths(self) -> npt.NDArray[np.int64]:
-        return np.diff(self.starts)
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedSpans(Encoded):
-    """The same with begin and end of each token in its text, in characters, shape (n, 2)."""
-
-    spans: npt.NDArray[np.int32]
-
-
 class TextEncoder(Protocol):
-    """Texts to tokens."""
+    """Texts to the ids of their tokens; with spans, also where each token stands."""
 
-    def encode(self, texts: Sequence[str]) -> Encoded: ...
+    def encode(self, texts: Sequence[str]) -> Lists: ...
     def encode_spans(self, texts: Sequence[str]) -> EncodedSpans: ...
 
 
@@ -73,12 +52,12 @@ class QaTokenizer:
     the tokenizer as JSON, from which others make the same."""
 
     encoder: TextEncoder
-    layout: Layout
+    layout: FeatureLayout
     fingerprint: str
     native: bool
     content: bytes = field(repr=False)
     space_ids: tuple[int, ...] = ()
-    """Tokens of nothing but the mark of a space; see `inexact.py`."""
+    """Tokens of nothing but the mark of a space; see `tables.inexact_spans`."""
 
 
 def open_tokenizer(tokenizer: Any, threads: int = 1) -> QaTokenizer:
@@ -87,14 +66,14 @@ def open_tokenizer(tokenizer: Any, threads: int = 1) -> QaTokenizer:
     library, declared = _library_of(tokenizer)
     content = library.to_str().encode()
     layout = find_layout(library, declared, *memory_token_ids(library))
-    made = _made_of(content, layout, threads, library)
+    made = _make_tokenizer(content, layout, threads, library)
     del library
     _native.trim()  # what reading took
     return made
 
 
 def opening_needs(tokenizer: Any) -> list[Need]:
-    """What opening a tokenizer takes, told by its outline."""
+    """What opening a tokenizer takes, by its outline."""
     import tokenizers  # noqa: F401  its own pages are to be there when the plan takes stock
 
     outline = _outline_of(tokenizer)
@@ -110,7 +89,7 @@ def opening_needs(tokenizer: Any) -> list[Need]:
 
 
 def looks_native(tokenizer: Any) -> bool:
-    """Whether the native core will encode with a tokenizer, as far as its outline tells."""
+    """Whether the native core will encode with a tokenizer, judged by its outline."""
     return why_not_native(_outline_of(tokenizer)) is None
 
 
@@ -120,17 +99,16 @@ def _outline_of(tokenizer: Any) -> Outline:
     return outline_of_content(_backend_of(tokenizer).to_str().encode())
 
 
-def tokenizer_from(content: bytes, layout: Layout, threads: int = 1) -> QaTokenizer:
-    """The same tokenizer somewhere else, from what `QaTokenizer` says of it."""
-    return _made_of(content, layout, threads, None)
+def tokenizer_from(content: bytes, layout: FeatureLayout, threads: int = 1) -> QaTokenizer:
+    """The same tokenizer in another process, from `QaTokenizer.content` and its layout."""
+    return _make_tokenizer(content, layout, threads, None)
 
 
-def fingerprint_of(content: bytes, layout: Layout) -> str:
-    """What tells one tokenizer from another."""
+def fingerprint_of(content: bytes, layout: FeatureLayout) -> str:
     return hashlib.sha256(content + orjson.dumps(layout.to_json())).hexdigest()
 
 
-def _made_of(content: bytes, layout: Layout, threads: int, library: Any) -> QaTokenizer:
+def _make_tokenizer(content: bytes, layout: FeatureLayout, threads: int, library: Any) -> QaTokenizer:
     shaping = fingerprint_of(content, layout)
     spec = read_spec(_NAMELESS, content)
     if isinstance(spec, NotNative):
@@ -144,7 +122,7 @@ def _made_of(content: bytes, layout: Layout, threads: int, library: Any) -> QaTo
 
 
 def _space_ids(library: Any) -> tuple[int, ...]:
-    """Of SentencePiece's mark, as often as tokens repeat it."""
+    """Ids of SentencePiece's mark of a space, repeated any number of times."""
     ids = (library.token_to_id(_SPACE_MARK * length) for length in range(1, _MOST_MARKS))
     return tuple(number for number in ids if number is not None)
 
@@ -153,43 +131,48 @@ class _NativeTexts:
     def __init__(self, encoder: NativeEncoder) -> None:
         self._encoder = encoder
 
-    def encode(self, texts: Sequence[str]) -> Encoded:
+    def encode(self, texts: Sequence[str]) -> Lists:
         ids, lengths = self._encoder.encode(text_column_of(texts), eos=False)
-        return Encoded(ids.astype(np.uint32, copy=False), starts_of(lengths))
+        return Lists(ids.astype(np.uint32, copy=False), starts_of(lengths))
 
     def encode_spans(self, texts: Sequence[str]) -> EncodedSpans:
-        return _joined_spans([self._encoder.encode_offsets(text) for text in texts])
+        found = [self._encoder.encode_offsets(text) for text in texts]
+        ids = _joined([ids for ids, _ in found], np.empty(0, np.uint32))
+        spans = _joined([spans for _, spans in found], np.empty((0, 2), np.int32))
+        starts = starts_of([len(ids) for ids, _ in found])
+        return EncodedSpans(ids.astype(np.uint32, copy=False), starts, spans.view(np.int32))
 
 
 class _LibraryTexts:
-    """Through the library, word by word if `words` says how to cut."""
+    """Encodes with the library, word by word if `words` says how to cut."""
 
     def __init__(self, library: Any, words: Words | None, calls: LibraryCalls) -> None:
         self._batch: Callable[..., list[Any]] = library.encode_batch
         self._words = words
         self._calls = calls
 
-    def encode(self, texts: Sequence[str]) -> Encoded:
+    def encode(self, texts: Sequence[str]) -> Lists:
         return self.encode_spans(texts)
 
     def encode_spans(self, texts: Sequence[str]) -> EncodedSpans:
-        found = (
-            self._whole(texts) if self._words is None else encode_wordwise(texts, self._words, self._whole)
-        )
-        return EncodedSpans(found.ids, found.starts, found.spans)
+        if self._words is None:
+            return self._encode_whole(texts)
+        return encode_wordwise(texts, self._words, self._encode_whole)
 
-    def _whole(self, texts: Sequence[str]) -> Found:
+    def _encode_whole(self, texts: Sequence[str]) -> EncodedSpans:
         ids: list[int] = []
         spans: list[npt.NDArray[np.int32]] = []
         lengths: list[int] = []
-        for group in _groups(texts):
+        # The library holds many times what it encodes.
+        for group in groups_of(texts, GROUP_BYTES):
             tuples: list[tuple[int, int]] = []
             for encoding in self._encoded(group):
                 ids += encoding.ids
                 tuples += encoding.offsets
                 lengths.append(len(encoding))
             spans.append(np.array(tuples, np.int32).reshape(-1, 2))
-        return Found(np.array(ids, np.uint32), _joined(spans, np.empty((0, 2), np.int32)), starts_of(lengths))
+        joined = _joined(spans, np.empty((0, 2), np.int32))
+        return EncodedSpans(np.array(ids, np.uint32), starts_of(lengths), joined)
 
     def _encoded(self, group: Sequence[str]) -> list[Any]:
         try:
@@ -203,31 +186,12 @@ class _LibraryTexts:
             raise error
 
 
-def _joined_spans(found: Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]]) -> EncodedSpans:
-    ids = _joined([ids for ids, _ in found], np.empty(0, np.uint32))
-    spans = _joined([spans for _, spans in found], np.empty((0, 2), np.int32))
-    starts = starts_of([len(ids) for ids, _ in found])
-    return EncodedSpans(ids.astype(np.uint32, copy=False), starts, spans.view(np.int32))
-
-
 def _joined(arrays: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.concatenate(arrays) if arrays else empty
 
 
-def _groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Consecutive texts of about `GROUP_BYTES` together: the library holds many times what it encodes."""
-    start = size = 0
-    for number, text in enumerate(texts):
-        if size and size + len(text) > GROUP_BYTES:
-            yield texts[start:number]
-            start, size = number, 0
-        size += len(text)
-    if start < len(texts):
-        yield texts[start:]
-
-
 def _library_of(tokenizer: Any) -> tuple[Any, Declared]:
-    """A tokenizer of the library that nobody else changes, and what is declared of it."""
+    """A private copy of the library's tokenizer, and what is declared about it."""
     if isinstance(tokenizer, str | Path):
         file = _file_of(tokenizer)
         library = open_library(file)
@@ -247,7 +211,6 @@ def _library_of(tokenizer: Any) -> tuple[Any, Declared]:
 
 
 def _backend_of(tokenizer: Any) -> Any:
-    """The library's tokenizer in one of `transformers`, or itself."""
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "encode_batch_fast"):
         raise ConfigError(
@@ -270,7 +233,7 @@ def _file_of(path: str | Path) -> Path:
 
 
 def _declared_by_library(padding: Mapping[str, Any], library: Any) -> Declared:
-    """What a `tokenizer.json` tells: its padding, and tokens by their usual names."""
+    """What a `tokenizer.json` declares: its padding, and tokens by their usual names."""
     named = {
         key: next((number for name in names if (number := library.token_to_id(name)) is not None), None)
         for key, names in _USUAL.items()
@@ -292,7 +255,7 @@ _USUAL: Final = {
 
 
 def _declared_by_files(file: Path, library: Any) -> Declared:
-    """The same with what `tokenizer_config.json` and its like say, which goes first."""
+    """The same, overridden by `tokenizer_config.json` and its like."""
     try:
         padding = (outline_of(file).sections or {}).get("padding")
         known = _declared_by_library(padding if isinstance(padding, dict) else {}, library)

@@ -1,7 +1,7 @@
 """Questions and their contexts, from any source, paragraph by paragraph.
 
-Comes in: SQuAD's JSON (versions 1 and 2), JSON lines of {id, question, context, answers}, or rows of a
-dataset that Hugging Face `datasets` opens. Goes out: paragraphs, each a context with its questions. Held in
+In: SQuAD's JSON (versions 1 and 2), JSON lines of {id, question, context, answers}, or rows of a
+dataset that Hugging Face `datasets` opens. Out: paragraphs, each a context with its questions. Held in
 memory: one paragraph, with at most `MOST_QUESTIONS` of its questions.
 
 A paragraph is what is tokenised once. In JSON lines and rows, it is a run of equal contexts.
@@ -10,14 +10,18 @@ A paragraph is what is tokenised once. In JSON lines and rows, it is a run of eq
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 
-from krill.errors import InputError
-from krill.qa.squad_json import Readable, RecordTooLong, read_paragraphs, rest_of_line
+from krill import _native
+from krill.corpus.buffers import text_buffers, text_column_of
+from krill.errors import BudgetError, InputError
+from krill.qa.squad_json import ByteReader, RecordTooLong, read_paragraphs, rest_of_line
 
 # A paragraph with more questions is taken in parts, each with the context: what a part holds stays small.
 MOST_QUESTIONS: Final = 1000
@@ -29,6 +33,8 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _MOST_START: Final = 2**31
 # What an answer takes besides its characters, in characters.
 _ANSWER_CHARACTERS: Final = 8
+_FIRST_TABLE: Final = 1 << 20
+_HASH_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +48,23 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A context and questions on it."""
-
     context: str
     questions: list[Question]
 
     @property
     def size(self) -> int:
-        """Its characters: what units are cut by."""
+        """Characters, which units are cut by."""
         return len(self.context) + sum(len(question.text) for question in self.questions)
 
     @property
     def answer_size(self) -> int:
-        """What its answers count: their characters, and as much as a short one for each."""
+        """Characters of the answers, and as much as a short one for each."""
         return sum(
             _ANSWER_CHARACTERS + len(text) for question in self.questions for text, _ in question.answers
         )
 
 
-def squad_paragraphs(file: Readable, name: str, longest: int | None = None) -> Iterator[Paragraph]:
+def squad_paragraphs(file: ByteReader, name: str, longest: int | None = None) -> Iterator[Paragraph]:
     """The paragraphs of a SQuAD file; RecordTooLong for one above `longest` characters."""
     for number, raw in enumerate(read_paragraphs(file, name, longest), 1):
         where = f"`{name}`, paragraph {number:,}"
@@ -74,13 +78,13 @@ def squad_paragraphs(file: Readable, name: str, longest: int | None = None) -> I
             yield Paragraph(_whole(context), [_question(entry, where) for entry in some])
 
 
-def line_paragraphs(file: Readable, name: str, longest: int | None = None) -> Iterator[Paragraph]:
+def line_paragraphs(file: ByteReader, name: str, longest: int | None = None) -> Iterator[Paragraph]:
     """The paragraphs of JSON lines; RecordTooLong for a line above `longest` bytes."""
     return grouped(_json_lines(file, name, longest), name)
 
 
 def grouped(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Paragraph]:
-    """Rows of {id, question, context, answers}; those that follow each other on one context are together."""
+    """Rows of {id, question, context, answers}; consecutive rows on the same context are one paragraph."""
     context: str | None = None
     questions: list[Question] = []
     for number, row in enumerate(rows, 1):
@@ -106,7 +110,7 @@ def grouped(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Paragraph]
 
 
 def first_questions(paragraphs: Iterable[Paragraph], most: int | None) -> Iterator[Paragraph]:
-    """Paragraphs until `most` questions have come."""
+    """Paragraphs with `most` questions in all."""
     if most is None:
         yield from paragraphs
         return
@@ -120,8 +124,7 @@ def first_questions(paragraphs: Iterable[Paragraph], most: int | None) -> Iterat
         yield paragraph
 
 
-def _line_batches(file: Readable, name: str, longest: int | None) -> Iterator[list[bytes]]:
-    """Whole lines, some at a time."""
+def _line_batches(file: ByteReader, name: str, longest: int | None) -> Iterator[list[bytes]]:
     begun: list[bytes] = []  # the line that has not ended, in pieces, as it may be long
     size = number = 0
     while data := file.read(READ_BYTES):
@@ -141,7 +144,7 @@ def _line_batches(file: Readable, name: str, longest: int | None) -> Iterator[li
     yield [b"".join(begun)]
 
 
-def _json_lines(file: Readable, name: str, longest: int | None) -> Iterator[dict[str, Any]]:
+def _json_lines(file: ByteReader, name: str, longest: int | None) -> Iterator[dict[str, Any]]:
     number = 0
     for lines in _line_batches(file, name, longest):
         for line in lines:
@@ -217,3 +220,43 @@ def _whole(text: str) -> str:
 
 def _shown(value: object) -> str:
     return repr(value)[:60]
+
+
+class SeenIds:
+    """Ids of earlier questions, in at most `most_bytes` bytes: a 128-bit hash of each, and a table of them
+    that doubles when it is full."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._hashes: list[npt.NDArray[np.uint64]] = []
+        self._table = _native.HashSet(_FIRST_TABLE)
+
+    @staticmethod
+    def bytes_for(ids: int) -> int:
+        """Memory for so many ids: their hashes, and a table of two to four times their size."""
+        return 2 * _FIRST_TABLE + ids * _HASH_BYTES * 4
+
+    def add(self, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Whether each of the ids is new."""
+        hashes = _native.hash_documents(*text_buffers(text_column_of(ids)))
+        if len(self._table) + len(hashes) > self._table.max_keys:
+            self._grow(len(self._table) + len(hashes))
+        new = self._table.insert(hashes).astype(bool)
+        self._hashes.append(hashes if new.all() else hashes[new])
+        return new
+
+    def _grow(self, keys: int) -> None:
+        size = self._table.nbytes
+        per_key = size / self._table.max_keys
+        while size / per_key < keys:
+            size *= 2
+        held = keys * _HASH_BYTES
+        if size + held > self._most:
+            raise BudgetError(
+                f"the ids of {keys:,} questions take {size + held:,} bytes,"
+                f" and the budget leaves {self._most:,}",
+                hint="give more --memory",
+            )
+        self._table = _native.HashSet(size)
+        for hashes in self._hashes:
+            self._table.insert(hashes)

@@ -1,10 +1,10 @@
 """Features of some paragraphs, as the tables of one unit.
 
-Comes in: paragraphs and a tokenizer. Goes out: a `Unit`, and what was counted on the way. Held in memory: the
-paragraphs, their tokens and spans, and a few numbers for each feature.
+In: paragraphs and a tokenizer. Out: a `FeatureUnit`, and what was counted on the way. Held in
+memory: the paragraphs, their tokens and spans, and a few numbers for each feature.
 
 Each paragraph is tokenised once for all of its questions, and everything after that is done in columns.
-`reference.py` does the same one feature at a time.
+`tests/oracles/qa.py` does the same one feature at a time.
 """
 
 from __future__ import annotations
@@ -12,22 +12,38 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from krill.corpus.buffers import text_column_of
 from krill.errors import ConfigError
-from krill.qa.answers import NOT_FOUND, Answer, TokenSpans, choose_answer, find_spans
-from krill.qa.columns import number_list_column, starts_of, text_list_column
-from krill.qa.composed import Composed, compose
-from krill.qa.encoding import EncodedSpans, QaTokenizer
+from krill.qa.answers import (
+    NOT_FOUND,
+    Answer,
+    ContextWindows,
+    TokenSpans,
+    choose_answer,
+    find_spans,
+    find_windows,
+)
+from krill.qa.composed import compose
+from krill.qa.encoding import QaTokenizer
 from krill.qa.examples import Paragraph, Question
-from krill.qa.inexact import inexact_spans
-from krill.qa.layout import Layout
-from krill.qa.tables import Examples, Features, Lists, Paragraphs, Unit
-from krill.qa.windows import Windows, find_windows
+from krill.qa.layout import FeatureLayout
+from krill.qa.tables import (
+    Examples,
+    Features,
+    FeatureUnit,
+    Lists,
+    Paragraphs,
+    inexact_spans,
+    number_list_column,
+    starts_of,
+    text_list_column,
+)
+from krill.qa.wordwise import EncodedSpans
 
 QUESTION_TOO_LONG: Final = "questions_too_long"
 EMPTY_CONTEXT: Final = "empty_contexts"
@@ -40,15 +56,14 @@ OnMissing = Literal["no_answer", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a feature is like. `max_n_segs` windows of an example are kept, None = all."""
+    """How features are cut. `max_n_segs` windows of an example are kept, None = all."""
 
     max_seq_length: int = 384
     doc_stride: int = 128
     max_n_segs: int | None = None
     on_missing: OnMissing = "no_answer"
 
-    def check(self, layout: Layout) -> None:
-        """Refuse what no question could be asked with."""
+    def check(self, layout: FeatureLayout) -> None:
         room = self.max_seq_length - layout.fixed
         if room < 2:
             raise ConfigError(
@@ -72,28 +87,27 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A unit, how often what happened, and some examples whose tokens don't meet the answer's ends."""
+class MadeUnit:
+    """A unit, counts by reason, and some examples whose tokens are not exactly the answer."""
 
-    unit: Unit
+    unit: FeatureUnit
     counts: dict[str, int]
     inexact: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question beside the number of its paragraph and its answer."""
+    """A question with the number of its paragraph and its answer."""
 
     question: Question
     paragraph: int
     answer: Answer
 
 
-def make_unit(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer, shape: Shape) -> Made:
-    """The features of some paragraphs."""
+def make_unit(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer, shape: Shape) -> MadeUnit:
     counts: Counter[str] = Counter()
-    asked = _answered(paragraphs, shape, counts)
-    contexts = _encoded_contexts(paragraphs, tokenizer)
+    asked = _choose_answers(paragraphs, shape, counts)
+    contexts = _encode_contexts(paragraphs, tokenizer)
     questions = tokenizer.encoder.encode([compose(one.question.text.lstrip()).text for one in asked])
     of = np.array([one.paragraph for one in asked], np.int64)
     windows = find_windows(
@@ -107,19 +121,17 @@ def make_unit(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer, shape: Sh
     ends = np.array([one.answer.end for one in asked], np.int64)
     spans = find_spans(windows, contexts, of, begins, ends)
     kept = np.flatnonzero(windows.counts)
-    unit = Unit(
+    unit = FeatureUnit(
         _paragraph_table(paragraphs, contexts),
-        _example_table(
-            [asked[number] for number in kept], _picked(questions.ids, questions.starts, kept), windows
-        ),
+        _example_table([asked[number] for number in kept], _pick(questions, kept), windows),
         _feature_table(windows, spans, kept),
     )
     inexact = [span.example_id for span in inexact_spans(unit, tokenizer.space_ids)]
-    counts.update(_counted(paragraphs, windows, inexact))
-    return Made(unit, dict(counts), inexact[:MOST_LISTED])
+    counts.update(_count(paragraphs, windows, len(inexact)))
+    return MadeUnit(unit, dict(counts), inexact[:MOST_LISTED])
 
 
-def _answered(paragraphs: Sequence[Paragraph], shape: Shape, counts: Counter[str]) -> list[_Asked]:
+def _choose_answers(paragraphs: Sequence[Paragraph], shape: Shape, counts: Counter[str]) -> list[_Asked]:
     asked = []
     for number, paragraph in enumerate(paragraphs):
         context = paragraph.context
@@ -133,27 +145,25 @@ def _answered(paragraphs: Sequence[Paragraph], shape: Shape, counts: Counter[str
     return asked
 
 
-def _encoded_contexts(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer) -> EncodedSpans:
+def _encode_contexts(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer) -> EncodedSpans:
     """Tokens of the contexts in normal form C, with the spans that they have in the original."""
     composed = [compose(paragraph.context) for paragraph in paragraphs]
     encoded = tokenizer.encoder.encode_spans([text.text for text in composed])
     changed = [number for number, text in enumerate(composed) if text.begins is not None]
-    return _mapped_back(encoded, composed, changed) if changed else encoded
-
-
-def _mapped_back(encoded: EncodedSpans, composed: Sequence[Composed], changed: Sequence[int]) -> EncodedSpans:
+    if not changed:
+        return encoded
     spans = encoded.spans.copy()
     for number in changed:
         own = slice(encoded.starts[number], encoded.starts[number + 1])
         spans[own] = composed[number].original_spans(spans[own])
-    return EncodedSpans(encoded.ids, encoded.starts, spans)
+    return EncodedSpans(encoded.values, encoded.starts, spans)
 
 
-def _counted(paragraphs: Sequence[Paragraph], windows: Windows, inexact: Sequence[str]) -> dict[str, int]:
+def _count(paragraphs: Sequence[Paragraph], windows: ContextWindows, inexact: int) -> dict[str, int]:
     found = {
         EMPTY_CONTEXT: sum(not paragraph.context.strip() for paragraph in paragraphs),
         QUESTION_TOO_LONG: int((windows.counts == 0).sum()),
-        INEXACT: len(inexact),
+        INEXACT: inexact,
     }
     return {reason: count for reason, count in found.items() if count}
 
@@ -161,12 +171,12 @@ def _counted(paragraphs: Sequence[Paragraph], windows: Windows, inexact: Sequenc
 def _paragraph_table(paragraphs: Sequence[Paragraph], contexts: EncodedSpans) -> Paragraphs:
     return Paragraphs(
         text_column_of(paragraph.context for paragraph in paragraphs),
-        Lists(contexts.ids, contexts.starts),
+        contexts,
         Lists(contexts.spans.reshape(-1), 2 * contexts.starts),
     )
 
 
-def _example_table(asked: Sequence[_Asked], tokens: Lists, windows: Windows) -> Examples:
+def _example_table(asked: Sequence[_Asked], tokens: Lists, windows: ContextWindows) -> Examples:
     return Examples(
         text_column_of(one.question.id for one in asked),
         text_column_of(one.question.text for one in asked),
@@ -181,7 +191,7 @@ def _example_table(asked: Sequence[_Asked], tokens: Lists, windows: Windows) -> 
     )
 
 
-def _feature_table(windows: Windows, spans: TokenSpans, kept: npt.NDArray[np.intp]) -> Features:
+def _feature_table(windows: ContextWindows, spans: TokenSpans, kept: npt.NDArray[np.intp]) -> Features:
     row_of = np.zeros(len(windows.counts), np.int64)
     row_of[kept] = np.arange(len(kept))
     columns = (
@@ -195,10 +205,9 @@ def _feature_table(windows: Windows, spans: TokenSpans, kept: npt.NDArray[np.int
     return Features(*(column.astype(np.int32) for column in columns))
 
 
-def _picked(values: npt.NDArray[Any], starts: npt.NDArray[np.int64], kept: npt.NDArray[np.intp]) -> Lists:
-    """The lists with these numbers."""
-    if len(kept) == len(starts) - 1:
-        return Lists(values, starts)
-    lists = Lists(values, starts)
+def _pick(lists: Lists, kept: npt.NDArray[np.intp]) -> Lists:
+    if len(kept) == len(lists.starts) - 1:
+        return lists
     chosen = [lists[number] for number in kept.tolist()]
-    return Lists(np.concatenate(chosen) if chosen else values[:0], starts_of([len(one) for one in chosen]))
+    values = np.concatenate(chosen) if chosen else lists.values[:0]
+    return Lists(values, starts_of([len(one) for one in chosen]))

@@ -1,7 +1,7 @@
 """Scores of predicted answers, as SQuAD 2.0's official script defines them.
 
-Comes in: for each question the predicted text, all valid answers, and perhaps the probability that there is
-none. Goes out: exact match and F1 in percent, over all questions and over those with and without an answer,
+In: for each question the predicted text, all valid answers, and perhaps the probability that there is
+none. Out: exact match and F1 in percent, over all questions and over those with and without an answer,
 and the threshold on that probability that would have scored best. Held in memory: three numbers for each
 question.
 
@@ -23,12 +23,11 @@ _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 
 def normalized(text: str) -> str:
-    """What of a text is compared."""
+    """The text without case, punctuation, articles and superfluous space."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(answer: str, predicted: str) -> float:
-    """1 if the two are the same once normalised."""
     return float(normalized(answer) == normalized(predicted))
 
 
@@ -56,7 +55,7 @@ class _Score:
 
 @dataclass(slots=True)
 class SquadScores:
-    """Adds up question by question; `result` may be asked for at any time."""
+    """Adds up question by question; `result` may be called at any time."""
 
     threshold: float = 1.0
     """Above this probability of no answer, nothing counts as predicted."""

@@ -1,6 +1,6 @@
 """From scores of tokens to answers: the best spans of each question over all its segments, as they come.
 
-Comes in: for each feature the scores of its tokens to be the first and the last of the answer. Goes out: for
+In: for each feature the scores of its tokens to be the first and the last of the answer. Out: for
 each question the best texts with their scores, and how likely it has no answer. Held in memory: the best few
 spans of each question, never the scores of all features.
 
@@ -35,7 +35,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What is predicted for a question; `text` is empty if it is that there is no answer."""
+    """What is predicted for a question; `text` is empty for no answer."""
 
     text: str
     best_text: str
@@ -98,7 +98,7 @@ class AnswerCollector:
                 heapq.heappushpop(question.spans, entry)
 
     def add_batch(self, batch: Mapping[str, Any], start_scores: Scores, end_scores: Scores) -> None:
-        """A batch of a loader; rows of documents that have ended are passed over."""
+        """A batch of a loader; rows of documents that have ended are skipped."""
         mask, cls = np.asarray(batch["document_mask"]), np.asarray(batch["cls_index"])
         for row in np.flatnonzero(mask).tolist():
             feature = {
@@ -113,7 +113,7 @@ class AnswerCollector:
         return len(self._questions)
 
     def predictions(self) -> Iterator[tuple[str, Prediction]]:
-        """What is predicted for each question, in the order in which they came."""
+        """Predictions by question id, in the order in which questions came."""
         for number, question in self._questions.items():
             yield number, self._predicted(question)
 
@@ -140,7 +140,6 @@ class AnswerCollector:
 def best_spans(
     start_scores: Scores, end_scores: Scores, offsets: npt.NDArray[Any], n_best: int, max_length: int
 ) -> list[Span]:
-    """The best spans of one feature that lie in its context."""
     firsts, lasts = (np.argsort(scores)[-1 : -n_best - 1 : -1] for scores in (start_scores, end_scores))
     # Only tokens of the context have a place in it.
     inside = offsets[:, 1] > offsets[:, 0]

@@ -1,6 +1,6 @@
 """Where questions come from: a file, a folder, or a dataset of the hub.
 
-Comes in: a path or a hub id, and a split. Goes out: paragraphs in order, and what the source is by content,
+In: a path or a hub id, and a split. Out: paragraphs in order, and what the source is by content,
 so that a cache of another one is never taken for it. Held in memory: what is read ahead, a paragraph.
 """
 
@@ -29,7 +29,7 @@ _BATCH_ROWS: Final = 256
 
 
 class Source(Protocol):
-    """Paragraphs in a fixed order."""
+    """Questions from one source, in a fixed order."""
 
     @property
     def name(self) -> str:
@@ -37,17 +37,17 @@ class Source(Protocol):
 
     @property
     def bytes(self) -> int | None:
-        """How many bytes there are to read; None = unknown."""
+        """Bytes in all; None = unknown."""
 
     @property
     def position(self) -> int:
-        """How many were read so far."""
+        """Bytes read so far."""
 
     def fingerprints(self) -> list[dict[str, Any]]:
         """What the source is, by content."""
 
     def paragraphs(self, longest: int | None = None) -> Iterator[Paragraph]:
-        """All of them, from the beginning; RecordTooLong for a record of a file above `longest` bytes."""
+        """All paragraphs from the beginning; RecordTooLong for a record of a file above `longest` bytes."""
 
 
 def open_source(name: str | Path, split: str | None = None) -> Source:
@@ -76,13 +76,11 @@ def open_source(name: str | Path, split: str | None = None) -> Source:
 
 
 def _is_path(name: str) -> bool:
-    """Whether it can't be meant as a hub id: asking the hub for it would take a while, and then fail."""
+    """Whether it can't be a hub id; asking the hub for it would take a while, and then fail."""
     return name.startswith(("/", "./", "../", "~")) or name.count("/") > 1 or recognise(name) is not None
 
 
 class _FileSource:
-    """Files, one after the other."""
-
     def __init__(self, name: str, files: Sequence[CorpusFile]) -> None:
         self.name = name
         self.position = 0
@@ -142,7 +140,7 @@ def _described(path: Path, name: str) -> CorpusFile:
 
 
 def _check_split(file_name: str, split: str, name: str) -> None:
-    """Refuse a split that a file can't be, or by its name is not."""
+    """Refuse a split that a file can't be, or that its name contradicts."""
     words = re.split(r"[^a-z]+", file_name.lower())
     own = [known for known in _SPLITS if known in words] or list(_SPLITS)
     if split not in own and _ALSO.get(split) not in own:

@@ -1,8 +1,10 @@
 """A cache opened: features and documents by number.
 
-Comes in: the folder of a cache. Goes out: rows of features (`assembly.py`) and what is known of them. Held
-in memory: two numbers for each unit, the pages of the units that were used last, and a little for each unit
-that was used before: it stays mapped without its pages, as mapping it again costs more than reading from it.
+In: the folder of a cache. Out: rows of features and what is known of them: question, window and
+special tokens put together by the native core, padded, labelled (`tests/oracles/qa.py` does the same one
+feature at a time). Held in memory: the rows, two numbers for each unit, the pages of the units that were used
+last, and a little for each unit that was used before: it stays mapped without its pages, as mapping it again
+costs more than reading from it.
 
 A document is a question with its context; its features are a run of numbers. Which unit has a number is found
 among the units' first numbers, and everything inside it by arithmetic.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -19,12 +22,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from krill import _native
 from krill.dataset.fields import Fields
 from krill.errors import InputError
-from krill.qa.assembly import Assembler, FeatureRows
 from krill.qa.cache import COMMAND, FORMAT
-from krill.qa.layout import Layout
-from krill.qa.tables import SCHEMAS, Unit, read_unit, table_name, unit_path
+from krill.qa.layout import FeatureLayout
+from krill.qa.tables import SCHEMAS, FeatureUnit, read_unit, starts_of, table_name, unit_path
 from krill.storage.input_file import MOST_MANIFEST, read_json
 from krill.storage.outputs import MANIFEST, stated_checksums
 
@@ -38,6 +41,85 @@ LEAST_UNITS: Final = 2
 # What a unit takes that is mapped without its pages, 14.2 kB as measured, and the part of the room for them.
 IDLE_BYTES: Final = 16_000
 IDLE_SHARE: Final = 8
+_KINDS: Final = {"fixed": 0, "question": 1, "context": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRows:
+    """Arrays with a row for each feature. `offset_mapping` has begin and end of each context token."""
+
+    input_ids: npt.NDArray[np.int32]
+    attention_mask: npt.NDArray[np.int32]
+    token_type_ids: npt.NDArray[np.int32]
+    start_positions: npt.NDArray[np.int32]
+    end_positions: npt.NDArray[np.int32]
+    cls_index: npt.NDArray[np.int32]
+    offset_mapping: npt.NDArray[np.int32] | None
+
+
+class Assembler:
+    """Makes rows of `width` tokens in a layout; thread-safe."""
+
+    def __init__(self, layout: FeatureLayout, width: int) -> None:
+        self._layout = layout
+        self._width = width
+        cls_piece, cls_place = layout.cls or (-1, 0)
+        self._native = _native.FeatureLayout(
+            np.array([_KINDS[piece.kind] for piece in layout.pieces], np.int32),
+            np.array([piece.type_id for piece in layout.pieces], np.int32),
+            np.array([len(piece.ids) for piece in layout.pieces], np.int32),
+            np.array([token for piece in layout.pieces for token in piece.ids], np.int32),
+            layout.pad_left,
+            cls_piece,
+            cls_place,
+        )
+
+    def padding(self, rows: int, *, offsets: bool = True) -> FeatureRows:
+        shape = (rows, self._width)
+        return FeatureRows(
+            np.full(shape, self._layout.pad_id, np.int32),
+            np.zeros(shape, np.int32),
+            np.full(shape, self._layout.pad_type, np.int32),
+            np.zeros(rows, np.int32),
+            np.zeros(rows, np.int32),
+            np.zeros(rows, np.int32),
+            np.zeros((*shape, 2), np.int32) if offsets else None,
+        )
+
+    def fill(self, rows: FeatureRows, places: Numbers, unit: FeatureUnit, wanted: Numbers) -> None:
+        """Put the features `wanted` of a unit into the rows at `places`, which are padding."""
+        features, examples, contexts = unit.features, unit.examples, unit.paragraphs
+        tables = _native.FeatureTables(
+            features.example,
+            features.begin,
+            features.length,
+            features.first,
+            features.last,
+            examples.paragraph,
+            examples.tokens.starts,
+            examples.tokens.values,
+            contexts.tokens.starts,
+            contexts.tokens.values,
+            contexts.spans.values,
+        )
+        filled = _native.fill_feature_rows(
+            self._native,
+            tables,
+            wanted,
+            places,
+            rows.input_ids,
+            rows.attention_mask,
+            rows.token_type_ids,
+            rows.start_positions,
+            rows.end_positions,
+            rows.cls_index,
+            rows.offset_mapping,
+        )
+        if filled < len(wanted):
+            raise InputError(
+                f"feature {int(wanted[filled])} of a unit contradicts the unit's tables",
+                hint="the cache is damaged: remove its folder and prepare it again",
+            )
 
 
 class StoredFeatures:
@@ -49,25 +131,25 @@ class StoredFeatures:
         self.folder = folder
         self.manifest = read_manifest(folder)
         fields = _fields(folder, self.manifest)
-        self.layout = Layout.from_fields(fields.inner("layout"))
+        self.layout = FeatureLayout.from_fields(fields.inner("layout"))
         self.width = fields.inner("config").count("max_seq_length", least=1, most=_MOST_WIDTH)
         self.assembler = Assembler(self.layout, self.width)
         units = np.array(self.manifest["units"], np.int64).reshape(-1, 4)
-        self.first_example = _firsts(units[:, 1])
-        self.first_feature = _firsts(units[:, 2])
+        self.first_example = starts_of(units[:, 1])
+        self.first_feature = starts_of(units[:, 2])
         self._mapped_bytes = mapped_bytes
         self._most_idle = mapped_bytes // IDLE_SHARE // IDLE_BYTES
         in_use = mapped_bytes - self._most_idle * IDLE_BYTES
         self._most_in_use = max(LEAST_UNITS, in_use // max(1, int(units[:, 3].max(initial=1))))
-        self._in_use: OrderedDict[int, Unit] = OrderedDict()
-        self._idle: OrderedDict[int, Unit] = OrderedDict()
+        self._in_use: OrderedDict[int, FeatureUnit] = OrderedDict()
+        self._idle: OrderedDict[int, FeatureUnit] = OrderedDict()
         self._verify = verify
         self._checksums = _checksums_in(folder, self.manifest) if verify else {}
         self._verified: set[int] = set()
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """A worker that is given the cache opens the files itself."""
+        """A worker process opens the files itself."""
         return {"folder": self.folder, "mapped_bytes": self._mapped_bytes, "verify": self._verify}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -81,8 +163,7 @@ class StoredFeatures:
     def documents(self) -> int:
         return int(self.first_example[-1])
 
-    def unit(self, number: int) -> Unit:
-        """A unit's tables."""
+    def unit(self, number: int) -> FeatureUnit:
         with self._lock:
             unit = self._in_use.get(number)
             if unit is not None:
@@ -98,7 +179,7 @@ class StoredFeatures:
                     self._idle.popitem(last=False)
             return unit
 
-    def _read(self, number: int) -> Unit:
+    def _read(self, number: int) -> FeatureUnit:
         unit = read_unit(self.folder, number)
         if self._verify and number not in self._verified:
             unit.check(self.folder, number, self._checksums)
@@ -107,14 +188,14 @@ class StoredFeatures:
             raise InputError(f"unit {number} of `{self.folder}` is not what its manifest says", hint=_HINT)
         return unit
 
-    def unit_of_feature(self, feature: int) -> tuple[Unit, int]:
+    def unit_of_feature(self, feature: int) -> tuple[FeatureUnit, int]:
         """A feature's unit and its row in it."""
         if not 0 <= feature < self.features:
             raise IndexError(f"feature {feature} is out of range: there are {self.features}")
         number = int(np.searchsorted(self.first_feature, feature, side="right")) - 1
         return self.unit(number), feature - int(self.first_feature[number])
 
-    def unit_of_document(self, document: int) -> tuple[Unit, int]:
+    def unit_of_document(self, document: int) -> tuple[FeatureUnit, int]:
         """A document's unit and its row in it."""
         if not 0 <= document < self.documents:
             raise IndexError(f"document {document} is out of range: there are {self.documents}")
@@ -142,13 +223,12 @@ class StoredFeatures:
         return rows
 
     def _by_unit(self, numbers: Numbers, firsts: Numbers) -> list[tuple[int, Numbers]]:
-        """For each unit, which of the numbers are in it."""
         units = np.searchsorted(firsts, numbers, side="right") - 1
         return [(int(unit), np.flatnonzero(units == unit)) for unit in np.unique(units)]
 
 
 def _checksums_in(folder: Path, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Of every table; a manifest that lists files, and not all of them, was edited."""
+    """Checksums of every table; a manifest that lists only some files was edited."""
     stated = stated_checksums(manifest)
     if "files" in manifest:
         names = (table_name(number, table) for number in range(len(manifest["units"])) for table in SCHEMAS)
@@ -159,14 +239,14 @@ def _checksums_in(folder: Path, manifest: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What a finished cache says of itself; InputError if there is none, or its files are not all there."""
+    """The manifest of a finished cache; InputError if there is none, or its files are not all there."""
     path = folder / MANIFEST
     try:
         manifest = read_json(path, MOST_MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         fact = f"has no `{MANIFEST}`, so it is no finished cache of features"
         raise InputError(
-            f"`{folder}` {fact if folder.is_dir() else 'is no folder'}",
+            f"`{folder}` {fact if folder.is_dir() else 'is not a folder'}",
             hint=f"make it with `krill qa prepare SOURCE --tokenizer PATH --output {folder}`",
         ) from None
     except (OSError, ValueError) as error:
@@ -177,9 +257,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     fields.text("identity")
     fields.inner("tokenizer").text("fingerprint")
     units = _check_units(fields)
-    missing = next(
-        (path for number in range(units) for path in _paths(folder, number) if not path.is_file()), None
-    )
+    paths = (unit_path(folder, number, table) for number in range(units) for table in SCHEMAS)
+    missing = next((path for path in paths if not path.is_file()), None)
     if missing is not None:
         raise InputError(f"the cache `{folder}` lacks `{missing.name}`", hint=_HINT)
     return dict(manifest)
@@ -190,7 +269,7 @@ def _fields(folder: Path, manifest: object) -> Fields:
 
 
 def _check_units(fields: Fields) -> int:
-    """How many units there are; each is its paragraphs, examples, features and bytes."""
+    """The number of units; each is its paragraphs, examples, features and bytes."""
     units = fields.values("units")
     for number, unit in enumerate(units):
         if not isinstance(unit, list) or len(unit) != 4:
@@ -198,13 +277,3 @@ def _check_units(fields: Fields) -> int:
         if any(type(each) is not int or not 0 <= each <= _MOST_IN_UNIT for each in unit):
             fields.refuse(f"units[{number}]", f"has a number that is not between 0 and {_MOST_IN_UNIT}")
     return len(units)
-
-
-def _paths(folder: Path, number: int) -> list[Path]:
-    return [unit_path(folder, number, table) for table in SCHEMAS]
-
-
-def _firsts(counts: Numbers) -> Numbers:
-    firsts = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=firsts[1:])
-    return firsts

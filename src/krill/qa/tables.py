@@ -1,17 +1,17 @@
-"""One unit of a cache: its paragraphs, questions and features, as tables.
+"""One unit of a cache: its paragraphs, questions and features, as tables; which spans are not exact.
 
-Comes in: columns. Goes out: three Arrow IPC streams of one record batch each, and the same columns again,
+In: columns. Out: three Arrow IPC streams of one record batch each, and the same columns again,
 mapped. Held in memory: what is written; of what is read, the pages that were touched since they were last let
 go.
 
 Nothing is stored twice: a paragraph's tokens once for all its questions, a question's once for all its
-features. A feature is six numbers, and its row of ids is put together when it is read (`assembly.py`).
+features. A feature is six numbers, and its row of ids is put together when it is read (`stored.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -22,11 +22,14 @@ import pyarrow as pa
 
 from krill import _native
 from krill.corpus.arrays import as_arrow, as_numpy
+from krill.corpus.buffers import text_column_of
 from krill.corpus.checks import check_batch
 from krill.dataset.shard import HashingFile
 from krill.errors import InputError
-from krill.qa.answers import NOWHERE
 from krill.storage.checksums import refuse_checksum
+
+NOWHERE: Final = -1
+"""The place of an answer that is not in the context, or not in a window of it."""
 
 FEATURE_COLUMNS: Final = ("example", "segment", "begin", "length", "first", "last")
 _IDS: Final = pa.large_list(pa.uint32())
@@ -53,6 +56,7 @@ SCHEMAS: Final = {
 _HEADS: Final = {table: schema.serialize().to_pybytes() for table, schema in SCHEMAS.items()}
 
 Ints = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,11 @@ class Lists:
     """Lists of numbers, one after the other; list `i` is `values[starts[i]:starts[i + 1]]`."""
 
     values: npt.NDArray[Any]
-    starts: npt.NDArray[np.int64]
+    starts: Numbers
+
+    @property
+    def lengths(self) -> Numbers:
+        return np.diff(self.starts)
 
     def __getitem__(self, number: int) -> npt.NDArray[Any]:
         return self.values[self.starts[number] : self.starts[number + 1]]
@@ -81,7 +89,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """A row for each question; `features` is how many it has."""
+    """A row for each question; `features` is how many it has. Fields are in the order of the columns."""
 
     ids: pa.Array
     questions: pa.Array
@@ -105,8 +113,8 @@ class Paragraphs:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """All of a unit; `files` are what it is read from."""
+class FeatureUnit:
+    """The tables of a unit; `files` are the mapped files under them."""
 
     paragraphs: Paragraphs
     examples: Examples
@@ -115,29 +123,28 @@ class Unit:
 
     @property
     def rows(self) -> tuple[int, int, int]:
-        """Of each table."""
         return len(self.paragraphs.contexts), len(self.examples.ids), len(self.features.example)
 
     def first_feature(self, example: int) -> int:
-        """The row of an example's first feature: those of an example follow each other, in their order."""
+        """The row of an example's first feature; features are in the order of their examples."""
         return int(self.features.example.searchsorted(example))
 
     def drop_pages(self) -> None:
-        """Let go of what was read; what is wanted again comes back from the system's cache."""
+        """Release the mapped pages; they come back from the system's cache when they are read again."""
         for file in self.files:
             file.drop_pages()
 
     def write(self, folder: Path, number: int) -> list[dict[str, Any]]:
         """Save the three tables; returns the name, bytes and checksum of each."""
         columns = {
-            "paragraphs": _paragraph_columns(self.paragraphs),
-            "examples": _example_columns(self.examples),
-            "features": [as_arrow(getattr(self.features, name)) for name in FEATURE_COLUMNS],
+            "paragraphs": _columns(self.paragraphs),
+            "examples": _columns(self.examples),
+            "features": _columns(self.features),
         }
         return [_write(unit_path(folder, number, table), table, columns[table]) for table in SCHEMAS]
 
     def check(self, folder: Path, number: int, checksums: Mapping[str, str]) -> None:
-        """Hold the mapped files against these checksums: InputError if one is not what was written."""
+        """Compare the mapped files with these checksums: InputError if one differs."""
         for table, file in zip(SCHEMAS, self.files, strict=True):
             expected = checksums.get(table_name(number, table))
             if expected is not None and (found := sha256(file.content().data).hexdigest()) != expected:
@@ -145,20 +152,18 @@ class Unit:
 
 
 def table_name(number: int, table: str) -> str:
-    """The file of a table of a unit."""
     return f"{table}-{number:05d}.arrow"
 
 
 def unit_path(folder: Path, number: int, table: str) -> Path:
-    """Where a table of a unit is."""
     return folder / table_name(number, table)
 
 
-def read_unit(folder: Path, number: int) -> Unit:
+def read_unit(folder: Path, number: int) -> FeatureUnit:
     """A unit's columns over mapped files; InputError if one of them is damaged."""
     read = [_read(unit_path(folder, number, table), table) for table in SCHEMAS]
     paragraphs, examples, features = (batch for batch, _ in read)
-    unit = Unit(
+    unit = FeatureUnit(
         Paragraphs(
             paragraphs.column("context"),
             _lists(paragraphs.column("tokens"), "uint32"),
@@ -185,8 +190,8 @@ def read_unit(folder: Path, number: int) -> Unit:
     return unit
 
 
-def _contradiction(unit: Unit) -> str | None:
-    """What in the numbers by which one table speaks of another can't be."""
+def _contradiction(unit: FeatureUnit) -> str | None:
+    """How the tables contradict each other, if they do."""
     paragraphs, examples, features = unit.rows
     numbers = unit.features.example
     if features and not (numbers[0] >= 0 and numbers[-1] < examples and (numbers[1:] >= numbers[:-1]).all()):
@@ -211,7 +216,6 @@ def _contradiction(unit: Unit) -> str | None:
 
 
 def value(column: pa.Array, row: int) -> Any:
-    """What stands in a row of a table that was read."""
     try:
         return column[row].as_py()
     except UnicodeDecodeError as error:
@@ -222,7 +226,7 @@ def value(column: pa.Array, row: int) -> Any:
 
 
 def check_unit(folder: Path, number: int) -> None:
-    """Look at every value of a unit: InputError if what the files say of themselves does not hold."""
+    """Validate every value of a unit: InputError if its files contradict themselves."""
     for table in SCHEMAS:
         path = unit_path(folder, number, table)
         try:
@@ -231,27 +235,34 @@ def check_unit(folder: Path, number: int) -> None:
             raise _damaged(path, str(error)) from None
 
 
-def _paragraph_columns(table: Paragraphs) -> list[pa.Array]:
-    return [table.contexts, _column(table.tokens), _column(table.spans)]
+def starts_of(lengths: Sequence[int] | npt.NDArray[np.integer]) -> Numbers:
+    """Where each of several concatenated lists begins, and where the last ends."""
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
 
 
-def _example_columns(table: Examples) -> list[pa.Array]:
-    return [
-        table.ids,
-        table.questions,
-        _column(table.tokens),
-        as_arrow(table.paragraph),
-        as_arrow(table.features),
-        table.answer_text,
-        as_arrow(table.answer_begin),
-        as_arrow(table.answer_end),
-        table.answers,
-        table.answer_starts,
-    ]
+# Columns from lists of Python. `pa.array` would load pandas: 45 MB that no budget has planned.
 
 
-def _column(lists: Lists) -> pa.Array:
-    return pa.LargeListArray.from_arrays(as_arrow(lists.starts), as_arrow(lists.values))
+def text_list_column(lists: Sequence[Sequence[str]]) -> pa.Array:
+    texts = text_column_of(text for texts in lists for text in texts)
+    return pa.LargeListArray.from_arrays(as_arrow(starts_of([len(texts) for texts in lists])), texts)
+
+
+def number_list_column(lists: Sequence[Sequence[int]]) -> pa.Array:
+    values = np.array([number for numbers in lists for number in numbers], np.int32)
+    return _column(Lists(values, starts_of([len(numbers) for numbers in lists])))
+
+
+def _columns(table: Paragraphs | Examples | Features) -> list[pa.Array]:
+    return [_column(getattr(table, field.name)) for field in fields(table)]
+
+
+def _column(values: pa.Array | Lists | Ints) -> pa.Array:
+    if isinstance(values, Lists):
+        return pa.LargeListArray.from_arrays(as_arrow(values.starts), as_arrow(values.values))
+    return as_arrow(values) if isinstance(values, np.ndarray) else values
 
 
 def _lists(column: pa.Array, dtype: str) -> Lists:
@@ -293,3 +304,55 @@ def _damaged(path: Path, fact: str) -> InputError:
         f"`{path}` can't be read: {fact}",
         hint="the cache is damaged: remove its folder and prepare it again",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class InexactSpan:
+    """A feature, the answer that it should have, and the text from its first token to its last.
+
+    The two texts are the same where a token beside these has a part of their first or last character.
+    """
+
+    example_id: str
+    segment_index: int
+    answer: str
+    text: str
+
+
+def inexact_spans(unit: FeatureUnit, space_ids: Sequence[int] = ()) -> Iterator[InexactSpan]:
+    """All of a unit; spaces around an answer don't count.
+
+    `space_ids` are tokens of nothing but the mark of a space. Where a tokenizer puts one before a text, it
+    has the span of the first character, but no part of it.
+    """
+    features, examples, contexts = unit.features, unit.examples, unit.paragraphs
+    rows = np.flatnonzero(features.first != NOWHERE)
+    example = features.example[rows]
+    paragraph = examples.paragraph[example]
+    window = contexts.tokens.starts[paragraph] + features.begin[rows]
+    first, last = window + features.first[rows], window + features.last[rows]
+    spans = contexts.spans.values.reshape(-1, 2)
+    begin, end = spans[first, 0], spans[last, 1]
+    is_space = np.isin(contexts.tokens.values, np.array(space_ids, np.uint32))
+    cut = _share_a_character(spans, is_space, first, contexts.tokens.starts[paragraph], -1)
+    cut |= _share_a_character(spans, is_space, last, contexts.tokens.starts[paragraph + 1] - 1, 1)
+    differs = cut | (begin != examples.answer_begin[example]) | (end != examples.answer_end[example])
+    context, context_of = "", -1
+    for place in np.flatnonzero(differs).tolist():
+        if context_of != paragraph[place]:
+            context, context_of = value(contexts.contexts, int(paragraph[place])), int(paragraph[place])
+        answer = value(examples.answer_text, int(example[place]))
+        text = context[begin[place] : end[place]]
+        if cut[place] or text.strip() != answer.strip():
+            name = value(examples.ids, int(example[place]))
+            yield InexactSpan(name, int(features.segment[rows[place]]), answer, text)
+
+
+def _share_a_character(
+    spans: Ints, is_space: npt.NDArray[np.bool_], tokens: Numbers, ends: Numbers, step: int
+) -> npt.NDArray[np.bool_]:
+    """Whether the token before (-1) or after (1) each of some tokens, in its context, has the same span: both
+    have some bytes of one character. `ends` are the contexts' last tokens on that side."""
+    beside = np.where(tokens == ends, tokens, tokens + step)
+    alike = (spans[beside] == spans[tokens]).all(axis=1)
+    return np.asarray((beside != tokens) & alike & ~is_space[beside])

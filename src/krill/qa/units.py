@@ -22,13 +22,12 @@ from krill.budget import Meter, Need, Plan
 from krill.budget.plan import Kind
 from krill.errors import BudgetError, ConfigError, InputError
 from krill.qa.encoding import QaTokenizer
-from krill.qa.examples import Paragraph, first_questions
+from krill.qa.examples import Paragraph, SeenIds, first_questions
 from krill.qa.features import MOST_LISTED, Shape, make_unit
-from krill.qa.seen_ids import SeenIds
 from krill.qa.sources import Source
 from krill.qa.squad_json import RecordTooLong
 from krill.storage import CommitLog
-from krill.storage.run_folder import RunFolder
+from krill.storage.run import Run
 from krill.threads import ordered_map
 from krill.threads.progress import Progress
 
@@ -125,7 +124,7 @@ class UnitMaker:
     """Makes all units of a job that are not there yet."""
 
     def __init__(
-        self, job: Job, folder: RunFolder, plan: Plan, threads: int, meter: Meter, progress: Progress
+        self, job: Job, folder: Run, plan: Plan, threads: int, meter: Meter, progress: Progress
     ) -> None:
         self._job = job
         self._folder = folder

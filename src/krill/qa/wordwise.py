@@ -1,6 +1,6 @@
 """Texts encoded by the library word by word, each different word once.
 
-Comes in: lists of texts. Goes out: the ids and spans that the library gives for the whole texts. Held in
+In: lists of texts. Out: the ids and spans that the library gives for the whole texts. Held in
 memory: the words of the texts that are encoded together, and what the library makes of the different ones.
 
 Where a tokenizer cuts at spaces before it does anything else, a text's tokens are those of its words, one
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from krill.qa.columns import starts_of
+from krill.qa.tables import Lists, starts_of
 
 # A word with the spaces before it.
 _WORD: Final = re.compile(r"[ \t\n\r]*[^ \t\n\r]+")
@@ -44,7 +44,7 @@ class Words:
     wide: tuple[str, ...]
 
     def of(self, text: str) -> list[str]:
-        """The words of a text, which together are all of it but for spaces at its end."""
+        """The words of a text; only spaces at its end are left out."""
         if any(token in text for token in self.wide):
             return [text]
         if self.single_spaces and not _SINGLE_SPACES.fullmatch(text):
@@ -75,18 +75,16 @@ def find_words(content: bytes) -> Words | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Ids of all texts one after the other, begin and end of each token, where each text begins."""
+class EncodedSpans(Lists):
+    """The ids of some texts, with begin and end of each token in its text, in characters, shape (n, 2)."""
 
-    ids: npt.NDArray[np.uint32]
     spans: npt.NDArray[np.int32]
-    starts: npt.NDArray[np.int64]
 
 
-Encode = Callable[[Sequence[str]], Found]
+Encode = Callable[[Sequence[str]], EncodedSpans]
 
 
-def encode_wordwise(texts: Sequence[str], words: Words, encode: Encode) -> Found:
+def encode_wordwise(texts: Sequence[str], words: Words, encode: Encode) -> EncodedSpans:
     """What `encode` gives for the texts, if it gives the same for their words."""
     cut = [words.of(text) for text in texts]
     every = [word for some in cut for word in some]
@@ -102,10 +100,10 @@ def encode_wordwise(texts: Sequence[str], words: Words, encode: Encode) -> Found
     behind = starts_of([len(word) for word in every])
     begins = behind[:-1] - np.repeat(behind[word_starts[:-1]], np.diff(word_starts))
     spans = table.spans[tokens] + np.repeat(begins, counts)[:, None].astype(np.int32)
-    return Found(table.ids[tokens], spans, token_starts[word_starts])
+    return EncodedSpans(table.values[tokens], token_starts[word_starts], spans)
 
 
-def _encoded_words(words: Sequence[str], encode: Encode) -> tuple[Found, npt.NDArray[np.int64]]:
+def _encoded_words(words: Sequence[str], encode: Encode) -> tuple[EncodedSpans, npt.NDArray[np.int64]]:
     """The tokens of words, and where each word stands among them: those with one space before them first."""
     is_spaced = np.array([_SPACED.fullmatch(word) is not None for word in words], bool)
     order = np.concatenate([np.flatnonzero(is_spaced), np.flatnonzero(~is_spaced)])
@@ -113,7 +111,7 @@ def _encoded_words(words: Sequence[str], encode: Encode) -> tuple[Found, npt.NDA
     number[order] = np.arange(len(words))
     spaced = [words[place] for place in order[: is_spaced.sum()].tolist()]
     others = [words[place] for place in order[is_spaced.sum() :].tolist()]
-    groups = list(_groups(spaced))
+    groups = list(groups_of(spaced, _JOINED))
     found = encode(["".join([_FIRST, *group]) for group in groups] + others)
     ends = found.starts[len(groups)]
     sizes = [len(_FIRST) + sum(map(len, group)) for group in groups]
@@ -131,20 +129,21 @@ def _encoded_words(words: Sequence[str], encode: Encode) -> tuple[Found, npt.NDA
     counts = np.concatenate(
         [np.bincount(of_word, minlength=len(spaced)), np.diff(found.starts)[len(groups) :]]
     )
-    ids = np.concatenate([found.ids[:ends][real], found.ids[ends:]])
-    return Found(ids, np.concatenate([spans, found.spans[ends:]]).astype(np.int32), starts_of(counts)), number
+    ids = np.concatenate([found.values[:ends][real], found.values[ends:]])
+    spans = np.concatenate([spans, found.spans[ends:]]).astype(np.int32)
+    return EncodedSpans(ids, starts_of(counts), spans), number
 
 
-def _groups(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Consecutive words of about `_JOINED` characters together."""
-    start = size = 0
-    for number, word in enumerate(words):
-        if size and size + len(word) > _JOINED:
-            yield words[start:number]
-            start, size = number, 0
-        size += len(word)
-    if start < len(words):
-        yield words[start:]
+def groups_of(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """Consecutive texts of about `size` characters together."""
+    start = held = 0
+    for number, text in enumerate(texts):
+        if held and held + len(text) > size:
+            yield texts[start:number]
+            start, held = number, 0
+        held += len(text)
+    if start < len(texts):
+        yield texts[start:]
 
 
 def _steps(section: Any, key: str) -> list[Mapping[str, Any]]:

@@ -20,7 +20,7 @@ from krill.engines import Resources
 from krill.qa.encoding import QaTokenizer, fingerprint_of, tokenizer_from
 from krill.qa.examples import Paragraph, Question
 from krill.qa.features import Shape
-from krill.qa.layout import Layout
+from krill.qa.layout import FeatureLayout
 from krill.qa.units import UNITS, check_fits, make_record, making_need
 from krill.storage.commits import damaged, reading_artifact
 
@@ -54,7 +54,7 @@ def _tokenizer(payload: Mapping[str, Any]) -> QaTokenizer:
         path = Path(payload["tokenizer"])
         with reading_artifact(path):
             content = path.read_bytes()
-        layout = Layout.from_json(payload["layout"])
+        layout = FeatureLayout.from_json(payload["layout"])
         if fingerprint_of(content, layout) != payload["fingerprint"]:
             raise damaged(path, "is not as it was written")
         _kept = tokenizer_from(content, layout)

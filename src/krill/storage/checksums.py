@@ -10,10 +10,10 @@ import hashlib
 import os
 import threading
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from krill.errors import InputError
-from krill.storage.input_file import MOST_MANIFEST, open_regular, read_json
+from krill.storage.input_file import open_regular, read_object
 from krill.storage.outputs import MANIFEST, stated_checksums
 
 READ_BYTES: Final = 2**20
@@ -76,7 +76,7 @@ class ListedFiles:
     def _stated_in(self, folder: str) -> dict[str, str]:
         found = self._stated.get(folder)
         if found is None:
-            found = _read_stated(Path(folder or "/") / MANIFEST)
+            found = stated_checksums(read_object(Path(folder or "/") / MANIFEST) or {})
             if len(self._stated) >= _FOLDERS_KEPT:
                 self._stated.clear()
             self._stated[folder] = found
@@ -90,11 +90,3 @@ def _version_of(location: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _read_stated(manifest: Path) -> dict[str, str]:
-    try:
-        found: Any = read_json(manifest, MOST_MANIFEST)
-    except (OSError, ValueError):
-        return {}
-    return stated_checksums(found) if isinstance(found, dict) else {}

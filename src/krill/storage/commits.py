@@ -44,7 +44,7 @@ class CommitLog:
         units = self.units()
         for first in range(0, len(units), _RECORDS):
             some = units[first : first + _RECORDS]
-            self._files.bring(map(self._record_path, some))
+            self._files.fetch(map(self._record_path, some))
             for unit in some:
                 yield unit, self.record(unit)
 
@@ -55,7 +55,7 @@ class CommitLog:
     def record(self, unit: int) -> dict[str, Any]:
         """What was committed for `unit`."""
         path = self._record_path(unit)
-        self._files.bring([path])
+        self._files.fetch([path])
         try:
             record = read_json(path, MOST_MANIFEST)
         except (OSError, ValueError) as error:
@@ -73,7 +73,7 @@ class CommitLog:
     def path(self, unit: int, name: str) -> Path:
         """The unit's artifact `name`, to be read."""
         path = self.place(unit, name)
-        self._files.bring([path])
+        self._files.fetch([path])
         return path
 
     def begin(self, unit: int, *names: str) -> UnitFiles:
@@ -82,7 +82,7 @@ class CommitLog:
 
     def commit(self, unit: int, record: dict[str, Any], made: Iterable[Path] = ()) -> None:
         """The unit is done: what was made for it, here or in another folder of the run, is in place."""
-        self._files.send(made)
+        self._files.publish(made)
         self._files.write(self._record_path(unit), orjson.dumps(record, option=orjson.OPT_SORT_KEYS))
         self._done.add(unit)
 

@@ -1,13 +1,14 @@
 """Where the files of a run are, for those who write and read them by their paths.
 
 A run's files have paths on this machine. Mostly that is all there is to it: `LOCAL`. Where the run is in an
-object store, the paths are those of a mirror (`mirror.py`), which sends what is committed and fetches what
+object store, the paths are those of a mirror (`mirror.py`), which uploads what is committed and fetches what
 is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -35,15 +36,15 @@ class Files(Protocol):
         """The units whose records are in `folder`, which is made if need be."""
         ...
 
-    def bring(self, paths: Iterable[Path]) -> None:
-        """See to it that these files can be read; those that are nowhere are left to the reader to miss."""
+    def fetch(self, paths: Iterable[Path]) -> None:
+        """Have these files on this machine; those that exist nowhere are left to the reader to miss."""
         ...
 
     def sizes(self, paths: Iterable[Path]) -> list[int]:
-        """The bytes of files, which need not be brought for that."""
+        """The bytes of files, which need not be fetched for that."""
         ...
 
-    def send(self, paths: Iterable[Path]) -> None:
+    def publish(self, paths: Iterable[Path]) -> None:
         """Let the other machines see these files, which are whole."""
         ...
 
@@ -55,8 +56,8 @@ class Files(Protocol):
         """Remove the files of a folder."""
         ...
 
-    def rest(self) -> None:
-        """Nobody reads now: let go of what can be had again."""
+    def evict(self) -> None:
+        """Nobody reads now: remove copies on this machine that can be fetched again."""
         ...
 
 
@@ -64,36 +65,41 @@ class LocalFiles:
     """Files of this machine, or of a file system that all machines see."""
 
     def units(self, folder: Path) -> Units:
-        """See `Files`."""
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             return {unit for path in folder.iterdir() if (unit := recorded_unit(path.name)) is not None}
 
-    def bring(self, paths: Iterable[Path]) -> None:
-        """They are here."""
+    def fetch(self, paths: Iterable[Path]) -> None:
+        pass
 
     def sizes(self, paths: Iterable[Path]) -> list[int]:
-        """See `Files`."""
         return [path.stat().st_size for path in paths]
 
-    def send(self, paths: Iterable[Path]) -> None:
-        """They are seen."""
+    def publish(self, paths: Iterable[Path]) -> None:
+        pass
 
     def write(self, path: Path, data: bytes) -> None:
-        """See `Files`."""
         write_bytes(path, data)
 
     def remove(self, folder: Path) -> None:
-        """See `Files`."""
         with storage_errors(folder):
             for path in folder.iterdir():
                 path.unlink()
 
-    def rest(self) -> None:
-        """Nothing was fetched."""
+    def evict(self) -> None:
+        pass
 
 
 LOCAL: Final = LocalFiles()
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """Where a run's files are, those between its stages and the dataset so far, and how to reach them."""
+
+    stages: Path
+    dataset: Path
+    files: Files = LOCAL
 
 
 def unit_name(unit: int, name: str) -> str:

@@ -73,6 +73,15 @@ def read_json(path: str | os.PathLike[str], most: int = MOST_SETTINGS, *, links:
     return orjson.loads(read_input(path, most, links=links))
 
 
+def read_object(path: str | os.PathLike[str], *, links: bool = True) -> dict[str, Any] | None:
+    """The JSON object in a file such as a manifest; None where there is no such file."""
+    try:
+        found = read_json(path, MOST_MANIFEST, links=links)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def json_bytes(content: bytes) -> int:
     """The most that Python holds of JSON while it is read, the text itself included."""
     costs = {b"{": _OBJECT_BYTES, b"[": _LIST_BYTES, b",": _VALUE_BYTES, b'"': _QUOTE_BYTES}

@@ -2,8 +2,8 @@
 
 In: files that were written whole in the folder; names of files that other machines have made. Out: objects
 under the same names; the files, fetched when somebody wants to read them. What is committed in one is
-committed in the other: artifacts are sent first, their record last, so a unit is done if and only if the
-object of its record is there. Two machines that commit the same unit send the same bytes.
+committed in the other: artifacts are uploaded first, their record last, so a unit is done if and only if the
+object of its record is there. Two machines that commit the same unit upload the same bytes.
 
 On this machine's disk: what a stage or a task reads and writes and, between them, up to `kept_bytes`. Held in
 memory: one number for each finished unit of a stage that was listed.
@@ -11,8 +11,12 @@ memory: one number for each finished unit of a stage that was listed.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,12 +27,14 @@ from krill.storage.object_store import ObjectStore
 
 KEPT_BYTES: Final = 2 * 10**9
 """What stays on this machine's disk between stages and tasks, as it may be read again."""
+_SCRATCH: Final = "krill-scratch-"
+_LOCK: Final = "lock"
 # A listing tells of a thousand objects at once: from so many questions on it is cheaper.
 _QUESTIONS: Final = 16
 
 
 class Mirror:
-    """`root` on this machine stands for all of `store`. See `Files`."""
+    """`Files` of an object store: `root` on this machine stands for all of `store`."""
 
     def __init__(self, root: Path, store: ObjectStore, kept_bytes: int = KEPT_BYTES) -> None:
         self.root = root
@@ -36,12 +42,11 @@ class Mirror:
         self._kept_bytes = kept_bytes
 
     def units(self, folder: Path) -> Units:
-        """See `Files`."""
         self._make(folder)
         return _StoredUnits(self, folder)
 
-    def bring(self, paths: Iterable[Path]) -> None:
-        """See `Files`; small records come many at once, everything else one after the other."""
+    def fetch(self, paths: Iterable[Path]) -> None:
+        """Small records come many at once, everything else one after the other."""
         missing = [path for path in paths if not path.exists() and path.is_relative_to(self.root)]
         records = {self._name(path): path for path in missing if recorded_unit(path.name) is not None}
         for path in missing:
@@ -53,7 +58,6 @@ class Mirror:
                 _keep(records[name], data)
 
     def sizes(self, paths: Iterable[Path]) -> list[int]:
-        """See `Files`."""
         paths = list(paths)
         stored: dict[Path, int] = {}
         for folder in {path.parent for path in paths if not path.exists() and path.is_relative_to(self.root)}:
@@ -61,26 +65,25 @@ class Mirror:
             stored |= {self.root / name: size for name, size in found.items()}
         return [stored[path] if path in stored else self._size_here(path) for path in paths]
 
-    def send(self, paths: Iterable[Path]) -> None:
-        """See `Files`."""
+    def publish(self, paths: Iterable[Path]) -> None:
         for path in paths:
             self.store.upload(path, self._name(path))
 
     def write(self, path: Path, data: bytes) -> None:
-        """See `Files`: the object is what counts, the file saves fetching it."""
+        """The object is what counts, the file saves fetching it."""
         self.store.write(self._name(path), data)
         self._make(path.parent)
         _keep(path, data)
 
     def remove(self, folder: Path) -> None:
-        """See `Files`: without its record, nobody reads what is left of a unit."""
+        """Without its record, nobody reads what is left of a unit."""
         self.store.remove(self._name(folder), first=RECORD_SUFFIX)
         with storage_errors(folder):
             for path in folder.glob("*"):
                 path.unlink()
 
-    def rest(self) -> None:
-        """See `Files`: above `kept_bytes`, the files that were written or fetched first go first. Records
+    def evict(self) -> None:
+        """Above `kept_bytes`, the files that were written or fetched first go first. Records
         stay: they are small, and every stage reads them."""
         files = [path for path in self.root.rglob("*") if path.is_file() and path.suffix != RECORD_SUFFIX]
         states = sorted(((path.stat(), path) for path in files), key=lambda item: item[0].st_mtime_ns)
@@ -157,7 +160,6 @@ class _StoredUnits:
         return len(self._all())
 
     def add(self, unit: int) -> None:
-        """One more."""
         self._known.add(unit)
 
     def _all(self) -> set[int]:
@@ -165,3 +167,40 @@ class _StoredUnits:
             self._known.update(self._mirror.recorded(self._folder))
             self._listed = True
         return self._known
+
+
+class Scratch:
+    """A new folder in `parent`, or in the system's folder for temporary files, for what can be fetched again.
+
+    It is removed when the process lets it go. One that was killed can't do that: so each folder has a lock
+    that its process holds, and whoever makes one removes those whose lock is free.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        parent = Path(tempfile.gettempdir()) if parent is None else parent
+        with storage_errors(parent):
+            parent.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned(parent)
+            self.folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=parent))
+            # Made under another name: what another process finds locked or not, it must find whole.
+            self._lock = os.open(self.folder / f".{_LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            (self.folder / f".{_LOCK}").rename(self.folder / _LOCK)
+
+    def close(self) -> None:
+        """Remove the folder and what is in it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            os.close(self._lock)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of processes that were killed."""
+    for lock in parent.glob(f"{_SCRATCH}*/{_LOCK}"):
+        with suppress(OSError):  # another user's, or gone meanwhile
+            descriptor = os.open(lock, os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+            finally:
+                os.close(descriptor)

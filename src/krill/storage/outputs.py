@@ -1,4 +1,4 @@
-"""What is in an output, told apart: files that Krill wrote, and files of others, which it never removes.
+"""Which files of an output Krill wrote, and which are somebody else's, which it never removes.
 
 In: a folder and the manifest in it. Out: the names of the files that the manifest doesn't account for, and
 the checksums of those that it lists. Held in memory: the names of all files.
@@ -32,20 +32,11 @@ class OutputKind:
     names: re.Pattern[str] | None = None
 
     def written(self, manifest: Mapping[str, Any]) -> set[str]:
-        """All that a run wrote."""
         return {MANIFEST, *self.files(manifest)}
 
     def may_be_left(self, name: str) -> bool:
         """Whether a file without a manifest beside it can be one of an unfinished run's."""
         return name == MANIFEST or (self.names is not None and self.names.fullmatch(name) is not None)
-
-    def check_replaceable(self, finished: Mapping[str, Any], output: str, setting: str) -> None:
-        """An output is replaced only by one of the same command, even where it may be overwritten."""
-        if finished.get("command") != self.command:
-            raise StorageError(
-                f"`{output}` holds what `krill {finished.get('command')}` made: nothing in it was touched",
-                hint=f"choose another `{setting}`",
-            )
 
 
 def stated_checksums(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -92,6 +83,14 @@ def foreign_files(entries: Iterable[str], written: Collection[str]) -> list[str]
     foreign = {name for name in names if name not in ours}
     inside = {f"{parent}/" for name in foreign for parent in PurePosixPath(name.rstrip("/")).parents}
     return sorted(foreign - inside)
+
+
+def not_ours(output: str, setting: str) -> StorageError:
+    """The refusal to write where somebody else has."""
+    return StorageError(
+        f"`{output}` is there already and is not a Krill output: nothing in it was touched",
+        hint=f"choose another `{setting}`, or move what is there away",
+    )
 
 
 def refuse_foreign(foreign: Collection[str], output: str, *, kept: str, hint: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from krill.corpus import Corpus, CorpusFile, DatasetSource, Part, Start, Unit
+from krill.corpus import Corpus, CorpusFile, DatasetSource, FileRange, Start, Unit
 from krill.corpus.formats import Compression, Format
 from krill.storage.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
 from krill.storage.commits import damaged, reading_artifact
@@ -151,7 +151,7 @@ def task_blocks(
     task: TaskInput, corpus: Corpus, points: SplitPoints, block_bytes: int
 ) -> Iterator[InputBlock]:
     """The blocks of a task; `corpus` is that of its files."""
-    ranged: list[Part] = []
+    ranged: list[FileRange] = []
     sequential: list[int] = []
     for each in task.ranges:
         file = task.files[each.file]
@@ -159,7 +159,7 @@ def task_blocks(
             if each.end is None:
                 sequential.append(each.file)
             else:
-                ranged.append(Part(each.file, each.start, each.end))
+                ranged.append(FileRange(each.file, each.start, each.end))
         elif each.end is None:
             yield from stream_blocks(file, points, block_bytes, each.start)
         else:

@@ -1,7 +1,7 @@
 """Counting on an engine: tasks count portions of the input, tasks merge the counts, the driver joins them.
 
-In: a corpus and an engine. Out: the inventory that `count` makes, with its words in another order, which
-shapes nothing. Held in memory: a number for each finished task, and one task's payload.
+In: a corpus and an engine. Out: the word counts that `count` makes, in another order, which shapes
+nothing. Held in memory: a number for each finished task, and one task's payload.
 
 Two rounds. In the first a task counts the words of a portion of the input into a file of its own. In the
 second a task takes the words of a few shards of the hash from all of these files and merges them: no word is
@@ -23,7 +23,7 @@ from krill.engines.worker_share import one_thread_of
 from krill.storage import CommitLog
 from krill.storage.atomic import atomic_writer, storage_errors
 from krill.storage.commits import reading_artifact
-from krill.storage.run_folder import RunFolder
+from krill.storage.run import Run
 from krill.threads.progress import Progress
 from krill.tokenizer import count as counting
 from krill.tokenizer.count import WORD_COUNTS, WordCounts, finished_counts, save_finished
@@ -38,7 +38,7 @@ PARTS: Final = 16
 _MANY_TASKS: Final = 1024
 _COUNTS: Final = "counts"
 _PARTS: Final = "parts"
-_PART: Final = "inventory"
+_PART: Final = "word-counts"
 _COPIED_AT_ONCE: Final = 1 << 20
 
 
@@ -47,37 +47,37 @@ def count_on(
     corpus: Corpus,
     inputs: Sequence[Mapping[str, Any]],
     options: TrainOptions,
-    folder: RunFolder,
+    folder: Run,
     *,
     memory: int,
     threads: int,
-    inventory_folder: Path,
+    counts_folder: Path,
     progress: Progress,
 ) -> tuple[WordCounts, dict[str, Any]]:
     """Count a corpus on the engine that `config` names; `memory` and `threads` are those of each worker.
 
     Also returns what the manifest says of the engine.
     """
-    finished = finished_counts(inventory_folder, progress)
+    finished = finished_counts(counts_folder, progress)
     if finished is not None:
         return finished, {"name": config.name, "tasks": 0}
     engine = open_engine(config)
     assert engine is not None  # `local` needs no tasks
     done = _Done()
     try:
-        inventory = Distributed(
+        word_counts = Distributed(
             engine,
             done,
             Resources(memory, threads),
             corpus,
             inputs,
             options,
-            inventory_folder.absolute(),
+            counts_folder.absolute(),
             folder.stages.absolute(),
             folder.work.absolute(),
             progress,
         ).count()
-        return inventory, {"name": config.name, "workers": engine.workers, **asdict(done)}
+        return word_counts, {"name": config.name, "workers": engine.workers, **asdict(done)}
     finally:
         engine.close()
 
@@ -102,7 +102,7 @@ class Distributed:
     """The fingerprints of the corpus' files."""
     options: TrainOptions
     folder: Path
-    """Where the inventory goes."""
+    """Where the word counts go."""
     stages: Path
     work: Path
     progress: Progress
@@ -122,11 +122,11 @@ class Distributed:
         merging = range(SHARDS if len(counts) >= _MANY_TASKS else PARTS)
         gathering = self._gather_tasks(counts, parts, merging)
         self._run(gathering, parts, one_thread_of(self.resources), totals.add_part)
-        inventory = self._joined(parts, merging, totals)
-        save_finished(self.folder, inventory, totals.bytes)
+        word_counts = self._joined(parts, merging, totals)
+        save_finished(self.folder, word_counts, totals.bytes)
         counts.clear()
         parts.clear()
-        return inventory
+        return word_counts
 
     def _run(
         self,
@@ -186,13 +186,13 @@ class Distributed:
 
     def _joined(self, parts: CommitLog, merging: range, totals: _Totals) -> WordCounts:
         path = self.folder / WORD_COUNTS
-        with atomic_writer(path) as inventory:
+        with atomic_writer(path) as word_counts:
             for number in merging:
                 part = parts.path(number, _PART)
                 with reading_artifact(part), part.open("rb") as file:
                     while some := file.read(_COPIED_AT_ONCE):
-                        inventory.write(some)
-        return totals.inventory(path)
+                        word_counts.write(some)
+        return totals.word_counts(path)
 
 
 class _Totals:
@@ -218,7 +218,7 @@ class _Totals:
             one + other for one, other in zip(self._byte_counts, record["byte_counts"], strict=True)
         ]
 
-    def inventory(self, path: Path) -> WordCounts:
+    def word_counts(self, path: Path) -> WordCounts:
         return WordCounts(
             path,
             self._words,

@@ -6,9 +6,7 @@ and a summary. Held in memory: first the counter, then the trainer, each within 
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -16,21 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
 import krill
 from krill.budget import Meter, Need, Plan, resident_bytes
-from krill.budget.process import bounded_process
+from krill.budget.process import metered_process
 from krill.config.messages import shown
-from krill.corpus import Corpus, DatasetSource, changed
+from krill.corpus import Corpus, DatasetSource
 from krill.engines import driver_needs, load_engine
 from krill.engines.worker_share import engine_named, worker_part
 from krill.errors import ConfigError, InputError, KrillError
 from krill.faults import system_errors
-from krill.storage.atomic import listed, write_json
-from krill.storage.decision import CONTINUE, FINISHED, PUBLISHED, PUT_INTO_PLACE
-from krill.storage.outputs import MANIFEST, OutputKind
-from krill.storage.run_folder import RunFolder
+from krill.storage.folder_storage import FolderStorage
+from krill.storage.outputs import OutputKind
+from krill.storage.run import DONE, FINISHED, PUBLISHED, Run, RunSummary, changed_inputs, identity_of
 from krill.threads.progress import Progress, Silent
 from krill.tokenizer import count as counting
 from krill.tokenizer.count import open_sources
@@ -59,17 +54,10 @@ _KIND: Final = OutputKind("tokenizer train", lambda _: WRITTEN_FILES)
 
 
 @dataclass(frozen=True, slots=True)
-class TrainSummary:
-    """The end of a training; `status` is "done", or "finished" if an earlier run had done everything."""
+class TokenizerSummary(RunSummary[Mapping[str, Any]]):
+    """The end of a training, and the tokenizer."""
 
-    status: str
-    output: Path | None
     trained: TrainedBpe
-    facts: Mapping[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {"status": self.status, "output": str(self.output) if self.output else None, **self.facts}
 
 
 @system_errors()
@@ -95,7 +83,7 @@ def train(
     tiktoken: bool = False,
     chat: bool = False,
     progress: Progress | None = None,
-) -> TrainSummary:
+) -> TokenizerSummary:
     """Train a byte-level BPE tokenizer on `inputs`: paths, globs, folders, or sources of a config.
 
     `memory` is how much this process may grow while it works; it never changes the result. Calling it again
@@ -153,7 +141,7 @@ def run_training(
     floor: int = 0,
     setting: str = "--output",
     checkpoint_seconds: float = counting.CHECKPOINT_SECONDS,
-) -> TrainSummary:
+) -> TokenizerSummary:
     """The same for the command line, where `floor` is 0: the budget is the whole process. `setting` is what
     names the output there."""
     _check(options, tiktoken, chat)
@@ -162,46 +150,39 @@ def run_training(
     engine = None if engine is None or engine.name == "local" else engine
     if engine is not None:
         _check_shared(engine, output)
-    started = time.monotonic()
     limit, workers = worker_part(engine, memory, threads)
-    load_engine(engine)
 
     def needs(corpus: Corpus | None) -> list[Need]:
         return [*training_needs(corpus, options, None if engine else workers), *driver_needs(engine)]
 
-    with bounded_process(workers, parquet=False), ExitStack() as stack:
-        meter = Meter(limit, floor)
+    with metered_process(limit, workers, floor=floor) as meter, ExitStack() as stack:
+        load_engine(engine)
         opened = partial(open_sources, sources, options, output, verify=verify)
         refuse_early(meter, needs, opened)
-        stack.enter_context(meter)
         corpus = opened()
         plan = meter.plan(needs(corpus))
-        run = _describe(corpus, options, tiktoken=tiktoken, chat=chat)
-        folder = None if output is None else stack.enter_context(_folder(output, setting))
-        if folder is not None:
-            state = folder.begin(run, overwrite=overwrite)
-            if state == PUBLISHED:
-                progress.note(PUT_INTO_PLACE)
-            if state in (FINISHED, PUBLISHED):
-                return _finished(folder)
-            if state == CONTINUE:
-                progress.note("continuing an earlier run of this training")
-            work = folder.stages / "count"
-        else:
+        described = _describe(corpus, options, tiktoken=tiktoken, chat=chat)
+        run = None
+        if output is None:
             work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="krill-")))
+        else:
+            storage = FolderStorage(output, setting=setting, kind=_KIND)
+            run = stack.enter_context(Run(storage, progress))
+            if run.begin(described, overwrite=overwrite) in (FINISHED, PUBLISHED):
+                return _finished(storage)
+            work = run.stages / "count"
         job = _Training(
-            corpus, options, plan, meter, workers, work, progress, run, checkpoint_seconds, engine, folder
+            corpus, options, plan, meter, work, progress, described, checkpoint_seconds, engine, run
         )
         trained = job.run()
-        facts = job.facts(trained, time.monotonic() - started)
-        if folder is None:
-            return TrainSummary("done", None, trained, facts)
-        with meter.stage("save"):
-            save(trained, folder.dataset, tiktoken=tiktoken, chat=chat)
-            facts["bytes_per_token"] = bytes_per_token(corpus, folder.dataset, job.plan.share(SAVING))
-        write_json(folder.dataset / MANIFEST, {**run, **facts, "budget": job.budget()})
-        folder.publish()
-    return TrainSummary("done", output, trained, {**facts, "budget": job.budget()})
+        facts = job.facts(trained)
+        if run is not None:
+            with meter.stage("save"):
+                save(trained, run.dataset, tiktoken=tiktoken, chat=chat)
+                facts["bytes_per_token"] = bytes_per_token(corpus, run.dataset, job.plan.share(SAVING))
+            facts["budget"] = meter.report(job.plan)
+            run.publish({**described, **facts})
+    return TokenizerSummary(DONE, output, {**described, **facts}, facts, trained)
 
 
 @dataclass(slots=True)
@@ -212,15 +193,14 @@ class _Training:
     options: TrainOptions
     plan: Plan
     meter: Meter
-    threads: int
     work: Path
     progress: Progress
     described: Mapping[str, Any]
     checkpoint_seconds: float
     engine: EngineConfig | None
-    folder: RunFolder | None
+    folder: Run | None
     stages: list[dict[str, Any]] = field(default_factory=list)
-    inventory: counting.WordCounts | None = None
+    word_counts: counting.WordCounts | None = None
     statistics: dict[str, Any] = field(default_factory=dict)
     worked: dict[str, Any] = field(default_factory=dict)
     """What the engine's workers did."""
@@ -228,47 +208,39 @@ class _Training:
     def run(self) -> TrainedBpe:
         """Count, then merge."""
         with self._stage("count", None if self.corpus.sequential else self.corpus.input_bytes) as stage:
-            self.inventory = self._counted()
-            to_learn = self._tokens_to_learn(self.inventory)
+            self.word_counts = self._counted()
+            to_learn = self._tokens_to_learn(self.word_counts)
             stage["bytes"] = self.corpus.input_bytes
         with self._stage("merge", to_learn) as stage:
             trained, self.statistics = merge(
-                self.inventory, self.options, self.plan.share(MERGING), self.progress
+                self.word_counts, self.options, self.plan.share(MERGING), self.progress
             )
             stage["merges"] = len(trained.merges)
         counted = counted_needs(
-            self.corpus.input_bytes, self.inventory.words, self.statistics["symbols"], self.options
+            self.corpus.input_bytes, self.word_counts.words, self.statistics["symbols"], self.options
         )
         self.plan = self.plan.expecting(counted)
         return trained
 
-    def facts(self, trained: TrainedBpe, seconds: float) -> dict[str, Any]:
+    def facts(self, trained: TrainedBpe) -> dict[str, Any]:
         """What there is to say at the end."""
-        assert self.inventory is not None
+        assert self.word_counts is not None
         longest = sorted(trained.tokens[trained.special :], key=len, reverse=True)[:8]
         return {
             "command": _KIND.command,
             "vocab_size": len(trained.tokens),
             "merges": len(trained.merges),
             "input_bytes": self.corpus.input_bytes,
-            "unique_words": self.inventory.words,
-            "words": self.inventory.occurrences,
-            "seconds": round(seconds, 3),
+            "unique_words": self.word_counts.words,
+            "words": self.word_counts.occurrences,
+            "seconds": self.meter.seconds,
             "stages": self.stages,
-            "spilled_bytes": self.inventory.spilled_bytes,
+            "spilled_bytes": self.word_counts.spilled_bytes,
             "merging": self.statistics,
-            "budget": self.budget(),
+            "budget": self.meter.report(self.plan),
             **({"engine": self.worked} if self.worked else {}),
             "bytes_per_token": None,
             "longest_tokens": [token.decode("utf-8", "replace") for token in longest],
-        }
-
-    def budget(self) -> dict[str, Any]:
-        return {
-            **self.plan.to_json(),
-            "measured_peak": self.meter.peak,
-            "tree_pss": self.meter.tree_pss,
-            "threads": self.threads,
         }
 
     def _counted(self) -> counting.WordCounts:
@@ -277,20 +249,20 @@ class _Training:
             return counting.count(self._counting())
         from krill.tokenizer.distributed import count_on
 
-        inventory, self.worked = count_on(
+        word_counts, self.worked = count_on(
             self.engine,
             self.corpus,
             self.described["inputs"],
             self.options,
             self.folder,
             memory=self.meter.limit,
-            threads=self.threads,
-            inventory_folder=self.work,
+            threads=self.meter.threads,
+            counts_folder=self.work,
             progress=self.progress,
         )
         # The engine's own libraries are there now.
         self.plan = self.meter.plan(learning_needs(self.corpus, self.options))
-        return inventory
+        return word_counts
 
     def _counting(self) -> counting.CountJob:
         return counting.CountJob(
@@ -299,29 +271,29 @@ class _Training:
             self.work,
             cap_bytes=self.plan.share(WORDS),
             in_flight=self.plan.share(TEXT),
-            threads=self.threads,
+            threads=self.meter.threads,
             progress=self.progress,
             throttle=self.meter,
             checkpoint_seconds=self.checkpoint_seconds,
         )
 
-    def _tokens_to_learn(self, inventory: counting.WordCounts) -> int:
+    def _tokens_to_learn(self, word_counts: counting.WordCounts) -> int:
         """How many at most. If nothing can be learnt from what was counted, it is forgotten."""
         try:
             self._check_unchanged()
-            if inventory.words == 0:
+            if word_counts.words == 0:
                 raise InputError(
                     "the corpus has no text to learn from: it is empty, or nothing but special tokens",
                     hint="check the input paths, and --text-column",
                 )
-            return self.options.vocab_size - len(initial_ids(inventory.byte_counts, self.options)[0])
+            return self.options.vocab_size - len(initial_ids(word_counts.byte_counts, self.options)[0])
         except KrillError:
             counting.forget(self.work)
             raise
 
     def _check_unchanged(self) -> None:
         """Words of two versions of a file must not end in one vocabulary."""
-        names = changed(self.described["inputs"], self.corpus.fingerprints())
+        names = changed_inputs(self.described["inputs"], self.corpus.fingerprints())
         grown = [
             file.path
             for file in self.corpus.files
@@ -337,15 +309,12 @@ class _Training:
     def _stage(self, name: str, total: int | None) -> Iterator[dict[str, Any]]:
         from krill import _native
 
-        stage: dict[str, Any] = {"name": name, "seconds": 0.0, "bytes": 0}
         _native.trim()
-        begun = time.monotonic()
         self.progress.begin(name, total)
-        with self.meter.stage(name):
+        with self.meter.stage(name) as stage:
+            stage["bytes"] = 0
             yield stage
         self.progress.end(name)
-        stage["seconds"] = round(time.monotonic() - begun, 3)
-        stage["peak"] = self.meter.stages.get(name, 0)
         self.stages.append(stage)
 
 
@@ -384,29 +353,14 @@ def _describe(corpus: Corpus, options: TrainOptions, **files: bool) -> dict[str,
         "inputs": corpus.fingerprints(),
     }
     run["config"]["special_tokens"] = list(options.special_tokens)
-    canonical = orjson.dumps(run, listed, orjson.OPT_SORT_KEYS)
-    return {**run, "identity": hashlib.sha256(canonical).hexdigest()}
+    return {**run, "identity": identity_of(run)}
 
 
-def _folder(output: Path, setting: str) -> RunFolder:
-    return RunFolder(output, None, setting=setting, differences=_differences, kind=_KIND)
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    old = before.get("config", {})
-    found = [
-        f"`{key}` was `{old.get(key)}` and is `{value}`"
-        for key, value in now["config"].items()
-        if old.get(key) != value
-    ]
-    return found + [f"input `{path}`" for path in changed(before.get("inputs", []), now["inputs"])]
-
-
-def _finished(folder: RunFolder) -> TrainSummary:
+def _finished(storage: FolderStorage) -> TokenizerSummary:
     from krill.tokenizer.files import load_trained
 
-    manifest = folder.finished() or {}
+    manifest = storage.finished() or {}
     facts = {
         key: value for key, value in manifest.items() if key not in ("config", "inputs", "identity", "krill")
     }
-    return TrainSummary("finished", folder.output, load_trained(folder.output), facts)
+    return TokenizerSummary(FINISHED, storage.output, manifest, facts, load_trained(storage.output))

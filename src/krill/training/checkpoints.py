@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import jax
 
@@ -35,6 +35,7 @@ from krill.training.checkpoint_files import (
     verify,
     write_checkpoint,
 )
+from krill.training.step import TrainState
 
 # What importing orbax and saving take above the state, for a plan to set aside: 32 to 35 MB with states of 48
 # to 427 MB.
@@ -43,39 +44,22 @@ SAVING_BYTES = 40 * 10**6
 _REPLACED = ".replaced"
 
 
-class Trained(Protocol):
-    """A state: a tree of arrays, in which `model` has the weights and knows its `shape`."""
-
-    @property
-    def model(self) -> Any: ...
-
-
-State = TypeVar("State", bound=Trained)
 Model = TypeVar("Model")
 
 
 @dataclass(frozen=True, slots=True)
-class Restored(Generic[State]):
+class Restored:
     """A checkpoint in memory again."""
 
     step: int
-    state: State
-    extra: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class RestoredModel(Generic[Model]):
-    """The weights alone, for those who do not train on."""
-
-    step: int
-    model: Model
+    state: TrainState
     extra: dict[str, Any]
 
 
 class CheckpointStore:
     """The folder of checkpoints. One process writes it, under the lock of its run; others may read.
 
-    `note` is told in a line what went wrong and what was done instead.
+    `note` gets a line when something went wrong: what, and what was done instead.
     """
 
     def __init__(self, folder: Path, *, keep: int, note: Callable[[str], None]) -> None:
@@ -86,7 +70,7 @@ class CheckpointStore:
         self._untidy = True
 
     def save(
-        self, step: int, state: Trained, extra: Mapping[str, Any], *, metric: float | None = None
+        self, step: int, state: TrainState, extra: Mapping[str, Any], *, metric: float | None = None
     ) -> bool:
         """Write the state after `step`, then remove what need not be kept; False where it can't be written.
 
@@ -138,7 +122,7 @@ class CheckpointStore:
         header = self._newest_header(step)
         return None if header is None else header.shape
 
-    def restore(self, like: State, step: int | None = None) -> Restored[State] | None:
+    def restore(self, like: TrainState, step: int | None = None) -> Restored | None:
         """The state of `step`, or of the newest checkpoint that is whole; None where there is none.
 
         `like` is a state of the same form: shapes (`jax.eval_shape`), or arrays or shapes with a sharding.
@@ -148,25 +132,22 @@ class CheckpointStore:
         if found is None:
             return None
         header, arrays = found
-        state: State = jax.tree.unflatten(jax.tree.structure(like), list(arrays.values()))
-        return Restored(header.step, state, header.extra)
+        return Restored(header.step, jax.tree.unflatten(jax.tree.structure(like), arrays), header.extra)
 
-    def restore_model(self, like: Model, step: int | None = None) -> RestoredModel[Model] | None:
+    def restore_model(self, like: Model, step: int | None = None) -> Model | None:
         """The weights alone, as `restore`; the optimizer's state is not read."""
-        named = {f"model.{name}": leaf for name, leaf in named_arrays(like).items()}
-        found = self._read(named, step)
+        found = self._read({f"model.{name}": leaf for name, leaf in named_arrays(like).items()}, step)
         if found is None:
             return None
-        header, arrays = found
-        model: Model = jax.tree.unflatten(jax.tree.structure(like), list(arrays.values()))
-        return RestoredModel(header.step, model, header.extra)
+        model: Model = jax.tree.unflatten(jax.tree.structure(like), found[1])
+        return model
 
     def close(self) -> None:
         """The run is over: what a save that was refused could not remove at once is removed."""
         with suppress(StorageError):
             self._tidy()
 
-    def _read(self, like: Mapping[str, Any], step: int | None) -> tuple[Header, dict[str, jax.Array]] | None:
+    def _read(self, like: Mapping[str, Any], step: int | None) -> tuple[Header, list[jax.Array]] | None:
         for candidate in self._candidates(step):
             folder = self._folder / _name(candidate)
             try:
@@ -176,7 +157,7 @@ class CheckpointStore:
                 self._note(f"the checkpoint of step {candidate:,} is damaged and left out: {damage}")
                 continue
             found = read_arrays(folder, header, like)
-            return header, {name: found[name] for name in like}
+            return header, [found[name] for name in like]
         return None
 
     def _candidates(self, step: int | None) -> list[int]:

@@ -1,4 +1,4 @@
-"""The two ways in which XLA makes code for a CPU, and what each of them takes.
+"""The two code generators that XLA has for a CPU, and the memory that each of them takes.
 
 In: a lowered program. Out: the compiled one. Held in memory: while it compiles and after it, what `Compiler`
 says, over what the process held with JAX imported.
@@ -22,15 +22,15 @@ import jax.numpy as jnp
 _OLDER_GENERATOR: Final[dict[str, str | bool]] = {"xla_cpu_use_fusion_emitters": False}
 # For what runs once. Drawing the weights of 1.4 million parameters then takes 0.7 s to compile, not 2.9 s;
 # it runs as fast and gives the same bits.
-_QUICKLY: Final[dict[str, str | bool]] = {**_OLDER_GENERATOR, "xla_backend_optimization_level": "1"}
+_RUNS_ONCE: Final[dict[str, str | bool]] = {**_OLDER_GENERATOR, "xla_backend_optimization_level": "1"}
 # For what never runs. A step of 1.4 million parameters then takes 1.6 s to compile, not 7.5 s; what it holds
 # was laid out before, and is the same.
-_ON_TRIAL: Final[dict[str, str | bool]] = {"xla_backend_optimization_level": "0"}
+_TRIAL: Final[dict[str, str | bool]] = {"xla_backend_optimization_level": "0"}
 
 
-class Taken(NamedTuple):
-    """Bytes that are over before the program's own memory is taken, and bytes that stay: programs, thread
-    pools, the runtime, what products lay out anew.
+class CompilerMemory(NamedTuple):
+    """Bytes that are freed before the program runs, and bytes that stay: programs, thread pools, the runtime,
+    operands that matrix products copy.
     """
 
     compiling: int
@@ -39,23 +39,22 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """How programs are compiled; what that takes for the step of a training, and for a model that runs."""
+    """How programs are compiled; what that takes for a training step, and for a model that only runs."""
 
-    step: Taken
-    run: Taken
+    step: CompilerMemory
+    run: CompilerMemory
     older_generator: bool = False
 
     def compile(self, lowered: jax.stages.Lowered, *, runs_once: bool = False) -> jax.stages.Compiled:
-        """The program, to be called."""
-        options = dict(_QUICKLY if runs_once else _OLDER_GENERATOR)
+        options = dict(_RUNS_ONCE if runs_once else _OLDER_GENERATOR)
         return lowered.compile(compiler_options=options if self.older_generator else None)
 
     def compile_if(
         self, fits: Callable[[jax.stages.Compiled], bool], lowered: jax.stages.Lowered
     ) -> jax.stages.Compiled:
-        """The program, if it fits; else one that shows what it would hold, at a fifth of the time."""
+        """The program, if it fits; else one that only shows what it would hold, in a fifth of the time."""
         generator = _OLDER_GENERATOR if self.older_generator else {}
-        trial = lowered.compile(compiler_options={**generator, **_ON_TRIAL})
+        trial = lowered.compile(compiler_options={**generator, **_TRIAL})
         if not fits(trial):
             return trial
         del trial  # not beside the other one's compilation
@@ -66,18 +65,20 @@ class Compiler:
 # on one core and on two (malloc configured, freed memory given back after compiling).
 # A step: 250 to 410 MB while compiling, most with 8 bits and on one core; 97 to 152 MB stay. A model that
 # runs, with 0.1, 13 and 31 million parameters: 89 to 183 MB, and 59 to 102.
-FAST: Final = Compiler(Taken(430 * 10**6, 155 * 10**6), Taken(195 * 10**6, 105 * 10**6))
+FAST: Final = Compiler(CompilerMemory(430 * 10**6, 155 * 10**6), CompilerMemory(195 * 10**6, 105 * 10**6))
 # A step: 73 to 112 MB, and 64 to 96 stay. A model that runs: 55 to 73, and 50 to 64.
-_LEAN: Final = Compiler(Taken(135 * 10**6, 110 * 10**6), Taken(105 * 10**6, 90 * 10**6), older_generator=True)
+_LOW_MEMORY: Final = Compiler(
+    CompilerMemory(135 * 10**6, 110 * 10**6), CompilerMemory(105 * 10**6, 90 * 10**6), older_generator=True
+)
 
 
 @functools.cache
-def lean() -> Compiler:
-    """The one that takes less, where the installed JAX has both and computes on a CPU."""
+def low_memory_compiler() -> Compiler:
+    """The compiler that takes less memory, where the installed JAX has both and computes on a CPU."""
     if jax.default_backend() != "cpu":
         return FAST
     try:
-        _LEAN.compile(jax.jit(jnp.negative).lower(0.0))
+        _LOW_MEMORY.compile(jax.jit(jnp.negative).lower(0.0))
     except jax.errors.JaxRuntimeError:
         return FAST
-    return _LEAN
+    return _LOW_MEMORY

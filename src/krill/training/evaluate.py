@@ -1,136 +1,118 @@
-"""How well a model predicts text: loss, perplexity, bits per byte.
+"""`krill evaluate` from end to end: the plan, the model, the data, the figures.
 
-In: a model and batches of `input_ids`, `labels`, `segment_ids` and `position_ids`. Out: an `Evaluation`. Held
-in memory: the weights (and their copy in a smaller type, if one is asked for), one batch's activations of a
-single layer, and one chunk's logits: never all of them.
+In: a model's folder, and a prepared dataset or text. Out: an `Evaluation` and what it was of. Held in memory:
+what the plan says: the program with JAX, the weights and one batch's activations, and what reading takes.
 
-Labels of -100 count for nothing: the first token of a document is not predicted, since nothing comes before
-it, and the one that ends a document is, but stands for no bytes. Bits per byte compare models whatever their
-vocabulary: all bits of the predicted tokens over all bytes that these stand for.
+Batches have a fixed number of tokens: the budget decides whether they fit, never what comes out.
 """
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-import jax
-import jax.numpy as jnp
+from krill.budget import Meter
+from krill.errors import Interrupted
+from krill.threads.progress import Progress, Silent
+from krill.training.xla import (
+    inference_needs,
+    inference_process,
+    measured_budget,
+    running_need,
+    start_backend,
+)
 
-from krill import _native
-from krill.errors import InputError
-from krill.model.sizing import ModelShape
-from krill.model.transformer import Transformer, init_transformer
-from krill.training.compiler import lean
-from krill.training.loss import count_labels, summed_loss
-from krill.training.mesh import Placement
-from krill.training.precision import Precision, cast, first_scale
-from krill.training.step import COLUMNS, TrainState, memory_of
+if TYPE_CHECKING:
+    from krill.training.evaluation_data import EvaluationRows
+    from krill.training.saved_model import SavedModel
+    from krill.training.scoring import Evaluation
 
-Evaluator = Callable[[Transformer, Mapping[str, Any]], tuple[float, int]]
+# Tokens of a batch: enough that products run at full speed, few beside the weights.
+BATCH_TOKENS: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Over all tokens that were predicted: mean nats of a token, bits of a byte. `bytes` is their text's."""
+class EvaluationReport:
+    """The figures and what they are of. Bits per byte are `exact` where the tokenizer tells every byte."""
 
-    loss: float
-    bits_per_byte: float | None
-    perplexity: float
-    tokens: int
-    bytes: int | None
+    model: str
+    step: int | None
+    data: str
+    split: str | None
+    evaluation: Evaluation
+    exact: bool
+    seconds: float
+    budget: dict[str, Any]
 
-
-class CompiledEvaluator:
-    """The summed nats of a batch and its counted tokens; compiled when it is made, not when it is called."""
-
-    def __init__(self, compiled: jax.stages.Compiled) -> None:
-        self._compiled = compiled
-        self.held_bytes = memory_of(compiled)
-
-    def __call__(self, model: Transformer, batch: Mapping[str, Any]) -> tuple[float, int]:
-        total, tokens = self._compiled(model, {name: batch[name] for name in COLUMNS})
-        return float(total), int(tokens)
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        figures = {**asdict(self), **asdict(self.evaluation)}
+        del figures["evaluation"]
+        return figures
 
 
-@functools.lru_cache(maxsize=4)
-def make_evaluator(
-    shape: ModelShape,
+def run_evaluate(
+    model: str | Path,
+    data: str | Path,
     *,
-    rows: int,
-    length: int,
-    loss_chunk: int,
-    precision: Precision = Precision.FLOAT32,
-    placement: Placement | None = None,
-) -> CompiledEvaluator:
-    """For batches of `rows` x `length`, over whose logits it goes `loss_chunk` tokens at a time.
+    checkpoint: str | int | None = None,
+    split: str | None = None,
+    text_column: str = "text",
+    memory: str | int = "auto",
+    threads: int | str = "auto",
+    verify: bool = True,
+    progress: Progress | None = None,
+    floor: int = 0,
+) -> EvaluationReport:
+    """Score a model on a prepared dataset or on text; `floor` is what the process held before. With `verify`,
+    what Krill wrote is held against its checksums."""
+    with inference_process("evaluating", memory, threads, floor) as (meter, count):
+        # Not at the top: they import JAX, whose threads are to be bounded before.
+        from krill.training.evaluation_data import open_rows
+        from krill.training.saved_model import open_model
 
-    The same sizes again cost nothing.
-    """
-
-    def summed(model: Transformer, batch: Mapping[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        used = cast(model, precision)
-        states = used.hidden(batch["input_ids"], batch["segment_ids"], batch["position_ids"])
-        labels = batch["labels"].reshape(-1)
-        flat = states.reshape(labels.shape[0], -1)
-        return summed_loss(flat, used.embedding, labels, jnp.ones(()), loss_chunk), count_labels(labels)
-
-    model = jax.eval_shape(lambda: init_transformer(shape, 0))
-    column = jax.ShapeDtypeStruct((rows, length), jnp.int32)  # type: ignore[no-untyped-call]
-    where: dict[str, Any] = {}
-    if placement is not None:
-        state = TrainState(model, (), first_scale(precision), jnp.zeros((), jnp.int32))
-        where["in_shardings"] = placement.state(state).model, placement.batch
-    compiled = lean().compile(jax.jit(summed, **where).lower(model, dict.fromkeys(COLUMNS, column)))
-    _native.trim(code=True)  # what compiling took
-    return CompiledEvaluator(compiled)
+        saved = open_model(model, checkpoint=checkpoint)
+        rows = open_rows(str(data), saved, split=split, text_column=text_column, threads=count, verify=verify)
+        try:
+            return _evaluate(saved, rows, meter, progress or Silent(), str(data))
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted: nothing was scored to the end") from None
 
 
-def evaluate_batches(
-    evaluator: Evaluator,
-    model: Transformer,
-    batches: Iterable[Mapping[str, Any]],
-    *,
-    bytes_per_token: float | None,
-) -> Evaluation:
-    """Over every batch; `bytes_per_token` is the mean of the counted tokens, exact where that is."""
-    sums = Sums()
-    for batch in batches:
-        sums.add(*evaluator(model, batch))
-    return sums.evaluation(None if bytes_per_token is None else bytes_per_token * sums.tokens)
+def _evaluate(
+    saved: SavedModel, data_rows: EvaluationRows, meter: Meter, progress: Progress, data: str
+) -> EvaluationReport:
 
+    from krill.training.language_step import loss_chunk
+    from krill.training.scoring import LossSums, make_evaluator
 
-@dataclass(slots=True)
-class Sums:
-    """What was added up so far."""
-
-    nats: float = 0.0
-    tokens: int = 0
-
-    def add(self, nats: float, tokens: int) -> None:
-        """One batch more."""
-        self.nats += nats
-        self.tokens += tokens
-
-    def evaluation(self, text_bytes: float | None) -> Evaluation:
-        """Of everything; `text_bytes` is what the tokens stand for."""
-        if self.tokens == 0:
-            raise InputError(
-                "there is no token to predict: every document has at most one",
-                hint="give longer text",
-            )
-        loss = self.nats / self.tokens
-        return Evaluation(
-            loss=loss,
-            bits_per_byte=self.nats / math.log(2) / text_bytes if text_bytes else None,
-            perplexity=math.exp(loss) if loss < _MOST_LOSS else math.inf,
-            tokens=self.tokens,
-            bytes=None if text_bytes is None else round(text_bytes),
-        )
-
-
-# Beyond it a perplexity is more than a float can hold.
-_MOST_LOSS = 700.0
+    started = time.monotonic()
+    start_backend()
+    base = meter.used
+    rows = max(1, BATCH_TOKENS // data_rows.length)
+    needs = [*inference_needs(saved.shape), *data_rows.needs(rows)]
+    meter.plan(needs, base)  # refused before anything is compiled
+    evaluator = make_evaluator(
+        saved.shape, rows=rows, length=data_rows.length, loss_chunk=loss_chunk(saved.shape.vocab_size)
+    )
+    plan = meter.plan([*needs, running_need(evaluator.held_bytes)], base)
+    model, table, sums, text = saved.model, data_rows.text_bytes(plan), LossSums(), 0.0
+    progress.begin("score", None)
+    for batch in data_rows.batches(rows, plan):
+        nats, tokens = evaluator(model, batch)
+        sums.add(nats, tokens)
+        text += 0.0 if table is None else table.of(batch["labels"])
+        progress.advance(tokens)
+    progress.end("score")
+    return EvaluationReport(
+        model=str(saved.folder),
+        step=saved.step,
+        data=data,
+        split=data_rows.split,
+        evaluation=sums.evaluation(None if table is None else text),
+        exact=table is not None and table.exact,
+        seconds=round(time.monotonic() - started, 3),
+        budget=measured_budget(plan, meter),
+    )

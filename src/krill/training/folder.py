@@ -1,7 +1,6 @@
-"""The folder of a training: locked while it runs, resumable, finished when its manifest is there.
+"""A training's output: a folder that is used while it grows, finished when its manifest is there.
 
-In: what a run is (its identity and what shapes it). Out: whether it is finished, goes on, or starts. Held in
-memory: nothing.
+In: the output's path. Out: the folder. Held in memory: nothing.
 
 Unlike a dataset, a model is of use before it is finished: checkpoints and metrics lie in the output folder
 itself from the beginning, beside the file that says which run they are of. The manifest is written last.
@@ -14,16 +13,17 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final
 
-from krill.errors import ConfigError, StorageError
+from krill.errors import StorageError
 from krill.storage.atomic import TEMPORARY_SUFFIX, storage_errors, sweep_temporaries, write_json
-from krill.storage.input_file import MOST_MANIFEST, read_json
+from krill.storage.files import RunPaths
+from krill.storage.input_file import read_object
 from krill.storage.outputs import MANIFEST, refuse_foreign
+from krill.storage.run import CONTINUE, LAYOUT, State
 
 COMMAND: Final = "train"
 SETTING: Final = "train.output_dir"
@@ -50,21 +50,15 @@ _OUR_FOLDERS: Final = {
 # Whether the model's own files are this run's: set before the first of them is written.
 _SAVING: Final = "saving"
 
-State = Literal["finished", "continue", "start"]
-Differences = Callable[[Mapping[str, Any], Mapping[str, Any]], list[str]]
-
 
 class TrainFolder:
-    """One run's hold on its output; a context manager that keeps the lock."""
+    """Storage for a run that trains a model; `setting` is where the user named the output, for messages."""
 
-    def __init__(
-        self, output: Path, differences: Differences, *, command: str = COMMAND, setting: str = SETTING
-    ) -> None:
-        """`setting` is where the user named the output, for messages."""
+    def __init__(self, output: Path, *, command: str = COMMAND, setting: str = SETTING) -> None:
         self.output = output
-        self._differences = differences
-        self._command = command
-        self._setting = setting
+        self.command = command
+        self.setting = setting
+        self.paths = RunPaths(output, output)
         self._made: list[Path] = []
         self._lock: int | None = None
 
@@ -76,7 +70,11 @@ class TrainFolder:
     def metrics(self) -> Path:
         return self.output / METRICS
 
-    def __enter__(self) -> Self:
+    @property
+    def address(self) -> str:
+        return str(self.output.absolute())
+
+    def open(self) -> None:
         with storage_errors(self.output):
             self._made = [folder for folder in (self.output, *self.output.parents) if not folder.exists()]
             self.output.mkdir(parents=True, exist_ok=True)
@@ -87,48 +85,47 @@ class TrainFolder:
             os.close(self._lock)
             raise StorageError(
                 f"another run is writing `{self.output}`",
-                hint=f"wait for it to end, or choose another `{self._setting}`",
+                hint=f"wait for it to end, or choose another `{self.setting}`",
             ) from None
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self, *, failing: bool) -> None:
         with suppress(OSError):  # what holds something stays
             for folder in self._made:
                 folder.rmdir()
         if self._lock is not None:
             os.close(self._lock)
 
-    def manifest(self) -> dict[str, Any] | None:
-        """Of the finished model that is here, or None."""
-        return _read_json(self.output / MANIFEST)
+    def exclusive(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
-    def decide(self, run: Mapping[str, Any], *, overwrite: bool, anew: bool) -> State:
-        """What this command does. What was made differently is refused unless `overwrite`; `anew` leaves an
-        unfinished run but not a finished one. Both are refused while there are files of others."""
-        finished, begun = self.manifest(), _read_json(self.output / BEGUN)
-        if finished is None and begun is None:
-            check_ours(self.output, self._setting)
-            return "start"
-        if finished is not None and finished.get("command") != self._command:
-            raise StorageError(
-                f"`{self.output}` holds the output of `krill {finished.get('command')}`",
-                hint=f"choose another `{self._setting}`",
-            )
-        if overwrite:
+    def finished(self) -> dict[str, Any] | None:
+        return read_object(self.output / MANIFEST)
+
+    def begun(self) -> dict[str, Any] | None:
+        """Only a run with a checkpoint can be continued."""
+        if self.finished() is not None or not any(self.checkpoints.glob("[0-9]*")):
+            return None
+        return read_object(self.output / BEGUN)
+
+    def committed(self, begun: Mapping[str, Any]) -> bool:
+        return True
+
+    def prepare(self, run: Mapping[str, Any], finished: Mapping[str, Any] | None) -> None:
+        """Nothing is removed yet: the session does that by `start`, when it has a plan that fits."""
+        check_ours(self.output, self.setting)
+        if run["overwrite"]:
             self._refuse_foreign()
-            return "start"
-        if finished is not None:
-            self._check_same(finished, run, f"the model `{self.output}`")
-            return "finished"
-        if anew:
-            self._refuse_foreign()
-            return "start"
-        if begun is None or not any(self.checkpoints.glob("[0-9]*")):
-            return "start"
-        self._check_same(begun, run, f"an unfinished training in `{self.output}`")
-        return "continue"
+
+    def resume(
+        self, begun: Mapping[str, Any], run: Mapping[str, Any], finished: Mapping[str, Any] | None
+    ) -> State:
+        return CONTINUE
+
+    def tidy(self) -> None:
+        pass
+
+    def note(self, name: str, value: Any) -> None:
+        write_json(self.output / name, value)
 
     def start(self, run: Mapping[str, Any]) -> None:
         """Remove what an earlier run left, and say which one begins."""
@@ -137,12 +134,12 @@ class TrainFolder:
                 (self.output / name).unlink(missing_ok=True)
             for name, ours in _OUR_FOLDERS.items():
                 _remove_matching(self.output / name, ours)
-        write_json(self.output / BEGUN, run)
+        write_json(self.output / BEGUN, {**run, "layout": LAYOUT})
 
     def begin_saving(self) -> None:
         """Before the model's files are written: those that are there already are not this run's, unless it
         was killed while it wrote them."""
-        begun = _read_json(self.output / BEGUN) or {}
+        begun = read_object(self.output / BEGUN) or {}
         if begun.get(_SAVING):
             return
         taken = [name for name in _MODEL if os.path.lexists(self.output / name)]
@@ -156,11 +153,13 @@ class TrainFolder:
         """Remove what a killed run was writing."""
         sweep_temporaries(self.output)
 
-    def finish(self, manifest: Mapping[str, Any]) -> None:
-        """The manifest: from now on the run is finished."""
-        write_json(self.output / MANIFEST, manifest)
+    def publish(self, *, threads: int = 1) -> None:
+        """The manifest is there: from now on the run is finished."""
         with storage_errors(self.output):
             (self.output / BEGUN).unlink(missing_ok=True)
+
+    def discard(self, *, threads: int = 1) -> None:
+        """A training that was begun is always kept."""
 
     def _refuse_foreign(self) -> None:
         """Before everything of an earlier run is removed: what else is there would be lost or mixed up."""
@@ -179,18 +178,7 @@ class TrainFolder:
             foreign,
             str(self.output),
             kept="nothing in it was touched",
-            hint=f"move that elsewhere and run the same command, or choose another `{self._setting}`",
-        )
-
-    def _check_same(self, before: Mapping[str, Any], now: Mapping[str, Any], what: str) -> None:
-        if before.get("identity") == now["identity"]:
-            return
-        found = self._differences(before, now)
-        if before.get("krill") != now["krill"]:
-            found.append(f"Krill's version, {before.get('krill')} then and {now['krill']} now")
-        raise ConfigError(
-            f"{what} was made differently: {'; '.join(found) or 'its identity'}",
-            hint=f"use another `{self._setting}`, undo the change, or start anew with --overwrite",
+            hint=f"move that elsewhere and run the same command, or choose another `{self.setting}`",
         )
 
 
@@ -219,11 +207,3 @@ def _remove_matching(folder: Path, names: re.Pattern[str]) -> None:
                 path.unlink(missing_ok=True)
         with suppress(OSError):
             folder.rmdir()
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        found = read_json(path, MOST_MANIFEST)
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None

@@ -1,149 +1,252 @@
-"""Text continued token by token, with the keys and values of what came before.
+"""`krill generate` from end to end: the plan, the model, the prompt, the text as it comes.
 
-In: a model and the ids of a prompt. Out: for each step a token in every sample, with its probability and the
-model's entropy. Held in memory: the weights, and a cache of 2 x layers x samples x positions x kv width
-floats, whose positions are a power of two and at most the model's context.
-
-The model sees no more positions than it was trained on. When they are full, the older half is forgotten and
-the newer half is read again as if the text began there: text goes on as long as is asked for. Everything is
-compiled once for a size of prompt and cache, both rounded up, so prompts of similar length share programs.
+In: a model's folder and a prompt. Out: each token with its text to whoever listens, and a summary. Held in
+memory: what the plan says: the program with JAX, the weights, the cache of keys and values, the tokenizer;
+and the tokens themselves.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from numpy.typing import NDArray
+from krill.budget import Meter
+from krill.errors import InputError, Interrupted
+from krill.tokenizer.open import file_needs
+from krill.training.xla import (
+    inference_needs,
+    inference_process,
+    measured_budget,
+    running_need,
+    start_backend,
+)
 
-from krill import _native
-from krill.errors import ConfigError, InputError
-from krill.model.cache import Cache, decode_step, empty_cache, prefill
-from krill.model.sizing import ModelShape
-from krill.model.transformer import Transformer, init_transformer
-from krill.training.compiler import lean
-from krill.training.sampling import Drawn, Sampling, draw, row_keys
-from krill.training.step import memory_of
-
-_LEAST_BUCKET = 16
+if TYPE_CHECKING:
+    from krill.tokenizer.tokenizer import Tokenizer
+    from krill.training.decoding import DecodingSizes, SampledTokens, Sampling
+    from krill.training.saved_model import SavedModel
 
 
-class Chosen(NamedTuple):
-    """One step: a token for each sample, its probability, and the entropy before it in bits."""
-
-    tokens: NDArray[np.int32]
-    probability: NDArray[np.float32]
-    entropy: NDArray[np.float32]
+# What decoders show where bytes are no character, or not one yet.
+_INCOMPLETE: Final = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """What programs are compiled for: samples, the longest text read at once, positions in the cache."""
+class GenerateRequest:
+    """What is to be continued, and how."""
 
-    samples: int
-    read: int
-    positions: int
+    model: str | Path
+    prompt: str
+    checkpoint: str | int | None = None
+    max_tokens: int = 200
+    samples: int = 1
+    seed: int = 0
+    temperature: float = 0.8
+    top_k: int | None = None
+    top_p: float | None = None
 
     @property
-    def kept(self) -> int:
-        """Of the newest tokens, how many stay when the positions are full."""
-        return max(1, self.positions // 2)
+    def sampling(self) -> Sampling:
+        """How a token is chosen; checked here."""
+        from krill.training.decoding import Sampling
+
+        return Sampling(self.temperature, self.top_k, self.top_p)
 
 
 @dataclass(frozen=True, slots=True)
-class Programs:
-    """Reading a text, and one token more; `held_bytes` is the most that either holds, weights included."""
+class GeneratedToken:
+    """One token of a sample. `shown` is the text that became certain with it, `text` is its own."""
 
-    sizes: Sizes
-    read: jax.stages.Compiled
-    more: jax.stages.Compiled
-    held_bytes: int
-
-
-def find_sizes(*, prompt: int, max_tokens: int, samples: int, context: int) -> Sizes:
-    """The sizes for a prompt of so many tokens and so many to follow, in a model of this context."""
-    if max_tokens < 1 or samples < 1:
-        raise ConfigError(
-            f"`{samples}` samples of `{max_tokens}` tokens can't be made", hint="give at least 1 of each"
-        )
-    total = prompt + max_tokens
-    positions = min(_bucket(total), context)
-    slides = total > positions
-    longest = min(prompt, positions - 1)
-    return Sizes(samples, min(_bucket(max(longest, positions // 2 if slides else 1)), positions), positions)
+    sample: int
+    id: int
+    text: str
+    shown: str
+    probability: float
+    entropy: float
 
 
-@functools.lru_cache(maxsize=8)
-def compile_programs(shape: ModelShape, sizes: Sizes, sampling: Sampling) -> Programs:
-    """Both programs, compiled; the same sizes again cost nothing."""
-
-    def read(
-        model: Transformer, ids: jax.Array, length: jax.Array, keys: jax.Array, step: jax.Array
-    ) -> tuple[Drawn, Cache]:
-        logits, cache = prefill(model, empty_cache(shape, sizes.samples, sizes.positions), ids, length)
-        return draw(logits, keys, step, sampling), cache
-
-    def more(
-        model: Transformer, cache: Cache, tokens: jax.Array, keys: jax.Array, step: jax.Array
-    ) -> tuple[Drawn, Cache]:
-        logits, cache = decode_step(model, cache, tokens)
-        return draw(logits, keys, step, sampling), cache
-
-    model = jax.eval_shape(lambda: init_transformer(shape, 0))
-    cache = jax.eval_shape(lambda: empty_cache(shape, sizes.samples, sizes.positions))
-    keys = jax.eval_shape(lambda: row_keys(0, sizes.samples))
-    number = _shape(())
-    prompt, tokens = _shape((sizes.samples, sizes.read)), _shape((sizes.samples,))
-    reading = lean().compile(jax.jit(read).lower(model, prompt, number, keys, number))
-    adding = lean().compile(jax.jit(more, donate_argnums=1).lower(model, cache, tokens, keys, number))
-    _native.trim(code=True)  # what compiling took
-    return Programs(sizes, reading, adding, max(memory_of(reading), memory_of(adding)))
+Listener = Callable[[GeneratedToken], None]
 
 
-def generate_tokens(
-    model: Transformer,
-    programs: Programs,
-    prompt: Sequence[int] | NDArray[Any],
+@dataclass(slots=True)
+class GeneratedSample:
+    """One continuation; `end` is `eos` if the model ended it, else `length`."""
+
+    text: str = ""
+    end: str = "length"
+    tokens: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationSummary:
+    """The end of a generation; `notes` are lines that are worth telling."""
+
+    request: GenerateRequest
+    step: int | None
+    prompt_tokens: int
+    samples: list[GeneratedSample]
+    notes: list[str]
+    budget: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        request = {**asdict(self.request), "model": str(self.request.model)}
+        return {
+            **request,
+            "step": self.step,
+            "prompt_tokens": self.prompt_tokens,
+            "samples": [asdict(sample) for sample in self.samples],
+            "notes": self.notes,
+            "budget": self.budget,
+        }
+
+
+def run_generate(
+    request: GenerateRequest,
     *,
-    seed: int,
-    max_tokens: int,
-) -> Iterator[Chosen]:
-    """`max_tokens` steps; whoever has seen enough stops iterating. The same seed gives the same tokens."""
-    sizes = programs.sizes
-    if len(prompt) == 0:
-        raise InputError(
-            "the prompt has no token: a model continues text, it can't begin one", hint="give a prompt"
+    memory: str | int = "auto",
+    threads: int | str = "auto",
+    listen: Listener = lambda token: None,
+    floor: int = 0,
+) -> GenerationSummary:
+    """Continue the prompt, telling `listen` of every token; `floor` is what the process held before."""
+    with inference_process("generating", memory, threads, floor) as (meter, _):
+        # Not at the top: they import JAX, whose threads are to be bounded before.
+        from krill.training.saved_model import open_model
+
+        saved = open_model(request.model, checkpoint=request.checkpoint)
+        try:
+            return _generate(request, saved, meter, listen)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted: the text ends here") from None
+
+
+def _generate(
+    request: GenerateRequest, saved: SavedModel, meter: Meter, listen: Listener
+) -> GenerationSummary:
+
+    from krill.training.decoding import compile_programs, find_sizes, generate_tokens
+
+    start_backend()
+    base, sampling = meter.used, request.sampling
+    file = saved.require_tokenizer()
+    needs = [*inference_needs(saved.shape), *file_needs(file, len(request.prompt.encode()) + 1, 1)]
+    plan = meter.plan(needs, base)
+    tokenizer = saved.open_tokenizer(plan)
+    prompt = _prompt_ids(tokenizer, request.prompt)
+    sizes = find_sizes(
+        prompt=len(prompt), max_tokens=request.max_tokens, samples=request.samples, context=saved.context
+    )
+    programs = compile_programs(saved.shape, sizes, sampling)
+    running = running_need(programs.held_bytes, remedy="ask for fewer --samples or --max-tokens")
+    plan = meter.plan([*needs, running], base)
+    notes = _notes(len(prompt), request.max_tokens, sizes, saved.context)
+    writers = [_Writer(number, tokenizer, listen) for number in range(request.samples)]
+    steps = generate_tokens(saved.model, programs, prompt, seed=request.seed, max_tokens=request.max_tokens)
+    for number, chosen in enumerate(steps, 1):
+        for writer in writers:
+            writer.take(chosen, last=number == request.max_tokens)
+        if all(writer.ended for writer in writers):
+            break
+    samples = [writer.sample for writer in writers]
+    return GenerationSummary(request, saved.step, len(prompt), samples, notes, measured_budget(plan, meter))
+
+
+class TextStream:
+    """Text of tokens as they come; `decode` gives the text of some ids.
+
+    A token may end inside a character: what is incomplete waits for the next one, so that all pieces together
+    are exactly the text of all ids. Holds the ids since the last whole character.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+        self._decode = decode
+        # Ids that were shown last, and those that wait. Some decoders treat the first id of a text
+        # differently, so what is new is told by what it adds to ids that came before it.
+        self._shown: list[int] = []
+        self._waiting: list[int] = []
+
+    def add(self, token: int) -> str:
+        """What can be shown after one more token; perhaps nothing yet."""
+        self._waiting.append(token)
+        return self._take(final=False)
+
+    def end(self) -> str:
+        """What still waited: bytes that are no character show as U+FFFD."""
+        return self._take(final=True)
+
+    def _take(self, *, final: bool) -> str:
+        if not self._waiting:
+            return ""
+        together = self._decode([*self._shown, *self._waiting])
+        if together.endswith(_INCOMPLETE) and not final:
+            return ""
+        new = together[len(self._decode(self._shown)) :]
+        self._shown, self._waiting = self._waiting, []
+        return new
+
+
+class _Writer:
+    """Makes a sample's tokens into its text."""
+
+    def __init__(self, number: int, tokenizer: Tokenizer, listen: Listener) -> None:
+        self._number = number
+        self._tokenizer = tokenizer
+        self._listen = listen
+        self._stream = TextStream(lambda ids: tokenizer.decode(ids, skip_special_tokens=True))
+        self.sample = GeneratedSample()
+        self.ended = False
+
+    def take(self, chosen: SampledTokens, *, last: bool) -> None:
+        """This sample's token of one step, unless it has ended."""
+        if self.ended:
+            return
+        identity = int(chosen.tokens[self._number])
+        self.ended = identity == self._tokenizer.eos_id
+        shown = "" if self.ended else self._stream.add(identity)
+        if self.ended or last:
+            shown += self._stream.end()
+        token = GeneratedToken(
+            self._number,
+            identity,
+            self._tokenizer.decode([identity]),
+            shown,
+            float(chosen.probability[self._number]),
+            float(chosen.entropy[self._number]),
         )
-    keys = lean().compile(jax.jit(functools.partial(row_keys, seed, sizes.samples)).lower())()
-    # Of each sample, what the model may have to read again.
-    newest = np.tile(np.asarray(prompt, np.int32)[-(sizes.positions - 1) :], (sizes.samples, 1))
-    cache: Cache | None = None
-    for step in range(max_tokens):
-        number = np.int32(step)
-        if cache is None:
-            ids, length = _padded(newest, sizes.read), np.int32(newest.shape[1])
-            drawn, cache = programs.read(model, ids, length, keys, number)
-        else:
-            drawn, cache = programs.more(model, cache, drawn.tokens, keys, number)
-        chosen = Chosen(*jax.device_get(drawn))
-        yield chosen
-        newest = np.concatenate((newest, chosen.tokens[:, None]), axis=1)
-        if newest.shape[1] > sizes.positions:
-            newest, cache = newest[:, -sizes.kept :], None
+        self.sample.text += shown
+        self.sample.tokens.append({name: getattr(token, name) for name in _KEPT})
+        if self.ended:
+            self.sample.end = "eos"
+        self._listen(token)
 
 
-def _padded(ids: NDArray[np.int32], width: int) -> NDArray[np.int32]:
-    return np.pad(ids, ((0, 0), (0, width - ids.shape[1])))
+_KEPT = ("id", "text", "probability", "entropy")
 
 
-def _bucket(tokens: int) -> int:
-    return max(_LEAST_BUCKET, 1 << (tokens - 1).bit_length())
+def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    ids: list[int] = tokenizer.encode(prompt).tolist()
+    # Some tokenizers end every text by themselves; then nothing would follow.
+    while ids and ids[-1] == tokenizer.eos_id and not prompt.endswith(str(tokenizer.eos_token)):
+        ids.pop()
+    if not ids:
+        raise InputError(
+            "the prompt is empty: a model continues text, it can't begin one",
+            hint='give --prompt "Once upon a time"',
+        )
+    return ids
 
 
-def _shape(size: tuple[int, ...]) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(size, jnp.int32)  # type: ignore[no-untyped-call]
+def _notes(prompt: int, max_tokens: int, sizes: DecodingSizes, context: int) -> list[str]:
+    seen = sizes.positions - 1
+    notes = []
+    if prompt > seen:
+        notes.append(f"the prompt has {prompt:,} tokens, the model sees the last {seen:,} of them")
+    if prompt + max_tokens > context:
+        notes.append(
+            f"the model was trained on {context:,} tokens: whenever these are full, it goes on from the last"
+            f" {sizes.kept:,}"
+        )
+    return notes

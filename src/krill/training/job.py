@@ -6,27 +6,25 @@ and a summary. Held in memory: what the plan says: the program with JAX, the dat
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 import krill
-from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
-from krill.budget.process import bounded_process
-from krill.config import KrillConfig, differing_keys, load_config, to_dict
+from krill.budget import resident_bytes
+from krill.budget.process import metered_process
+from krill.config import KrillConfig, load_config, to_dict
 from krill.errors import ConfigError
 from krill.faults import system_errors
-from krill.model.installed import require_train_extra
+from krill.model import require_train_extra
+from krill.storage.run import CONTINUE, DONE, FINISHED, START, Run, RunSummary, identity_of, summarize
 from krill.threads.progress import Progress, Silent
 from krill.training.data import TrainData, open_data
 from krill.training.folder import COMMAND, TrainFolder
-from krill.training.loggers import check_loggers
+from krill.training.metrics import check_loggers
 from krill.training.xla import bound_xla
+
+TrainSummary = RunSummary[Mapping[str, Any]]
 
 # Keys of `train:` that change neither the weights nor how they come about.
 _SHAPES_NOTHING: Final = {
@@ -40,19 +38,6 @@ _SHAPES_NOTHING: Final = {
     "loggers",
     "resume",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TrainSummary:
-    """The end of a training; `status` is "done", or "finished" if an earlier run had done everything."""
-
-    status: str
-    output: Path
-    facts: Mapping[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {"status": self.status, "output": str(self.output), **self.facts}
 
 
 @system_errors()
@@ -77,51 +62,43 @@ def run_train(config: KrillConfig, *, overwrite: bool, progress: Progress, floor
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
     require_train_extra()
     check_loggers(config.train.loggers)
-    started = time.monotonic()
-    limit = resolve_limit(config.memory)
-    threads = resolve_threads(config.threads)
     output = Path(config.train.output_dir)
-    with (
-        bounded_process(threads, parquet=False),
-        Meter(limit, floor) as meter,
-        TrainFolder(output, differences) as folder,
-    ):
-        data = open_data(config, limit)
-        run = describe_run(config, data)
-        state = folder.decide(run, overwrite=overwrite, anew=config.train.resume is False)
-        if state == "finished":
-            return TrainSummary(state, output, _told(folder.manifest() or {}))
-        if state == "start" and config.train.resume is True:
+    folder = TrainFolder(output)
+    with metered_process(config.memory, config.threads, floor=floor) as meter, Run(folder) as run:
+        data = open_data(config, meter.limit)
+        described = describe_run(config, data)
+        state = run.begin(described, overwrite=overwrite, anew=config.train.resume is False)
+        if state == FINISHED:
+            return summarize(FINISHED, output, folder.finished() or {})
+        if state == START and config.train.resume is True:
             raise ConfigError(
                 f"`train.resume` is `true`, and there is no checkpoint in `{output}`",
                 hint="set it to `auto`, or `train.output_dir` to where the checkpoint is",
             )
-        bound_xla(threads, meter)
+        bound_xla(meter.threads, meter)
         # Not at the top: it imports JAX, for which everything before it needs not wait.
+        from krill.training.language_task import LanguageModelTask
         from krill.training.session import Session
 
-        session = Session(config, data, folder, meter, progress, run)
-        facts = session.train(continues=state == "continue")
+        session = Session(LanguageModelTask(config, data), folder, meter, progress, described)
+        facts = session.train(continues=state == CONTINUE)
         manifest = {
             "format": 1,
-            "krill": run["krill"],
             "command": COMMAND,
-            "identity": run["identity"],
-            "config": run["config"],
-            "inputs": run["inputs"],
-            "seconds": round(time.monotonic() - started, 3),
-            "continued": state == "continue",
+            **described,
+            "seconds": meter.seconds,
+            "continued": run.continued,
             **facts,
-            "budget": {**session.budget(), "threads": threads},
+            "budget": {**session.budget(), "threads": meter.threads},
             "settings": to_dict(config),
         }
-        folder.finish(manifest)
-    return TrainSummary("done", output, _told(manifest))
+        run.publish(manifest)
+    return summarize(DONE, output, manifest)
 
 
 def describe_run(config: KrillConfig, data: TrainData) -> dict[str, Any]:
     """What this run is: everything that shapes the model, and the hash of that, its identity."""
-    run: dict[str, Any] = {
+    shaping: dict[str, Any] = {
         "krill": krill.__version__,
         "config": {
             "seed": config.seed,
@@ -129,18 +106,4 @@ def describe_run(config: KrillConfig, data: TrainData) -> dict[str, Any]:
         },
         "inputs": data.identity(),
     }
-    canonical = orjson.dumps(run, option=orjson.OPT_SORT_KEYS)
-    return {**run, "identity": hashlib.sha256(canonical).hexdigest()}
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What makes a run another one than the one that was begun or finished here."""
-    found = differing_keys(before.get("config", {}), now["config"])
-    told = {"rows": "the dataset's rows", "tokenizer": "the tokenizer's content", "input": "the input"}
-    old, new = before.get("inputs", {}), now["inputs"]
-    return found + [told.get(name, name) for name in {**old, **new} if old.get(name) != new.get(name)]
-
-
-def _told(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What a summary says: the manifest without what only a later run needs."""
-    return {name: value for name, value in manifest.items() if name not in ("config", "settings", "inputs")}
+    return {**shaping, "identity": identity_of(shaping)}

@@ -11,10 +11,13 @@ checkpoint holds everything that the next step needs, the sums of the line that 
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar
+from types import FrameType, TracebackType
+from typing import Any, Final, Protocol, Self
 
 import jax
 
@@ -22,13 +25,13 @@ from krill import _native
 from krill.budget import format_size, resident_bytes
 from krill.errors import InputError, Interrupted
 from krill.threads.progress import Progress
-from krill.training.checkpoints import CheckpointStore, Trained
+from krill.training.checkpoints import CheckpointStore
 from krill.training.data import Batch
-from krill.training.metrics import MetricsFile, Window
-from krill.training.schedule import Schedule
-from krill.training.step import Metrics
-from krill.training.stopping import StopRequest
+from krill.training.metrics import MetricsFile, StepWindow
+from krill.training.optimizers import Schedule
+from krill.training.step import Metrics, Step, TrainState
 
+_INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
 # Of float16, one after the other, with the loss scale halved each time: after these it can't be the scale.
 MOST_SKIPPED: Final = 64
 # How long the memory of a step is waited for, and how much of it may be missing: allocators keep some.
@@ -38,12 +41,11 @@ KEPT_BYTES: Final = 64 * 10**6
 # Steps whose figures are not looked at yet: so many too late a loss that is no number is noticed at most.
 MOST_PENDING: Final = 32
 
-State = TypeVar("State", bound=Trained)
 Evaluate = Callable[[Any], dict[str, Any]]
 
 
 class Batches(Protocol):
-    """What the loop asks of its data."""
+    """What the loop needs of its data."""
 
     def batches(self) -> Iterator[Batch]:
         """Epoch after epoch, without end."""
@@ -53,8 +55,8 @@ class Batches(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """What a step works through, for progress and rates; `text_bytes` is what a batch's labels stand for."""
+class StepUnits:
+    """What a step processes, for progress and rates; `text_bytes` counts the text of a batch's labels."""
 
     stage: str
     unit: str
@@ -62,8 +64,8 @@ class Counted:
     text_bytes: Callable[[Batch], float] = lambda _: 0.0
 
 
-# What is said of an evaluation besides its loss.
-_TOLD: Final = {
+# What is logged of an evaluation besides its loss.
+_EVALUATION_FORMATS: Final = {
     "bits_per_byte": "{:.3f} bits per byte",
     "exact": "exact {:.2f} %",
     "f1": "F1 {:.2f} %",
@@ -71,28 +73,26 @@ _TOLD: Final = {
 
 
 @dataclass(slots=True)
-class Place:
-    """Where a run is, as plain numbers for a checkpoint."""
+class TrainProgress:
+    """How far a run has come, as plain numbers for a checkpoint."""
 
     step: int = 0
     seconds: float = 0.0
-    window: Window = field(default_factory=Window)
+    window: StepWindow = field(default_factory=StepWindow)
     last_line: dict[str, Any] = field(default_factory=dict)
     evaluation: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """For a checkpoint."""
         return asdict(self)
 
     @staticmethod
-    def from_json(stored: Mapping[str, Any]) -> Place:
-        """What `to_json` gave."""
-        return Place(**{**stored, "window": Window(**stored["window"])})
+    def from_json(stored: Mapping[str, Any]) -> TrainProgress:
+        return TrainProgress(**{**stored, "window": StepWindow(**stored["window"])})
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
-    """How many steps there are, and after how many of them what is done."""
+class Intervals:
+    """The steps of a run, and how many are between lines of progress, checkpoints and evaluations."""
 
     steps: int
     log_every: int
@@ -108,89 +108,75 @@ class StepMemory:
     tight: bool
 
 
-class Loop(Generic[State]):
+@dataclass(slots=True)
+class Loop:
     """One run. `stored` goes into every checkpoint as it is."""
 
-    def __init__(
-        self,
-        step: Callable[[State, Mapping[str, Any]], tuple[State, Metrics]],
-        data: Batches,
-        store: CheckpointStore,
-        metrics: MetricsFile,
-        progress: Progress,
-        *,
-        counted: Counted,
-        rhythm: Rhythm,
-        memory: StepMemory,
-        schedule: Schedule,
-        evaluate: Evaluate | None,
-        stored: Mapping[str, Any],
-    ) -> None:
-        self._step = step
-        self._data = data
-        self._store = store
-        self._metrics = metrics
-        self._progress = progress
-        self._rhythm = rhythm
-        self._memory = memory
-        self._schedule = schedule
-        self._evaluate = evaluate
-        self._stored = stored
-        self._counted = counted
-        self._pending: list[tuple[int, Metrics, float]] = []
-        self._since = 0.0
-        self._line_since = (0, 0.0)
-        self._skipped_in_a_row = 0
-        self._held_before = 0
+    step: Step
+    data: Batches
+    store: CheckpointStore
+    metrics: MetricsFile
+    progress: Progress
+    units: StepUnits
+    intervals: Intervals
+    memory: StepMemory
+    schedule: Schedule
+    evaluate: Evaluate | None
+    stored: Mapping[str, Any]
+    _pending: list[tuple[int, Metrics, float]] = field(default_factory=list, init=False)
+    _since: float = field(default=0.0, init=False)
+    _line_since: tuple[int, float] = field(default=(0, 0.0), init=False)
+    _skipped_in_a_row: int = field(default=0, init=False)
+    _held_before: int = field(default=0, init=False)
 
-    def run(self, state: State, place: Place) -> tuple[State, Place]:
-        """From `place` to the last step; `Interrupted` after saving if a signal asked for it."""
-        steps = self._rhythm.steps
-        self._progress.begin(self._counted.stage, (steps - place.step) * self._counted.per_step)
+    def run(self, state: TrainState, trained: TrainProgress) -> tuple[TrainState, TrainProgress]:
+        """From where `trained` is to the last step; `Interrupted` after saving if a signal asked for it."""
+        steps = self.intervals.steps
+        self.progress.begin(self.units.stage, (steps - trained.step) * self.units.per_step)
         self._since = time.monotonic()
-        self._line_since = place.step, place.seconds
+        self._line_since = trained.step, trained.seconds
         self._held_before = resident_bytes()
         with StopRequest() as stop:
-            batches = self._data.batches()
-            while place.step < steps and not stop.asked:
-                state = self._take_step(state, place, batches)
-                self._progress.advance(self._counted.per_step)
-                self._between_steps(state, place)
-            if place.step < steps:
-                raise self._interrupted(state, place)
-        self._progress.end(self._counted.stage)
-        return state, place
+            batches = self.data.batches()
+            while trained.step < steps and not stop.asked:
+                state = self._take_step(state, trained, batches)
+                self.progress.advance(self.units.per_step)
+                self._between_steps(state, trained)
+            if trained.step < steps:
+                raise self._interrupted(state, trained)
+        self.progress.end(self.units.stage)
+        return state, trained
 
-    def _take_step(self, state: State, place: Place, batches: Iterator[Batch]) -> State:
+    def _take_step(self, state: TrainState, trained: TrainProgress, batches: Iterator[Batch]) -> TrainState:
         batch = next(batches)  # while the step before runs
-        predicted = self._counted.text_bytes(batch)
+        predicted = self.units.text_bytes(batch)
         if self._pending:
             # One step at a time: a second one under way would hold its activations beside the first's.
             self._pending[-1][1].loss.block_until_ready()
-            if self._memory.tight:
+            if self.memory.tight:
                 self._wait_for_room()
-        state, metrics = self._step(state, batch)
-        place.step += 1
-        self._pending.append((place.step, metrics, predicted))
+        state, metrics = self.step(state, batch)
+        trained.step += 1
+        self._pending.append((trained.step, metrics, predicted))
         return state
 
-    def _between_steps(self, state: State, place: Place) -> None:
-        rhythm = self._rhythm
-        last = place.step == rhythm.steps
-        logs, saves = last or _due(place, rhythm.log_every), last or _due(place, rhythm.save_every)
-        evaluates = self._evaluate is not None and (last or _due(place, rhythm.evaluate_every))
+    def _between_steps(self, state: TrainState, trained: TrainProgress) -> None:
+        intervals = self.intervals
+        last = trained.step == intervals.steps
+        logs, saves = last or _due(trained, intervals.log_every), last or _due(trained, intervals.save_every)
+        evaluates = self.evaluate is not None and (last or _due(trained, intervals.evaluate_every))
         if not (logs or saves or evaluates):
             if len(self._pending) >= MOST_PENDING:
-                self._drain(place)
+                self._drain(trained)
             return
-        self._drain(place)
+        self._drain(trained)
         if logs:
-            self._write_line(place)
+            self._write_line(trained)
         if saves or evaluates:
             self._wait_for_room()
-        metric = self._write_evaluation(state, place) if evaluates else None
+        metric = self._write_evaluation(state, trained) if evaluates else None
         if saves:
-            self._save(state, place, metric)
+            self._save(state, trained, metric)
         self._since = time.monotonic()
 
     def _wait_for_room(self) -> None:
@@ -200,75 +186,77 @@ class Loop(Generic[State]):
         JAX hands a step's results out before it lets go of what the step held: up to half a second before on
         a busy machine, for 600 MB.
         """
-        enough = self._held_before + max(KEPT_BYTES, self._memory.temporary // KEPT_PART)
+        enough = self._held_before + max(KEPT_BYTES, self.memory.temporary // KEPT_PART)
         deadline = time.monotonic() + RELEASE_SECONDS
         while resident_bytes() > enough and time.monotonic() < deadline:
             time.sleep(0.005)
         _native.trim()
 
-    def _drain(self, place: Place) -> None:
+    def _drain(self, trained: TrainProgress) -> None:
         """Fetch the figures of the steps so far, and stop if one of them is no number."""
         for step, metrics, text_bytes in self._pending:
             loss, norm, tokens, skipped = jax.device_get(metrics)
             self._skipped_in_a_row = self._skipped_in_a_row + 1 if skipped else 0
             if self._skipped_in_a_row > MOST_SKIPPED or not (skipped or math.isfinite(loss)):
                 raise self._diverged(step, float(loss))
-            place.window.add(float(loss), float(norm), int(tokens), text_bytes, skipped=bool(skipped))
+            trained.window.add(float(loss), float(norm), int(tokens), text_bytes, skipped=bool(skipped))
         self._pending.clear()
         now = time.monotonic()
-        place.seconds += now - self._since
+        trained.seconds += now - self._since
         self._since = now
 
-    def _write_line(self, place: Place) -> None:
-        window = place.window
+    def _write_line(self, trained: TrainProgress) -> None:
+        window = trained.window
         before, seconds_before = self._line_since
-        seconds = place.seconds - seconds_before
-        counted = self._counted
-        rate = round((place.step - before) * counted.per_step / seconds, 1) if seconds else None
+        seconds = trained.seconds - seconds_before
+        units = self.units
+        rate = round((trained.step - before) * units.per_step / seconds, 1) if seconds else None
         held = resident_bytes()
         figures = {
             **window.line(),
-            "learning_rate": float(self._schedule(place.step - 1)),
-            counted.unit: place.step * counted.per_step,
-            f"{counted.unit}_per_second": rate,
+            "learning_rate": float(self.schedule(trained.step - 1)),
+            units.unit: trained.step * units.per_step,
+            f"{units.unit}_per_second": rate,
             "memory": held,
         }
-        self._metrics.write(place.step, "train", figures)
+        self.metrics.write(trained.step, "train", figures)
         bits = "" if window.bits_per_byte is None else f" ({window.bits_per_byte:.3f} bits per byte)"
         loss = "skipped" if window.loss is None else f"loss {window.loss:.4f}{bits}"
-        self._progress.note(
-            f"step {place.step:,} of {self._rhythm.steps:,}: {loss}, {rate or 0:,.0f} {counted.unit}/s,"
+        self.progress.note(
+            f"step {trained.step:,} of {self.intervals.steps:,}: {loss}, {rate or 0:,.0f} {units.unit}/s,"
             f" memory {format_size(held)}"
         )
-        place.last_line = {name: figures[name] for name in ("loss", "bits_per_byte")}
-        place.window = Window()
-        self._line_since = place.step, place.seconds
+        trained.last_line = {name: figures[name] for name in ("loss", "bits_per_byte")}
+        trained.window = StepWindow()
+        self._line_since = trained.step, trained.seconds
 
-    def _write_evaluation(self, state: State, place: Place) -> float:
-        assert self._evaluate is not None
-        place.evaluation = self._evaluate(state.model)
-        self._metrics.write(place.step, "validation", place.evaluation)
-        told = ", ".join(
-            form.format(place.evaluation[name])
-            for name, form in _TOLD.items()
-            if place.evaluation.get(name) is not None
+    def _write_evaluation(self, state: TrainState, trained: TrainProgress) -> float:
+        assert self.evaluate is not None
+        trained.evaluation = self.evaluate(state.model)
+        self.metrics.write(trained.step, "validation", trained.evaluation)
+        figures = ", ".join(
+            form.format(trained.evaluation[name])
+            for name, form in _EVALUATION_FORMATS.items()
+            if trained.evaluation.get(name) is not None
         )
-        loss = float(place.evaluation["loss"])
-        self._progress.note(f"step {place.step:,}: validation loss {loss:.4f}{f' ({told})' if told else ''}")
+        loss = float(trained.evaluation["loss"])
+        self.progress.note(
+            f"step {trained.step:,}: validation loss {loss:.4f}{f' ({figures})' if figures else ''}"
+        )
         return loss
 
-    def _save(self, state: State, place: Place, metric: float | None) -> bool:
-        self._metrics.sync()
-        extra = {**self._stored, "place": place.to_json(), "data": self._data.state_dict()}
-        return self._store.save(place.step, state, extra, metric=metric)
+    def _save(self, state: TrainState, trained: TrainProgress, metric: float | None) -> bool:
+        self.metrics.sync()
+        extra = {**self.stored, "place": trained.to_json(), "data": self.data.state_dict()}
+        return self.store.save(trained.step, state, extra, metric=metric)
 
-    def _interrupted(self, state: State, place: Place) -> Interrupted:
-        self._drain(place)
+    def _interrupted(self, state: TrainState, trained: TrainProgress) -> Interrupted:
+        self._drain(trained)
         self._wait_for_room()
-        kept = place.step if self._save(state, place, None) else self._store.latest()
+        kept = trained.step if self._save(state, trained, None) else self.store.latest()
         said = "nothing was saved" if kept is None else f"step {kept:,} is saved"
         return Interrupted(
-            f"interrupted after step {place.step:,}: {said}", hint="run the same command to continue"
+            f"interrupted after step {trained.step:,}: {said}", hint="run the same command to continue"
         )
 
     def _diverged(self, step: int, loss: float) -> InputError:
@@ -278,12 +266,47 @@ class Loop(Generic[State]):
         else:
             fact = f"the loss is `{loss}` at step {step:,}"
             remedy = "begin anew with --overwrite and"
-        kept = self._store.latest()
+        kept = self.store.latest()
         where = (
             "no checkpoint was saved before" if kept is None else f"the checkpoint of step {kept:,} is kept"
         )
         return InputError(fact, hint=f"{where}; {remedy} a smaller --learning-rate")
 
 
-def _due(place: Place, every: int) -> bool:
-    return place.step % every == 0
+class StopRequest:
+    """Ctrl-C and a scheduler's SIGTERM while a model trains: the current step is finished and saved first.
+
+    A context manager; `asked` is True once a signal came, in the main thread alone. A second signal is
+    handled by whatever handled it before: at once, without saving.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {
+                number: signal.signal(number, self._note)
+                for number in _INTERRUPTS
+                if callable(signal.getsignal(number))  # neither ignored nor left to the system
+            }
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._restore()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}
+
+
+def _due(trained: TrainProgress, every: int) -> bool:
+    return trained.step % every == 0

@@ -11,16 +11,19 @@ import errno
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from io import FileIO
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import orjson
 
-from krill.errors import StorageError
+from krill.config import KrillConfig, to_dict
+from krill.errors import MissingExtra, StorageError
 from krill.storage.atomic import storage_errors, write_bytes
 from krill.storage.input_file import read_input
 
@@ -30,7 +33,7 @@ MOST_WAITING = 10_000
 
 
 @dataclass(slots=True)
-class Window:
+class StepWindow:
     """Steps since the last line, added up; plain numbers, so that a checkpoint can hold them."""
 
     steps: int = 0
@@ -61,10 +64,6 @@ class Window:
         """The same against the text that was predicted."""
         return self.nats * BITS_PER_NAT / self.text_bytes if self.text_bytes else None
 
-    def to_json(self) -> dict[str, Any]:
-        """For a checkpoint."""
-        return asdict(self)
-
     def line(self) -> dict[str, Any]:
         """For the metrics."""
         taken = self.steps - self.skipped
@@ -82,8 +81,7 @@ class Logger(Protocol):
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         """Figures of a step, by name."""
 
-    def close(self) -> None:
-        """Nothing follows."""
+    def close(self) -> None: ...
 
 
 class MetricsFile:
@@ -156,3 +154,54 @@ def _whole_lines(path: Path) -> list[bytes]:
     except FileNotFoundError:
         return []
     return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+# What each is imported as; the extra that brings it has the logger's name.
+_LIBRARIES: Final = {"tensorboard": "tensorboardX", "wandb": "wandb"}
+
+
+def check_loggers(names: Sequence[str]) -> None:
+    """Raise `MissingExtra` unless each can be imported; imports nothing itself."""
+    for name in names:
+        if find_spec(_LIBRARIES[name]) is None:
+            raise MissingExtra(f"the logger `{name}`", name)
+
+
+def open_loggers(names: Sequence[str], config: KrillConfig) -> tuple[Logger, ...]:
+    """Those that the config names."""
+    kinds: dict[str, Callable[[KrillConfig], Logger]] = {
+        "tensorboard": TensorBoard,
+        "wandb": WeightsAndBiases,
+    }
+    return tuple(kinds[name](config) for name in names)
+
+
+class TensorBoard:
+    """Event files in the folder `tensorboard` of the output."""
+
+    def __init__(self, config: KrillConfig) -> None:
+        library = import_module(_LIBRARIES["tensorboard"])
+        self._writer: Any = library.SummaryWriter(str(Path(config.train.output_dir) / "tensorboard"))
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class WeightsAndBiases:
+    """A run named after the output folder; where and as whom, its own settings say."""
+
+    def __init__(self, config: KrillConfig) -> None:
+        library = import_module(_LIBRARIES["wandb"])
+        self._run: Any = library.init(
+            name=Path(config.train.output_dir).name, config=to_dict(config), resume="allow"
+        )
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        self._run.log(dict(figures), step=step)
+
+    def close(self) -> None:
+        self._run.finish()

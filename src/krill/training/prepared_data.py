@@ -18,7 +18,7 @@ from krill.errors import ConfigError, InputError
 from krill.loading.dataset import LoadedDataset, load
 from krill.threads.progress import Progress
 from krill.training.data import Batch, check_ids, filled_up
-from krill.training.vocabulary import Vocabulary, vocabulary_of_config, vocabulary_of_dataset
+from krill.training.vocabulary import DECODED_ROWS, Vocabulary, vocabulary_of_config, vocabulary_of_dataset
 
 # Reading needs little: a step takes a thousand times as long as its rows take to come.
 READING_BYTES: Final = 16_000_000
@@ -26,8 +26,6 @@ READING_BYTES: Final = 16_000_000
 _BATCHES: Final = 6
 _COLUMN_BYTES: Final = 4 * 4
 _COLUMNS: Final[dict[str, Any]] = {"labels": "shifted", "segment_ids": True, "position_ids": True}
-# Rows that are decoded where only that tells how many bytes a token stands for.
-_DECODED_ROWS: Final = 64
 
 
 class PreparedData:
@@ -119,7 +117,7 @@ class PreparedData:
                 f"`{self._path}` does not say which tokenizer made it",
                 hint="set `tokenizer.path` to that tokenizer",
             )
-        rows = range(min(_DECODED_ROWS, len(self._dataset)))
+        rows = range(min(DECODED_ROWS, len(self._dataset)))
         return found.with_mean_bytes(self._dataset[row]["input_ids"] for row in rows)
 
 

@@ -8,11 +8,11 @@ the model and one of its stacks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import jax
 import orjson
@@ -27,10 +27,10 @@ from krill.storage.hub_upload import push_files
 from krill.storage.input_file import read_input, read_json
 from krill.tokenizer.open import open_file
 from krill.tokenizer.tokenizer_file import DECLARATIONS, tokenizer_file
-from krill.training.byte_tokenizer import byte_tokenizer_json
 from krill.training.checkpoints import CheckpointStore
 from krill.training.folder import CHECKPOINTS
 from krill.training.safetensors_file import TensorFile, write_tensors
+from krill.training.vocabulary import byte_tokenizer_json
 
 if TYPE_CHECKING:
     from krill.tokenizer.tokenizer import Tokenizer
@@ -41,9 +41,11 @@ TOKENIZER: Final = "tokenizer.json"
 TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 # Where a training leaves a tokenizer that it trained itself.
 _OWN_TOKENIZER: Final = Path("tokenizer") / TOKENIZER
+_HINT: Final = "give what `train.output_dir` named"
 
 # A tokenizer file, or the built-in one that has no file.
 TokenizerSource = Path | Literal["bytes"]
+Model = TypeVar("Model")
 
 
 def save_model(folder: Path, model: Transformer, *, context: int, tokenizer: TokenizerSource | None) -> None:
@@ -104,12 +106,7 @@ class SavedModel:
         if self.step is None:
             with TensorFile(self.folder / WEIGHTS) as tensors:
                 return from_llama(tensors, _read_config(self.folder / CONFIG))
-        notes: list[str] = []
-        store = CheckpointStore(self.folder / CHECKPOINTS, keep=1, note=notes.append)
-        restored = store.restore_model(jax.eval_shape(lambda: init_transformer(self.shape, 0)), self.step)
-        if restored is None:
-            raise InputError("; ".join(notes), hint=f"give another --checkpoint of {_told(store.steps())}")
-        model: Transformer = restored.model
+        model: Transformer = restore_weights(self.folder, self.step, lambda: init_transformer(self.shape, 0))
         return model
 
     @cached_property
@@ -146,20 +143,12 @@ def check_vocabulary(model: int, other: int, what: str) -> None:
 
 def open_model(path: str | Path, *, checkpoint: str | int | None = None) -> SavedModel:
     """The model in a folder: the exported one, or a `checkpoint`: `latest`, `best`, or a step's number."""
-    folder = Path(path)
-    if not folder.is_dir():
-        raise InputError(f"there is no model folder at `{path}`", hint="give what `train.output_dir` named")
-    places = (folder / TOKENIZER, folder / _OWN_TOKENIZER)
-    tokenizer = next((file for file in places if file.is_file()), None)
+    folder = require_folder(path, _HINT)
+    candidates = (folder / TOKENIZER, folder / _OWN_TOKENIZER)
+    tokenizer = next((file for file in candidates if file.is_file()), None)
     if checkpoint is not None:
         return _open_checkpoint(folder, checkpoint, tokenizer)
-    if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
-        unfinished = any((folder / CHECKPOINTS).glob("[0-9]*"))
-        raise InputError(
-            f"`{folder}` has no `{CONFIG}` with a `{WEIGHTS}`"
-            + (": its training is not finished" if unfinished else ""),
-            hint="give --checkpoint latest" if unfinished else "give what `train.output_dir` named",
-        )
+    require_exported(folder, _HINT)
     config = _read_config(folder / CONFIG)
     context = config.get("max_position_embeddings")
     if not isinstance(context, int) or context < 2:
@@ -209,25 +198,10 @@ _PLAIN: Final = {
 
 
 def _open_checkpoint(folder: Path, which: str | int, tokenizer: Path | None) -> SavedModel:
-    notes: list[str] = []
-    store = CheckpointStore(folder / CHECKPOINTS, keep=1, note=notes.append)
-    steps = store.steps()
-    if which == "latest":
-        step = store.latest()
-    elif which == "best":
-        step = store.best()
-    elif str(which).isdecimal():
-        step = int(which) if int(which) in steps else None
-    else:
-        raise ConfigError(
-            f"there is no checkpoint `{which}`", hint="give latest, best, or the number of a step"
-        )
+    store, step = find_checkpoint(folder, which)
     shape, extra = (None, None) if step is None else (store.read_shape(step), store.read_extra(step))
     if step is None or shape is None or extra is None:
-        raise InputError(
-            f"there is no whole checkpoint `{which}` in `{folder}`",
-            hint=f"give one of {_told(steps)}" if steps else "leave --checkpoint out for the exported model",
-        )
+        raise no_checkpoint(folder, which, store)
     plan = extra.get("plan")
     context = plan.get("length") if isinstance(plan, dict) else None
     if not isinstance(context, int) or context < 2:
@@ -238,8 +212,58 @@ def _open_checkpoint(folder: Path, which: str | int, tokenizer: Path | None) -> 
     return SavedModel(folder, shape, context, step, tokenizer)
 
 
-def _told(steps: list[int]) -> str:
-    return ", ".join(["latest", *map(str, steps)])
+def require_folder(path: str | Path, hint: str) -> Path:
+    folder = Path(path)
+    if not folder.is_dir():
+        raise InputError(f"there is no model folder at `{path}`", hint=hint)
+    return folder
+
+
+def require_exported(folder: Path, hint: str) -> None:
+    """Refuse a folder without an exported model, one of an unfinished training with what to give instead."""
+    if (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file():
+        return
+    unfinished = any((folder / CHECKPOINTS).glob("[0-9]*"))
+    raise InputError(
+        f"`{folder}` has no `{CONFIG}` with a `{WEIGHTS}`"
+        + (": its training is not finished" if unfinished else ""),
+        hint="give --checkpoint latest" if unfinished else hint,
+    )
+
+
+def find_checkpoint(folder: Path, which: str | int) -> tuple[CheckpointStore, int | None]:
+    """The checkpoints of a folder, and the step of the one that `which` names, if it is there."""
+    store = CheckpointStore(folder / CHECKPOINTS, keep=1, note=lambda _: None)
+    if which == "latest":
+        return store, store.latest()
+    if which == "best":
+        return store, store.best()
+    if not str(which).isdecimal():
+        raise ConfigError(
+            f"there is no checkpoint `{which}`", hint="give latest, best, or the number of a step"
+        )
+    return store, int(which) if int(which) in store.steps() else None
+
+
+def no_checkpoint(folder: Path, which: str | int, store: CheckpointStore, what: str = "") -> InputError:
+    steps = store.steps()
+    return InputError(
+        f"there is no whole checkpoint `{which}`{what} in `{folder}`",
+        hint=f"give one of {', '.join(['latest', *map(str, steps)])}"
+        if steps
+        else "leave --checkpoint out for the exported model",
+    )
+
+
+def restore_weights(folder: Path, step: int, init: Callable[[], Model]) -> Model:
+    """The weights of a checkpoint; `init` makes a model of the same shape."""
+    notes: list[str] = []
+    store = CheckpointStore(folder / CHECKPOINTS, keep=1, note=notes.append)
+    restored: Model | None = store.restore_model(jax.eval_shape(init), step)
+    if restored is None:
+        steps = ", ".join(["latest", *map(str, store.steps())])
+        raise InputError("; ".join(notes), hint=f"give another --checkpoint of {steps}, or leave it out")
+    return restored
 
 
 def _read_config(path: Path) -> dict[str, Any]:

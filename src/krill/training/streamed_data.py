@@ -22,15 +22,13 @@ from krill.loading.stream.state import StreamState
 from krill.threads.progress import Progress
 from krill.tokenizer import ByteEncoder
 from krill.training.data import Batch, check_ids
-from krill.training.vocabulary import Vocabulary, vocabulary_of_config
+from krill.training.vocabulary import DECODED_ROWS, Vocabulary, vocabulary_of_config
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _COLUMN_BYTES: Final = 4 * 4
 _BATCHES: Final = 4
-# Rows that are decoded where only that tells how many bytes a token stands for.
-_DECODED_ROWS: Final = 64
 
 
 class StreamedData:
@@ -57,7 +55,7 @@ class StreamedData:
         if self._found.bytes is not None:
             return self._found
         with self._open(1, 0) as rows:
-            return self._found.with_mean_bytes(batch["input_ids"][0] for batch in islice(rows, _DECODED_ROWS))
+            return self._found.with_mean_bytes(batch["input_ids"][0] for batch in islice(rows, DECODED_ROWS))
 
     def identity(self) -> dict[str, Any]:
         place = StreamState().to_json()

@@ -1,20 +1,31 @@
-"""The tokenizer of what a model is trained on: how many ids, what they are worth, where its files are.
+"""The tokenizer of what a model is trained on: how many ids, how many bytes each stands for, its files.
 
 In: the config's `tokenizer:`, and what a prepared dataset says of its own. Out: a `Vocabulary`, or the
 refusal of a tokenizer that is not the dataset's. Held in memory: eight bytes for each id.
+
+Bytes turn a loss into bits per byte. A byte-level vocabulary tells them exactly: the bytes of labels add up
+to the text that was predicted. Special tokens, such as the one that ends a document, stand for no text. Other
+tokenizers join tokens by rules of their own; for these some rows are decoded, and every token counts as their
+mean.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
 
 from krill.errors import InputError
-from krill.tokenizer.encoder import ByteEncoder
-from krill.tokenizer.open import open_encoder
-from krill.tokenizer.tokenizer_file import file_fingerprint
-from krill.training.token_bytes import TokenBytes, byte_tokenizer_bytes, mean_token_bytes, token_bytes
+from krill.storage.atomic import encode_json
+from krill.tokenizer.encoder import EOS, ByteEncoder
+from krill.tokenizer.files import CONFIG_FILE, TOKENIZER_FILE, tokenizer_json
+from krill.tokenizer.open import open_encoder, open_file
+from krill.tokenizer.options import TrainOptions
+from krill.tokenizer.tokenizer_file import EOS_NAMES, file_fingerprint, read_tokenizer_file
+from krill.tokenizer.tokenizer_json import NotNative, read_spec
+from krill.tokenizer.vocabulary import TrainedBpe, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,6 +33,48 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from krill.config import TokenizerConfig
+
+# Rows that are decoded where only that tells how many bytes a token stands for.
+DECODED_ROWS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBytes:
+    """Bytes of text for each id."""
+
+    table: NDArray[np.float64]
+    exact: bool
+
+    def of(self, labels: NDArray[Any]) -> float:
+        """The bytes that these labels stand for; negative ones count for nothing."""
+        return float(self.table[labels[labels >= 0]].sum())
+
+
+def byte_tokenizer_bytes() -> TokenBytes:
+    """Of the built-in byte tokenizer: one each, none for its end of a document."""
+    table = np.ones(ByteEncoder.vocab_size)
+    table[EOS] = 0
+    return TokenBytes(table, exact=True)
+
+
+def token_bytes(file: Path) -> TokenBytes | None:
+    """Of a tokenizer file; None where only decoding can tell."""
+    spec = read_spec(file, read_tokenizer_file(file))
+    if isinstance(spec, NotNative) or not spec.byte_decoder:
+        return None
+    table = np.diff(spec.model.offsets).astype(np.float64)
+    table[[identity for identity, token in spec.added.items() if token.special]] = 0
+    return TokenBytes(table, exact=True)
+
+
+def mean_token_bytes(file: Path, vocab_size: int, rows: Iterable[NDArray[Any]]) -> TokenBytes:
+    """The mean over some rows, as the tokenizer's own library decodes them."""
+    encoder = open_file(file, None, 1)
+    tokens = text = 0
+    for row in rows:
+        tokens += len(row)
+        text += len(encoder.decode(row, skip_special_tokens=True).encode())
+    return TokenBytes(np.full(vocab_size, text / max(1, tokens)), exact=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +124,20 @@ def _vocabulary(described: Mapping[str, Any]) -> Vocabulary:
     if not file.is_file() or file_fingerprint(file) != mark:
         return Vocabulary(size, mark, eos, None, None)
     return Vocabulary(size, mark, eos, file, token_bytes(file))
+
+
+def byte_tokenizer_json() -> dict[str, bytes]:
+    """The built-in byte tokenizer as files, for an exported model: a byte-level vocabulary without merges."""
+    end = EOS_NAMES[0]
+    options = TrainOptions(vocab_size=EOS + 1, pattern="gpt2", special_tokens=(end,))
+    tokens = [end.encode(), *(bytes([byte]) for byte in range(EOS))]
+    content = tokenizer_json(TrainedBpe(options, tokens, special=1, alphabet=EOS, merges=[]))
+    # A trained tokenizer begins with its special tokens; this one's comes last.
+    content["added_tokens"][0]["id"] = EOS
+    content["model"]["vocab"] = {to_text(bytes([byte])): byte for byte in range(EOS)} | {end: EOS}
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": False,
+        "eos_token": end,
+    }
+    return {TOKENIZER_FILE: encode_json(content), CONFIG_FILE: encode_json(config)}

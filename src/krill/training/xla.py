@@ -1,4 +1,8 @@
-"""JAX made ready: no more threads than were asked for, room for what it maps and holds, usable settings."""
+"""JAX made ready: no more threads than were asked for, room for what it maps and holds, usable settings.
+
+In: a budget and threads; the shape of a model that is only run. Out: JAX imported and started within them;
+the needs of `krill evaluate` and `krill generate`, before anything is compiled or read. Nothing is held.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,15 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
-from krill.budget import Kind, Meter, Need, format_size
+from krill.budget import Kind, Meter, Need, Plan, format_size, resolve_limit, resolve_threads
 from krill.budget.machine import require_address_space
+from krill.budget.process import bounded_process
 from krill.errors import BudgetError, ConfigError, KrillError
 from krill.faults import first_line, refused_resources
+from krill.model import require_train_extra
+from krill.model.sizing import ModelShape, count_parameters
 
 # What JAX, its compiler and its threads map beside the arrays: 1.2 GB were enough for a small training, and
 # with less the process is ended by a signal, in the compiler or in a thread that can't start.
@@ -25,6 +32,8 @@ LOADED: Final = 140_000_000
 COMPILING: Final = 105_000_000
 # Enough to prepare, train, score and run the smallest models with any tokenizer.
 _SMALL_MODEL: Final = 600_000_000
+# The stage of the plan after compiling and reading.
+RUNNING: Final = "run"
 
 
 # Settings under which programs can't be compiled beforehand, or hold other numbers than those planned for.
@@ -41,7 +50,7 @@ def bound_xla(threads: int, meter: Meter) -> None:
     os.environ["NPROC"] = str(threads)
     if "jax" not in sys.modules:  # else it is a part of what is held
         _plan_loading(meter)
-    with _settings_told():
+    with _environment_errors():
         import jax
     for setting, variable in _UNUSABLE.items():
         if getattr(jax.config, setting, False):
@@ -55,7 +64,7 @@ def start_backend() -> None:
     """Before stock is taken of what the process holds."""
     import jax
 
-    with _settings_told():
+    with _environment_errors():
         jax.devices()
 
 
@@ -71,8 +80,8 @@ def _plan_loading(meter: Meter) -> None:
 
 
 @contextmanager
-def _settings_told() -> Iterator[None]:
-    """What JAX raises for settings of the environment that it can't use, told with their names."""
+def _environment_errors() -> Iterator[None]:
+    """What JAX raises for environment variables that it can't use, with their names."""
     try:
         yield
     except KrillError:
@@ -85,3 +94,41 @@ def _settings_told() -> Iterator[None]:
             f"JAX does not start with what the environment says: {first_line(error)}",
             hint=f"unset or mend {', '.join(given[:5])}; JAX_PLATFORMS=cpu is always there",
         ) from error
+
+
+@contextmanager
+def inference_process(
+    what: str, memory: str | int, threads: int | str, floor: int
+) -> Iterator[tuple[Meter, int]]:
+    """A process that runs a model within a budget, JAX imported: its meter, and how many threads it has.
+
+    Refused where the extra `train` is missing, which `what` needs; `floor` is what the process held before.
+    """
+    require_train_extra(what)
+    limit, count = resolve_limit(memory), resolve_threads(threads)
+    with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
+        bound_xla(count, meter)
+        yield meter, count
+
+
+def inference_needs(shape: ModelShape) -> list[Need]:
+    """Compiling, then reading the weights; what running takes, the compiled program tells."""
+    from krill.training.compiler import low_memory_compiler  # imports JAX
+
+    compiling, settled = low_memory_compiler().run
+    stack = 4 * max(shape.vocab_size * shape.width, shape.layers * shape.width * shape.hidden)
+    return [
+        Need("JAX", settled, Kind.WATCHED),
+        Need("compiling", compiling - settled, Kind.WATCHED, during="compile"),
+        Need("reading the weights", 4 * count_parameters(shape) + stack, during="read"),
+    ]
+
+
+def running_need(held_bytes: int, *, remedy: str = "") -> Need:
+    """What a compiled program holds, its weights included."""
+    return Need("weights, and what is computed", held_bytes, during=RUNNING, remedy=remedy)
+
+
+def measured_budget(plan: Plan, meter: Meter) -> dict[str, Any]:
+    """For `--json`."""
+    return {**plan.to_json(), "measured_peak": meter.peak}

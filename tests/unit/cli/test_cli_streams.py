@@ -86,7 +86,7 @@ def test_rich_shows_what_it_is_given_and_obeys_none_of_it(printed) -> None:
     terminal = printed(shows=False)
     evil = "\x1b]0;title\x07[red]x[/red]\x9b31m:smile:\r\u202e"
     screen.console_of().print(evil)
-    screen.print_rows(screen.console_of(), [(evil, evil)])
+    screen.print_rows([(evil, evil)])
     screen.print_error(evil, evil)
     screen.print_notices([evil])
     shown = r"\x1b]0;title\x07[red]x[/red]\x9b31m:smile:\r\u202e"

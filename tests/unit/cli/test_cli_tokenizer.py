@@ -15,9 +15,10 @@ from krill.cli.app import app
 from krill.cli.options import OutputOptions
 from krill.cli.progress import ProgressLines
 from krill.cli.run import _held_out, _steps
+from krill.cli.screen import print_result
 from krill.cli.steps import run_step
 from krill.cli.tokenizer_compare import print_comparison, print_trial
-from krill.cli.tokenizer_train import output_folder, print_training
+from krill.cli.tokenizer_train import output_folder, training_rows
 from krill.config import load_config
 from krill.errors import ConfigError, InputError
 from krill.tokenizer.compare import Comparison, Trial
@@ -105,8 +106,8 @@ def test_special_tokens_can_be_none(asked: dict[str, Any]) -> None:
     ("words", "fact", "remedy"),
     [
         ("train --input a", "no place to go", "--output artifacts/tokenizer"),
-        ("train --input a --output o --threads none", "--threads is `none`", "from 1 to 1024"),
-        ("train --input a --output o --processes 0", "--threads is `0`", "from 1 to 1024"),
+        ("train --input a --output o --threads none", "`threads` is `none`", "from 1 to 1024"),
+        ("train --input a --output o --processes 0", "`threads` is `0`", "from 1 to 1024"),
         ("encode --tokenizer t --output o.bin", "--output needs --input", "name the files"),
         ("encode words --tokenizer t --input a", "either texts or --input", "leave one of them out"),
     ],
@@ -245,9 +246,10 @@ FACTS: dict[str, Any] = {
 }
 
 
-def test_the_end_of_a_training_is_told_in_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    print_training({**FACTS, "files": ["trainings/x_merges.txt"]})
-    told = capsys.readouterr().out
+def test_the_end_of_a_training_is_printed_in_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = {**FACTS, "files": ["trainings/x_merges.txt"]}
+    print_result(facts, OutputOptions(), lambda: training_rows(facts))
+    printed = capsys.readouterr().out
     for fact in (
         "32,000 tokens, 31,743 merges",
         "1,600,000 unique of 90,000,000",
@@ -257,19 +259,19 @@ def test_the_end_of_a_training_is_told_in_figures(capsys: pytest.CaptureFixture[
         f"`{'-' * 24}`... (60 characters), `\\n\\n`",
         "trainings/x_merges.txt",
     ):
-        assert fact in told
+        assert fact in printed
 
 
-def test_trainers_are_told_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trainers_are_printed_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     ours = Trial("krill", "0.1.0", 2.0, 10**8, (b"ab",))
     peer = Trial("tokenizers", "0.23", 30.0, 10**9, (b"ab",))
     absent = Trial("rustbpe", fault="not installed", remedy="pip install rustbpe")
     for each in (ours, peer, absent):
         print_trial(each)
     print_comparison(Comparison(Path("a.txt"), 60_000_000, 32000, 2, (ours, peer, absent)))
-    told = capsys.readouterr().out
-    assert "not installed: pip install rustbpe" in told
-    table = [" ".join(line.split()) for line in told.splitlines()]
+    printed = capsys.readouterr().out
+    assert "not installed: pip install rustbpe" in printed
+    table = [" ".join(line.split()) for line in printed.splitlines()]
     assert "tokenizers 0.23 30.0 2.0 1.00 GB 15.00x 10.00x the same merges" in table
 
 

@@ -83,7 +83,7 @@ def test_empty_files_before_the_first_one_with_rows_say_nothing(tmp_path: Path) 
 
 
 def test_a_first_record_that_is_no_object_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no telling its columns"):
+    with pytest.raises(InputError, match="is not a JSON object, so its columns are unknown"):
         columns_of(write(tmp_path / "in.jsonl", "5\n" + json.dumps(ROWS[0])))
 
 

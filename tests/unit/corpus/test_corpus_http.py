@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from corpus_reading import corpus_of, texts, write
 
-from krill.corpus import remote, remote_waiting
-from krill.corpus.remote_faults import shown_url
+from krill.corpus import remote
+from krill.corpus.remote_errors import shown_url
 from krill.errors import InputError
 
 pytest.importorskip("aiohttp")
@@ -252,7 +252,7 @@ def test_silence_is_told_and_then_given_up(
 ) -> None:
     monkeypatch.setattr(remote, "SILENCE_SECONDS", 1.6)
     monkeypatch.setattr(remote, "ATTEMPTS", 2)
-    monkeypatch.setattr(remote_waiting, "SAID_EVERY", 1.5)
+    monkeypatch.setattr(remote, "REPORT_SECONDS", 1.5)
     released = threading.Event()
 
     def behave(handler: BaseHTTPRequestHandler) -> None:

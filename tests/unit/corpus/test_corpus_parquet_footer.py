@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from krill import _native
-from krill.corpus.parquet_footer import Footer, read_footer
+from krill.corpus.parquet_metadata import Footer, read_footer
 
 TABLE = pa.table(
     {

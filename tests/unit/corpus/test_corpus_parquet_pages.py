@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.corpus import DatasetSource
-from krill.corpus.parquet_pages import DICTIONARY_PAGE, NotPages, Page, pages
+from krill.corpus.parquet_metadata import DICTIONARY_PAGE, NotPages, Page, pages
 
 
 def _pages(path: Path, column: int) -> list[Page]:

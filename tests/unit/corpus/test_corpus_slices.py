@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.corpus import DatasetSource
-from krill.corpus.splits import Split, parse_split, split_of_file
+from krill.corpus.splits import SplitSlice, parse_split, split_of_file
 from krill.errors import ConfigError, InputError
 
 DOCUMENTS = [f"document {i} " * (i % 11 + 1) for i in range(57)]
@@ -62,7 +62,7 @@ def test_blank_lines_and_empty_pieces_are_no_records(tmp_path: Path) -> None:
 
 def test_records_are_counted_right_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (1, 3, 8, 50):
-        monkeypatch.setattr("krill.corpus.record_starts.CHUNK_BYTES", size)
+        monkeypatch.setattr("krill.corpus.slices.CHUNK_BYTES", size)
         for ending in ("jsonl", "txt", "json"):
             path = write(tmp_path, ending, DOCUMENTS)
             assert texts(DatasetSource(str(path), "train[31:33]")) == DOCUMENTS[31:33]
@@ -99,7 +99,7 @@ def test_percent_beyond_the_whole_is_a_config_error() -> None:
 
 @given(st.integers(0, 10_000), st.none() | st.integers(-100, 100), st.none() | st.integers(-100, 100))
 def test_bounds_of_percent_are_in_order_and_within(total: int, start: int | None, stop: int | None) -> None:
-    first, end = Split("train", start, stop, percent=True).bounds(total)
+    first, end = SplitSlice("train", start, stop, percent=True).bounds(total)
     assert 0 <= first <= end <= total
 
 

@@ -22,7 +22,7 @@ from corpus_reading import (
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from krill.corpus import DatasetSource, Unit, ranged_bytes
+from krill.corpus import DatasetSource, Unit, byte_files
 from properties import tried
 
 _FILES = tried(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -194,8 +194,7 @@ def test_separators_that_lie_across_chunks_are_found(
     endings = ("txt", "txt.gz", "jsonl", "jsonl.gz", "csv")
     paths = [write(tmp_path, ending, documents) for ending in endings]
     units = [_unit_positions(path) for path in paths]
-    for module in ("streamed_bytes", "ranged_bytes"):
-        monkeypatch.setattr(f"krill.corpus.{module}.CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(byte_files, "CHUNK_BYTES", chunk_bytes)
     assert [texts(path, unit_bytes=200) for path in paths] == [documents] * len(endings)
     assert [_unit_positions(path) for path in paths] == units
     assert min(map(len, units)) > 1
@@ -214,7 +213,7 @@ def test_a_long_search_for_the_end_of_a_record_says_where_it_is(
     corpus = corpus_of(path, unit_bytes=64_000)
     (unit,) = corpus.units()
     assert not caplog.messages  # it took no ten seconds
-    monkeypatch.setattr(ranged_bytes, "SAID_EVERY", 0.0)
+    monkeypatch.setattr(byte_files, "REPORT_SECONDS", 0.0)
     assert corpus.units() == [unit]
     line = f"`{path}` has 3.00 MB: looking for the end of a record, at "
     assert len(caplog.messages) > 2

@@ -14,7 +14,7 @@ from export_samples import EOS, some_documents, wrapped, write_rows
 
 from krill.dataset import Layout, Manifest, validate
 from krill.dataset.export import export
-from krill.dataset.export.source import Source
+from krill.dataset.export.source import ExportSource
 from krill.errors import BudgetError, ConfigError, InputError, KrillError, StorageError
 from krill.storage import atomic
 
@@ -51,7 +51,7 @@ def test_a_finished_export_is_not_made_again(dataset: Path) -> None:
 def test_another_export_is_refused_unless_it_may_overwrite(dataset: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     export(dataset, to="bin", output=output)
-    with pytest.raises(ConfigError, match="`to` was `bin` and is `jsonl`"):
+    with pytest.raises(ConfigError, match="to: `bin` -> `jsonl`"):
         export(dataset, to="jsonl", output=output)
     assert export(dataset, to="jsonl", output=output, overwrite=True).status == "done"
     assert sorted(path.name for path in output.iterdir()) == ["krill-run.json", "train.jsonl"]
@@ -60,7 +60,7 @@ def test_another_export_is_refused_unless_it_may_overwrite(dataset: Path, tmp_pa
 def test_a_dataset_with_other_content_is_exported_anew_only_if_told(dataset: Path) -> None:
     export(dataset, to="bin")
     write_rows(dataset, ROWS[:10], LAYOUT)
-    with pytest.raises(ConfigError, match="the dataset's content"):
+    with pytest.raises(ConfigError, match=r"made differently: input `.*dataset`"):
         export(dataset, to="bin")
     summary = export(dataset, to="bin", overwrite=True)
     assert np.fromfile(summary.files[0], np.uint16).size == 320
@@ -205,12 +205,12 @@ def test_too_little_space_is_said_before_anything_is_written(
 
 @pytest.mark.parametrize("to", ["parquet", "megatron", "bin", "datatrove", "jsonl"])
 def test_an_interrupt_leaves_nothing(dataset: Path, monkeypatch: pytest.MonkeyPatch, to: Any) -> None:
-    def interrupted(source: Source, split: str, progress: object) -> Any:
+    def interrupted(source: ExportSource, split: str, progress: object) -> Any:
         yield from list(given_rows(source, split, progress))[:3]
         raise KeyboardInterrupt
 
-    given_rows = Source.rows
-    monkeypatch.setattr(Source, "rows", interrupted)
+    given_rows = ExportSource.rows
+    monkeypatch.setattr(ExportSource, "rows", interrupted)
     before = sorted(dataset.parent.rglob("*"))
     with pytest.raises(KeyboardInterrupt):
         export(dataset, to=to)

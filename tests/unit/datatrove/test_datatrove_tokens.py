@@ -92,7 +92,7 @@ def test_a_second_dataset_of_other_settings_is_refused_in_the_same_place(
     tokenizer: Path, tokens: Path, tmp_path: Path
 ) -> None:
     PackDataset(str(tokens), tmp_path / "packed", tokenizer, SEQUENCE_LEN).run()
-    with pytest.raises(ConfigError, match="`sequence_len` was `128` and is `64`"):
+    with pytest.raises(ConfigError, match="sequence_len: `128` -> `64`"):
         PackDataset(str(tokens), tmp_path / "packed", tokenizer, 64).run()
 
 

@@ -14,17 +14,19 @@ from loading_samples import SampleRows, write_rows
 from krill.dataset import Layout, SourceRows
 from krill.errors import ConfigError
 from krill.loading import load, mix
-from krill.loading.mixture import WHOLE, Mixed, Part, Schedule, row_shares
+from krill.loading.mixture import WHOLE, Mixed, Schedule, WeightedRows, row_shares
 from krill.loading.order import InOrder, Shuffled
 from oracles.loading import reference_schedule
 
 RULES = ["stop", "repeat", "drop"]
 
 
-def parts_of(rows: list[int], weights: list[float], width: int = 10, window: int | None = None) -> list[Part]:
+def parts_of(
+    rows: list[int], weights: list[float], width: int = 10, window: int | None = None
+) -> list[WeightedRows]:
     firsts = np.cumsum([0, *rows])
     return [
-        Part(
+        WeightedRows(
             int(first), count, count * width, weight, Shuffled(count, 3, window) if window else InOrder(count)
         )
         for first, count, weight in zip(firsts, rows, weights, strict=False)
@@ -54,7 +56,7 @@ def test_every_stretch_has_the_stated_shares_give_or_take_a_row_for_each_source(
 
 def test_weights_are_shares_of_tokens_not_of_rows():
     """Rows of the second source have a third of the tokens: it gives three times the rows for its weight."""
-    parts = [Part(0, 100, 3000, 1.0, InOrder(100)), Part(100, 100, 1000, 1.0, InOrder(100))]
+    parts = [WeightedRows(0, 100, 3000, 1.0, InOrder(100)), WeightedRows(100, 100, 1000, 1.0, InOrder(100))]
     assert row_shares(parts) == (WHOLE // 4, 3 * WHOLE // 4)
 
 

@@ -23,7 +23,7 @@ from krill.loading.stream import shuffle_buffer
 from krill.loading.stream import source as stream_source
 from krill.loading.stream.loader import StreamingDataLoader
 from krill.loading.stream.options import stream_sources
-from krill.loading.stream.shuffle_buffer import Order, ShuffleBuffer
+from krill.loading.stream.shuffle_buffer import ShuffleBuffer, WindowOrder
 from krill.tokenizer import ByteEncoder
 
 
@@ -283,14 +283,14 @@ def test_an_order_has_each_number_once_whatever_stretches_are_asked_for(
     last = data.draw(st.integers(first + 1, count))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shuffle_buffer, "ORDERED_AT_ONCE", 16)
-        order = Order(count, (1, 2, 3))
+        order = WindowOrder(count, (1, 2, 3))
         assert Counter(order(0, count).tolist()) == Counter(range(count))
         assert order(first, last).tolist() == order(0, count)[first:last].tolist()
-        assert Order(count, None)(first, last).tolist() == list(range(first, last))
+        assert WindowOrder(count, None)(first, last).tolist() == list(range(first, last))
 
 
 def test_neighbours_end_up_a_third_of_the_window_apart() -> None:
-    order = Order(10_000, (42, 0, 0))(0, 10_000)
+    order = WindowOrder(10_000, (42, 0, 0))(0, 10_000)
     places = np.empty(10_000, np.int64)
     places[order] = np.arange(10_000)
     assert abs(np.abs(np.diff(places)).mean() / (10_000 / 3) - 1) < 0.02

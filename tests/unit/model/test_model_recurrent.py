@@ -9,13 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from krill.model.recurrent import MemoryTokens, ReaderShape, init_reader
+from krill.model.recurrent import (
+    MemoryTokens,
+    ReaderShape,
+    init_reader,
+    read_segment,
+    segment_losses,
+    summed_span_loss,
+)
 from krill.model.sizing import ModelShape
-from krill.model.span_reading import read_segment, segment_losses, summed_span_loss
-from krill.training.optimizers import make_optimizer
-from krill.training.qa.step import ReaderOptions, lower_step, make_step
-from krill.training.schedule import cosine
-from krill.training.step import memory_of
+from krill.training.optimizers import cosine, make_optimizer
+from krill.training.qa.step import ReaderOptions, ReaderStep
+from krill.training.step import lower_step, memory_of
 
 pytestmark = pytest.mark.jax
 
@@ -155,11 +160,8 @@ def test_no_answer_takes_the_place_of_the_classification_token_in_both_scores(re
 
 def test_a_step_holds_no_more_with_32_segments_than_with_2():
     optimizer = make_optimizer("adamw", cosine(0.001, 10))
-    step = make_step(optimizer, ReaderOptions(4))
-    held = [
-        memory_of(lower_step(step, DESIGN, optimizer, documents=4, segments=segments).compile())
-        for segments in (2, 32)
-    ]
+    steps = [ReaderStep(DESIGN, optimizer, documents=4, segments=segments) for segments in (2, 32)]
+    held = [memory_of(lower_step(step, ReaderOptions(4)).compile()) for step in steps]
     batch = 4 * 30 * (3 * LENGTH + 4) * 4  # of 30 segments more: what goes in is not what a step computes
     assert held[1] - batch < 1.2 * held[0]
 

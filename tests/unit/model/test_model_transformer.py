@@ -9,9 +9,8 @@ import pytest
 
 from krill.model.attention import attend, attend_where
 from krill.model.cache import decode_step, empty_cache, prefill
-from krill.model.linear import project
 from krill.model.sizing import ModelShape, count_parameters
-from krill.model.transformer import Compute, init_transformer
+from krill.model.transformer import Compute, init_transformer, project
 from tiny_models import tiny_model
 
 pytestmark = pytest.mark.jax

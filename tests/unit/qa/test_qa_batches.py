@@ -9,7 +9,7 @@ import pytest
 
 from krill.errors import ConfigError
 from krill.qa import QaDataset, Shape, create_dataloader, prepare
-from krill.qa.selection import choose_begins
+from krill.qa.batches import choose_begins
 from questions import story_file, tokenizer_of
 
 

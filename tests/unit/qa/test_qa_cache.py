@@ -74,7 +74,7 @@ def test_a_finished_cache_is_left_alone_and_a_different_one_refused_with_what_di
     made = prepare(source, tokenizer_of("wordpiece"), output=tmp_path / "out", shape=SHAPE)
     again = prepare(source, tokenizer_of("wordpiece"), output=tmp_path / "out", shape=SHAPE)
     assert (again.status, again.features) == ("finished", made.features)
-    with pytest.raises(ConfigError, match="`doc_stride` was `12` and is `13`; the tokenizer"):
+    with pytest.raises(ConfigError, match="doc_stride: `12` -> `13`; the tokenizer's content"):
         prepare(source, tokenizer_of("unigram"), output=tmp_path / "out", shape=Shape(48, 13))
     story_file(source, contexts=7)
     with pytest.raises(ConfigError, match="input `"):

@@ -45,5 +45,5 @@ def test_another_stride_in_the_same_folder_is_refused_unless_overwritten(krill, 
     changed[changed.index("--doc-stride") + 1] = "8"
     refused = krill(*changed)
     assert refused.code == ConfigError.exit_code
-    assert "`doc_stride` was `12` and is `8`" in refused.err
+    assert "doc_stride: `12` -> `8`" in refused.err
     assert krill(*changed, "--overwrite").code == 0

@@ -162,6 +162,6 @@ def test_a_damaged_cache_is_refused_by_name(dataset, damage) -> None:
 
 
 def test_a_folder_that_is_not_there_is_refused_with_the_command_that_makes_it(tmp_path) -> None:
-    with pytest.raises(InputError, match="none` is no folder") as refused:
+    with pytest.raises(InputError, match="none` is not a folder") as refused:
         QaDataset(tmp_path / "none")
     assert f"--output {tmp_path / 'none'}" in str(refused.value.hint)

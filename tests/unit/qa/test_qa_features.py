@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from krill.errors import ConfigError, InputError
-from krill.qa.assembly import Assembler, FeatureRows
+from krill.qa.answers import find_windows
 from krill.qa.encoding import QaTokenizer, open_tokenizer
 from krill.qa.examples import Paragraph, Question
-from krill.qa.features import Made, Shape, make_unit
-from krill.qa.memory_tokens import configure_memory_tokens
-from krill.qa.windows import find_windows
+from krill.qa.features import MadeUnit, Shape, make_unit
+from krill.qa.layout import configure_memory_tokens
+from krill.qa.stored import Assembler, FeatureRows
 from oracles.qa import reference_features, reference_windows
 from properties import tried
 from questions import KINDS, library_of, story, tokenizer_of
@@ -26,7 +26,7 @@ from questions import KINDS, library_of, story, tokenizer_of
 WORDS = ["one", "krill", "é", "日本", "😀", "£1", "(a)", "  ", "ﬁsh", "x" * 30, "Übersee", "\n"]
 
 
-def rows_of(made: Made, layout: Any, width: int) -> FeatureRows:
+def rows_of(made: MadeUnit, layout: Any, width: int) -> FeatureRows:
     count = len(made.unit.features.example)
     assembler = Assembler(layout, width)
     rows = assembler.padding(count)

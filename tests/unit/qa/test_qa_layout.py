@@ -9,31 +9,31 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from krill.errors import ConfigError, InputError
 from krill.qa.encoding import open_tokenizer
-from krill.qa.layout import Layout, Piece
+from krill.qa.layout import FeatureLayout, LayoutPiece
 from questions import KINDS, library_of, tokenizer_of
 
 
-def fixed(type_id: int, *ids: int) -> Piece:
-    return Piece("fixed", type_id, ids)
+def fixed(type_id: int, *ids: int) -> LayoutPiece:
+    return LayoutPiece("fixed", type_id, ids)
 
 
 EXPECTED = {
-    "byte_bpe": Layout(
-        (fixed(0, 0), Piece("question", 0), fixed(0, 1, 1), Piece("context", 0), fixed(0, 1)),
+    "byte_bpe": FeatureLayout(
+        (fixed(0, 0), LayoutPiece("question", 0), fixed(0, 1, 1), LayoutPiece("context", 0), fixed(0, 1)),
         pad_left=False,
         pad_id=2,
         pad_type=0,
         cls=(0, 0),
     ),
-    "wordpiece": Layout(
-        (fixed(0, 2), Piece("question", 0), fixed(0, 3), Piece("context", 1), fixed(1, 3)),
+    "wordpiece": FeatureLayout(
+        (fixed(0, 2), LayoutPiece("question", 0), fixed(0, 3), LayoutPiece("context", 1), fixed(1, 3)),
         pad_left=False,
         pad_id=0,
         pad_type=0,
         cls=(0, 0),
     ),
-    "unigram": Layout(
-        (Piece("context", 0), fixed(0, 4), Piece("question", 1), fixed(1, 4), fixed(2, 3)),
+    "unigram": FeatureLayout(
+        (LayoutPiece("context", 0), fixed(0, 4), LayoutPiece("question", 1), fixed(1, 4), fixed(2, 3)),
         pad_left=True,
         pad_id=5,
         pad_type=3,
@@ -47,7 +47,7 @@ def test_the_layout_of_each_kind_is_what_the_tokenizer_does(kind) -> None:
     opened = open_tokenizer(tokenizer_of(kind))
     assert opened.layout == EXPECTED[kind]
     assert opened.native == (kind == "byte_bpe")
-    assert Layout.from_json(json.loads(json.dumps(opened.layout.to_json()))) == opened.layout
+    assert FeatureLayout.from_json(json.loads(json.dumps(opened.layout.to_json()))) == opened.layout
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -53,7 +53,7 @@ def test_tokens_and_spans_are_those_of_the_whole_texts(kind, some) -> None:
     for number, text in enumerate(some):
         expected = library.encode(text, add_special_tokens=False)
         own = slice(found.starts[number], found.starts[number + 1])
-        assert found.ids[own].tolist() == expected.ids
+        assert found.values[own].tolist() == expected.ids
         assert [tuple(span) for span in found.spans[own].tolist()] == expected.offsets
 
 

@@ -1,4 +1,4 @@
-"""A whole run of a folder, as `prepare.job` does it: two units, a shard each, the manifest, publication.
+"""A whole run in a folder, as `pipeline.job` does it: two units, a shard each, the manifest, publication.
 
 As a script, with `CHANGE OUTPUT CONTENT SPILL_DIR OVERWRITE`, it does it in this process, which is killed
 before its change number `CHANGE` of the file system.
@@ -9,25 +9,20 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from krill.config import differing_keys
+from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import OutputKind
-from krill.storage.run_folder import RunFolder
+from krill.storage.run import Run
 
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
 KILLED = 9
 KIND = OutputKind("test", lambda manifest: ("shard-0", "shard-1"))
 
 
-def differing(before: Mapping, now: Mapping) -> list[str]:
-    return differing_keys(before["config"], now["config"])
-
-
-def opened(output: Path, spill_dir: Path | None) -> RunFolder:
-    return RunFolder(output, spill_dir, setting="output", differences=differing, kind=KIND)
+def opened(output: Path, spill_dir: Path | None = None, **options: Any) -> Run:
+    return Run(FolderStorage(output, spill_dir, setting="output", **{"kind": KIND, **options}))
 
 
 def describe(content: str) -> dict:

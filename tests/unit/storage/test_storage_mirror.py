@@ -11,9 +11,8 @@ import pytest
 
 from krill.errors import StorageError
 from krill.storage import CommitLog
-from krill.storage.mirror import Mirror
+from krill.storage.mirror import Mirror, Scratch
 from krill.storage.object_store import PART_BYTES, ObjectStore
-from krill.storage.scratch import Scratch
 
 URL = "memory://bucket/run"
 
@@ -116,7 +115,7 @@ def test_between_stages_what_can_be_fetched_again_goes_and_records_stay(tmp_path
     log = log_of(side)
     for unit in range(4):
         commit(log, unit, bytes([unit]) * 100)
-    side.rest()
+    side.evict()
     kept = sorted(path.name for path in (tmp_path / "scan").iterdir() if path.suffix != ".json")
     assert len(kept) == 2
     assert len(list((tmp_path / "scan").glob("*.json"))) == 4

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from krill.training.accumulate import accumulate, cut
+from krill.training.step import accumulate, microbatches
 
 pytestmark = pytest.mark.jax
 
@@ -25,7 +25,7 @@ def test_microbatches_with_unequal_tokens_give_the_gradient_of_the_whole_batch()
         return (losses * piece["counts"]).sum(), piece["counts"].sum().astype(jnp.int32)
 
     whole, halves, single = (
-        jax.jit(lambda weights, batch, size=size: accumulate(summed, weights, cut(batch, size)))(
+        jax.jit(lambda weights, batch, size=size: accumulate(summed, weights, microbatches(batch, size)))(
             weights, batch
         )
         for size in (8, 4, 1)

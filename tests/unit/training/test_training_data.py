@@ -19,7 +19,7 @@ from krill.tokenizer import ByteEncoder
 from krill.tokenizer.open import open_encoder
 from krill.training.data import check_ids, open_data
 from krill.training.streamed_data import with_documents
-from krill.training.token_bytes import byte_tokenizer_bytes, mean_token_bytes, token_bytes
+from krill.training.vocabulary import byte_tokenizer_bytes, mean_token_bytes, token_bytes
 from properties import tried
 from real_text import real_texts
 from trainings import prepare, write_text

@@ -18,10 +18,10 @@ from krill.cli.app import app
 from krill.errors import BudgetError, InputError
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer
-from krill.training.evaluate import Sums, evaluate_batches, make_evaluator
-from krill.training.evaluation import run_evaluate
+from krill.training.evaluate import run_evaluate
+from krill.training.evaluation_data import cut_rows
 from krill.training.saved_model import save_model
-from krill.training.scored import cut_rows
+from krill.training.scoring import LossSums, make_evaluator
 from krill.training.streamed_data import with_documents
 from properties import tried
 from tiny_models import tiny_model
@@ -85,7 +85,10 @@ def test_sums_are_those_of_the_whole_logits_whatever_the_chunk(model):
     assert nats == pytest.approx(expected, rel=1e-5)
     # 2,048 tokens have 2.1 MB of logits; a chunk of 50 has 51 kB.
     assert evaluator.held_bytes < 1_500_000
-    found = evaluate_batches(evaluator, model, [batch, batch], bytes_per_token=0.5)
+    sums = LossSums()
+    for _ in range(2):
+        sums.add(*evaluator(model, batch))
+    found = sums.evaluation(text_bytes=tokens)
     assert (found.tokens, found.bytes) == (2 * tokens, tokens)
     assert found.loss == pytest.approx(expected / tokens, rel=1e-5)
     assert found.perplexity == pytest.approx(math.exp(found.loss))
@@ -151,11 +154,11 @@ def test_a_budget_that_is_too_small_is_refused_with_what_would_do(saved, text):
 
 def test_text_in_which_nothing_can_be_predicted_is_refused():
     with pytest.raises(InputError, match="there is no token to predict"):
-        Sums().evaluation(None)
+        LossSums().evaluation(None)
 
 
 def test_a_hopeless_model_has_a_perplexity_beyond_numbers():
-    assert Sums(nats=1e6, tokens=10).evaluation(None).perplexity == math.inf
+    assert LossSums(nats=1e6, tokens=10).evaluation(None).perplexity == math.inf
 
 
 @tried(60)

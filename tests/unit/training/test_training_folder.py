@@ -7,23 +7,24 @@ import json
 import pytest
 
 from krill.errors import ConfigError, StorageError
+from krill.storage.run import Run
 from krill.training.folder import BEGUN, TrainFolder, check_ours
-from krill.training.job import differences
 
 RUN = {"krill": "1", "identity": "a", "config": {"train": {"epochs": 1}}, "inputs": {"rows": "r"}}
 OTHER = {"krill": "1", "identity": "b", "config": {"train": {"epochs": 2}}, "inputs": {"rows": "s"}}
 
 
 def decided(folder, run=RUN, *, overwrite=False, anew=False):
-    with TrainFolder(folder, differences) as held:
-        return held.decide(run, overwrite=overwrite, anew=anew)
+    with Run(TrainFolder(folder)) as held:
+        return held.begin(run, overwrite=overwrite, anew=anew)
 
 
 @pytest.fixture
 def begun(tmp_path):
     folder = tmp_path / "model"
-    with TrainFolder(folder, differences) as held:
-        assert held.decide(RUN, overwrite=False, anew=False) == "start"
+    held = TrainFolder(folder)
+    with Run(held) as run:
+        assert run.begin(RUN, overwrite=False) == "start"
         held.start(RUN)
         (held.checkpoints / "00000010").mkdir(parents=True)
         held.metrics.write_text("{}\n")
@@ -32,18 +33,18 @@ def begun(tmp_path):
 
 def test_a_run_is_continued_finished_and_refused_with_another_config(begun):
     assert decided(begun) == "continue"
-    with pytest.raises(ConfigError, match="an unfinished training") as error:
+    with pytest.raises(ConfigError, match="an unfinished run for") as error:
         decided(begun, OTHER)
     assert "train.epochs: `1` -> `2`" in error.value.message
     assert "the dataset's rows" in error.value.message
     assert decided(begun, OTHER, overwrite=True) == "start"
     assert decided(begun, OTHER, anew=True) == "start"
-    with TrainFolder(begun, differences) as held:
-        held.finish({"command": "train", **RUN})
+    with Run(TrainFolder(begun)) as run:
+        run.publish({"command": "train", **RUN})
     assert not (begun / BEGUN).exists()
     assert decided(begun) == "finished"
     assert decided(begun, anew=True) == "finished"
-    with pytest.raises(ConfigError, match=r"the model .* was made differently"):
+    with pytest.raises(ConfigError, match=r"the output .* was made differently"):
         decided(begun, OTHER)
 
 
@@ -55,8 +56,7 @@ def test_what_has_no_checkpoint_yet_is_no_reason_to_refuse(begun):
 def test_starting_anew_removes_what_a_training_made_and_nothing_else(begun):
     (begun / "notes.txt").write_text("mine")
     (begun / "tokenizer").mkdir()
-    with TrainFolder(begun, differences) as held:
-        held.start(OTHER)
+    TrainFolder(begun).start(OTHER)
     assert sorted(path.name for path in begun.iterdir()) == [BEGUN, "notes.txt", "tokenizer"]
     assert json.loads((begun / BEGUN).read_bytes())["identity"] == "b"
 
@@ -72,13 +72,13 @@ def test_a_folder_with_other_things_in_it_is_refused_and_left_alone(tmp_path):
 
 def test_the_folder_of_a_dataset_is_refused(tmp_path):
     (tmp_path / "krill-run.json").write_text('{"command": "preprocess", "identity": "a"}')
-    with pytest.raises(StorageError, match="holds the output of `krill preprocess`"):
+    with pytest.raises(StorageError, match="holds what `krill preprocess` made"):
         decided(tmp_path, overwrite=True)
 
 
 def test_two_runs_can_t_have_one_folder(tmp_path):
     with (
-        TrainFolder(tmp_path / "model", differences),
+        Run(TrainFolder(tmp_path / "model")),
         pytest.raises(StorageError, match="another run is writing"),
     ):
         decided(tmp_path / "model")

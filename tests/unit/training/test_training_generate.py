@@ -17,11 +17,19 @@ from krill.errors import ConfigError, InputError
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer
 from krill.tokenizer import ByteEncoder
-from krill.training.generate import Sizes, compile_programs, find_sizes, generate_tokens
-from krill.training.generation import Request, run_generate
-from krill.training.sampling import Drawn, Sampling, draw, restrict, row_keys
+from krill.training.decoding import (
+    DecodingSizes,
+    SampledTokens,
+    Sampling,
+    compile_programs,
+    draw,
+    find_sizes,
+    generate_tokens,
+    restrict,
+    row_keys,
+)
+from krill.training.generate import GenerateRequest, TextStream, run_generate
 from krill.training.saved_model import save_model
-from krill.training.text_stream import TextStream
 from properties import tried
 from tiny_models import tiny_model
 
@@ -50,7 +58,7 @@ def whole_logits(model: Transformer, ids: jax.Array) -> jax.Array:
     return model.logits(ids)
 
 
-def reference_greedy(model: Transformer, prompt: list[int], steps: int, sizes: Sizes) -> list[int]:
+def reference_greedy(model: Transformer, prompt: list[int], steps: int, sizes: DecodingSizes) -> list[int]:
     """The slow way: the whole text through the model for every token."""
     seen, found = prompt[-(sizes.positions - 1) :], []
     for _ in range(steps):
@@ -66,7 +74,7 @@ def reference_greedy(model: Transformer, prompt: list[int], steps: int, sizes: S
 def test_greedy_text_is_what_the_whole_text_at_once_gives_also_when_the_context_is_full(model, prompt, steps):
     ids = np.random.default_rng(0).integers(0, 256, prompt).tolist()
     # The same sizes for all, so that they share what is compiled.
-    sizes = Sizes(samples=2, read=CONTEXT, positions=CONTEXT)
+    sizes = DecodingSizes(samples=2, read=CONTEXT, positions=CONTEXT)
     programs = compile_programs(SHAPE, sizes, GREEDY)
     found = list(generate_tokens(model, programs, ids, seed=0, max_tokens=steps))
     expected = reference_greedy(model, ids, steps, sizes)
@@ -95,17 +103,17 @@ def test_a_sample_is_the_same_however_many_there_are():
 
 
 def test_sizes_are_rounded_up_so_that_similar_prompts_share_programs():
-    assert find_sizes(prompt=5, max_tokens=20, samples=1, context=256) == Sizes(1, 16, 32)
-    assert find_sizes(prompt=9, max_tokens=22, samples=1, context=256) == Sizes(1, 16, 32)
+    assert find_sizes(prompt=5, max_tokens=20, samples=1, context=256) == DecodingSizes(1, 16, 32)
+    assert find_sizes(prompt=9, max_tokens=22, samples=1, context=256) == DecodingSizes(1, 16, 32)
     # What does not fit slides: then half of the context must be read at once.
-    assert find_sizes(prompt=5, max_tokens=500, samples=3, context=256) == Sizes(3, 128, 256)
-    assert find_sizes(prompt=999, max_tokens=1, samples=1, context=100) == Sizes(1, 100, 100)
-    assert find_sizes(prompt=4, max_tokens=4, samples=1, context=2) == Sizes(1, 2, 2)
+    assert find_sizes(prompt=5, max_tokens=500, samples=3, context=256) == DecodingSizes(3, 128, 256)
+    assert find_sizes(prompt=999, max_tokens=1, samples=1, context=100) == DecodingSizes(1, 100, 100)
+    assert find_sizes(prompt=4, max_tokens=4, samples=1, context=2) == DecodingSizes(1, 2, 2)
     with pytest.raises(ConfigError, match="`0` samples of `5` tokens"):
         find_sizes(prompt=1, max_tokens=5, samples=0, context=10)
 
 
-def drawn_many(shares: list[float], temperature: float) -> tuple[np.ndarray, Drawn]:
+def drawn_many(shares: list[float], temperature: float) -> tuple[np.ndarray, SampledTokens]:
     """How often each of four tokens was drawn of 4,000 times, and the draws."""
     logits = jnp.tile(jnp.log(jnp.asarray([shares])), (4000, 1))
     drawn = jitted_draw(logits, row_keys(3, 4000), jnp.asarray(0), Sampling(temperature=temperature))
@@ -196,7 +204,7 @@ def test_a_decoder_that_drops_the_first_space_of_a_text_loses_none_in_pieces():
 
 def test_a_generation_tells_every_token_and_its_text(saved):
     heard = []
-    request = Request(saved, "Größe", max_tokens=40, seed=3, temperature=1.0, samples=2)
+    request = GenerateRequest(saved, "Größe", max_tokens=40, seed=3, temperature=1.0, samples=2)
     done = run_generate(request, listen=heard.append)
     assert done.prompt_tokens == 7
     for number, sample in enumerate(done.samples):
@@ -221,15 +229,15 @@ def test_a_sample_ends_where_the_model_ends_it(model, tmp_path):
     embedding = model.embedding.at[256].set(100 * model.embedding[ord(".")])
     ending = Transformer(embedding, layers, jnp.ones_like(model.final_norm), SHAPE)
     save_model(tmp_path, ending, context=CONTEXT, tokenizer="bytes")
-    request = Request(tmp_path, "A sentence comes here.", max_tokens=25, temperature=0, samples=2)
+    request = GenerateRequest(tmp_path, "A sentence comes here.", max_tokens=25, temperature=0, samples=2)
     for sample in run_generate(request).samples:
         assert (sample.text, sample.end, [token["id"] for token in sample.tokens]) == ("", "eos", [256])
 
 
 def test_an_empty_prompt_is_refused(saved, model):
     with pytest.raises(InputError, match="the prompt is empty"):
-        run_generate(Request(saved, ""))
-    programs = compile_programs(SHAPE, Sizes(2, CONTEXT, CONTEXT), GREEDY)
+        run_generate(GenerateRequest(saved, ""))
+    programs = compile_programs(SHAPE, DecodingSizes(2, CONTEXT, CONTEXT), GREEDY)
     with pytest.raises(InputError, match="the prompt has no token"):
         next(generate_tokens(model, programs, [], seed=0, max_tokens=1))
 
@@ -249,7 +257,7 @@ SETTINGS = ["--max-tokens", "40", "--seed", "3", "--temperature", "1.0"]
 
 
 def test_the_command_prints_the_text_and_nothing_else(saved, command, monkeypatch):
-    request = Request(saved, "Größe", max_tokens=40, seed=3, temperature=1.0)
+    request = GenerateRequest(saved, "Größe", max_tokens=40, seed=3, temperature=1.0)
     (sample,) = run_generate(request).samples
     out, err = command("generate", str(saved), "--prompt", "Größe", *SETTINGS)
     assert out == sample.text + "\n"

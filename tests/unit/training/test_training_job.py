@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import optax
 import pytest
 
 import krill
@@ -12,10 +13,10 @@ from krill.config import TrainConfig, load_config
 from krill.errors import BudgetError, ConfigError, MissingExtra
 from krill.model.outline import model_shape
 from krill.model.sizing import PRESETS, count_parameters, preset_shape
-from krill.training.loggers import check_loggers
-from krill.training.memory_plan import MemoryPlan
-from krill.training.recipe import count_steps, make_schedule
-from krill.training.session import _no_longer_fits, _with_way_out
+from krill.training.language_step import LanguageModelStep, MemoryPlan
+from krill.training.language_task import count_steps, make_schedule
+from krill.training.metrics import check_loggers
+from krill.training.session import no_longer_fits
 from trainings import prepare, tiny_config
 
 pytestmark = pytest.mark.jax
@@ -116,10 +117,12 @@ def test_resuming_can_be_demanded(home, tmp_path):
 
 
 def test_what_would_fit_is_told():
-    error = _with_way_out(BudgetError("too small", hint="give 5MB more --memory"), exactly=True)
-    assert error.hint.startswith("give 5MB more --memory; or leave `train.gradient_accumulation_steps` out")
+    step = LanguageModelStep(preset_shape("mini", 1000), optax.sgd(1.0), 8, 32, microbatch=4)
+    error = step.too_small(15_000_000, 10_500_000)
+    assert error.hint.startswith("give 5MB more --memory; or a smaller --target-params")
+    assert "; or leave `train.gradient_accumulation_steps` out" in error.hint
     plan = MemoryPlan(8, 32, 4, 32, False, 70_000_000)
-    error = _no_longer_fits(plan, 50_500_000)
+    error = no_longer_fits(plan, 50_500_000)
     assert "70.0 MB" in error.message
     assert "give 20MB more --memory" in error.hint
 
@@ -163,7 +166,7 @@ def test_the_schedules_warm_up_and_fall():
 
 @pytest.mark.parametrize(("name", "library"), [("tensorboard", "tensorboardX"), ("wandb", "wandb")])
 def test_a_logger_that_is_not_installed_is_told_before_anything_is_read(name, library, monkeypatch):
-    monkeypatch.setattr("krill.training.loggers.find_spec", lambda found: None if found == library else 1)
+    monkeypatch.setattr("krill.training.metrics.find_spec", lambda found: None if found == library else 1)
     with pytest.raises(MissingExtra) as error:
         check_loggers([name])
     assert error.value.hint == f"pip install 'krill-lm[{name}]'"

@@ -9,7 +9,7 @@ import pytest
 
 from krill.config import load_config
 from krill.errors import MissingExtra
-from krill.training import loggers
+from krill.training import metrics
 
 
 def _points(file: Path) -> list[tuple[int, str, float]]:
@@ -27,8 +27,8 @@ def _points(file: Path) -> list[tuple[int, str, float]]:
 
 def test_every_figure_is_a_point_in_its_curve(tmp_path: Path) -> None:
     config = load_config({"train": {"output_dir": str(tmp_path), "loggers": ["tensorboard"]}})
-    loggers.check_loggers(config.train.loggers)
-    (logger,) = loggers.open_loggers(config.train.loggers, config)
+    metrics.check_loggers(config.train.loggers)
+    (logger,) = metrics.open_loggers(config.train.loggers, config)
     logger.log(10, {"train/loss": 2.5, "train/tokens": 640})
     logger.log(20, {"train/loss": 2.0})
     logger.close()
@@ -37,7 +37,7 @@ def test_every_figure_is_a_point_in_its_curve(tmp_path: Path) -> None:
 
 
 def test_a_logger_that_is_not_installed_is_refused_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loggers, "find_spec", lambda name: None)
+    monkeypatch.setattr(metrics, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra) as refused:
-        loggers.check_loggers(["wandb"])
+        metrics.check_loggers(["wandb"])
     assert "krill-lm[wandb]" in str(refused.value.hint)

@@ -16,32 +16,25 @@ from krill.errors import BudgetError, ConfigError
 from krill.model.sizing import ModelShape, preset_shape
 from krill.model.transformer import Compute
 from krill.training import compiler, memory_plan
-from krill.training.compiler import FAST, lean
-from krill.training.memory_plan import (
-    MemoryPlan,
-    Planned,
-    compile_plan,
-    estimate,
-    pick_compiler,
-    plan_step,
-    predicted_peak,
-    step_share,
-)
+from krill.training.compiler import FAST, low_memory_compiler
+from krill.training.language_step import LanguageModelStep, MemoryPlan, StepOptions
+from krill.training.memory_plan import CompiledPlan, compile_plan, plan_step, predicted_peak, step_share
 from krill.training.optimizers import make_optimizer
 from krill.training.precision import Precision
-from krill.training.step import StepOptions, first_state
+from krill.training.step import first_state
 
 pytestmark = pytest.mark.jax
 
 SHAPE = ModelShape(vocab_size=512, width=32, layers=2, heads=2, kv_heads=1, hidden=64)
 ROWS, LENGTH = 4, 64
 ADAM = make_optimizer("adamw", lambda step: 1e-2)
+STEP = LanguageModelStep(SHAPE, ADAM, ROWS, LENGTH)
 
 
 @functools.cache
 def compiled(microbatch, chunk, remat=False, precision=Precision.FLOAT32, compiler=FAST):
     options = StepOptions(microbatch, chunk, Compute(remat=remat))
-    return compile_plan(SHAPE, ADAM, options, compiler, rows=ROWS, length=LENGTH, precision=precision)
+    return compile_plan(replace(STEP, precision=precision), options, compiler)
 
 
 def batch():
@@ -56,7 +49,7 @@ def batch():
 
 @functools.cache
 def drawn(precision):
-    return first_state(SHAPE, ADAM, precision, 0)
+    return first_state(replace(STEP, precision=precision), 0)
 
 
 def fresh(precision):
@@ -87,7 +80,7 @@ def test_microbatches_chunks_and_remat_change_the_memory_of_a_step_and_not_its_r
 
 def test_a_step_writes_its_next_state_where_the_last_one_was():
     found = compiled(4, 256).compiled.memory_analysis()
-    state = jax.eval_shape(lambda: first_state(SHAPE, ADAM, Precision.FLOAT32, 0))
+    state = jax.eval_shape(lambda: first_state(STEP, 0))
     held = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
     assert found.alias_size_in_bytes >= held
 
@@ -123,18 +116,19 @@ def uncompiled(monkeypatch):
     """Plans whose steps are not compiled but taken to hold what the estimate says; lists what was tried."""
     tried = []
 
-    def pretend(shape, optimizer, options, compiler, *, rows, length, **_):
+    def pretend(spec, options, compiler, **_):
         tried.append(options)
-        size = estimate(shape, options, rows, length)
-        cuts = options.microbatch, options.loss_chunk, options.compute.remat
-        return Planned(MemoryPlan(rows, length, *cuts, size), None)
+        return CompiledPlan(spec.plan(options, spec.estimate(options), compiler), None)
 
     monkeypatch.setattr(memory_plan, "compile_plan", pretend)
     return tried
 
 
+MINI = LanguageModelStep(preset_shape("mini", 10_000), ADAM, rows=32, length=512)
+
+
 def plan_for(budget, **given):
-    return plan_step(preset_shape("mini", 10_000), ADAM, rows=32, length=512, budget=budget, **given).plan
+    return plan_step(replace(MINI, **given), budget=budget).plan
 
 
 def test_less_memory_means_smaller_microbatches_then_remat_and_always_the_budget_is_kept(uncompiled):
@@ -166,7 +160,7 @@ def test_a_plan_comes_back_from_a_checkpoint_as_it_was(uncompiled):
 def test_a_budget_that_nothing_fits_is_refused_with_what_would(uncompiled):
     with pytest.raises(BudgetError, match="a step over `32` rows of `512` tokens needs at least") as caught:
         plan_for(10**6)
-    least = estimate(preset_shape("mini", 10_000), uncompiled[-1], 32, 512)
+    least = MINI.estimate(uncompiled[-1])
     assert f"give {-(-(least - 10**6) // 10**6)}MB more --memory" in (caught.value.hint or "")
 
 
@@ -177,25 +171,24 @@ def test_a_microbatch_that_does_not_divide_the_batch_is_refused():
 
 def test_the_share_of_a_step_is_what_makes_its_peak_the_budget_but_for_what_is_left_free():
     limit, resident = 700 * 10**6, 180 * 10**6
-    for used in (FAST, lean()):
+    for used in (FAST, low_memory_compiler()):
         plan = MemoryPlan(4, 64, 4, 64, False, step_share(limit, resident, used), lean=used is not FAST)
         assert predicted_peak(resident, plan) == limit - RESERVE
         assert predicted_peak(resident, replace(plan, step_bytes=10**6)) == resident + used.step.compiling
     with pytest.raises(BudgetError, match="compiling a step takes 135 MB beside the program's 180 MB"):
-        step_share(300 * 10**6, resident, lean())
+        step_share(300 * 10**6, resident, low_memory_compiler())
 
 
 def test_the_compiler_that_takes_more_is_for_budgets_with_room_for_it_and_for_the_step():
-    shape = preset_shape("mini", 10_000)
-    sizes = {"rows": 32, "length": 512}
-    roomy = FAST.step.settled + round(1.5 * estimate(shape, StepOptions(32, 128), **sizes))
-    assert pick_compiler(shape, **sizes, room=roomy) is FAST
-    assert pick_compiler(shape, **sizes, room=roomy - 1) is lean() is not FAST
-    assert pick_compiler(shape, rows=1, length=8, room=FAST.step.compiling - 1) is lean()
+    roomy = FAST.step.settled + round(1.5 * MINI.estimate(StepOptions(32, 128)))
+    assert MINI.pick_compiler(roomy) is FAST
+    assert MINI.pick_compiler(roomy - 1) is low_memory_compiler() is not FAST
+    small = replace(MINI, rows=1, length=8)
+    assert small.pick_compiler(FAST.step.compiling - 1) is low_memory_compiler()
 
 
 def test_both_compilers_make_the_same_step(monkeypatch):
-    other = compiled(4, 256, compiler=lean())
+    other = compiled(4, 256, compiler=low_memory_compiler())
     compile_with = jax.stages.Lowered.compile
 
     def as_installed(lowered, compiler_options=None):
@@ -204,13 +197,17 @@ def test_both_compilers_make_the_same_step(monkeypatch):
 
     monkeypatch.setattr(jax.stages.Lowered, "compile", as_installed)
     fast = compiled.__wrapped__(4, 256)
-    assert (fast.plan.compiler, other.plan.compiler) == (FAST, lean())
+    assert (fast.plan.compiler, other.plan.compiler) == (FAST, low_memory_compiler())
     np.testing.assert_allclose(run(other)[2], run(fast)[2], rtol=1e-5)
 
 
 # The tests' settings of XLA give both the older generator: what differs is how it is asked for.
 @pytest.mark.parametrize(
-    "pick", [pytest.param(lambda: FAST, id="newer", marks=pytest.mark.soak), pytest.param(lean, id="older")]
+    "pick",
+    [
+        pytest.param(lambda: FAST, id="newer", marks=pytest.mark.soak),
+        pytest.param(low_memory_compiler, id="older"),
+    ],
 )
 def test_a_step_that_is_too_large_is_only_tried_and_its_plan_is_that_of_the_step_itself(pick, monkeypatch):
     by = pick()
@@ -223,11 +220,9 @@ def test_a_step_that_is_too_large_is_only_tried_and_its_plan_is_that_of_the_step
         return compile_to_run(self, lowered, **how)
 
     monkeypatch.setattr(compiler.Compiler, "compile", counted)
-    sizes = {"rows": ROWS, "length": LENGTH}
-    options = StepOptions(4, 256, Compute())
-    tried = compile_plan(SHAPE, ADAM, options, by, doubtful_in=whole.step_bytes - 1, **sizes)
+    tried = compile_plan(STEP, StepOptions(4, 256, Compute()), by, trial_budget=whole.step_bytes - 1)
     assert (tried.plan, to_run) == (whole, [])
-    cut = plan_step(SHAPE, ADAM, budget=whole.step_bytes - 1, compiler=by, **sizes)
+    cut = plan_step(STEP, budget=whole.step_bytes - 1, compiler=by)
     assert cut.plan.step_bytes < whole.step_bytes
     assert to_run == [by]
     assert run(cut)[2] == pytest.approx(run(compiled(4, 256, compiler=by))[2], rel=1e-4)
@@ -235,4 +230,4 @@ def test_a_step_that_is_too_large_is_only_tried_and_its_plan_is_that_of_the_step
 
 def test_a_jax_without_the_other_code_generator_has_one_compiler(monkeypatch):
     monkeypatch.setattr(compiler, "_OLDER_GENERATOR", {"xla_cpu_no_such_option": False})
-    assert lean.__wrapped__() is FAST
+    assert low_memory_compiler.__wrapped__() is FAST

@@ -26,8 +26,8 @@ from krill.training.codes8bit import Coded
 from krill.training.mesh import AXIS, Part, _spec, along, make_devices
 from krill.training.optimizer8bit import scale_by_adam8bit
 from krill.training.optimizers import make_optimizer
-from krill.training.precision import Precision
-from krill.training.step import StepOptions, first_state, state_shapes
+from krill.training.language_step import LanguageModelStep, StepOptions
+from krill.training.step import first_state, state_shapes
 
 # Codes for the feed-forward part alone: each tensor with codes is as much to compile as the model.
 SHAPE = ModelShape(vocab_size=96, width=32, layers=1, heads=2, kv_heads=2, hidden=128)
@@ -52,9 +52,10 @@ def held(tree):
 
 def outcome(kind, options):
     placement = make_devices(kind, ROWS)
-    planned = compile_plan(SHAPE, ADAM, options, rows=ROWS, length=LENGTH, placement=placement)
-    state = first_state(SHAPE, ADAM, Precision.FLOAT32, 0, placement)
-    shapes = state_shapes(SHAPE, ADAM, Precision.FLOAT32, placement)
+    spec = LanguageModelStep(SHAPE, ADAM, ROWS, LENGTH, placement=placement)
+    planned = compile_plan(spec, options)
+    state = first_state(spec, 0)
+    shapes = state_shapes(spec)
     placed = all(
         leaf.sharding.is_equivalent_to(shape.sharding, leaf.ndim)
         for leaf, shape in zip(jax.tree.leaves(state), jax.tree.leaves(shapes), strict=True)
@@ -113,7 +114,8 @@ found = {
     "odd batch": refusal(lambda: make_devices("data", 6)),
     "odd microbatch": refusal(
         lambda: plan_step(
-            SHAPE, ADAM, rows=8, length=16, budget=10**9, microbatch=2, placement=make_devices("fsdp", 8)
+            LanguageModelStep(SHAPE, ADAM, 8, 16, microbatch=2, placement=make_devices("fsdp", 8)),
+            budget=10**9,
         )
     ),
 }

@@ -6,10 +6,11 @@ import json
 import math
 import resource
 import signal
+from dataclasses import asdict
 
 import pytest
 
-from krill.training.metrics import MetricsFile, Window
+from krill.training.metrics import MetricsFile, StepWindow
 
 
 def lines(path):
@@ -17,7 +18,7 @@ def lines(path):
 
 
 def test_a_window_weighs_every_token_the_same_and_leaves_skipped_steps_out():
-    window = Window()
+    window = StepWindow()
     window.add(loss=2.0, grad_norm=1.0, tokens=10, text_bytes=40.0, skipped=False)
     window.add(loss=math.inf, grad_norm=math.inf, tokens=999, text_bytes=9.0, skipped=True)
     window.add(loss=5.0, grad_norm=3.0, tokens=20, text_bytes=20.0, skipped=False)
@@ -29,11 +30,11 @@ def test_a_window_weighs_every_token_the_same_and_leaves_skipped_steps_out():
         "grad_norm": 2.0,
         "skipped_steps": 1,
     }
-    assert Window(**json.loads(json.dumps(window.to_json()))) == window
+    assert StepWindow(**json.loads(json.dumps(asdict(window)))) == window
 
 
 def test_an_empty_window_has_no_loss():
-    assert Window().line() == {"loss": None, "bits_per_byte": None, "grad_norm": None}
+    assert StepWindow().line() == {"loss": None, "bits_per_byte": None, "grad_norm": None}
 
 
 def test_lines_after_the_step_that_a_run_goes_on_from_are_removed(tmp_path):

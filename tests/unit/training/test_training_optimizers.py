@@ -25,9 +25,9 @@ from krill.training.codes8bit import (
     encode_mean,
     random_bits,
 )
+from krill.training.language_step import LanguageModelStep
 from krill.training.optimizer8bit import scale_by_adam8bit
 from krill.training.optimizers import make_optimizer
-from krill.training.precision import Precision
 from krill.training.step import state_shapes
 
 pytestmark = pytest.mark.jax
@@ -122,7 +122,7 @@ def test_the_seeds_own_model_takes_a_quarter_of_the_state():
         sum(
             leaf.size * leaf.dtype.itemsize
             for leaf in jax.tree.leaves(
-                state_shapes(shape, make_optimizer(name, lambda step: 0.1), Precision.FLOAT32).optimizer
+                state_shapes(LanguageModelStep(shape, make_optimizer(name, lambda step: 0.1), 1, 1)).optimizer
             )
         )
         for name in ("adamw", "adamw8bit")

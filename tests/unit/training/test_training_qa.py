@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,14 +11,15 @@ import pytest
 
 from krill.errors import BudgetError, ConfigError, InputError, MissingExtra
 from krill.qa import Shape, prepare
-from krill.training.optimizers import make_optimizer
+from krill.training.compiler import low_memory_compiler
+from krill.training.memory_plan import plan_step
+from krill.training.optimizers import cosine, make_optimizer
 from krill.training.qa import ReaderSettings, evaluate_reader, train_reader
 from krill.training.qa.data import ReaderData
-from krill.training.qa.features import check_fits, design_for, look_at_tokenizer
-from krill.training.qa.memory_plan import ReaderPlan, plan_step
+from krill.training.qa.features import check_fits, design_for, inspect_tokenizer
 from krill.training.qa.saved import open_reader, save_reader
-from krill.training.qa.step import first_state
-from krill.training.schedule import cosine
+from krill.training.qa.step import ReaderPlan, ReaderStep
+from krill.training.step import first_state
 from readings import LENGTH, TINY_READER, write_recall
 from recall_task import write_tokenizer
 
@@ -36,26 +39,25 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="module")
 def design(home):
     data = ReaderData(home / "features", TINY)
-    return design_for(data.stored, look_at_tokenizer(home / "tokenizer.json"), TINY)
+    return design_for(data.stored, inspect_tokenizer(home / "tokenizer.json"), TINY)
 
 
 @pytest.fixture(scope="module")
-def optimizer():
-    return make_optimizer("adamw", cosine(0.01, 10))
+def spec(design):
+    return ReaderStep(design, make_optimizer("adamw", cosine(0.01, 10)), documents=4, segments=4)
 
 
 @pytest.fixture(scope="module")
-def fresh(design, optimizer):
+def fresh(spec):
     """A first state, which may not be given up: a step takes a copy."""
-    return first_state(design, optimizer, 0)
+    return first_state(spec, 0)
 
 
 @pytest.fixture(scope="module")
-def plans(design, optimizer):
+def plans(spec):
     """Steps over four documents: planned with room for all at once, and with a byte too little for that."""
-    sizes = {"documents": 4, "segments": 4, "bptt": None}
-    roomy = plan_step(design, optimizer, **sizes, budget=10**9)
-    return roomy, plan_step(design, optimizer, **sizes, budget=roomy.plan.step_bytes - 1)
+    roomy = plan_step(spec, budget=10**9, compiler=low_memory_compiler())
+    return roomy, plan_step(spec, budget=roomy.plan.step_bytes - 1, compiler=low_memory_compiler())
 
 
 def taken(batches, count):
@@ -117,7 +119,7 @@ def test_a_reader_is_the_same_once_it_was_saved_and_opened(home, design, fresh, 
 
 
 def test_the_design_follows_from_tokenizer_and_features(home, design):
-    tokenizer = look_at_tokenizer(home / "tokenizer.json")
+    tokenizer = inspect_tokenizer(home / "tokenizer.json")
     assert (design.memory.reads, design.memory.writes) == (tokenizer.reads, tokenizer.writes)
     assert (len(tokenizer.reads), design.memory.around, design.token_types) == (2, False, 2)
     assert design.encoder.vocab_size == tokenizer.vocab_size
@@ -132,7 +134,7 @@ def test_features_without_memory_tokens_get_them_around_each_row(home, tmp_path)
     tokenizer = write_tokenizer(tmp_path / "plain.json", memory_tokens=0)
     prepare(home / "features.jsonl", tokenizer, output=tmp_path / "plain", shape=Shape(LENGTH, 0))
     data = ReaderData(tmp_path / "plain", TINY)
-    found = look_at_tokenizer(tokenizer)
+    found = inspect_tokenizer(tokenizer)
     design = design_for(data.stored, found, ReaderSettings(**TINY_READER, memory_tokens=3))
     assert design.memory.reads == tuple(range(found.vocab_size, found.vocab_size + 3))
     assert (design.memory.around, design.row_length) == (True, LENGTH + 6)
@@ -143,9 +145,9 @@ def test_features_of_another_tokenizer_are_refused(home, design, tmp_path):
     other = write_tokenizer(tmp_path / "other.json", memory_tokens=1)
     data = ReaderData(home / "features", TINY)
     with pytest.raises(InputError, match="were made by another tokenizer than the tokenizer"):
-        design_for(data.stored, look_at_tokenizer(other), TINY)
+        design_for(data.stored, inspect_tokenizer(other), TINY)
     with pytest.raises(InputError, match="were made by another tokenizer than that of the model `m`"):
-        check_fits(data.stored, design, look_at_tokenizer(other).fingerprint, "the model `m`")
+        check_fits(data.stored, design, inspect_tokenizer(other).fingerprint, "the model `m`")
 
 
 def test_features_without_any_answer_are_refused(home, tmp_path):
@@ -166,9 +168,9 @@ def test_documents_are_computed_by_pieces_where_the_budget_is_too_small_for_all(
     assert ReaderPlan.from_json(tight.to_json()) == tight
 
 
-def test_a_step_that_cannot_fit_says_how_much_more_it_needs(design, optimizer):
+def test_a_step_that_cannot_fit_says_how_much_more_it_needs(spec):
     with pytest.raises(BudgetError, match="a step over one document at a time") as refused:
-        plan_step(design, optimizer, documents=1, segments=2, bptt=None, budget=1000)
+        plan_step(replace(spec, documents=1, segments=2), budget=1000, compiler=low_memory_compiler())
     assert "MB more --memory" in refused.value.hint
 
 
@@ -193,7 +195,7 @@ def test_a_width_is_split_into_heads_of_about_32_numbers(width, heads):
 
 
 def test_without_jax_the_extra_is_named(monkeypatch, home, tmp_path):
-    monkeypatch.setattr("krill.model.installed.find_spec", lambda name: None)
+    monkeypatch.setattr("krill.model.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="training a reader") as missing:
         train_reader(home / "features", tokenizer=home / "tokenizer.json", output_dir=tmp_path / "model")
     assert "pip install 'krill-lm[train]'" in missing.value.hint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from krill.errors import ConfigError
-from krill.training.schedule import cosine, wsd
+from krill.training.optimizers import cosine, wsd
 
 pytestmark = pytest.mark.jax
 

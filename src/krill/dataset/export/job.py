@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 import krill
-from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
-from krill.budget.process import bounded_process
+from krill.budget import resident_bytes, resolve_limit
+from krill.budget.process import metered_process
 from krill.dataset.export.needs import costs
 from krill.dataset.export.options import Dtype, ExportOptions, Format, LineUnit, Split, What
-from krill.dataset.export.sink import ExportedFile, Flow
-from krill.dataset.export.source import Source
-from krill.dataset.export.write import Export
+from krill.dataset.export.sink import ExportedFile, ExportFlow
+from krill.dataset.export.source import ExportSource
+from krill.dataset.export.write import ExportWriter
 from krill.dataset.manifest import Manifest
 from krill.errors import ConfigError
 from krill.faults import system_errors
-from krill.storage.decision import FINISHED, PUBLISHED, PUT_INTO_PLACE
+from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import OutputKind, stated_checksums
-from krill.storage.run_folder import RunFolder
+from krill.storage.run import DONE, FINISHED, PUBLISHED, Run, RunSummary, identity_of
 from krill.threads.progress import Progress, Silent
 
 _KIND: Final = OutputKind("export", stated_checksums)
 
 
 @dataclass(frozen=True, slots=True)
-class ExportSummary:
-    """The end of an export; `status` is "done", or "finished" if an earlier run had done everything."""
-
-    output: Path
-    status: str
-    manifest: Manifest
+class ExportSummary(RunSummary[Manifest]):
+    """The end of an export."""
 
     @property
     def files(self) -> list[Path]:
         """What was written, without the manifest."""
-        return [self.output / entry["file"] for entry in self.manifest.extra["files"]]
-
-    def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {"output": str(self.output), "status": self.status, **self.manifest.to_json()}
+        return [Path(self.output or "", entry["file"]) for entry in self.manifest.extra["files"]]
 
 
 @system_errors()
@@ -102,41 +90,31 @@ def run_export(
 ) -> ExportSummary:
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
     options.check()
-    started = time.monotonic()
     limit = resolve_limit(memory)
-    source = Source.open(path, verify=verify, limit=None if floor else limit)
+    source = ExportSource.open(path, verify=verify, limit=None if floor else limit)
     options = replace(options, what=source.what(options))
     options.check()  # once more: what is exported was perhaps left open
     place = _place(output, source, options)
-    workers = resolve_threads(threads)
-    with (
-        bounded_process(workers, parquet=options.to == "parquet" or options.what == "text"),
-        Meter(limit, floor) as meter,
-    ):
-        cost = costs(source, options, workers, tokenizer)
+    parquet = options.to == "parquet" or options.what == "text"
+    with metered_process(limit, threads, floor=floor, parquet=parquet) as meter:
+        cost = costs(source, options, meter.threads, tokenizer)
         plan = meter.plan(cost.needs)
-        run = _describe(source, options)
-        with RunFolder(place, None, setting="--output", differences=_differences, kind=_KIND) as folder:
-            state = folder.begin(run, overwrite=overwrite)
-            if state == PUBLISHED:
-                progress.note(PUT_INTO_PLACE)
-            if state in (FINISHED, PUBLISHED):
-                return ExportSummary(place, "finished", Manifest.load(place))
-            flow = Flow(workers, cost.bytes_in_flight(plan), meter, progress)
-            export_into = Export(source, options, cost, plan, folder.dataset, flow)
-            begun = time.monotonic()
-            with meter.stage("export"):
-                files = export_into.write(tokenizer)
-            budget = {**plan.to_json(), "measured_peak": meter.peak, "threads": workers}
-            seconds = time.monotonic() - begun
-            stage = {"name": "export", "seconds": round(seconds, 3), "peak": meter.stages["export"]}
-            manifest = _manifest(run, source, files, budget, stage, time.monotonic() - started)
-            manifest.save(folder.dataset)
-            folder.publish()
-    return ExportSummary(place, "done", manifest)
+        described = _describe(source, options)
+        with Run(FolderStorage(place, setting="--output", kind=_KIND), progress) as run:
+            if run.begin(described, overwrite=overwrite) in (FINISHED, PUBLISHED):
+                manifest = Manifest.load(place)
+                return ExportSummary(FINISHED, place, manifest, manifest.to_json())
+            flow = ExportFlow(meter.threads, cost.bytes_in_flight(plan), meter, progress)
+            with meter.stage("export") as stage:
+                files = ExportWriter(source, options, cost, plan, run.dataset, flow).write(tokenizer)
+            budget, seconds = meter.report(plan), meter.seconds
+            manifest = Manifest(**described, budget=budget, seconds=seconds, **_figures(source, files, stage))
+            manifest.save(run.dataset)
+            run.publish()
+    return ExportSummary(DONE, place, manifest, manifest.to_json())
 
 
-def _place(output: Path | None, source: Source, options: ExportOptions) -> Path:
+def _place(output: Path | None, source: ExportSource, options: ExportOptions) -> Path:
     """The folder for the files, which is neither in the dataset's nor around it."""
     dataset = source.folder.resolve()
     if output is None:
@@ -151,54 +129,28 @@ def _place(output: Path | None, source: Source, options: ExportOptions) -> Path:
     return output
 
 
-def _describe(source: Source, options: ExportOptions) -> dict[str, Any]:
-    """What this run is: everything that shapes its files, and the hash of that, its identity."""
+def _describe(source: ExportSource, options: ExportOptions) -> dict[str, Any]:
+    """What this run is, and the hash of everything that shapes its files, its identity."""
     fingerprint = source.fingerprint()
     shaping = {"krill": krill.__version__, "config": options.to_json(), "content": fingerprint["content"]}
-    canonical = orjson.dumps(shaping, option=orjson.OPT_SORT_KEYS)
     return {
         "krill": krill.__version__,
         "command": _KIND.command,
         "config": options.to_json(),
         "inputs": [fingerprint],
-        "identity": hashlib.sha256(canonical).hexdigest(),
+        "identity": identity_of(shaping),
     }
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What makes an export another one than the one that is there."""
-    old = before.get("config", {})
-    found = [
-        f"`{key}` was `{old.get(key)}` and is `{value}`"
-        for key, value in now["config"].items()
-        if old.get(key) != value
-    ]
-    contents = [[entry.get("content") for entry in run.get("inputs", [])] for run in (before, now)]
-    return found + ([] if contents[0] == contents[1] else ["the dataset's content"])
-
-
-def _manifest(
-    run: Mapping[str, Any],
-    source: Source,
-    files: Sequence[ExportedFile],
-    budget: Mapping[str, Any],
-    stage: Mapping[str, Any],
-    seconds: float,
-) -> Manifest:
-    """Everything there is to say of the export."""
+def _figures(source: ExportSource, files: Sequence[ExportedFile], stage: dict[str, Any]) -> dict[str, Any]:
+    """What the manifest says of the files."""
     kept = source.manifest.documents["kept"]
     tokens = sum(file.counts.get("tokens", 0) for file in files)
-    return Manifest(
-        krill=run["krill"],
-        command=run["command"],
-        identity=run["identity"],
-        config=run["config"],
-        inputs=run["inputs"],
-        budget=budget,
-        seconds=round(seconds, 3),
-        stages=[{**stage, "bytes": sum(file.bytes for file in files), "documents": kept, "tokens": tokens}],
-        documents={"read": kept, "kept": kept, "dropped": {}, "notes": {}},
-        tokens={"kept": tokens},
-        tokenizer=source.manifest.tokenizer,
-        extra={"files": [file.to_json() for file in files]},
-    )
+    written = sum(file.bytes for file in files)
+    return {
+        "stages": [{**stage, "bytes": written, "documents": kept, "tokens": tokens}],
+        "documents": {"read": kept, "kept": kept, "dropped": {}, "notes": {}},
+        "tokens": {"kept": tokens},
+        "tokenizer": source.manifest.tokenizer,
+        "extra": {"files": [file.to_json() for file in files]},
+    }

@@ -30,12 +30,12 @@ from krill.dataset.shard import HashingFile
 Item = TypeVar("Item")
 Decode = Callable[[npt.NDArray[Any]], str]
 
-# Lines that are joined at once: each is some Python objects until then, about 300 bytes of them.
+# JsonLines that are joined at once: each is some Python objects until then, about 300 bytes of them.
 _LINES_AT_ONCE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class JsonLines:
     """Some lines as they will be written."""
 
     content: list[bytes]
@@ -43,19 +43,19 @@ class Lines:
     tokens: int = 0
 
 
-class LinesSink(Generic[Item]):
+class JsonLinesSink(Generic[Item]):
     """One file; `lines` makes an item's lines."""
 
-    def __init__(self, path: Path, lines: Callable[[Item], Lines]) -> None:
+    def __init__(self, path: Path, lines: Callable[[Item], JsonLines]) -> None:
         self._lines = lines
         self._count = 0
         self._tokens = 0
         self._file = HashingFile(path)
 
-    def prepare(self, item: Item) -> Lines:
+    def prepare(self, item: Item) -> JsonLines:
         return self._lines(item)
 
-    def write(self, prepared: Lines) -> None:
+    def write(self, prepared: JsonLines) -> None:
         for content in prepared.content:
             self._file.write(content)
         self._count += prepared.count
@@ -69,22 +69,22 @@ class LinesSink(Generic[Item]):
         self._file.abort()
 
 
-def row_lines(batch: RowBatch) -> Lines:
+def row_lines(batch: RowBatch) -> JsonLines:
     """`{"input_ids": [...], "seq_lengths": [...]}` of each row."""
     ids = _arrays(batch.tokens, batch.offsets[:-1], batch.offsets[1:])
     lengths = _arrays(batch.seq_lengths, batch.seq_offsets[:-1], batch.seq_offsets[1:])
     parts = (repeat(b'{"input_ids":'), map(_json, ids), repeat(b',"seq_lengths":'), map(_json, lengths))
-    return Lines(_joined(batch.rows, *parts), batch.rows, len(batch.tokens))
+    return JsonLines(_joined(batch.rows, *parts), batch.rows, len(batch.tokens))
 
 
-def id_lines(batch: DocumentBatch) -> Lines:
+def id_lines(batch: DocumentBatch) -> JsonLines:
     """`{"input_ids": [...]}` of each document, EOS included."""
     count = len(batch.offsets) - 1
     ids = _arrays(batch.tokens, batch.offsets[:-1], batch.offsets[1:])
-    return Lines(_joined(count, repeat(b'{"input_ids":'), map(_json, ids)), count, len(batch.tokens))
+    return JsonLines(_joined(count, repeat(b'{"input_ids":'), map(_json, ids)), count, len(batch.tokens))
 
 
-def text_lines(batch: DocumentBatch, decode: Decode, bos_id: int | None, eos_id: int | None) -> Lines:
+def text_lines(batch: DocumentBatch, decode: Decode, bos_id: int | None, eos_id: int | None) -> JsonLines:
     """`{"text": "..."}` of each document, without the BOS and EOS around it."""
     begins, ends = batch.offsets[:-1], batch.offsets[1:]
     if eos_id is not None:
@@ -93,13 +93,13 @@ def text_lines(batch: DocumentBatch, decode: Decode, bos_id: int | None, eos_id:
         begins = begins + (batch.tokens[begins] == bos_id)
     texts = map(decode, _arrays(batch.tokens, begins, ends))
     count = len(begins)
-    return Lines(_joined(count, repeat(b'{"text":'), map(_json, texts)), count, len(batch.tokens))
+    return JsonLines(_joined(count, repeat(b'{"text":'), map(_json, texts)), count, len(batch.tokens))
 
 
-def record_lines(batch: pa.RecordBatch) -> Lines:
+def record_lines(batch: pa.RecordBatch) -> JsonLines:
     """All columns of each record; bytes are written as base64, and what JSON has no form for as text."""
     dumps = partial(orjson.dumps, default=_as_text, option=orjson.OPT_APPEND_NEWLINE)
-    return Lines([b"".join(map(dumps, batch.to_pylist()))], batch.num_rows)
+    return JsonLines([b"".join(map(dumps, batch.to_pylist()))], batch.num_rows)
 
 
 _json = partial(orjson.dumps, option=orjson.OPT_SERIALIZE_NUMPY)

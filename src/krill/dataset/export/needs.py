@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from krill.budget import Need, Plan
 from krill.dataset.export.options import ExportOptions
-from krill.dataset.export.source import Source
+from krill.dataset.export.source import ExportSource
 
 if TYPE_CHECKING:
     from krill.config import TokenizerConfig
@@ -53,7 +53,7 @@ class Costs:
         return plan.share(_LONGEST) // _PER_TOKEN
 
 
-def costs(source: Source, options: ExportOptions, threads: int, tokenizer: Path | None) -> Costs:
+def costs(source: ExportSource, options: ExportOptions, threads: int, tokenizer: Path | None) -> Costs:
     """What exporting a source will hold."""
     if options.what == "text":
         return Costs(_DOCUMENTS // 3, 4, [Need(_IN_FLIGHT, _DOCUMENTS)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from krill.dataset.shard import HashedParquet, HashingFile
@@ -42,6 +43,18 @@ class ExportedFile:
         return {"file": self.file, **split, **self.counts, "bytes": self.bytes, "sha256": self.sha256}
 
 
+def export_file(path: Path, parts: Iterable[Any]) -> ExportedFile:
+    """Write a small file that stands beside tokens, whole or not at all."""
+    file = HashingFile(path)
+    try:
+        for part in parts:
+            file.write(part)
+    except BaseException:
+        file.abort()
+        raise
+    return ExportedFile.of(file, {})
+
+
 class Sink(Protocol[Item_contra, Prepared]):
     """One format's files of one split."""
 
@@ -63,7 +76,7 @@ class Sink(Protocol[Item_contra, Prepared]):
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class ExportFlow:
     """How items flow: on how many threads, how many bytes at once, and who watches."""
 
     threads: int
@@ -72,8 +85,8 @@ class Flow:
     progress: Progress
 
 
-def pour(
-    items: Iterable[Item], sink: Sink[Item, Prepared], size: Callable[[Item], int], flow: Flow
+def write_in_order(
+    items: Iterable[Item], sink: Sink[Item, Prepared], size: Callable[[Item], int], flow: ExportFlow
 ) -> list[ExportedFile]:
     """Write all items; `size` is what one takes from being read to being written."""
     try:

@@ -36,7 +36,7 @@ _TOKENIZER_HINT = "say with --tokenizer where its tokenizer.json is, or write id
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ExportSource:
     """A finished output, opened."""
 
     folder: Path
@@ -45,7 +45,7 @@ class Source:
     """Whether what is read is held against the checksums of the manifest, as it is read."""
 
     @classmethod
-    def open(cls, path: str | Path, *, verify: bool = True, limit: int | None = None) -> Source:
+    def open(cls, path: str | Path, *, verify: bool = True, limit: int | None = None) -> ExportSource:
         folder = Path(path)
         manifest = Manifest.load(folder, limit=limit)
         if manifest.dataset is None and manifest.text is None:

@@ -19,16 +19,27 @@ import pyarrow as pa
 from krill.budget import Plan, format_size
 from krill.corpus.buffers import text_column
 from krill.dataset.export.documents import DocumentBatch, EndedTokens, documents, ended_tokens
-from krill.dataset.export.ds import DsSink
-from krill.dataset.export.flat import FILE_NAMES, FlatSink, write_meta
-from krill.dataset.export.json_lines import Lines, LinesSink, id_lines, record_lines, row_lines, text_lines
-from krill.dataset.export.megatron import MegatronSink
+from krill.dataset.export.json_lines import (
+    JsonLines,
+    JsonLinesSink,
+    id_lines,
+    record_lines,
+    row_lines,
+    text_lines,
+)
 from krill.dataset.export.needs import Costs
 from krill.dataset.export.options import ExportOptions
 from krill.dataset.export.parquet import ParquetSink
-from krill.dataset.export.sink import ExportedFile, Flow, Prepared, Sink, pour
-from krill.dataset.export.source import Source
-from krill.dataset.export.token_type import token_dtype
+from krill.dataset.export.sink import ExportedFile, ExportFlow, Prepared, Sink, write_in_order
+from krill.dataset.export.source import ExportSource
+from krill.dataset.export.token_files import (
+    BIN_NAMES,
+    BinSink,
+    DsSink,
+    MegatronSink,
+    token_dtype,
+    write_meta,
+)
 from krill.dataset.manifest import DatasetPart
 from krill.dataset.rows import RowBatch
 from krill.dataset.shard import ShardInfo
@@ -39,15 +50,15 @@ Tokens = TypeVar("Tokens", RowBatch, EndedTokens, DocumentBatch)
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
+class ExportWriter:
     """What is written, and with what."""
 
-    source: Source
+    source: ExportSource
     options: ExportOptions
     costs: Costs
     plan: Plan
     folder: Path
-    flow: Flow
+    flow: ExportFlow
 
     def write(self, tokenizer: Path | None) -> list[ExportedFile]:
         """All files; `tokenizer` says where it is now if not where the dataset's config has it."""
@@ -63,9 +74,9 @@ class Export:
         return (shard for part in self.source.parts(self.options.split).values() for shard in part.shards)
 
     def _records(self) -> list[ExportedFile]:
-        sink = LinesSink[pa.RecordBatch](self.folder / "documents.jsonl", record_lines)
+        sink = JsonLinesSink[pa.RecordBatch](self.folder / "documents.jsonl", record_lines)
         batches = self.source.documents(self.flow.progress)
-        return pour(batches, sink, lambda batch: self.costs.per_byte * batch.nbytes, self.flow)
+        return write_in_order(batches, sink, lambda batch: self.costs.per_byte * batch.nbytes, self.flow)
 
     def _tokens(self, tokenizer: Path | None) -> list[ExportedFile]:
         encoder = None
@@ -90,7 +101,7 @@ class Export:
         rows = self.source.rows(split, self.flow.progress)
         match self.options.to:
             case "bin":
-                return self._pour(rows, FlatSink(self.folder / FILE_NAMES.get(split, f"{split}.bin"), dtype))
+                return self._pour(rows, BinSink(self.folder / BIN_NAMES.get(split, f"{split}.bin"), dtype))
             case "parquet":
                 return self._pour(rows, ParquetSink(self.folder, split, part.layout))
             case "megatron":
@@ -103,12 +114,12 @@ class Export:
             case "jsonl":
                 path = self.folder / f"{split}.jsonl"
                 if not self.options.by_documents:
-                    return self._pour(rows, LinesSink(path, row_lines))
+                    return self._pour(rows, JsonLinesSink(path, row_lines))
                 longest = self.costs.longest_document(self.plan)
                 whole = documents(rows, self.source.joining(part), longest)
-                return self._pour(whole, LinesSink(path, self._document_lines(encoder)))
+                return self._pour(whole, JsonLinesSink(path, self._document_lines(encoder)))
 
-    def _document_lines(self, encoder: Encoder | None) -> Callable[[DocumentBatch], Lines]:
+    def _document_lines(self, encoder: Encoder | None) -> Callable[[DocumentBatch], JsonLines]:
         if encoder is None:
             return id_lines
         bos_id = self.source.token("bos_id")
@@ -116,7 +127,7 @@ class Export:
         return partial(text_lines, decode=encoder.decode, bos_id=bos_id, eos_id=self.source.token("eos_id"))
 
     def _pour(self, items: Iterable[Tokens], sink: Sink[Tokens, Prepared]) -> list[ExportedFile]:
-        return pour(items, sink, lambda item: self.costs.per_byte * item.tokens.nbytes, self.flow)
+        return write_in_order(items, sink, lambda item: self.costs.per_byte * item.tokens.nbytes, self.flow)
 
     def _check_space(self, parts: Iterable[DatasetPart], dtype: str) -> None:
         """Refuse at once what can't end well: the least that the files will take is known."""

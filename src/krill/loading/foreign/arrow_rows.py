@@ -9,10 +9,9 @@ eight bytes a row; never the tokens. Held in memory: 72 bytes for each record ba
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
@@ -22,7 +21,6 @@ import orjson
 import pyarrow as pa
 
 from krill.corpus.arrow_messages import RECORD_BATCH, SCHEMA, Message, NotArrow, batch_buffers, messages
-from krill.dataset.rows import RowBatch
 from krill.dataset.shard import is_plain_name
 from krill.errors import InputError
 from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
@@ -221,49 +219,13 @@ def _checked_offsets(stored: npt.NDArray[Any], most: int, column: str, name: str
     return stored.astype(np.int64)
 
 
-class ArrowRows:
-    """A `RowSource` over Arrow files. `mark` is what else tells the data apart: its own fingerprint."""
-
-    def __init__(self, name: str, files: RowFiles, *, cache_bytes: int, mark: str = "") -> None:
-        self.name = name
-        columns, batches, (shortest, longest, self.tokens) = _index(name, files)
-        self.width = longest
-        self.fixed = shortest == longest
-        self.dtype = columns.ids.dtype
-        # What is fetched as a whole lies together, so that shuffling needs few files at a time.
-        blocks = np.bincount(batches["file"], batches["rows"]) if files.fetched else batches["rows"]
-        self.block_rows = int(blocks.max())
-        self._batches = batches
-        store = _RecordBatches(files, columns, batches)
-        self._rows = ChunkedRows(name, store, batches["rows"], self.dtype, cache_bytes)
-        self.rows = self._rows.rows
-        self.held_bytes = cache_bytes + batches.nbytes + self._rows.starts.nbytes
-        self._mark = mark
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Of where every row lies, and of the first and the last row."""
-        digest = blake2b(self._mark.encode(), digest_size=16)
-        digest.update(f"{self.dtype} {self.block_rows}".encode())
-        digest.update(self._batches.tobytes())
-        ends = self.read(np.array([0, self.rows - 1]))
-        digest.update(ends.tokens.tobytes())
-        return digest.hexdigest()
-
-    def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
-        return self._rows.read(rows)
-
-    def close(self) -> None:
-        self._rows.close()
-
-
-def _index(name: str, files: RowFiles) -> tuple[BatchColumns, npt.NDArray[Any], tuple[int, int, int]]:
-    """What all files have in common, their record batches, the shortest and longest row, all tokens."""
+def open_arrow_rows(name: str, files: RowFiles, *, cache_bytes: int, mark: str = "") -> ChunkedRows:
+    """The rows of Arrow files. `mark` is what else tells the data apart: its own fingerprint."""
     columns: BatchColumns | None = None
     found: list[tuple[int, ...]] = []
     lengths: list[tuple[int, int, int]] = []
     for number, file in enumerate(files.names):
-        with files.look_into(number) as opened:
+        with files.open_ranges(number) as opened:
             arrow = ArrowFile(file, opened, files.size(number))
             if columns is not None and arrow.columns != columns:
                 raise InputError(
@@ -276,18 +238,34 @@ def _index(name: str, files: RowFiles) -> tuple[BatchColumns, npt.NDArray[Any], 
     if columns is None or not found:
         raise InputError(f"`{name}` has no rows", hint="give a dataset that has some")
     shortest, longest, tokens = zip(*lengths, strict=True)
-    if max(longest) == 0:
-        raise InputError(f"all rows of `{name}` are empty", hint="give a dataset that has tokens")
-    return columns, np.array(found, BATCH), (min(shortest), max(longest), sum(tokens))
+    store = _RecordBatches(files, columns, np.array(found, BATCH), mark)
+    rows = ChunkedRows(name, store, tokens=sum(tokens), cache_bytes=cache_bytes)
+    return rows.set_lengths(min(shortest), max(longest))
 
 
 class _RecordBatches:
     """A `ChunkStore` of record batches."""
 
-    def __init__(self, files: RowFiles, columns: BatchColumns, batches: npt.NDArray[Any]) -> None:
+    def __init__(self, files: RowFiles, columns: BatchColumns, batches: npt.NDArray[Any], mark: str) -> None:
+        self.dtype = columns.ids.dtype
+        self.chunk_rows = batches["rows"]
+        # What is fetched as a whole lies together, so that shuffling needs few files at a time.
+        blocks = np.bincount(batches["file"], batches["rows"]) if files.fetched else batches["rows"]
+        self.block_rows = int(blocks.max())
         self._batches = batches
         self._files = files
         self._columns = columns
+        self._mark = mark
+
+    @property
+    def nbytes(self) -> int:
+        return self._batches.nbytes
+
+    def digest(self) -> hashlib.blake2b:
+        digest = hashlib.blake2b(self._mark.encode(), digest_size=16)
+        digest.update(f"{self.dtype} {self.block_rows}".encode())
+        digest.update(self._batches.tobytes())
+        return digest
 
     def file_of(self, chunk: int) -> int:
         return int(self._batches["file"][chunk])

@@ -7,14 +7,16 @@ last, at most `cache_bytes` of them; never the tokens. No file stays open, so th
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,43 +26,14 @@ from krill.dataset.rows import RowBatch
 from krill.errors import InputError
 from krill.loading.foreign.row_files import NumbersFile, reading
 
-Value = TypeVar("Value")
-
-
-class RecentlyUsed(Generic[Value]):
-    """Thread-safe. Values load outside the lock: two threads may load the same one, and either is right."""
-
-    def __init__(self, capacity: int, weigh: Callable[[Value], int]) -> None:
-        self.weight = 0
-        self._capacity = capacity
-        self._weigh = weigh
-        self._lock = Lock()
-        self._values: OrderedDict[Hashable, Value] = OrderedDict()
-
-    def get(self, key: Hashable, load: Callable[[], Value]) -> Value:
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        value = load()
-        with self._lock:
-            if key not in self._values:
-                self._values[key] = value
-                self.weight += self._weigh(value)
-                while self.weight > self._capacity:
-                    _, oldest = self._values.popitem(last=False)
-                    self.weight -= self._weigh(oldest)
-        return value
-
-    def clear(self) -> None:
-        with self._lock:
-            self._values.clear()
-            self.weight = 0
-
-
 Counts = npt.NDArray[np.int64]
 
 MOST_IDS = 2**31
+# A file of a cache that several processes fill may be dropped between fetching and opening it.
+_TRIES = 5
+_HINT = (
+    "copy the file again; if it comes through a cache, raise `cache_size`: it holds too little for a batch"
+)
 
 
 def ends_of(counts: Counts) -> Counts:
@@ -73,7 +46,7 @@ def ends_of(counts: Counts) -> Counts:
 def pick_lists(values: npt.NDArray[Any], starts: Counts, counts: Counts) -> npt.NDArray[Any]:
     """The lists that begin at `starts`, one after the other."""
     ends = ends_of(counts)
-    # Each value's place: its list's beginning, and how far it is into that list.
+    # Each value's index: its list's beginning, and how far it is into that list.
     places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], counts)
     return np.take(values, places)
 
@@ -143,13 +116,6 @@ def _check_sums(
         )
 
 
-# A file of a cache that several processes fill may be dropped between fetching and opening it.
-_TRIES = 5
-_HINT = (
-    "copy the file again; if it comes through a cache, raise `cache_size`: it holds too little for a batch"
-)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkIndex:
     """Row `i` of a chunk has the tokens `token_offsets[i]` to `token_offsets[i + 1]`, counted from the byte
@@ -169,6 +135,20 @@ class ChunkIndex:
 class ChunkStore(Protocol):
     """Where chunks are kept: picklable, safe to use from several threads."""
 
+    dtype: np.dtype[Any]
+    """Of the tokens."""
+    chunk_rows: Counts
+    """How many rows each chunk has."""
+    block_rows: int
+    """Rows that lie together, as `RowSource` has it."""
+
+    @property
+    def nbytes(self) -> int:
+        """What the store holds in memory."""
+
+    def digest(self) -> hashlib.blake2b:
+        """A hash of where every row lies."""
+
     def file_of(self, chunk: int) -> int:
         """The number of the file that a chunk is in."""
 
@@ -182,39 +162,81 @@ class ChunkStore(Protocol):
         """What is known of a chunk's rows."""
 
 
+class _IndexCache:
+    """Indexes used last, at most `capacity` bytes of them. They load outside of the lock: two threads may
+    load the same one, and either is right."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._bytes = 0
+        self._lock = Lock()
+        self._indexes: OrderedDict[int, ChunkIndex] = OrderedDict()
+
+    def get(self, chunk: int, load: Callable[[int], ChunkIndex]) -> ChunkIndex:
+        with self._lock:
+            if chunk in self._indexes:
+                self._indexes.move_to_end(chunk)
+                return self._indexes[chunk]
+        index = load(chunk)
+        with self._lock:
+            if chunk not in self._indexes:
+                self._indexes[chunk] = index
+                self._bytes += index.nbytes
+                while self._bytes > self._capacity:
+                    self._bytes -= self._indexes.popitem(last=False)[1].nbytes
+        return index
+
+
 class ChunkedRows:
-    """Reads rows by number. `chunk_rows` says how many rows each chunk has."""
+    """A `RowSource` over a store of chunks. Before rows are read, `set_lengths` says how long they are."""
+
+    width = 0
+    fixed = False
 
     def __init__(
-        self, name: str, store: ChunkStore, chunk_rows: Counts, dtype: np.dtype[Any], cache_bytes: int
+        self, name: str, store: ChunkStore, *, tokens: int, cache_bytes: int, decoding_bytes: int = 0
     ) -> None:
         self.name = name
-        self.starts = ends_of(chunk_rows)
+        self.tokens = tokens
+        self.dtype = store.dtype
+        self.block_rows = store.block_rows
+        self._starts = ends_of(store.chunk_rows)
+        self.rows = int(self._starts[-1])
+        self.held_bytes = decoding_bytes + cache_bytes + store.nbytes + self._starts.nbytes
         self._store = store
-        self._dtype = dtype
         self._cache_bytes = cache_bytes
         self._renew()
 
-    @property
-    def rows(self) -> int:
-        return int(self.starts[-1])
+    def set_lengths(self, shortest: int, longest: int) -> Self:
+        """Of the shortest and the longest row."""
+        if longest == 0:
+            raise InputError(f"all rows of `{self.name}` are empty", hint="give a dataset that has tokens")
+        self.width, self.fixed = longest, shortest == longest
+        return self
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of where every row lies, and of the first and the last row."""
+        digest = self._store.digest()
+        digest.update(self.read(np.array([0, self.rows - 1])).tokens.tobytes())
+        return digest.hexdigest()
 
     def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
         if os.getpid() != self._process:
             # A lock that was held when the process forked is never released in the child: it gets new ones.
             self._renew()
         found = _Found.none(len(rows))
-        chunks = np.searchsorted(self.starts, rows, side="right") - 1
+        chunks = np.searchsorted(self._starts, rows, side="right") - 1
         order = np.argsort(chunks, kind="stable")
         pieces = []
         for first, end in pairwise(_breaks(chunks[order])):
             picked = order[first:end]
             chunk = int(chunks[picked[0]])
             index = self.index(chunk)
-            inside = rows[picked] - self.starts[chunk]
+            inside = rows[picked] - self._starts[chunk]
             begin = index.token_offsets[inside]
             found.lengths[picked] = index.token_offsets[inside + 1] - begin
-            found.positions[picked] = index.tokens_at + begin * self._dtype.itemsize
+            found.positions[picked] = index.tokens_at + begin * self.dtype.itemsize
             found.files[picked] = self._store.file_of(chunk)
             if index.seq_lengths is not None and index.seq_offsets is not None:
                 starts = index.seq_offsets[inside]
@@ -227,7 +249,7 @@ class ChunkedRows:
 
     def index(self, chunk: int) -> ChunkIndex:
         """A chunk's index, remembered."""
-        return self._indexes.get(chunk, lambda: self._read_index(chunk))
+        return self._indexes.get(chunk, self._read_index)
 
     def close(self) -> None:
         """Forget the indexes; they are read again when needed."""
@@ -249,8 +271,8 @@ class ChunkedRows:
 
     def _tokens(self, found: _Found) -> npt.NDArray[Any]:
         """The tokens of all rows in the order asked for; what lies together is read together."""
-        sizes = found.lengths * self._dtype.itemsize
-        tokens = np.empty(int(found.lengths.sum()), self._dtype)
+        sizes = found.lengths * self.dtype.itemsize
+        tokens = np.empty(int(found.lengths.sum()), self.dtype)
         used, which = np.unique(found.files, return_inverse=True)
         for attempt in range(_TRIES):
             paths = [self._store.path(int(number)) for number in used]
@@ -267,7 +289,7 @@ class ChunkedRows:
 
     def _renew(self) -> None:
         self._process = os.getpid()
-        self._indexes = RecentlyUsed[ChunkIndex](self._cache_bytes, weigh=lambda index: index.nbytes)
+        self._indexes = _IndexCache(self._cache_bytes)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_indexes"}

@@ -2,22 +2,20 @@
 
 Comes in: `.ds` files with their `.ds.index`, from datatrove's `DocumentTokenizer` and
 `DocumentTokenizerMerger`, `krill.datatrove` or `krill export --to datatrove`. Goes out: a `RowSource`. All
-indexes are read once when it is opened, for the longest document. Held in memory: 16 bytes for each 4,096
+indexes are read once when it is opened, for the longest document. Held in memory: 24 bytes for each 4,096
 documents, and what `chunked_rows.py` says.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from krill.dataset.rows import RowBatch
 from krill.errors import InputError
 from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
 from krill.loading.foreign.row_files import NumbersFile, RowFiles, read_exactly
@@ -30,53 +28,31 @@ _CHUNKS_AT_ONCE: Final = 32
 _DTYPES: Final[dict[int, np.dtype[Any]]] = {2: np.dtype("<u2"), 4: np.dtype("<u4")}
 
 
-class DsRows:
-    """A `RowSource` over `.ds` files and their indexes, in the same order."""
-
-    def __init__(self, name: str, files: RowFiles, indexes: RowFiles, *, cache_bytes: int) -> None:
-        self.name = name
-        lengths = _Lengths()
-        digest = blake2b(digest_size=16)
-        sizes = []
-        chunk_rows: list[int] = []
-        chunk_files: list[int] = []
-        for number in range(len(files.names)):
-            tokens = 0
-            for ends in _ends(indexes, number):
-                digest.update(ends.tobytes())
-                lengths.add(ends, tokens, indexes.names[number])
-                tokens = int(ends[-1])
-                chunk_rows += [min(_CHUNK, len(ends) - first) for first in range(0, len(ends), _CHUNK)]
-                chunk_files += [number] * (-(-len(ends) // _CHUNK))
-            sizes.append(_token_bytes(files, number, tokens))
-        known = {size for size in sizes if size}
-        if not known:
-            raise InputError(f"`{name}` has no tokens", hint="give files that have some")
-        if len(known) > 1:
-            raise InputError(f"`{name}` has files of tokens of 2 and of 4 bytes", hint="load them apart")
-        self.dtype = _DTYPES[known.pop()]
-        self.width = lengths.longest
-        self.fixed = lengths.shortest == lengths.longest
-        self.tokens = lengths.total
-        self.block_rows = _CHUNK
-        store = _Chunks(files, indexes, np.array(chunk_files, np.int64))
-        self._rows = ChunkedRows(name, store, np.array(chunk_rows, np.int64), self.dtype, cache_bytes)
-        self.rows = self._rows.rows
-        self.held_bytes = cache_bytes + 2 * self._rows.starts.nbytes
-        self._mark = digest.hexdigest()
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Of where every document ends, and of the first and the last."""
-        digest = blake2b(f"{self._mark} {self.dtype}".encode(), digest_size=16)
-        digest.update(self.read(np.array([0, self.rows - 1])).tokens.tobytes())
-        return digest.hexdigest()
-
-    def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
-        return self._rows.read(rows)
-
-    def close(self) -> None:
-        self._rows.close()
+def open_ds_rows(name: str, files: RowFiles, indexes: RowFiles, *, cache_bytes: int) -> ChunkedRows:
+    """The documents of `.ds` files; `indexes` are theirs, in the same order."""
+    lengths = _Lengths()
+    digest = hashlib.blake2b(digest_size=16)
+    sizes = []
+    chunk_rows: list[int] = []
+    chunk_files: list[int] = []
+    for number in range(len(files.names)):
+        tokens = 0
+        for ends in _ends(indexes, number):
+            digest.update(ends.tobytes())
+            lengths.add(ends, tokens, indexes.names[number])
+            tokens = int(ends[-1])
+            chunk_rows += [min(_CHUNK, len(ends) - first) for first in range(0, len(ends), _CHUNK)]
+            chunk_files += [number] * (-(-len(ends) // _CHUNK))
+        sizes.append(_token_bytes(files, number, tokens))
+    known = {size for size in sizes if size}
+    if not known:
+        raise InputError(f"`{name}` has no tokens", hint="give files that have some")
+    if len(known) > 1:
+        raise InputError(f"`{name}` has files of tokens of 2 and of 4 bytes", hint="load them apart")
+    counts = np.array(chunk_rows, np.int64), np.array(chunk_files, np.int64)
+    store = _Chunks(files, indexes, *counts, _DTYPES[known.pop()], digest.hexdigest())
+    rows = ChunkedRows(name, store, tokens=lengths.total, cache_bytes=cache_bytes)
+    return rows.set_lengths(lengths.shortest, lengths.longest)
 
 
 def _ends(indexes: RowFiles, number: int) -> Iterator[npt.NDArray[np.int64]]:
@@ -85,7 +61,7 @@ def _ends(indexes: RowFiles, number: int) -> Iterator[npt.NDArray[np.int64]]:
     if size % _END.itemsize:
         raise InputError(f"`{shown}` is not whole numbers of 8 bytes", hint="copy the file again")
     step = _CHUNKS_AT_ONCE * _CHUNK * _END.itemsize
-    with indexes.look_into(number) as opened:
+    with indexes.open_ranges(number) as opened:
         for first in range(0, size, step):
             data = read_exactly(opened, shown, first, min(size, first + step))
             yield np.frombuffer(data, _END).astype(np.int64)
@@ -126,10 +102,30 @@ def _token_bytes(files: RowFiles, number: int, tokens: int) -> int:
 class _Chunks:
     """A `ChunkStore` of so many documents at a time; none reaches over the end of a file."""
 
-    def __init__(self, files: RowFiles, indexes: RowFiles, chunk_files: npt.NDArray[np.int64]) -> None:
+    block_rows = _CHUNK
+
+    def __init__(
+        self,
+        files: RowFiles,
+        indexes: RowFiles,
+        chunk_rows: npt.NDArray[np.int64],
+        chunk_files: npt.NDArray[np.int64],
+        dtype: np.dtype[Any],
+        mark: str,
+    ) -> None:
+        self.dtype = dtype
+        self.chunk_rows = chunk_rows
         self._files = files
         self._indexes = indexes
         self._chunk_files = chunk_files
+        self._mark = mark
+
+    @property
+    def nbytes(self) -> int:
+        return self.chunk_rows.nbytes + self._chunk_files.nbytes
+
+    def digest(self) -> hashlib.blake2b:
+        return hashlib.blake2b(f"{self._mark} {self.dtype}".encode(), digest_size=16)
 
     def file_of(self, chunk: int) -> int:
         return int(self._chunk_files[chunk])
@@ -146,7 +142,7 @@ class _Chunks:
         # The end before the first document is where it begins.
         start = max(0, first - 1) * _END.itemsize
         end = min(self._indexes.size(number), (first + _CHUNK) * _END.itemsize)
-        with self._indexes.look_into(number) as opened:
+        with self._indexes.open_ranges(number) as opened:
             data = read_exactly(opened, self._indexes.names[number], start, end)
         ends = np.frombuffer(data, _END).astype(np.int64)
         return ChunkIndex(0, ends if first else np.concatenate(([0], ends)))

@@ -18,24 +18,24 @@ from krill.corpus.splits import canonical, splits_of
 from krill.dataset.manifest import MANIFEST_NAME
 from krill.dataset.rows import RowSource
 from krill.errors import ConfigError, InputError
-from krill.loading.foreign.arrow_rows import ArrowRows, saved_files, split_folder
-from krill.loading.foreign.ds_rows import DsRows, index_names
-from krill.loading.foreign.parquet_rows import ParquetRows
+from krill.loading.foreign.arrow_rows import open_arrow_rows, saved_files, split_folder
+from krill.loading.foreign.ds_rows import index_names, open_ds_rows
+from krill.loading.foreign.parquet_rows import open_parquet_rows
 from krill.loading.foreign.remote import (
-    RemoteFiles,
     RemoteKrillRows,
-    Shard,
+    RemoteRowFiles,
+    RemoteShard,
     list_files,
     names_files,
     read_small,
 )
-from krill.loading.foreign.row_files import LocalFiles, RowFiles, is_url, reading
+from krill.loading.foreign.row_files import LocalRowFiles, RowFiles, is_url, reading
 from krill.loading.foreign.shard_cache import ShardCache, default_cache_dir
 from krill.loading.krill_rows import OnMissing
 from krill.storage.input_file import MOST_MANIFEST, read_input
 
 
-class Place(Protocol):
+class Location(Protocol):
     """Where a dataset may be."""
 
     name: str
@@ -43,7 +43,7 @@ class Place(Protocol):
     def read(self, name: str) -> bytes | None:
         """All of a small file of this folder; None if it is not there."""
 
-    def inside(self, name: str) -> Place:
+    def inside(self, name: str) -> Location:
         """A folder of this folder."""
 
     def within(self, names: Sequence[str]) -> list[str]:
@@ -56,7 +56,7 @@ class Place(Protocol):
         """These files, in this order."""
 
 
-class LocalPlace:
+class LocalLocation:
     """A path of this machine."""
 
     def __init__(self, path: str) -> None:
@@ -74,8 +74,8 @@ class LocalPlace:
         with reading(str(path)):
             return read_input(path, MOST_MANIFEST)
 
-    def inside(self, name: str) -> LocalPlace:
-        return LocalPlace(str(self._path / name))
+    def inside(self, name: str) -> LocalLocation:
+        return LocalLocation(str(self._path / name))
 
     def within(self, names: Sequence[str]) -> list[str]:
         return [str(self._path / name) for name in names]
@@ -88,10 +88,10 @@ class LocalPlace:
         return sorted(path for path in paths if path.lower().endswith(suffixes))
 
     def files(self, paths: Sequence[str]) -> RowFiles:
-        return LocalFiles(paths)
+        return LocalRowFiles(paths)
 
 
-class RemotePlace:
+class RemoteLocation:
     """A URL. Whole files come through the cache."""
 
     def __init__(self, url: str, cache: ShardCache) -> None:
@@ -101,8 +101,8 @@ class RemotePlace:
     def read(self, name: str) -> bytes | None:
         return None if names_files(self.name) else read_small(f"{self._folder}/{name}")
 
-    def inside(self, name: str) -> RemotePlace:
-        return RemotePlace(f"{self._folder}/{name}", self._cache)
+    def inside(self, name: str) -> RemoteLocation:
+        return RemoteLocation(f"{self._folder}/{name}", self._cache)
 
     def within(self, names: Sequence[str]) -> list[str]:
         return [f"{self._folder}/{name}" for name in names]
@@ -111,7 +111,7 @@ class RemotePlace:
         return list_files(self.name, suffixes)
 
     def files(self, paths: Sequence[str]) -> RowFiles:
-        return RemoteFiles([Shard.look_up(url) for url in paths], self._cache)
+        return RemoteRowFiles([RemoteShard.look_up(url) for url in paths], self._cache)
 
     @property
     def _folder(self) -> str:
@@ -142,51 +142,53 @@ def open_source(
         )
     cache = ShardCache(default_cache_dir() if cache_dir is None else cache_dir, cache_size)
     if is_url(str(path)):
-        place: Place = RemotePlace(str(path), cache)
-        manifest = place.read(MANIFEST_NAME)
+        location: Location = RemoteLocation(str(path), cache)
+        manifest = location.read(MANIFEST_NAME)
         if manifest is not None:  # what is fetched is always verified
-            return RemoteKrillRows(place.name, manifest, cache, split=split, cache_bytes=reading_bytes)
+            return RemoteKrillRows(location.name, manifest, cache, split=split, cache_bytes=reading_bytes)
     else:
-        place = LocalPlace(str(path))
+        location = LocalLocation(str(path))
     if verify:
         raise ConfigError(
             f"`verify=True` needs checksums, and `{path}` was not written by Krill", hint="leave it out"
         )
-    return _foreign(place, split, reading_bytes, cache)
+    return _foreign(location, split, reading_bytes, cache)
 
 
-def _foreign(place: Place, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
+def _foreign(location: Location, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
     """What somebody else has written."""
-    dataset_dict = place.read("dataset_dict.json")
+    dataset_dict = location.read("dataset_dict.json")
     if dataset_dict is not None:
-        place, split = place.inside(split_folder(place.name, dataset_dict, split)), "train"
-    state = place.read("state.json")
+        location, split = location.inside(split_folder(location.name, dataset_dict, split)), "train"
+    state = location.read("state.json")
     if state is not None:
-        _only_train(place.name, split)
-        names, mark = saved_files(place.name, state)
-        return ArrowRows(place.name, place.files(place.within(names)), cache_bytes=reading_bytes, mark=mark)
-    return _data_files(place, split, reading_bytes, cache)
+        _only_train(location.name, split)
+        names, mark = saved_files(location.name, state)
+        files = location.files(location.within(names))
+        return open_arrow_rows(location.name, files, cache_bytes=reading_bytes, mark=mark)
+    return _data_files(location, split, reading_bytes, cache)
 
 
-def _data_files(place: Place, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
+def _data_files(location: Location, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
     """Parquet, Arrow or `.ds` files that nothing else speaks of."""
-    found = place.find((*_PARQUET, *_ARROW, *_DATATROVE))
+    found = location.find((*_PARQUET, *_ARROW, *_DATATROVE))
     for suffixes in (_PARQUET, _ARROW, _DATATROVE):
         names = [name for name in found if name.lower().endswith(suffixes)]
         if names:
             break
     else:
         raise InputError(
-            f"nothing to load in `{place.name}`: no dataset, and no Parquet, Arrow or `.ds` file",
+            f"nothing to load in `{location.name}`: no dataset, and no Parquet, Arrow or `.ds` file",
             hint="give a folder of `krill preprocess` or `save_to_disk`, or Parquet files",
         )
-    chosen = _of_split(place.name, names, split)
-    files = place.files(chosen)
+    chosen = _of_split(location.name, names, split)
+    files = location.files(chosen)
     if suffixes == _PARQUET:
-        return ParquetRows(place.name, files, cache=cache, reading_bytes=reading_bytes)
+        return open_parquet_rows(location.name, files, cache=cache, reading_bytes=reading_bytes)
     if suffixes == _DATATROVE:
-        return DsRows(place.name, files, place.files(index_names(chosen)), cache_bytes=reading_bytes)
-    return ArrowRows(place.name, files, cache_bytes=reading_bytes)
+        indexes = location.files(index_names(chosen))
+        return open_ds_rows(location.name, files, indexes, cache_bytes=reading_bytes)
+    return open_arrow_rows(location.name, files, cache_bytes=reading_bytes)
 
 
 def _of_split(name: str, paths: Sequence[str], split: str) -> list[str]:

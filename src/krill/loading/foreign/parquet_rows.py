@@ -10,10 +10,9 @@ Held in memory: 32 bytes for each row group, what `chunked_rows.py` says, and wh
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -23,8 +22,7 @@ import pyarrow as pa
 
 from krill.corpus.arrays import as_numpy
 from krill.corpus.checks import check_batch
-from krill.corpus.parquet_footer import Footer, read_footer
-from krill.dataset.rows import RowBatch
+from krill.corpus.parquet_metadata import Footer, read_footer
 from krill.errors import InputError
 from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex, Counts, ends_of
 from krill.loading.foreign.row_files import (
@@ -142,57 +140,36 @@ _DECODING_BYTES = 32_000_000
 _LEAST_INDEX_BYTES = 2_000_000
 
 
-class ParquetRows:
-    """A `RowSource` over Parquet files. Row groups may have any number of rows. Of `reading_bytes`, what
-    decoding doesn't need is for remembering indexes."""
+def open_parquet_rows(name: str, files: RowFiles, *, cache: ShardCache, reading_bytes: int) -> ChunkedRows:
+    """The rows of Parquet files. Row groups may have any number of rows. Of `reading_bytes`, what decoding
+    doesn't need is for remembering indexes."""
+    store = _RowGroups(name, files, cache)
+    rows = ChunkedRows(
+        name,
+        store,
+        tokens=int(store.groups["tokens"].sum()),
+        cache_bytes=max(_LEAST_INDEX_BYTES, reading_bytes - _DECODING_BYTES),
+        decoding_bytes=_DECODING_BYTES,
+    )
+    return rows.set_lengths(*_lengths(rows, store))
 
-    def __init__(self, name: str, files: RowFiles, *, cache: ShardCache, reading_bytes: int) -> None:
-        self.name = name
-        self._store = _RowGroups(name, files, cache)
-        groups = self._store.groups
-        self.dtype = self._store.columns.dtype
-        self.tokens = int(groups["tokens"].sum())
-        self.block_rows = int(groups["rows"].max())
-        index_bytes = max(_LEAST_INDEX_BYTES, reading_bytes - _DECODING_BYTES)
-        self._rows = ChunkedRows(name, self._store, groups["rows"], self.dtype, index_bytes)
-        self.rows = self._rows.rows
-        self.held_bytes = _DECODING_BYTES + index_bytes + groups.nbytes + self._rows.starts.nbytes
-        shortest, longest = self._lengths()
-        self.width, self.fixed = longest, shortest == longest
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Of the footers (how many bytes each row group takes, compressed) and of the first and last row."""
-        digest = blake2b(str(self.dtype).encode(), digest_size=16)
-        digest.update(self._store.groups.tobytes())
-        digest.update(self.read(np.array([0, self.rows - 1])).tokens.tobytes())
-        return digest.hexdigest()
+def _lengths(rows: ChunkedRows, store: _RowGroups) -> tuple[int, int]:
+    """The shortest and the longest row."""
+    if store.columns.width is not None:
+        return store.columns.width, store.columns.width
+    every = range(len(store.groups))
+    guess = store.guessed_width()
+    if guess is not None and all(_lengths_in(rows, each) == (guess, guess) for each in {0, every[-1]}):
+        store.even_width = guess
+        return guess, guess
+    found = [_lengths_in(rows, each) for each in every]
+    return min(low for low, _ in found), max(high for _, high in found)
 
-    def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
-        return self._rows.read(rows)
 
-    def close(self) -> None:
-        self._rows.close()
-
-    def _lengths(self) -> tuple[int, int]:
-        """The shortest and the longest row."""
-        store = self._store
-        if store.columns.width is not None:
-            return store.columns.width, store.columns.width
-        every = range(len(store.groups))
-        guess = store.guessed_width()
-        if guess is not None and all(self._lengths_in(each) == (guess, guess) for each in {0, every[-1]}):
-            store.even_width = guess
-            return guess, guess
-        found = [self._lengths_in(each) for each in every]
-        shortest, longest = min(low for low, _ in found), max(high for _, high in found)
-        if longest == 0:
-            raise InputError(f"all rows of `{self.name}` are empty", hint="give a dataset that has tokens")
-        return shortest, longest
-
-    def _lengths_in(self, group: int) -> tuple[int, int]:
-        lengths = np.diff(self._rows.index(group).token_offsets)
-        return int(lengths.min()), int(lengths.max())
+def _lengths_in(rows: ChunkedRows, group: int) -> tuple[int, int]:
+    lengths = np.diff(rows.index(group).token_offsets)
+    return int(lengths.min()), int(lengths.max())
 
 
 class _RowGroups:
@@ -218,9 +195,22 @@ class _RowGroups:
         if columns is None or not found:
             raise InputError(f"`{name}` has no rows", hint="give a dataset that has some")
         self.columns = columns
+        self.dtype = columns.dtype
         self.groups = np.array(found, _GROUP)
+        self.chunk_rows = self.groups["rows"]
+        self.block_rows = int(self.chunk_rows.max())
         self.even_width: int | None = None
         self._places = [_place(files.mark(number)) for number in range(len(files.names))]
+
+    @property
+    def nbytes(self) -> int:
+        return self.groups.nbytes
+
+    def digest(self) -> hashlib.blake2b:
+        """Of the footers: how many bytes each row group takes, compressed."""
+        digest = hashlib.blake2b(str(self.dtype).encode(), digest_size=16)
+        digest.update(self.groups.tobytes())
+        return digest
 
     def file_of(self, chunk: int) -> int:
         return chunk
@@ -269,7 +259,7 @@ class _RowGroups:
 
 def _place(mark: str) -> str:
     """The folder of a file's row groups in the cache."""
-    return blake2b(mark.encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(mark.encode(), digest_size=8).hexdigest()
 
 
 @contextmanager
@@ -278,7 +268,7 @@ def _opened(files: RowFiles, number: int) -> Iterator[tuple[pq.ParquetFile, Foot
     import pyarrow.parquet as pq  # several megabytes, for those who read Parquet
 
     name = files.names[number]
-    with files.look_into(number) as source, reading(name):
+    with files.open_ranges(number) as source, reading(name):
         size = files.size(number)
         footer = read_footer(lambda start, end: read_exactly(source, name, start, end), size)
         # As a file of Python's, which Arrow reads in pieces instead of whole column chunks.

@@ -75,7 +75,7 @@ def _filesystem(url: str) -> tuple[Any, str]:
 
 
 @dataclass(frozen=True)
-class Shard:
+class RemoteShard:
     """A remote file. `mark` tells this version of it from others: the SHA-256 where a manifest states it
     (then `checked`), else whatever the server says."""
 
@@ -85,7 +85,7 @@ class Shard:
     checked: bool = False
 
     @classmethod
-    def look_up(cls, url: str) -> Shard:
+    def look_up(cls, url: str) -> RemoteShard:
         """As the server describes it."""
         filesystem, path = _filesystem(url)
         info = ask(url, lambda: filesystem.info(path))
@@ -94,20 +94,20 @@ class Shard:
 
     @property
     def key(self) -> str:
-        """Its place in the cache: another URL or version is another place."""
+        """Its path in the cache, another one for another URL or version."""
         folder, _, name = self.url.rpartition("/")
         plain = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in name)
         version = hashlib.sha256(f"{self.url} {self.size} {self.mark}".encode()).hexdigest()
-        place = hashlib.sha256(folder.encode()).hexdigest()
-        return f"{place[:16]}/shard-{version[:16]}-{plain[-80:]}"
+        origin = hashlib.sha256(folder.encode()).hexdigest()
+        return f"{origin[:16]}/shard-{version[:16]}-{plain[-80:]}"
 
 
-class RemoteFiles:
+class RemoteRowFiles:
     """`RowFiles` that are fetched. Picklable."""
 
     fetched = True
 
-    def __init__(self, shards: Sequence[Shard], cache: ShardCache) -> None:
+    def __init__(self, shards: Sequence[RemoteShard], cache: ShardCache) -> None:
         self.names = [shard.url for shard in shards]
         self._shards = shards
         self._cache = cache
@@ -123,7 +123,7 @@ class RemoteFiles:
     def mark(self, number: int) -> str:
         return self._shards[number].key
 
-    def look_into(self, number: int) -> BinaryIO:
+    def open_ranges(self, number: int) -> BinaryIO:
         """By ranges, or in the whole file if the server gives none."""
         url, size = self.names[number], self._shards[number].size
         if size:
@@ -144,7 +144,7 @@ class RemoteFiles:
         return self._cache.path(shard.key, lambda file: _fetch(shard, file), size=shard.size)
 
 
-def _fetch(shard: Shard, file: AtomicFile) -> None:
+def _fetch(shard: RemoteShard, file: AtomicFile) -> None:
     """Copy a shard into the cache, a chunk at a time; anything short of the whole is an error."""
     digest = hashlib.sha256()
     with RemoteFile(shard.url, in_order=True) as source:
@@ -177,11 +177,12 @@ class RemoteKrillRows:
         part = part_of(url, _parsed(url, manifest), split)
         folder = "/".join([url.rstrip("/"), *([part.split] if part.split else [])])
         shards = [
-            Shard(f"{folder}/{each.file}", each.bytes, each.sha256, checked=True) for each in part.shards
+            RemoteShard(f"{folder}/{shard.file}", shard.bytes, shard.sha256, checked=True)
+            for shard in part.shards
         ]
         paths = [str(cache.folder / shard.key) for shard in shards]
         self._reader = ShardReader(url, part, paths, cache_bytes=cache_bytes)
-        self._files = RemoteFiles(shards, cache)
+        self._files = RemoteRowFiles(shards, cache)
         self._cache = cache
         self._last_drop = 0
         self.name = url

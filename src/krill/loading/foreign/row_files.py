@@ -39,14 +39,14 @@ class RowFiles(Protocol):
     def mark(self, number: int) -> str:
         """What tells this version of the file from any other, on this machine."""
 
-    def look_into(self, number: int) -> BinaryIO:
+    def open_ranges(self, number: int) -> BinaryIO:
         """The file, to read small parts of it at any position."""
 
     def path(self, number: int) -> Path:
         """The whole file on this machine; what was fetched may be dropped again later."""
 
 
-class LocalFiles:
+class LocalRowFiles:
     """Files on this machine."""
 
     fetched = False
@@ -64,7 +64,7 @@ class LocalFiles:
             status = path.stat()
         return f"{path} {status.st_size} {status.st_mtime_ns}"
 
-    def look_into(self, number: int) -> BinaryIO:
+    def open_ranges(self, number: int) -> BinaryIO:
         with reading(self.names[number]):
             return open_regular(self.names[number])
 
@@ -130,7 +130,7 @@ class NumbersFile:
 
 
 def read_exactly(opened: BinaryIO, name: str, start: int, end: int) -> bytes:
-    """The bytes from `start` to `end` of a file that was opened by `look_into`."""
+    """The bytes from `start` to `end` of a file that was opened by `open_ranges`."""
     with reading(name):
         opened.seek(start)
         data = opened.read(end - start)

@@ -172,7 +172,7 @@ class StreamingDataLoader:
         self._move_to(StreamState.from_json(state))
 
     def close(self) -> None:
-        """Stop reading; iterating again goes on from the same place."""
+        """Stop reading; iterating again continues from the same place."""
         if self._stream is not None:
             self._stream.close()
         self._stream = self._sequences = None

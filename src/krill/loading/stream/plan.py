@@ -17,7 +17,7 @@ from krill.tokenizer import Encoder
 from krill.tokenizer.open import file_needs
 
 MB: Final = 10**6
-# The unit of `Place`, so a part of what states mean; a block of it is a megabyte.
+# The unit of `BlockPosition`, so a part of what states mean; a block of it is a megabyte.
 UNIT_BYTES: Final = 32 << 20
 BLOCK_BYTES: Final = UNIT_BYTES // BLOCKS_PER_UNIT
 # Sequences whose order in the shuffle buffer is computed and held at once.
@@ -45,7 +45,7 @@ def encode_cost(nbytes: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class StreamSizes:
     """What decides how much is held, besides the buffer."""
 
     max_document_bytes: int
@@ -57,7 +57,7 @@ class Sizes:
     parquet: bool
 
 
-def stream_needs(sizes: Sizes, tokenizer: Path | Encoder, threads: int) -> list[Need]:
+def stream_needs(sizes: StreamSizes, tokenizer: Path | Encoder, threads: int) -> list[Need]:
     """The needs of a loader, but for the sequences that it holds."""
     # Input and the batch that is parsed from it; a document of the largest size passes whole.
     block, largest = 2 * BLOCK_BYTES, 2 * max(BLOCK_BYTES, sizes.max_document_bytes)

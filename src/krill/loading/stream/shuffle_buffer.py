@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Order:
+class WindowOrder:
     """The order of `count` sequences: by a key, or as they are if there is none."""
 
     def __init__(self, count: int, key: tuple[int, ...] | None) -> None:
@@ -109,7 +109,7 @@ class ShuffleBuffer:
             return False
         self._begins = begins
         self._window += 1
-        self._order = Order(count, None if self._seeds is None else (*self._seeds, self._window))
+        self._order = WindowOrder(count, None if self._seeds is None else (*self._seeds, self._window))
         self.first = self._window * len(self._rows)
         self.last = self.first + count
         return True
@@ -127,7 +127,7 @@ class HeldSequences:
 
     def __init__(self, rows: NDArray[Any], seeds: tuple[int, ...] | None) -> None:
         self._rows = rows
-        self._order = Order(len(rows), None if seeds is None else (*seeds, 0))
+        self._order = WindowOrder(len(rows), None if seeds is None else (*seeds, 0))
         self.last = len(rows)
 
     def take(self, first: int, last: int) -> NDArray[Any]:

@@ -26,7 +26,7 @@ from krill.loading.stream.plan import (
     BLOCKS,
     HELD,
     UNIT_BYTES,
-    Sizes,
+    StreamSizes,
     buffer_need,
     settled_plan,
     stream_needs,
@@ -78,7 +78,7 @@ class StreamSource:
     def _open(self, tokenizer: Any, limit: int) -> None:
         """Plan, then open the tokenizer with its share, then settle what the buffer takes."""
         options = self._options
-        sizes = Sizes(
+        sizes = StreamSizes(
             options.max_document_bytes,
             options.batch_bytes,
             self._corpus.held_bytes,
@@ -128,7 +128,7 @@ class StreamSource:
             max_documents=self._options.max_examples,
         )
         shape = {"length": self._options.length, "stride": self._options.stride}
-        return SequenceStream(tokens.runs(start.place), start, dtype=self._dtype, **shape)
+        return SequenceStream(tokens.runs(start.position), start, dtype=self._dtype, **shape)
 
     def shuffled(self, stream: SequenceStream, state: StreamState) -> Sequences:
         """The sequences in the order of an epoch. `stream` begins where the state's window does."""

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from krill.corpus import Corpus
 from krill.errors import ConfigError, InputError
-from krill.loading.stream.tokens import BEGINNING, Cursor, Place
+from krill.loading.stream.tokens import BEGINNING, BlockPosition, Cursor
 
 VERSION: Final = 1
 """Of the state's meaning: counts up when the same numbers would give other sequences."""
@@ -35,8 +35,8 @@ class StreamState:
 
     def to_json(self) -> dict[str, int]:
         """Flat, all numbers."""
-        place = self.cursor.place
-        where = (place.unit, place.block, place.documents, self.cursor.tokens)
+        position = self.cursor.position
+        where = (position.unit, position.block, position.documents, self.cursor.tokens)
         return dict(zip(_NUMBERS, (self.epoch, self.samples, self.window, *where), strict=True))
 
     @classmethod
@@ -49,7 +49,7 @@ class StreamState:
                     hint="give what state_dict() of a StreamingDataLoader returned",
                 )
         epoch, samples, window, unit, block, documents, tokens = (value[name] for name in _NUMBERS)
-        return cls(epoch, samples, window, Cursor(Place(unit, block, documents), tokens))
+        return cls(epoch, samples, window, Cursor(BlockPosition(unit, block, documents), tokens))
 
 
 def input_identity(corpus: Corpus) -> dict[str, Any]:

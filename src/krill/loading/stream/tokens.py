@@ -1,7 +1,7 @@
-"""Text to runs of tokens, from any place of a corpus on.
+"""Text to runs of tokens, from any position of a corpus on.
 
-In: a corpus, an encoder, and the place to begin at. Out: the tokens of block after block, in input order,
-each run with the place that it can be read again from. Held in memory: the blocks in flight, bounded in
+In: a corpus, an encoder, and the position to begin at. Out: the tokens of block after block, in input order,
+each run with the position that it can be read again from. Held in memory: the blocks in flight, bounded in
 bytes, and the run at hand.
 
 Text is taken as it is: what is not UTF-8 is removed, and documents without a character are left out and
@@ -39,7 +39,7 @@ _NOTES: Final = ("malformed", "oversize_split", "invalid_utf8")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockPosition:
     """Where a block begins."""
 
     unit: int
@@ -56,7 +56,7 @@ class Place:
 class TokenRun:
     """The tokens of one block's documents, and what was counted meanwhile."""
 
-    place: Place
+    position: BlockPosition
     ids: NDArray[Any]
     counts: Mapping[str, int]
 
@@ -96,7 +96,7 @@ class _Encoded:
             "bytes": self.size,
             **self.notes,
         }
-        return TokenRun(Place(self.unit, self.number, documents), ids, counts)
+        return TokenRun(BlockPosition(self.unit, self.number, documents), ids, counts)
 
 
 class TextTokens:
@@ -119,7 +119,7 @@ class TextTokens:
         self._in_flight = in_flight
         self._max_documents = max_documents
 
-    def runs(self, start: Place) -> Generator[TokenRun, None, None]:
+    def runs(self, start: BlockPosition) -> Generator[TokenRun, None, None]:
         """Runs from the block at `start` on."""
         documents = start.documents
         if self._max_documents is not None and documents >= self._max_documents:
@@ -139,7 +139,7 @@ class TextTokens:
                 if left is not None and piece.rows >= left:
                     return
 
-    def _blocks(self, start: Place) -> Iterator[_Numbered]:
+    def _blocks(self, start: BlockPosition) -> Iterator[_Numbered]:
         """The corpus from a block on. Files before it are not even looked at."""
         first, offset = file_and_offset(start.unit)
         corpus = self._corpus.only(lambda file: file.ordinal >= first) if first else self._corpus
@@ -188,15 +188,15 @@ def _null_mask(text: pa.Array) -> NDArray[np.uint8] | None:
 class Cursor:
     """Where a sequence begins: so many tokens after a block does, perhaps in one of those that follow it."""
 
-    place: Place
+    position: BlockPosition
     tokens: int
 
 
-BEGINNING: Final = Cursor(Place(0, 0, 0), 0)
+BEGINNING: Final = Cursor(BlockPosition(0, 0, 0), 0)
 
 
 class SequenceStream:
-    """Sequences of `length` tokens from a cursor on; `runs` must begin with the block at its place."""
+    """Sequences of `length` tokens from a cursor on; `runs` must begin with the block at its position."""
 
     def __init__(
         self, runs: Generator[TokenRun, None, None], start: Cursor, *, length: int, stride: int, dtype: str
@@ -210,7 +210,7 @@ class SequenceStream:
         self._begins = 0  # of `_tokens`, counted from the start of the first block
         self._next = start.tokens  # where the next sequence begins, likewise
         self._read = 0  # tokens of all runs that were read
-        self._places = deque([(0, start.place)])  # where runs begin that the next sequence may begin in
+        self._places = deque([(0, start.position)])  # where runs begin that the next sequence may begin in
 
     def fill(self, rows: NDArray[Any]) -> int:
         """Write the next sequences into the rows of a matrix; fewer than there are rows only at the end."""
@@ -232,8 +232,8 @@ class SequenceStream:
         """Where the next sequence begins."""
         while len(self._places) > 1 and self._places[1][0] <= self._next:
             self._places.popleft()
-        begins, place = self._places[0]
-        return Cursor(place, self._next - begins)
+        begins, position = self._places[0]
+        return Cursor(position, self._next - begins)
 
     def close(self) -> None:
         """Stop reading."""
@@ -248,7 +248,7 @@ class SequenceStream:
         run = next(self._runs, None)
         if run is None:
             return False
-        self._places.append((self._read, run.place))
+        self._places.append((self._read, run.position))
         self._read += len(run.ids)
         self.counts.update(run.counts)
         passed = min(self._next - self._begins, len(self._tokens))

@@ -115,7 +115,7 @@ def _resolved(
 ) -> dict[str, Any]:
     dedup, scanned, units = context.config.preprocess.dedup, scan.log, scan.units()
     files = noted_files(dedup, scanned)
-    context.folder.files.bring([*files, *prior])
+    context.folder.files.fetch([*files, *prior])
     spill = context.folder.stages / "resolve-spill"
     share = context.plan.share(DEDUP_TABLE)
     if dedup.method == "exact":

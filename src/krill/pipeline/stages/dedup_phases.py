@@ -242,7 +242,7 @@ class Phases:
     def _paths(self, group: int) -> list[Path]:
         """What was noted of a group's documents, to be read."""
         paths = [self.context.path_of(name) for name in self.groups[group]]
-        self.context.folder.files.bring(paths)
+        self.context.folder.files.fetch(paths)
         return paths
 
     def _made(self, phase: str) -> list[Path]:

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from krill.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from krill.training.qa.evaluation import ReaderReport, evaluate_reader
+    from krill.training.qa.evaluate import ReaderReport, evaluate_reader
     from krill.training.qa.job import ReaderSummary, train_reader
     from krill.training.qa.settings import ReaderSettings
 
 __all__ = ["ReaderReport", "ReaderSettings", "ReaderSummary", "evaluate_reader", "train_reader"]
 
 _HOMES = {
-    "ReaderReport": "krill.training.qa.evaluation",
+    "ReaderReport": "krill.training.qa.evaluate",
     "ReaderSettings": "krill.training.qa.settings",
     "ReaderSummary": "krill.training.qa.job",
-    "evaluate_reader": "krill.training.qa.evaluation",
+    "evaluate_reader": "krill.training.qa.evaluate",
     "train_reader": "krill.training.qa.job",
 }
 

@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from krill.errors import InputError
 from krill.loading.order import Shuffled
-from krill.qa.answers import NOWHERE
-from krill.qa.batches import BLOCK_ROWS, WINDOW_ROWS
-from krill.qa.selection import choose_begins
+from krill.qa.batches import BLOCK_ROWS, WINDOW_ROWS, choose_begins
 from krill.qa.stored import StoredFeatures
+from krill.qa.tables import NOWHERE
 from krill.training.data import Batch
 from krill.training.qa.settings import ReaderSettings
 
@@ -62,6 +61,10 @@ class ReaderData:
         mapped = min(int(units.sum()), max(MAPPED_BYTES, 2 * int(units.max(initial=0))))
         return mapped + _BATCHES * rows * (3 * self.length + 4) * _COLUMN_BYTES
 
+    @property
+    def expected_bytes(self) -> int:
+        return self.held_bytes
+
     def batches(self) -> Iterator[Batch]:
         while True:
             batch = self._batch(self._taken)
@@ -73,6 +76,9 @@ class ReaderData:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._taken = int(state["batches"])
+
+    def close(self) -> None:
+        pass
 
     def _batch(self, number: int) -> Batch:
         """The documents at their places in the endless row of epochs, with what is drawn for each epoch."""

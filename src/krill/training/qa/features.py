@@ -1,7 +1,8 @@
-"""Features and the tokenizer that made them, seen from a reader: its vocabulary, its memory tokens, its rows.
+"""What a reader is trained or scored on, opened and checked: features, their tokenizer, the evaluation.
 
-In: a cache's folder and a tokenizer's file; or a saved reader and a cache. Out: the shape of the reader that
-reads them, or the reason why they don't belong together. Held in memory: the tokenizer for a moment.
+In: a `TrainRequest`; or a saved reader and a cache. Out: an `OpenedFeatures` with the shape of the reader
+that reads them, or the reason why its parts don't belong together. Held in memory: the tokenizer for a
+moment, and the units of the caches that are mapped.
 """
 
 from __future__ import annotations
@@ -9,17 +10,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from krill.errors import ConfigError, InputError
 from krill.model.recurrent import MemoryTokens, ReaderShape
+from krill.qa.dataset import QaDataset
 from krill.qa.encoding import open_tokenizer
-from krill.qa.layout import Layout
-from krill.qa.memory_tokens import memory_token_ids
+from krill.qa.layout import FeatureLayout, memory_token_ids
 from krill.qa.stored import StoredFeatures
 from krill.tokenizer.huggingface import open_library
 from krill.tokenizer.tokenizer_file import tokenizer_file
+from krill.training.qa.data import ReaderData
 from krill.training.qa.settings import DEFAULT_SLOTS, ReaderSettings
+
+if TYPE_CHECKING:
+    from krill.training.qa.job import TrainRequest
+
+
+# What an evaluation's cache may have mapped: it is read in order.
+EVALUATION_BYTES: Final = 32_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,7 @@ class ReaderTokenizer:
     writes: tuple[int, ...]
 
 
-def look_at_tokenizer(path: str | Path) -> ReaderTokenizer:
+def inspect_tokenizer(path: str | Path) -> ReaderTokenizer:
     """The tokenizer in a file or a folder."""
     file = tokenizer_file(path)
     library = open_library(file)
@@ -73,11 +82,6 @@ def check_fits(stored: StoredFeatures, design: ReaderShape, fingerprint: str, mo
         )
 
 
-def describe_features(stored: StoredFeatures) -> Mapping[str, Any]:
-    """What decides the batches, fit for JSON."""
-    return {"features": stored.manifest["identity"], "tokenizer": stored.manifest["tokenizer"]["fingerprint"]}
-
-
 def _memory_tokens(tokenizer: ReaderTokenizer, wanted: int | None) -> MemoryTokens:
     own = len(tokenizer.reads)
     if wanted == 0:
@@ -92,5 +96,34 @@ def _memory_tokens(tokenizer: ReaderTokenizer, wanted: int | None) -> MemoryToke
     return MemoryTokens(tokenizer.reads, tokenizer.writes)
 
 
-def _token_types(layout: Layout) -> int:
+def _token_types(layout: FeatureLayout) -> int:
     return max(layout.pad_type, *(piece.type_id for piece in layout.pieces)) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFeatures:
+    """All input of a training, before JAX computes anything."""
+
+    settings: ReaderSettings
+    tokenizer: ReaderTokenizer
+    data: ReaderData
+    design: ReaderShape
+    evaluation: QaDataset | None
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What decides the batches, fit for JSON."""
+        manifest = self.data.stored.manifest
+        return {"features": manifest["identity"], "tokenizer": manifest["tokenizer"]["fingerprint"]}
+
+
+def open_request(request: TrainRequest) -> OpenedFeatures:
+    """Open and check what `request` names."""
+    data = ReaderData(request.features, request.settings, verify=request.verify)
+    tokenizer = inspect_tokenizer(request.tokenizer)
+    design = design_for(data.stored, tokenizer, request.settings)
+    evaluation = None
+    if request.evaluation is not None:
+        evaluation = QaDataset(request.evaluation, memory=EVALUATION_BYTES, verify=request.verify)
+        check_fits(evaluation.stored, design, tokenizer.fingerprint, "the model")
+    return OpenedFeatures(request.settings, tokenizer, data, design, evaluation)

@@ -7,20 +7,16 @@ the step.
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 import krill
-from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
-from krill.budget.process import bounded_process
-from krill.config import differing_keys
-from krill.model.installed import require_train_extra
+from krill.budget import resident_bytes
+from krill.budget.process import metered_process
+from krill.model import require_train_extra
+from krill.storage.run import CONTINUE, DONE, FINISHED, Run, RunSummary, identity_of, summarize
 from krill.threads.progress import Progress, Silent
 from krill.training.folder import TrainFolder
 from krill.training.qa.settings import ReaderSettings
@@ -28,20 +24,7 @@ from krill.training.xla import bound_xla
 
 COMMAND: Final = "qa train"
 SETTING: Final = "--output-dir"
-_TOLD: Final = {"features": "the features", "tokenizer": "the tokenizer"}
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderSummary:
-    """The end of a training; `status` is "done", or "finished" if an earlier run had done everything."""
-
-    status: str
-    output: Path
-    facts: Mapping[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {"status": self.status, "output": str(self.output), **self.facts}
+ReaderSummary = RunSummary[Mapping[str, Any]]
 
 
 def train_reader(
@@ -104,56 +87,39 @@ def run_train(
 ) -> ReaderSummary:
     """The same for the command line, where `floor` is 0: the budget is the whole process."""
     require_train_extra("training a reader")
-    started = time.monotonic()
-    limit, count = resolve_limit(memory), resolve_threads(threads)
-    with (
-        bounded_process(count, parquet=False),
-        Meter(limit, floor) as meter,
-        TrainFolder(request.output, _differences, command=COMMAND, setting=SETTING) as folder,
-    ):
-        bound_xla(count, meter)
+    folder = TrainFolder(request.output, command=COMMAND, setting=SETTING)
+    with metered_process(memory, threads, floor=floor) as meter, Run(folder) as run:
+        bound_xla(meter.threads, meter)
         # Not at the top: they import JAX, for which everything before needs not wait.
-        from krill.training.qa.opening import open_request
-        from krill.training.qa.session import ReaderSession
+        from krill.training.qa.features import open_request
+        from krill.training.qa.task import ReaderTask
+        from krill.training.session import Session
 
         opened = open_request(request)
-        run = _describe(opened.identity, request.settings)
-        state = folder.decide(run, overwrite=overwrite, anew=False)
-        if state == "finished":
-            return ReaderSummary(state, request.output, _told(folder.manifest() or {}))
-        session = ReaderSession(opened, folder, meter, progress, run)
-        facts = session.train(continues=state == "continue")
+        described = describe_run(opened.identity, request.settings)
+        state = run.begin(described, overwrite=overwrite)
+        if state == FINISHED:
+            return summarize(FINISHED, request.output, folder.finished() or {})
+        session = Session(ReaderTask(opened), folder, meter, progress, described)
+        facts = session.train(continues=state == CONTINUE)
         manifest = {
             "format": 1,
             "command": COMMAND,
-            **run,
-            "seconds": round(time.monotonic() - started, 3),
-            "continued": state == "continue",
+            **described,
+            "seconds": meter.seconds,
+            "continued": run.continued,
             **facts,
-            "budget": {**session.budget(), "threads": count},
+            "budget": {**session.budget(), "threads": meter.threads},
         }
-        folder.finish(manifest)
-    return ReaderSummary("done", request.output, _told(manifest))
+        run.publish(manifest)
+    return summarize(DONE, request.output, manifest)
 
 
-def _describe(identity: Mapping[str, Any], settings: ReaderSettings) -> dict[str, Any]:
+def describe_run(identity: Mapping[str, Any], settings: ReaderSettings) -> dict[str, Any]:
     """What this run is: everything that shapes the model, and the hash of that."""
-    run: dict[str, Any] = {
+    shaping: dict[str, Any] = {
         "krill": krill.__version__,
         "config": {"reader": settings.shaping()},
         "inputs": dict(identity),
     }
-    canonical = orjson.dumps(run, option=orjson.OPT_SORT_KEYS)
-    return {**run, "identity": hashlib.sha256(canonical).hexdigest()}
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What makes a run another one than the one that was begun or finished here."""
-    found = differing_keys(before.get("config", {}), now["config"])
-    old, new = before.get("inputs", {}), now["inputs"]
-    return found + [_TOLD.get(name, name) for name in {**old, **new} if old.get(name) != new.get(name)]
-
-
-def _told(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What a summary says: the manifest without what only a later run needs."""
-    return {name: value for name, value in manifest.items() if name not in ("config", "inputs")}
+    return {**shaping, "identity": identity_of(shaping)}

@@ -24,10 +24,17 @@ from krill.model.recurrent import MemoryTokens, Reader, ReaderShape, init_reader
 from krill.storage.atomic import storage_errors, write_json
 from krill.storage.input_file import read_json
 from krill.training.checkpoint_files import named_arrays
-from krill.training.checkpoints import CheckpointStore
-from krill.training.folder import CHECKPOINTS
 from krill.training.safetensors_file import TensorFile, write_tensors
-from krill.training.saved_model import CONFIG, WEIGHTS, save_tokenizer
+from krill.training.saved_model import (
+    CONFIG,
+    WEIGHTS,
+    find_checkpoint,
+    no_checkpoint,
+    require_exported,
+    require_folder,
+    restore_weights,
+    save_tokenizer,
+)
 
 ARCHITECTURE: Final = "KrillReader"
 _HINT: Final = "give what `krill qa train --output-dir` named"
@@ -71,7 +78,7 @@ def design_from(config: Mapping[str, Any]) -> ReaderShape:
         tuple(map(int, config["memory_write_ids"])),
         bool(config["memory_around"]),
     )
-    encoder = shape_from_llama(_as_llama(config))
+    encoder = shape_from_llama({**config, "model_type": "llama"})
     return ReaderShape(
         encoder, int(config["max_position_embeddings"]), memory, int(config["type_vocab_size"])
     )
@@ -94,40 +101,27 @@ class SavedReader:
         """The weights, read once."""
         if self.step is None:
             return _read_exported(self.folder, self.design)
-        notes: list[str] = []
-        store = CheckpointStore(self.folder / CHECKPOINTS, keep=1, note=notes.append)
-        restored = store.restore_model(jax.eval_shape(lambda: init_reader(self.design, 0)), self.step)
-        if restored is None:
-            raise InputError("; ".join(notes), hint="give another --checkpoint, or leave it out")
-        model: Reader = restored.model
-        return model
+        return restore_weights(self.folder, self.step, lambda: init_reader(self.design, 0))
 
 
 def open_reader(path: str | Path, *, checkpoint: str | int | None = None) -> SavedReader:
     """The reader in a folder: the exported one, or a `checkpoint`: `latest`, `best`, or a step's number."""
-    folder = Path(path)
-    if not folder.is_dir():
-        raise InputError(f"there is no model folder at `{path}`", hint=_HINT)
+    folder = require_folder(path, _HINT)
     if checkpoint is not None:
         return _open_checkpoint(folder, checkpoint)
-    if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
-        unfinished = any((folder / CHECKPOINTS).glob("[0-9]*"))
-        raise InputError(
-            f"`{folder}` has no `{CONFIG}` with a `{WEIGHTS}`"
-            + (": its training is not finished" if unfinished else ""),
-            hint="give --checkpoint latest" if unfinished else _HINT,
-        )
+    require_exported(folder, _HINT)
     try:
         config = read_json(folder / CONFIG)
         if config.get("architectures") != [ARCHITECTURE]:
             raise InputError(
-                f"`{folder}` has a model for other work than answering: `{config.get('architectures')}`",
+                f"`{folder}` has a model that does not answer questions: `{config.get('architectures')}`",
                 hint=_HINT,
             )
         return SavedReader(folder, design_from(config), str(config[_TOKENIZER_KEY]), None)
     except ConfigError as error:
         raise InputError(
-            f"`{folder / CONFIG}` is of no reader: {error.message}", hint="restore it, or train again"
+            f"`{folder / CONFIG}` does not describe a reader: {error.message}",
+            hint="restore it, or train again",
         ) from None
     except KrillError:
         raise
@@ -139,17 +133,10 @@ def open_reader(path: str | Path, *, checkpoint: str | int | None = None) -> Sav
 
 
 def _open_checkpoint(folder: Path, which: str | int) -> SavedReader:
-    store = CheckpointStore(folder / CHECKPOINTS, keep=1, note=lambda _: None)
-    named = {"latest": store.latest(), "best": store.best()}
-    known = {name: step for name, step in named.items() if step is not None}
-    known |= {str(step): step for step in store.steps()}
-    step = known.get(str(which))
+    store, step = find_checkpoint(folder, which)
     extra = None if step is None else store.read_extra(step)
     if extra is None or "reader" not in extra:
-        raise InputError(
-            f"there is no whole checkpoint `{which}` of a reader in `{folder}`",
-            hint=f"give one of {', '.join(known)}" if known else _HINT,
-        )
+        raise no_checkpoint(folder, which, store, " of a reader")
     config = extra["reader"]
     return SavedReader(folder, design_from(config), str(config[_TOKENIZER_KEY]), step)
 
@@ -180,7 +167,3 @@ def _read_exported(folder: Path, design: ReaderShape) -> Reader:
     leaves = [found[name] for name in named_arrays(like)]
     reader: Reader = jax.tree.unflatten(jax.tree.structure(like), leaves)
     return reader
-
-
-def _as_llama(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {**config, "model_type": "llama"}

@@ -19,13 +19,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from krill import _native
-from krill.model.recurrent import Reader, ReaderShape, init_reader
-from krill.model.span_reading import SEGMENT_COLUMNS, TOKEN_COLUMNS, read_segment, segment_losses
+from krill.model.recurrent import (
+    SEGMENT_COLUMNS,
+    TOKEN_COLUMNS,
+    Reader,
+    ReaderShape,
+    init_reader,
+    read_segment,
+    segment_losses,
+)
 from krill.qa.batches import BatchShape, QaLoader
 from krill.qa.dataset import QaDataset
 from krill.qa.metrics import SquadScores
 from krill.qa.predictions import AnswerCollector, Prediction
-from krill.training.compiler import lean
+from krill.training.compiler import low_memory_compiler
 from krill.training.qa.step import batch_shapes
 from krill.training.step import memory_of
 
@@ -53,7 +60,9 @@ class SegmentReader:
         model = jax.eval_shape(lambda: init_reader(design, 0))
         memory = jax.eval_shape(lambda: init_reader(design, 0).begin(self.documents))
         segment = batch_shapes((self.documents,), length or design.length)
-        compiled = lean().compile(jax.jit(_read, donate_argnums=1).lower(model, memory, segment))
+        compiled = low_memory_compiler().compile(
+            jax.jit(_read, donate_argnums=1).lower(model, memory, segment)
+        )
         _native.trim(code=True)  # what compiling took
         self._compiled = compiled
         self.held_bytes = memory_of(compiled)

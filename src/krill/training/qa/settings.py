@@ -11,7 +11,7 @@ from typing import Any, Final, get_args
 
 from krill.errors import ConfigError
 from krill.model.sizing import ModelShape
-from krill.qa.selection import STRATEGIES, Strategy
+from krill.qa.batches import STRATEGIES, Strategy
 
 # Memory vectors that are carried where the features have no memory tokens and nobody says how many.
 DEFAULT_SLOTS: Final = 16

@@ -1,106 +1,154 @@
-"""One step of training a reader, compiled, with its state given up to the next one.
+"""The training step of a reader, and the ways to divide it so that it fits a budget.
 
-In: a `ReaderState` and the columns of some documents (`data.py`). Out: the next state, in the same memory
-(donated), and the step's loss, gradient norm and counted segments. Held in memory: the state, the gradients,
-one segment's activations of a microbatch of documents, and the memory vectors between segments.
+In: the reader's shape, an optimizer, a batch's documents and segments. Out: the step for columns of documents
+(`data.py`); its choices of how many documents are computed at once; and the `ReaderPlan` of one of them. Held
+in memory by a step: the state, the gradients, one segment's activations of a microbatch of documents, and the
+memory vectors between segments.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from krill import _native
-from krill.model.recurrent import Reader, ReaderShape, init_reader
-from krill.model.span_reading import SEGMENT_COLUMNS, TOKEN_COLUMNS, summed_span_loss
+from krill.budget import format_size
+from krill.errors import BudgetError
+from krill.model.recurrent import (
+    SEGMENT_COLUMNS,
+    TOKEN_COLUMNS,
+    ReaderShape,
+    init_reader,
+    summed_span_loss,
+)
 from krill.model.transformer import Compute
-from krill.training.accumulate import Batch, accumulate, cut
-from krill.training.compiler import lean
-from krill.training.step import Metrics
-
-
-class ReaderState(NamedTuple):
-    """Everything that a step changes, and so everything of it that a checkpoint holds."""
-
-    model: Reader
-    optimizer: Any
-    step: jax.Array
+from krill.training.compiler import Compiler, low_memory_compiler
+from krill.training.step import (
+    Batch,
+    Metrics,
+    Shapes,
+    Step,
+    TrainState,
+    accumulate,
+    microbatches,
+    shape_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderOptions:
-    """What a step is like. `bptt` shapes its result; the others, beyond float tolerance, don't."""
+    """How a step is computed. `bptt` shapes its result; the others, beyond float tolerance, don't."""
 
     microbatch: int
     bptt: int | None = None
     compute: Compute = field(default_factory=Compute)
 
 
-Step = Callable[[ReaderState, Mapping[str, Any]], tuple[ReaderState, Metrics]]
+@dataclass(frozen=True, slots=True)
+class ReaderPlan:
+    """How a step is divided, and what it will hold in bytes: plain numbers, for a checkpoint to store."""
+
+    documents: int
+    segments: int
+    length: int
+    microbatch: int
+    remat: bool
+    bptt: int | None
+    step_bytes: int
+
+    @property
+    def compiler(self) -> Compiler:
+        return low_memory_compiler()
+
+    @property
+    def options(self) -> ReaderOptions:
+        return ReaderOptions(self.microbatch, self.bptt, Compute(remat=self.remat))
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(stored: Mapping[str, Any]) -> ReaderPlan:
+        return ReaderPlan(**stored)
 
 
-def first_state(design: ReaderShape, optimizer: optax.GradientTransformation, seed: int) -> ReaderState:
-    """Fresh weights and an empty optimizer."""
-    # One program and not one for each array: compiling those takes longer and leaves more behind.
-    fresh = jax.jit(functools.partial(_fresh, design, optimizer, seed))
-    state: ReaderState = lean().compile(fresh.lower(), runs_once=True)()
-    _native.trim(code=True)
-    return state
+@dataclass(frozen=True, slots=True)
+class ReaderStep:
+    """A `StepSpec` for batches of `documents` x `segments`."""
+
+    design: ReaderShape
+    optimizer: optax.GradientTransformation
+    documents: int
+    segments: int
+    bptt: int | None = None
+    placement: None = None
+    estimate_slack: float = 2.0
+    mapped_from: int = 2**22  # as everywhere: no block of a step has a size of its own
+
+    @property
+    def parameters(self) -> int:
+        return self.design.parameters
+
+    def init(self, seed: int) -> TrainState:
+        model = init_reader(self.design, seed)
+        return TrainState(model, self.optimizer.init(model), None, jnp.zeros((), jnp.int32))
+
+    def batch_shapes(self) -> Shapes:
+        return batch_shapes((self.documents, self.segments), self.design.length)
+
+    def make_step(self, options: ReaderOptions) -> Step:
+        return jax.jit(functools.partial(_take_step, self.optimizer, options), donate_argnums=0)
+
+    def choices(self) -> list[ReaderOptions]:
+        """Fastest first: ever fewer documents at once, and at last remat, too."""
+        sizes = [size for size in range(self.documents, 0, -1) if self.documents % size == 0]
+        whole = [ReaderOptions(size, self.bptt) for size in sizes]
+        return [*whole, ReaderOptions(1, self.bptt, Compute(remat=True))]
+
+    def estimate(self, options: ReaderOptions) -> int:
+        design, shape = self.design, self.design.encoder
+        tokens = options.microbatch * design.row_length
+        layer = 8 * shape.width + 4 * shape.hidden + 3 * shape.heads * design.row_length
+        kept = shape.width * shape.layers + layer if options.compute.remat else layer * shape.layers
+        carried = self.segments * options.microbatch * design.memory.slots * shape.width
+        return 4 * (5 * design.parameters + tokens * kept + carried)
+
+    def plan(self, options: ReaderOptions, step_bytes: int, compiler: Compiler) -> ReaderPlan:
+        sizes = self.documents, self.segments, self.design.length
+        return ReaderPlan(*sizes, options.microbatch, options.compute.remat, options.bptt, step_bytes)
+
+    def too_small(self, needed: int, budget: int) -> BudgetError:
+        more = -(-(needed - budget) // 10**6)
+        return BudgetError(
+            "the budget is too small: a step over one document at a time, in segments of"
+            f" `{self.design.length}` tokens, needs {format_size(needed)}, {format_size(max(budget, 0))} of"
+            " the budget are left for it",
+            hint=f"give {more}MB more --memory, or a smaller --hidden or --layers, or features of a smaller"
+            " --max-seq-length",
+        )
 
 
-def state_shapes(design: ReaderShape, optimizer: optax.GradientTransformation) -> ReaderState:
-    """The shapes of `first_state`; nothing is allocated."""
-    shapes: ReaderState = jax.eval_shape(functools.partial(_fresh, design, optimizer, 0))
-    return shapes
-
-
-def _fresh(design: ReaderShape, optimizer: optax.GradientTransformation, seed: int) -> ReaderState:
-    model = init_reader(design, seed)
-    return ReaderState(model, optimizer.init(model), jnp.zeros((), jnp.int32))
-
-
-def make_step(optimizer: optax.GradientTransformation, options: ReaderOptions) -> Step:
-    """The step as a jitted function; the state that is passed in is gone afterwards."""
-    return jax.jit(functools.partial(_take_step, optimizer, options), donate_argnums=0)
+def batch_shapes(size: tuple[int, ...], length: int) -> dict[str, jax.ShapeDtypeStruct]:
+    """The columns of rows that lie in an array of `size`."""
+    tokens = dict.fromkeys(TOKEN_COLUMNS, shape_of((*size, length)))
+    labels = dict.fromkeys(SEGMENT_COLUMNS, shape_of(size))
+    return {**tokens, **labels, "document_mask": shape_of(size, jnp.bool_)}
 
 
 def _take_step(
-    optimizer: optax.GradientTransformation, options: ReaderOptions, state: ReaderState, batch: Batch
-) -> tuple[ReaderState, Metrics]:
+    optimizer: optax.GradientTransformation, options: ReaderOptions, state: TrainState, batch: Batch
+) -> tuple[TrainState, Metrics]:
     summed = functools.partial(summed_span_loss, bptt=options.bptt, compute=options.compute)
-    sums = accumulate(summed, state.model, cut(batch, options.microbatch))
+    sums = accumulate(summed, state.model, microbatches(batch, options.microbatch))
     share = 1.0 / jnp.maximum(sums.tokens, 1).astype(jnp.float32)
     gradients = jax.tree.map(lambda gradient: gradient * share, sums.gradients)
     norm = optax.tree.norm(gradients)
     updates, held = optimizer.update(gradients, state.optimizer, state.model)
     model = optax.apply_updates(state.model, updates)
     metrics = Metrics(sums.loss * share, norm, sums.tokens, jnp.zeros((), jnp.int32))
-    return ReaderState(model, held, state.step + 1), metrics
-
-
-def lower_step(
-    step: Step,
-    design: ReaderShape,
-    optimizer: optax.GradientTransformation,
-    *,
-    documents: int,
-    segments: int,
-) -> jax.stages.Lowered:
-    """The step traced for batches of `documents` x `segments`; nothing of that size is allocated."""
-    batch = batch_shapes((documents, segments), design.length)
-    lowered: jax.stages.Lowered = step.lower(state_shapes(design, optimizer), batch)  # type: ignore[attr-defined]
-    return lowered
-
-
-def batch_shapes(size: tuple[int, ...], length: int) -> dict[str, jax.ShapeDtypeStruct]:
-    """The columns of rows that lie in an array of `size`."""
-    tokens = dict.fromkeys(TOKEN_COLUMNS, jax.ShapeDtypeStruct((*size, length), jnp.int32))  # type: ignore[no-untyped-call]
-    labels = dict.fromkeys(SEGMENT_COLUMNS, jax.ShapeDtypeStruct(size, jnp.int32))  # type: ignore[no-untyped-call]
-    mask = jax.ShapeDtypeStruct(size, jnp.bool_)  # type: ignore[no-untyped-call]
-    return {**tokens, **labels, "document_mask": mask}
+    return TrainState(model, held, None, state.step + 1), metrics

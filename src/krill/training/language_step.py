@@ -1,0 +1,303 @@
+"""The training step of a language model, and the ways to divide it so that it fits a budget.
+
+In: the model's shape, an optimizer, a batch's rows and length. Out: the step for batches of `input_ids` and
+`labels` (B, T), perhaps `segment_ids` and `position_ids`; its choices of microbatch, loss chunk and
+rematerialisation; and the `MemoryPlan` of one of them. Held in memory by a step: the state, the gradients, a
+microbatch's activations. With a `Placement` every device holds its part; batches may come as NumPy arrays all
+the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from krill.budget import format_size
+from krill.errors import BudgetError, ConfigError
+from krill.model.sizing import ModelShape, count_parameters
+from krill.model.transformer import Compute, Transformer, init_transformer
+from krill.training.compiler import FAST, Compiler, low_memory_compiler
+from krill.training.loss import count_labels, summed_loss
+from krill.training.mesh import ALONE, Exchange, Placement, along
+from krill.training.precision import Precision, cast, first_scale, next_scale
+from krill.training.step import (
+    Batch,
+    GradientSums,
+    Metrics,
+    Shapes,
+    Step,
+    TrainState,
+    accumulate,
+    microbatches,
+    shape_of,
+)
+
+COLUMNS: Final = ("input_ids", "labels", "segment_ids", "position_ids")
+# One chunk's logits: large enough that the products run at full speed, small beside everything else.
+CHUNK_BYTES: Final = 8 * 2**20
+_FEWEST_CHUNK_TOKENS: Final = 32
+_MOST_CHUNK_TOKENS: Final = 2048
+# Below so many tokens a microbatch, keeping less (remat) is cheaper than dividing further. Over 4,096 tokens
+# a step with 1.4 and 10 million parameters, microbatches of 1,024 took 1.03 and 0.99 times as long as all at
+# once, remat 1.01 and 1.06.
+_WORTHWHILE_TOKENS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StepOptions:
+    """What changes a step's memory but, beyond float tolerance, not its result."""
+
+    microbatch: int
+    loss_chunk: int
+    compute: Compute = field(default_factory=Compute)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """How a step is divided, and what it will hold in bytes: plain numbers, for a checkpoint to store."""
+
+    rows: int
+    length: int
+    microbatch: int
+    loss_chunk: int
+    remat: bool
+    step_bytes: int
+    lean: bool = False
+    """Whether the low-memory compiler is used; checkpoints have this name."""
+
+    @property
+    def compiler(self) -> Compiler:
+        return low_memory_compiler() if self.lean else FAST
+
+    @property
+    def accumulation_steps(self) -> int:
+        """Microbatches in a batch."""
+        return self.rows // self.microbatch
+
+    @property
+    def options(self) -> StepOptions:
+        return StepOptions(self.microbatch, self.loss_chunk, Compute(remat=self.remat))
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(stored: Mapping[str, Any]) -> MemoryPlan:
+        return MemoryPlan(**stored)
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModelStep:
+    """A `StepSpec` for batches of `rows` x `length`; a given `microbatch` is kept, whatever the budget.
+
+    Microbatches count the rows of all devices together.
+    """
+
+    shape: ModelShape
+    optimizer: optax.GradientTransformation
+    rows: int
+    length: int
+    precision: Precision = Precision.FLOAT32
+    placement: Placement | None = None
+    microbatch: int | None = None
+    # The estimate was 1.1 to 1.4 times off, in five settings of `benchmarks/train_memory.py`.
+    estimate_slack: float = 1.5
+    # Blocks of a chunk's size are used again instead of mapped anew in every chunk.
+    mapped_from: int = CHUNK_BYTES + 2**20
+
+    @property
+    def parameters(self) -> int:
+        return count_parameters(self.shape)
+
+    def init(self, seed: int) -> TrainState:
+        model = init_transformer(self.shape, seed)
+        scale = first_scale(self.precision)
+        return TrainState(model, self.optimizer.init(model), scale, jnp.zeros((), jnp.int32))
+
+    def batch_shapes(self) -> Shapes:
+        sharding = None if self.placement is None else self.placement.batch
+        return dict.fromkeys(COLUMNS, shape_of((self.rows, self.length), sharding=sharding))
+
+    def make_step(self, options: StepOptions) -> Step:
+        take = functools.partial(_take_step, self.optimizer, self.precision)
+        placement = self.placement
+        if placement is None:
+            return jax.jit(functools.partial(take, options, ALONE), donate_argnums=0)
+        own = replace(options, microbatch=options.microbatch // placement.count)
+
+        def spread(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+            specs, rows = placement.specs(state), placement.batch.spec
+            run = jax.shard_map(
+                functools.partial(take, own, placement.exchange(state.model)),
+                mesh=placement.mesh,
+                in_specs=(specs, rows),
+                out_specs=(specs, along(None)),
+                check_vma=False,
+            )
+            done: tuple[TrainState, Metrics] = run(state, batch)
+            return done
+
+        return jax.jit(spread, donate_argnums=0)
+
+    def choices(self) -> list[StepOptions]:
+        """Fastest first: everything kept while microbatches are worthwhile, then remat, then ever less."""
+        return list(self._choices(self._microbatches()))
+
+    def _choices(self, sizes: list[int]) -> Iterator[StepOptions]:
+        chunk = loss_chunk(self.shape.vocab_size)
+        kept, recomputed = Compute(), Compute(remat=True)
+        for size in sizes:
+            if size == sizes[0] or size * self.length >= _WORTHWHILE_TOKENS:
+                yield StepOptions(size, min(chunk, size * self.length), kept)
+        for size in sizes:
+            yield StepOptions(size, min(chunk, size * self.length), recomputed)
+        yield StepOptions(sizes[-1], min(_FEWEST_CHUNK_TOKENS, sizes[-1] * self.length), recomputed)
+
+    def _microbatches(self) -> list[int]:
+        """How many rows may be computed at once, most first: what divides the batch and the devices."""
+        rows, microbatch = self.rows, self.microbatch
+        devices = 1 if self.placement is None else self.placement.count
+        if microbatch is None:
+            return [size for size in range(rows, 0, -1) if rows % size == 0 and size % devices == 0]
+        if microbatch < 1 or rows % microbatch:
+            raise ConfigError(
+                f"a batch of `{rows}` rows can't be cut into microbatches of `{microbatch}`",
+                hint="give a batch size that is a multiple of the gradient accumulation steps",
+            )
+        if microbatch % devices:
+            raise ConfigError(
+                f"a microbatch of `{microbatch}` rows can't be spread over `{devices}` devices",
+                hint=f"give a batch size that is a multiple of {devices},"
+                " or fewer gradient accumulation steps",
+            )
+        return [microbatch]
+
+    def estimate(self, options: StepOptions) -> int:
+        shape, length = self.shape, self.length
+        weights = count_parameters(shape)
+        tokens = options.microbatch * length
+        # Weights, 32-bit Adam, gradients; accumulated ones beside a microbatch's own.
+        held = 16 * weights + (4 * weights if options.microbatch < self.rows else 0)
+        scores = 3 * shape.heads * min(length, options.compute.block_for(length) or length)
+        layer = 8 * shape.width + 4 * shape.hidden + scores
+        kept = shape.width * shape.layers + layer if options.compute.remat else layer * shape.layers
+        logits = 2 * options.loss_chunk * shape.vocab_size + shape.vocab_size * shape.width
+        return held + 4 * (tokens * kept + logits)
+
+    def pick_compiler(self, room: int) -> Compiler:
+        """The one that makes the faster step if `room` bytes are enough to compile it and to run it whole."""
+        wanted = self.microbatch or self.rows
+        whole = StepOptions(wanted, min(loss_chunk(self.shape.vocab_size), wanted * self.length))
+        runs = FAST.step.settled + round(self.estimate(whole) * self.estimate_slack)
+        return FAST if room >= max(FAST.step.compiling, runs) else low_memory_compiler()
+
+    def plan(self, options: StepOptions, step_bytes: int, compiler: Compiler) -> MemoryPlan:
+        return MemoryPlan(
+            self.rows,
+            self.length,
+            options.microbatch,
+            options.loss_chunk,
+            options.compute.remat,
+            step_bytes,
+            lean=compiler is not FAST,
+        )
+
+    def too_small(self, needed: int, budget: int) -> BudgetError:
+        short = -(-(needed - budget) // 10**6)
+        hint = (
+            f"give {short}MB more --memory; or a smaller --target-params, --vocab-size or --seq-len,"
+            " or `train.optimizer: adamw8bit`"
+        )
+        if self.microbatch is not None:
+            hint += "; or leave `train.gradient_accumulation_steps` out, and steps are cut to fit"
+        return BudgetError(
+            f"the budget is too small: a step over `{self.rows}` rows of `{self.length}` tokens needs at"
+            f" least {format_size(needed)}, {format_size(budget)} of the budget are left for it",
+            hint=hint,
+        )
+
+
+def loss_chunk(vocab_size: int) -> int:
+    """Tokens a chunk: a power of two whose logits take about `CHUNK_BYTES`."""
+    tokens = CHUNK_BYTES // (4 * vocab_size)
+    rounded = 1 << max(tokens, 1).bit_length() - 1
+    return min(max(rounded, _FEWEST_CHUNK_TOKENS), _MOST_CHUNK_TOKENS)
+
+
+def _take_step(
+    optimizer: optax.GradientTransformation,
+    precision: Precision,
+    options: StepOptions,
+    exchange: Exchange,
+    state: TrainState,
+    batch: Batch,
+) -> tuple[TrainState, Metrics]:
+    assert state.scale is not None
+    labels = batch["labels"].size * exchange.count
+    # Each token's gradient as a share of the batch: a sum over a large one would overflow float16.
+    own = _own_sums(state.model, batch, state.scale.scale / labels, options, precision, exchange)
+    tokens = exchange.total(own.tokens)
+    # From a share of all labels to a share of those that count, and the loss scale taken out.
+    share = labels / (jnp.maximum(tokens, 1).astype(jnp.float32) * state.scale.scale)
+    gradients = jax.tree.map(lambda gradient: gradient * share, exchange.gradients(own.gradients))
+    norm = exchange.norm(gradients)
+    finite = jnp.isfinite(norm)
+    update = functools.partial(optimizer.update, norm=norm, part=exchange.part)
+    model, held = _apply(update, state, gradients, finite if precision.scaled else None)
+    scale = next_scale(state.scale, finite) if precision.scaled else state.scale
+    skipped = jnp.logical_and(precision.scaled, ~finite).astype(jnp.int32)
+    metrics = Metrics(exchange.total(own.loss) * share, norm, tokens, skipped)
+    return TrainState(model, held, scale, state.step + 1), metrics
+
+
+def _own_sums(
+    model: Transformer,
+    batch: Batch,
+    scale: jax.Array,
+    options: StepOptions,
+    precision: Precision,
+    exchange: Exchange,
+) -> GradientSums:
+    """Of this device's rows: the gradients and the loss, times `scale`, and the tokens."""
+    fetch = None if exchange.count == 1 else exchange.layer
+
+    def summed(model: Transformer, microbatch: Batch) -> tuple[jax.Array, jax.Array]:
+        used = cast(model, precision)
+        used = replace(used, embedding=exchange.embedding(used.embedding))
+        states = used.hidden(
+            microbatch["input_ids"],
+            microbatch.get("segment_ids"),
+            microbatch.get("position_ids"),
+            options.compute,
+            fetch,
+        )
+        labels = microbatch["labels"].reshape(-1)
+        flat = states.reshape(labels.shape[0], -1)
+        loss = summed_loss(flat, used.embedding, labels, scale, options.loss_chunk)
+        return loss, count_labels(labels)
+
+    return accumulate(summed, model, microbatches(batch, options.microbatch))
+
+
+def _apply(
+    update: Callable[..., tuple[Any, Any]], state: TrainState, gradients: Any, finite: jax.Array | None
+) -> tuple[Transformer, Any]:
+    """The optimizer's update; with `finite`, only where that holds."""
+
+    def take(gradients: Any) -> tuple[Transformer, Any]:
+        updates, held = update(gradients, state.optimizer, state.model)
+        return optax.apply_updates(state.model, updates), held
+
+    if finite is None:
+        return take(gradients)
+    # A branch and not a choice between two results: that would hold both of them.
+    taken: tuple[Transformer, Any] = jax.lax.cond(
+        finite, take, lambda _: (state.model, state.optimizer), gradients
+    )
+    return taken
