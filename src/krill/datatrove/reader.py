@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Literal
 
 import orjson
@@ -60,10 +60,11 @@ class KrillReader(PipelineStep):
         """The documents of this task's files, after those that come in."""
         if data is not None:
             yield from data
-        corpus = self._corpus()
-        own = corpus.only(lambda file: file.ordinal % world_size == rank)
+        own = self._corpus().only(lambda file: file.ordinal % world_size == rank)
         left = self.limit
-        for batch in self._batches(own):
+        for block in chain.from_iterable(blocks for _, blocks in own.walk(lambda _: None)):
+            with self.track_time("batch"):
+                batch = block.documents()
             for document in self._documents(own, batch):
                 if left == 0:
                     return
@@ -84,23 +85,12 @@ class KrillReader(PipelineStep):
             verify=self.verify,
         )
 
-    def _batches(self, corpus: Corpus) -> Iterator[Documents]:
-        for _, blocks in corpus.walk(lambda _: None):
-            for block in blocks:
-                with self.track_time("batch"):
-                    read = block.documents()
-                yield read
-
     def _documents(self, corpus: Corpus, documents: Documents) -> Iterator[Document]:
         """Those that have a text, as datatrove's readers give them."""
         batch = valid_text(documents.batch)
-        columns = {
-            name: batch.column(name).to_pylist()
-            for name in batch.schema.names
-            if name not in ("text", "position")
-        }
+        names = [name for name in batch.schema.names if name not in ("text", "position")]
+        columns = {name: batch.column(name).to_pylist() for name in names}
         ids: Any = columns.pop(self.id_key, None) or repeat(None)
-        names = list(columns)
         rows = zip(*columns.values(), strict=True) if columns else repeat(())
         positions = as_numpy(batch.column("position"), "uint64").tolist()
         texts = batch.column("text").to_pylist()
@@ -109,7 +99,7 @@ class KrillReader(PipelineStep):
                 continue
             file, offset = file_and_offset(position)
             path = corpus.files[file].path
-            metadata = _unfolded(dict(zip(names, row, strict=True)))
+            metadata = _unfolded(dict(zip(columns, row, strict=True)))
             metadata.setdefault("file_path", path)
             yield Document(text, f"{path}/{offset}" if given is None else str(given), [], metadata)
 

@@ -112,10 +112,6 @@ class CountJob:
         """Bytes without a split point: each thread may have such a block, and one more is read."""
         return self.in_flight // (self.threads + 1)
 
-    def boundaries(self) -> tuple[bytes, ...]:
-        """What is removed from the text."""
-        return boundary_tokens(self.options, self.corpus.files)
-
 
 def count(job: CountJob) -> WordCounts:
     """Count everything that an interrupted run of the same job has not counted yet."""
@@ -149,7 +145,8 @@ def save_finished(folder: Path, counts: WordCounts, counted_bytes: int) -> None:
     with storage_errors(counts.path):
         size = counts.path.stat().st_size
     totals = {name: value for name, value in asdict(counts).items() if name != "path"}
-    _save_state(folder, {"word_counts": totals, "size": size, "bytes": counted_bytes})
+    state = {"word_counts": totals, "size": size, "bytes": counted_bytes}
+    write_bytes(folder / STATE, orjson.dumps(state))
     with storage_errors(counts.path):
         (folder / SPILL).unlink(missing_ok=True)
 
@@ -168,9 +165,10 @@ class _Counting:
         self.units: dict[str, Any] = state["units"]
         self.bytes: int = state["bytes"]
         self._last = time.monotonic()
+        self._boundaries = boundary_tokens(job.options, job.corpus.files)
         self._counter = BlockCounter(
             job.options,
-            job.boundaries(),
+            self._boundaries,
             cap_bytes=job.cap_bytes,
             threads=job.threads,
             spill=job.folder / SPILL,
@@ -217,20 +215,18 @@ class _Counting:
     def _checkpoint(self) -> None:
         with storage_errors(self.job.folder / SPILL):
             segments = self._counter.words.checkpoint()
-        _save_state(
-            self.job.folder,
-            {
-                "units": self.units,
-                "segments": segments.tolist(),
-                "spill_size": self._counter.words.spilled_bytes,
-                "bytes": self.bytes,
-            },
-        )
+        state = {
+            "units": self.units,
+            "segments": segments.tolist(),
+            "spill_size": self._counter.words.spilled_bytes,
+            "bytes": self.bytes,
+        }
+        write_bytes(self.job.folder / STATE, orjson.dumps(state))
         self._last = time.monotonic()
 
     def _units(self) -> Iterator[_Unit]:
         """All that are not counted yet."""
-        points = split_points(self.job.options, self.job.boundaries(), self.job.longest_text)
+        points = split_points(self.job.options, self._boundaries, self.job.longest_text)
         for file in self.job.corpus.files:
             if file.format is Format.TEXT:
                 yield from (self._streamed_text if file.sequential else self._local_text)(file, points)
@@ -318,10 +314,6 @@ def _load_state(folder: Path) -> dict[str, Any] | None:
 
 def _damaged(path: Path) -> StorageError:
     return StorageError(f"`{path}` is damaged", hint="start anew with --overwrite")
-
-
-def _save_state(folder: Path, state: dict[str, Any]) -> None:
-    write_bytes(folder / STATE, orjson.dumps(state))
 
 
 def word_counts(

@@ -198,7 +198,7 @@ def load_trained(path: Path) -> TrainedBpe:
         texts = _texts_by_id(file, model["vocab"])
         pairs = [tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair) for pair in model["merges"]]
         section = document["pre_tokenizer"]
-        pattern = _pattern_of(section)
+        pattern = recognise(section) or str(section["pretokenizers"][0]["pattern"]["Regex"])
     except (KeyError, TypeError, AttributeError) as error:
         raise _unreadable(file, f"a part is missing or of the wrong kind ({error})") from None
     if texts[: len(special)] != special:
@@ -266,12 +266,6 @@ def _merges_by_id(
                 raise _unreadable(file, f"merge {rank} names the unknown token `{text}`")
         merges.append((vocabulary[left], vocabulary[right], vocabulary[left + right]))
     return merges
-
-
-def _pattern_of(section: dict[str, Any]) -> str:
-    """The name of a known pattern, else the regex itself."""
-    known = recognise(section)
-    return known if known is not None else str(section["pretokenizers"][0]["pattern"]["Regex"])
 
 
 def _options_beside(file: Path) -> TrainOptions | None:

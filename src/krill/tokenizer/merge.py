@@ -69,8 +69,7 @@ def _slow_notice(statistics: dict[str, Any], to_learn: int, cap_bytes: int) -> s
     words, on_disk = statistics["word_bytes"], statistics["on_disk"]
     each = words / (_DISK_RATE if on_disk else _MEMORY_RATE)
     more = -(-(statistics["ample_bytes"] - cap_bytes) // 10**6)
-    few = 4 * statistics["posted_pairs"] < to_learn
-    if more <= 0 or not few or each * to_learn < _SLOW_SECONDS:
+    if more <= 0 or 4 * statistics["posted_pairs"] >= to_learn or each * to_learn < _SLOW_SECONDS:
         return None
     where = "stay on disk" if on_disk else "leave no room for the places of pairs"
     return (

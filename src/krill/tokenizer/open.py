@@ -97,20 +97,15 @@ def share_of(plan: Plan | None, name: str) -> int:
 
 
 def _native_needs(held: LoadingCost, max_document_bytes: int, threads: int) -> list[Need]:
-    from krill.tokenizer import native
+    from krill.tokenizer.native import LEAST_CACHE, MERGED_PER_BYTE, USEFUL_CACHE
 
     return [
         Need("tokenizer", held.always),
         Need("reading the tokenizer", held.reading - held.always, Kind.WATCHED, during="start"),
-        Need(
-            WORD_CACHE,
-            native.LEAST_CACHE * threads,
-            useful=native.USEFUL_CACHE * threads,
-            during="encode",
-        ),
+        Need(WORD_CACHE, LEAST_CACHE * threads, useful=USEFUL_CACHE * threads, during="encode"),
         Need(
             "a document that is one word",
-            max_document_bytes * native.MERGED_PER_BYTE,
+            max_document_bytes * MERGED_PER_BYTE,
             expected=0,
             during="encode",
             remedy="set preprocess.max_document_bytes lower (it is the longest word that is merged)",

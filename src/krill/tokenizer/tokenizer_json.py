@@ -120,11 +120,10 @@ def why_not_native(outline: Outline) -> str | None:
         check_model(parsed.get("model"))
     except NotSupported as error:
         return str(error)
-    if outline.merges.values > MAX_MERGES:
-        return f"it has {outline.merges.values:,} merges"
-    if outline.vocabulary.values + outline.added.values > MAX_IDS:
-        return f"it has {outline.vocabulary.values + outline.added.values:,} tokens"
-    return None
+    merges, tokens = outline.merges.values, outline.vocabulary.values + outline.added.values
+    if merges > MAX_MERGES:
+        return f"it has {merges:,} merges"
+    return f"it has {tokens:,} tokens" if tokens > MAX_IDS else None
 
 
 def _check_sections(parsed: Mapping[str, Any]) -> tuple[str, PostProcessing]:

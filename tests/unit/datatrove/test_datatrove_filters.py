@@ -110,7 +110,7 @@ def test_the_language_and_its_score_are_metadata_of_every_document() -> None:
     }
 
 
-def test_languages_are_told_as_datatroves_filter_tells_them() -> None:
+def test_languages_are_named_as_by_datatroves_filter() -> None:
     def kept(**options: Any) -> list[str]:
         documents = documents_of([ENGLISH, GERMAN, "12 34"])
         return [document.id for document in Filters({"language": options}).run(iter(documents))]

@@ -204,24 +204,24 @@ def test_several_threads_add_at_once(tmp_path, cap):
     assert counted(counter, tmp_path) == count_words(documents, "gpt2")
 
 
-# ---- lives
+# ---- interrupted and continued
 
 
 @tried(60)
 @given(
-    lives=st.lists(st.lists(st.text("abc 1", max_size=80), max_size=4), min_size=1, max_size=5),
+    attempts=st.lists(st.lists(st.text("abc 1", max_size=80), max_size=4), min_size=1, max_size=5),
     cap=st.sampled_from(CAPS),
 )
-def test_a_new_counter_goes_on_from_the_checkpoint_of_an_old_one(folder, lives, cap):
+def test_a_new_counter_goes_on_from_the_checkpoint_of_an_old_one(folder, attempts, cap):
     segments, size = no_segments(), 0
-    for texts in lives:
+    for texts in attempts:
         counter = new_counter(folder, cap=cap, segments=segments, size=size)
         add(counter, texts)
         segments, size = counter.checkpoint(), counter.spilled_bytes
         add(counter, ["lost with the life that had not written it down " * 9])
         del counter
     counter = new_counter(folder, cap=cap, segments=segments, size=size)
-    assert counted(counter, folder) == count_words([text for life in lives for text in life], "gpt2")
+    assert counted(counter, folder) == count_words([text for life in attempts for text in life], "gpt2")
 
 
 def test_a_counter_goes_on_after_its_own_checkpoint(tmp_path):

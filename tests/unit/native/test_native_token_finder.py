@@ -42,7 +42,7 @@ def test_occurrences_of_any_bytes_are_those_of_a_plain_search(text: bytes, token
     assert found(text, tokens) == expected
 
 
-def test_thousands_of_tokens_are_told_apart() -> None:
+def test_thousands_of_tokens_are_distinguished() -> None:
     tokens = [f"<extra_{number}>".encode() for number in range(5000)]
     text = b"some text, ".join(reversed(tokens))
     assert [which for _, _, which in found(text, tokens)] == list(range(4999, -1, -1))

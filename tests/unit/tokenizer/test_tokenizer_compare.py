@@ -1,4 +1,4 @@
-"""Peers in their own processes, and how their vocabularies are told beside ours."""
+"""Peers in their own processes, and how their vocabularies are described."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def trial(*tokens: bytes | None, name: str = "peer", **figures: float) -> Trial:
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "described"),
     [
         (trial(b"ab", b"cd", b"ef"), "the same merges"),
         (trial(b"ab", b"cd"), "the same merges in the 2 that both made"),
@@ -110,8 +110,8 @@ def trial(*tokens: bytes | None, name: str = "peer", **figures: float) -> Trial:
         (trial(None), "another kind"),
     ],
 )
-def test_vocabularies_are_compared_in_words(other: Trial, told: str) -> None:
-    assert vocabulary_beside(trial(b"ab", b"cd", b"ef"), other) == told
+def test_vocabularies_are_compared_in_words(other: Trial, described: str) -> None:
+    assert vocabulary_beside(trial(b"ab", b"cd", b"ef"), other) == described
 
 
 def test_the_result_has_figures_and_ratios_to_ours() -> None:

@@ -161,23 +161,23 @@ def test_a_counting_that_is_stopped_again_and_again_counts_nothing_twice(tmp_pat
     path = write(tmp_path, name)
     monkeypatch.setattr(text_blocks, "CHUNK_BYTES", 2_000)
     blocks = 25 if "jsonl" in name else 10  # more than a unit has
-    lives, units = 0, set()
+    attempts, units = 0, set()
     while True:
-        lives += 1
+        attempts += 1
         try:
             word_counts = count(
-                counting(tmp_path, path, progress=Interrupts(blocks), memory=50_000 * (lives % 2))
+                counting(tmp_path, path, progress=Interrupts(blocks), memory=50_000 * (attempts % 2))
             )
             break
         except KeyboardInterrupt:
             assert units <= state(tmp_path)["units"].keys()
             units = set(state(tmp_path)["units"])
-    assert lives > 2
+    assert attempts > 2
     assert len(units) > 2
     assert words(word_counts) == count_words(TEXTS, "gpt2")
 
 
-def test_what_was_counted_is_told_once_more_when_it_goes_on(tmp_path):
+def test_progress_counts_earlier_work_again_when_a_run_continues(tmp_path):
     path = write(tmp_path, "documents.txt")
     with pytest.raises(KeyboardInterrupt):
         count(counting(tmp_path, path, progress=Interrupts(30)))

@@ -205,7 +205,7 @@ def test_ids_outside_of_the_vocabulary_are_refused(tokenizer_folder, tmp_path, n
         open_encoder(TokenizerConfig(path=str(file))).encode_offsets("some")
 
 
-def test_declarations_that_can_not_be_read_are_told_not_passed_over(tokenizer_folder, tmp_path):
+def test_declarations_that_can_not_be_read_are_an_error(tokenizer_folder, tmp_path):
     file = tmp_path / "tokenizer.json"
     file.write_bytes((tokenizer_folder / "tokenizer.json").read_bytes())
     for content in (b"{", b'{"eos_token": "\xff"}'):

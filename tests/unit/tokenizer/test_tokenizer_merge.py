@@ -16,7 +16,7 @@ COUNTS = {b"low": 5, b"lower": 2, b"newest": 6, b"widest": 3, b" the": 9, b"ab c
 
 
 class Watch(Silent):
-    """How many merges were told of, and perhaps an interrupt after some."""
+    """Counts merges, and may interrupt after some."""
 
     def __init__(self, interrupt=False):
         self.merges = 0
@@ -59,7 +59,7 @@ def test_the_limits_of_a_training_hold(tmp_path, changed):
     assert trained != train(COUNTS, TrainOptions(vocab_size=300, initial_alphabet="seen"))
 
 
-def test_every_merge_is_told_and_how_the_work_was_done(tmp_path):
+def test_every_merge_is_reported_and_how_the_work_was_done(tmp_path):
     watch = Watch()
     trained, statistics = merge(word_counts(tmp_path), TrainOptions(vocab_size=270), 0, watch)
     assert watch.merges == len(trained.merges) == 270 - 257

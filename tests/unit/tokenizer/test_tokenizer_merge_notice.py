@@ -19,7 +19,7 @@ VOCABULARY = 60_000 * 260
 
 
 class Notes(Silent):
-    """Keeps what it is told."""
+    """Keeps the notices."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -43,7 +43,7 @@ def notes_at(word_counts: WordCounts, cap: int) -> list[str]:
     return notes.lines
 
 
-def test_words_that_stay_on_disk_are_told_with_a_rate_and_the_memory_that_would_do(
+def test_words_that_stay_on_disk_are_noticed_with_a_rate_and_the_memory_that_is_enough(
     word_counts: WordCounts,
 ) -> None:
     (line,) = notes_at(word_counts, VOCABULARY + 2_000_000)
@@ -53,6 +53,6 @@ def test_words_that_stay_on_disk_are_told_with_a_rate_and_the_memory_that_would_
     assert notes_at(word_counts, VOCABULARY + 2_000_000 + more * 10**6) == []
 
 
-def test_words_that_leave_no_room_for_places_are_told(word_counts: WordCounts) -> None:
+def test_words_that_leave_no_room_for_positions_are_noticed(word_counts: WordCounts) -> None:
     (line,) = notes_at(word_counts, VOCABULARY + 3_300_000)
     assert "leave no room for the places of pairs" in line

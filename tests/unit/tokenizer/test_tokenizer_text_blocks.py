@@ -118,7 +118,7 @@ def test_any_blocks_of_a_stream_have_the_words_of_the_whole(folder, text, bounda
     check_blocks(streamed_blocks(file, SplitPoints(boundaries), step, chunk), b"\n" + text, boundaries)
 
 
-def test_a_stream_goes_on_wherever_a_block_began(folder):
+def test_a_stream_continues_wherever_a_block_began(folder):
     text = "Some words, 語と語。 <s>and more\r\n".encode() * 9
     file, cuts = streamed_file(folder, text), SplitPoints((b"<s>",))
     start = 0
