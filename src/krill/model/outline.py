@@ -43,11 +43,9 @@ class ModelOutline:
 
     @property
     def parameters(self) -> int:
-        """All of them."""
         return sum(self.parts.values())
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
         return {**asdict(self), "parameters": self.parameters}
 
 

@@ -104,7 +104,6 @@ class ReaderShape:
 
     @property
     def parameters(self) -> int:
-        """Every weight, once."""
         width, slots = self.encoder.width, self.memory.slots
         types = self.token_types if self.token_types > 1 else 0
         memory = slots + width + 1 if slots else 0

@@ -23,7 +23,29 @@ if TYPE_CHECKING:
 Batch = dict[str, "NDArray[Any]"]
 
 
-class TrainData(Protocol):
+class BatchSource(Protocol):
+    """Batches that a run can continue from, and what reading them holds."""
+
+    @property
+    def held_bytes(self) -> int:
+        """The most that reading holds."""
+
+    @property
+    def expected_bytes(self) -> int:
+        """What it will hold of that, for the prediction."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Epoch after epoch, without end."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """After the batch that was last handed out; JSON can hold it."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TrainData(BatchSource, Protocol):
     """Batches of `input_ids`, `labels`, `segment_ids` and `position_ids`: int32, one line a row."""
 
     @property
@@ -39,16 +61,7 @@ class TrainData(Protocol):
         """Tokens in a row."""
 
     @property
-    def vocabulary(self) -> Vocabulary:
-        """Of the tokens."""
-
-    @property
-    def held_bytes(self) -> int:
-        """The most that reading holds."""
-
-    @property
-    def expected_bytes(self) -> int:
-        """What it will hold of that, for the prediction."""
+    def vocabulary(self) -> Vocabulary: ...
 
     def identity(self) -> dict[str, Any]:
         """What decides the batches and their order, fit for JSON."""
@@ -56,23 +69,11 @@ class TrainData(Protocol):
     def steps_per_epoch(self, progress: Progress) -> int:
         """Batches in an epoch; text has to be read once to know."""
 
-    def batches(self) -> Iterator[Batch]:
-        """Epoch after epoch, without end."""
-
     def validation(self, rows: int, most: int | None) -> list[Batch]:
         """At most so many rows that are not trained on, in batches of `rows`; none if there are none.
 
         The last batch is filled up with rows whose labels count for nothing.
         """
-
-    def state_dict(self) -> dict[str, Any]:
-        """After the batch that was last handed out; JSON can hold it."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was made."""
-
-    def close(self) -> None:
-        """Let go of files and threads."""
 
 
 def open_data(config: KrillConfig, limit: int) -> TrainData:

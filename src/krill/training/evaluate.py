@@ -47,7 +47,6 @@ class EvaluationReport:
     budget: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
         figures = {**asdict(self), **asdict(self.evaluation)}
         del figures["evaluation"]
         return figures

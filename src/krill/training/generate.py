@@ -49,7 +49,6 @@ class GenerateRequest:
 
     @property
     def sampling(self) -> Sampling:
-        """How a token is chosen; checked here."""
         from krill.training.decoding import Sampling
 
         return Sampling(self.temperature, self.top_k, self.top_p)
@@ -91,7 +90,6 @@ class GenerationSummary:
     budget: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
         request = {**asdict(self.request), "model": str(self.request.model)}
         return {
             **request,

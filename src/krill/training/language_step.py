@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import jax
@@ -83,13 +83,6 @@ class MemoryPlan:
     @property
     def options(self) -> StepOptions:
         return StepOptions(self.microbatch, self.loss_chunk, Compute(remat=self.remat))
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def from_json(stored: Mapping[str, Any]) -> MemoryPlan:
-        return MemoryPlan(**stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +200,9 @@ class LanguageModelStep:
             step_bytes,
             lean=compiler is not FAST,
         )
+
+    def stored_plan(self, stored: Mapping[str, Any]) -> MemoryPlan:
+        return MemoryPlan(**stored)
 
     def too_small(self, needed: int, budget: int) -> BudgetError:
         short = -(-(needed - budget) // 10**6)

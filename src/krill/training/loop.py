@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from types import FrameType, TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import jax
 
@@ -26,7 +26,7 @@ from krill.budget import format_size, resident_bytes
 from krill.errors import InputError, Interrupted
 from krill.threads.progress import Progress
 from krill.training.checkpoints import CheckpointStore
-from krill.training.data import Batch
+from krill.training.data import Batch, BatchSource
 from krill.training.metrics import MetricsFile, StepWindow
 from krill.training.optimizers import Schedule
 from krill.training.step import Metrics, Step, TrainState
@@ -42,16 +42,6 @@ KEPT_BYTES: Final = 64 * 10**6
 MOST_PENDING: Final = 32
 
 Evaluate = Callable[[Any], dict[str, Any]]
-
-
-class Batches(Protocol):
-    """What the loop needs of its data."""
-
-    def batches(self) -> Iterator[Batch]:
-        """Epoch after epoch, without end."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """After the batch that was last handed out; JSON can hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +103,7 @@ class Loop:
     """One run. `stored` goes into every checkpoint as it is."""
 
     step: Step
-    data: Batches
+    data: BatchSource
     store: CheckpointStore
     metrics: MetricsFile
     progress: Progress

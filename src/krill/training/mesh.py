@@ -59,7 +59,6 @@ class Placement:
 
     @property
     def count(self) -> int:
-        """Devices."""
         return self.mesh.size
 
     @property
@@ -110,7 +109,6 @@ class Placement:
         return -2 if rows % self.count == 0 and rows // self.count * columns % BLOCK == 0 else 0
 
     def exchange(self, model: Transformer) -> Exchange:
-        """For a step over a model of these shapes."""
         return Exchange(self.count, self.axes(model))
 
 
@@ -141,11 +139,9 @@ class Exchange:
 
     @property
     def part(self) -> Part | None:
-        """This device's part of the weights."""
         return None if self.count == 1 else Part(jax.lax.axis_index(AXIS), self.count, self.axes)
 
     def total(self, value: jax.Array) -> jax.Array:
-        """The sum over devices."""
         if self.count == 1:
             return value
         summed: jax.Array = jax.lax.psum(value, AXIS)  # type: ignore[no-untyped-call]

@@ -65,7 +65,6 @@ class StepWindow:
         return self.nats * BITS_PER_NAT / self.text_bytes if self.text_bytes else None
 
     def line(self) -> dict[str, Any]:
-        """For the metrics."""
         taken = self.steps - self.skipped
         return {
             "loss": self.loss,
@@ -168,7 +167,6 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 def open_loggers(names: Sequence[str], config: KrillConfig) -> tuple[Logger, ...]:
-    """Those that the config names."""
     kinds: dict[str, Callable[[KrillConfig], Logger]] = {
         "tensorboard": TensorBoard,
         "wandb": WeightsAndBiases,

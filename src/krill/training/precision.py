@@ -33,7 +33,6 @@ class Precision(StrEnum):
 
     @property
     def dtype(self) -> jnp.dtype[Any]:
-        """The type of its arrays."""
         return jnp.dtype({"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[self.value])
 
     @property

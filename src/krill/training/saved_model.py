@@ -102,7 +102,6 @@ class SavedModel:
 
     @cached_property
     def model(self) -> Transformer:
-        """The weights, read once."""
         if self.step is None:
             with TensorFile(self.folder / WEIGHTS) as tensors:
                 return from_llama(tensors, _read_config(self.folder / CONFIG))

@@ -97,7 +97,6 @@ class Vocabulary:
 
 
 def vocabulary_of_config(tokenizer: TokenizerConfig) -> Vocabulary:
-    """Of the tokenizer that a config names."""
     # Opened for a moment: only an encoder knows the ids of tokenizers that are not ours.
     return _vocabulary(open_encoder(tokenizer).describe())
 

@@ -130,5 +130,4 @@ def running_need(held_bytes: int, *, remedy: str = "") -> Need:
 
 
 def measured_budget(plan: Plan, meter: Meter) -> dict[str, Any]:
-    """For `--json`."""
     return {**plan.to_json(), "measured_peak": meter.peak}

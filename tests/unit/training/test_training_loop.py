@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import asdict
 
 import jax
 import jax.numpy as jnp
@@ -75,7 +76,7 @@ def make_loop(setting, folder, *, step=None, data=None, after=0, save_every=2, l
         memory=StepMemory(10**9, tight=True),
         schedule=setting.schedule,
         evaluate=evaluate,
-        stored={"plan": setting.planned.plan.to_json()},
+        stored={"plan": asdict(setting.planned.plan)},
     )
     return loop, store
 

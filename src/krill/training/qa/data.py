@@ -45,7 +45,6 @@ class ReaderData:
 
     @property
     def length(self) -> int:
-        """Tokens of a segment."""
         return self.stored.width
 
     @property
@@ -55,7 +54,6 @@ class ReaderData:
 
     @property
     def held_bytes(self) -> int:
-        """The most that reading holds."""
         rows = self.documents * self.segments
         units = np.array(self.stored.manifest["units"], np.int64).reshape(-1, 4)[:, 3]
         mapped = min(int(units.sum()), max(MAPPED_BYTES, 2 * int(units.max(initial=0))))
@@ -78,7 +76,7 @@ class ReaderData:
         self._taken = int(state["batches"])
 
     def close(self) -> None:
-        pass
+        """Mapped units are closed with the process."""
 
     def _batch(self, number: int) -> Batch:
         """The documents at their places in the endless row of epochs, with what is drawn for each epoch."""

@@ -61,7 +61,6 @@ class ReaderReport:
     budget: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
         figures = asdict(self)
         return {**figures.pop("scores"), **figures}
 
@@ -78,49 +77,20 @@ def evaluate_reader(
     threads: int | str = "auto",
     verify: bool = True,
     progress: Progress | None = None,
+    floor: int | None = None,
 ) -> ReaderReport:
     """Score a reader on a cache of features; `predictions` is a JSON file to write, the answer of each id.
 
-    `memory` is how much this process may grow while it works. With `verify`, features are held against their
-    checksums when they are first read.
+    `memory` is how much this process may grow above `floor`, by default what it holds now; a command gives 0.
+    With `verify`, features are held against their checksums when they are first read.
     """
-    return run_evaluate(
-        model,
-        features,
-        predictions=predictions,
-        checkpoint=checkpoint,
-        n_best=n_best,
-        max_answer_length=max_answer_length,
-        memory=memory,
-        threads=threads,
-        verify=verify,
-        progress=progress or Silent(),
-        floor=resident_bytes(),
-    )
-
-
-def run_evaluate(
-    model: str | Path,
-    features: str | Path,
-    *,
-    predictions: str | Path | None,
-    checkpoint: str | int | None,
-    n_best: int,
-    max_answer_length: int,
-    memory: str | int,
-    threads: int | str,
-    progress: Progress,
-    verify: bool = True,
-    floor: int = 0,
-) -> ReaderReport:
-    """The same for the command line, where `floor` is 0: the budget is the whole process."""
     for name, number in (("n_best", n_best), ("max_answer_length", max_answer_length)):
         if number < 1:
             raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 1 on")
     if predictions is not None:
         _check_replaceable(Path(predictions))
-    started = time.monotonic()
-    with inference_process("evaluating a reader", memory, threads, floor) as (meter, _):
+    started, held = time.monotonic(), resident_bytes() if floor is None else floor
+    with inference_process("evaluating a reader", memory, threads, held) as (meter, _):
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.qa.dataset import QaDataset
         from krill.training.qa.features import check_fits
@@ -131,7 +101,7 @@ def run_evaluate(
         dataset = QaDataset(features, memory=_MAPPED_BYTES, verify=verify)
         check_fits(dataset.stored, saved.design, saved.fingerprint, f"the model `{saved.folder}`")
         answering = Answering(n_best, max_answer_length)
-        found, plan = _score(saved, dataset, answering, predictions, meter, progress)
+        found, plan = _score(saved, dataset, answering, predictions, meter, progress or Silent())
     return ReaderReport(
         model=str(saved.folder),
         step=saved.step,
@@ -154,7 +124,6 @@ def _score(
     meter: Meter,
     progress: Progress,
 ) -> tuple[dict[str, Any], Plan]:
-    """The figures, and the plan that they were found within."""
 
     from krill.training.qa.scoring import SegmentReader, score
 

@@ -43,7 +43,6 @@ class ReaderTokenizer:
 
 
 def inspect_tokenizer(path: str | Path) -> ReaderTokenizer:
-    """The tokenizer in a file or a folder."""
     file = tokenizer_file(path)
     library = open_library(file)
     reads, writes = memory_token_ids(library)
@@ -118,7 +117,6 @@ class OpenedFeatures:
 
 
 def open_request(request: TrainRequest) -> OpenedFeatures:
-    """Open and check what `request` names."""
     data = ReaderData(request.features, request.settings, verify=request.verify)
     tokenizer = inspect_tokenizer(request.tokenizer)
     design = design_for(data.stored, tokenizer, request.settings)

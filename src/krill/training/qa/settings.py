@@ -18,6 +18,10 @@ DEFAULT_SLOTS: Final = 16
 # Settings that change neither the weights nor how they come about.
 SHAPES_NOTHING: Final = ("save_every", "keep_checkpoints", "log_every", "evaluate_every")
 _HEAD_SIZE: Final = 32
+_POSITIVE: Final = (
+    *("hidden", "layers", "heads", "bptt", "max_segments", "batch_size", "epochs", "max_steps"),
+    *("log_every", "save_every", "evaluate_every", "keep_checkpoints"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class ReaderSettings:
     """Newest checkpoints that are kept, beside the best."""
 
     def __post_init__(self) -> None:
-        for name in _FROM_ONE:
+        for name in _POSITIVE:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 1 on")
@@ -109,19 +113,3 @@ def _split_heads(width: int) -> int:
     """As many heads of an even size as come nearest to `_HEAD_SIZE` from above."""
     most = max(1, width // _HEAD_SIZE)
     return next((count for count in range(most, 1, -1) if width % (2 * count) == 0), 1)
-
-
-_FROM_ONE: Final = (
-    "hidden",
-    "layers",
-    "heads",
-    "bptt",
-    "max_segments",
-    "batch_size",
-    "epochs",
-    "max_steps",
-    "log_every",
-    "save_every",
-    "evaluate_every",
-    "keep_checkpoints",
-)
