@@ -110,7 +110,7 @@ def run_generate(
     floor: int = 0,
 ) -> GenerationSummary:
     """Continue the prompt, telling `listen` of every token; `floor` is what the process held before."""
-    with inference_process("generating", memory, threads, floor) as (meter, _):
+    with inference_process("generating", memory, threads, floor) as meter:
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.training.saved_model import open_model
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from krill import _native
 from krill.budget import Meter, Need, Plan, format_size
 from krill.errors import BudgetError
+from krill.storage.run import DONE, Run, RunSummary, summarize
 from krill.threads.progress import Progress
 from krill.training.checkpoints import SAVING_BYTES, CheckpointStore
 from krill.training.compiler import Compiler
@@ -88,6 +89,32 @@ class TrainTask(Protocol):
 
     def facts(self, trained: TrainProgress, plan: Any) -> dict[str, Any]:
         """For the manifest."""
+
+
+def train_task(
+    task: TrainTask,
+    run: Run,
+    folder: TrainFolder,
+    meter: Meter,
+    progress: Progress,
+    described: Mapping[str, Any],
+    settings: Mapping[str, Any] | None = None,
+) -> RunSummary[Mapping[str, Any]]:
+    """Train what a run has begun with, and publish it; `settings` go into the manifest as they are."""
+    session = Session(task, folder, meter, progress, described)
+    facts = session.train(continues=run.continued)
+    manifest = {
+        "format": 1,
+        "command": folder.command,
+        **described,
+        "seconds": meter.seconds,
+        "continued": run.continued,
+        **facts,
+        "budget": {**session.budget(), "threads": meter.threads},
+        **({} if settings is None else {"settings": settings}),
+    }
+    run.publish(manifest)
+    return summarize(DONE, folder.output, manifest)
 
 
 class Session:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from krill.budget import Kind, Meter, Need, Plan, format_size, resolve_limit, resolve_threads
+from krill.budget import Kind, Meter, Need, Plan, format_size
 from krill.budget.machine import require_address_space
-from krill.budget.process import bounded_process
+from krill.budget.process import metered_process
 from krill.errors import BudgetError, ConfigError, KrillError
 from krill.faults import first_line, refused_resources
 from krill.model import require_train_extra
@@ -97,18 +97,15 @@ def _environment_errors() -> Iterator[None]:
 
 
 @contextmanager
-def inference_process(
-    what: str, memory: str | int, threads: int | str, floor: int
-) -> Iterator[tuple[Meter, int]]:
-    """A process that runs a model within a budget, JAX imported: its meter, and how many threads it has.
+def inference_process(what: str, memory: str | int, threads: int | str, floor: int) -> Iterator[Meter]:
+    """A process that runs a model within a budget, with JAX imported.
 
     Refused where the extra `train` is missing, which `what` needs; `floor` is what the process held before.
     """
     require_train_extra(what)
-    limit, count = resolve_limit(memory), resolve_threads(threads)
-    with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
-        bound_xla(count, meter)
-        yield meter, count
+    with metered_process(memory, threads, floor=floor) as meter:
+        bound_xla(meter.threads, meter)
+        yield meter
 
 
 def inference_needs(shape: ModelShape) -> list[Need]:

@@ -90,7 +90,7 @@ def evaluate_reader(
     if predictions is not None:
         _check_replaceable(Path(predictions))
     started, held = time.monotonic(), resident_bytes() if floor is None else floor
-    with inference_process("evaluating a reader", memory, threads, held) as (meter, _):
+    with inference_process("evaluating a reader", memory, threads, held) as meter:
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.qa.dataset import QaDataset
         from krill.training.qa.features import check_fits
