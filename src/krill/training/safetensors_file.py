@@ -113,8 +113,8 @@ class TensorFile(Mapping[str, Array]):
     def _refuse_gaps(
         self, entries: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]], room: int
     ) -> None:
-        """Every byte is of one tensor, as the format demands: else a small file would be a large model, or
-        hold what nobody sees."""
+        """Every byte is of one tensor, as the format demands: else a small file could describe a large model,
+        or hide data."""
         sizes = (
             (begin, dtype.itemsize * math.prod(shape), name)
             for name, (dtype, shape, begin) in entries.items()

@@ -25,8 +25,8 @@ from krill.model.sizing import ModelShape, count_parameters
 MAPPED: Final = 1_500_000_000
 # The same for private memory, of which 200 MB were too little.
 PRIVATE: Final = 400_000_000
-# Importing JAX and starting its backend adds 150 to 165 MB where its libraries are in the page cache; here is
-# the least, since what is refused by it is refused for good.
+# Importing JAX and starting its backend adds 150 to 165 MB where its libraries are in the page cache; this is
+# less, so that nothing is refused here that would fit.
 LOADED: Final = 140_000_000
 # The least that any program takes while it compiles: `compiler.py` has the figures.
 COMPILING: Final = 105_000_000
@@ -61,7 +61,7 @@ def bound_xla(threads: int, meter: Meter) -> None:
 
 
 def start_backend() -> None:
-    """Before stock is taken of what the process holds."""
+    """Before the plan measures what the process holds."""
     import jax
 
     with _environment_errors():

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from krill.qa.dataset import QaDataset
     from krill.qa.predictions import Prediction
     from krill.training.qa.saved import SavedReader
-    from krill.training.qa.scoring import Answering, Tell
+    from krill.training.qa.scoring import Answering, OnPrediction
 
 # A larger file is not looked into, and stays.
 _MOST_PREDICTIONS: Final = 64_000_000
@@ -136,8 +136,15 @@ def _score(
     plan = meter.plan([*needs, running_need(segments.held_bytes)], base)
     progress.begin("answer", dataset.documents)
     try:
-        with _prediction_file(predictions) as tell:
-            found = score(segments, saved.reader, dataset, answering, tell=tell, advance=progress.advance)
+        with _prediction_file(predictions) as on_prediction:
+            found = score(
+                segments,
+                saved.reader,
+                dataset,
+                answering,
+                on_prediction=on_prediction,
+                advance=progress.advance,
+            )
     except KeyboardInterrupt:
         raise Interrupted("interrupted: nothing was scored to the end") from None
     progress.end("answer")
@@ -161,7 +168,7 @@ def _check_replaceable(path: Path) -> None:
 
 
 @contextmanager
-def _prediction_file(path: str | Path | None) -> Iterator[Tell | None]:
+def _prediction_file(path: str | Path | None) -> Iterator[OnPrediction | None]:
     """Where predictions go: one JSON object of texts by id, as SQuAD's official script takes it."""
     if path is None:
         yield None
@@ -169,10 +176,10 @@ def _prediction_file(path: str | Path | None) -> Iterator[Tell | None]:
     with atomic_writer(Path(path)) as file:
         before = b"{"
 
-        def tell(name: str, found: Prediction) -> None:
+        def on_prediction(name: str, found: Prediction) -> None:
             nonlocal before
             file.write(before + b"\n" + orjson.dumps(name) + b": " + orjson.dumps(found.text))
             before = b","
 
-        yield tell
+        yield on_prediction
         file.write(b"{}\n" if before == b"{" else b"\n}\n")

@@ -1,7 +1,7 @@
 """What a reader is trained or scored on, opened and checked: features, their tokenizer, the evaluation.
 
-In: a cache and its tokenizer; or a saved reader and a cache. Out: an `OpenedFeatures` with the shape of the reader
-that reads them, or the reason why its parts don't belong together. Held in memory: the tokenizer for a
+In: a cache and its tokenizer; or a saved reader and a cache. Out: an `OpenedFeatures` with the shape of the
+reader that reads them, or the reason why its parts don't belong together. Held in memory: the tokenizer for a
 moment, and the units of the caches that are mapped.
 """
 
@@ -107,7 +107,7 @@ class OpenedFeatures:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What decides the batches, fit for JSON."""
+        """What decides the batches, as JSON."""
         manifest = self.data.stored.manifest
         return {"features": manifest["identity"], "tokenizer": manifest["tokenizer"]["fingerprint"]}
 

@@ -13,7 +13,7 @@ from krill.errors import ConfigError
 from krill.model.sizing import ModelShape
 from krill.qa.batches import STRATEGIES, Strategy
 
-# Memory vectors that are carried where the features have no memory tokens and nobody says how many.
+# Memory vectors that are carried where the features have no memory tokens and no number is given.
 DEFAULT_SLOTS: Final = 16
 # Settings that change neither the weights nor how they come about.
 SHAPES_NOTHING: Final = ("save_every", "keep_checkpoints", "log_every", "evaluate_every")
@@ -35,7 +35,7 @@ class ReaderSettings:
     """Layers of the encoder."""
 
     heads: int | None = None
-    """Attention heads in a layer. Default: so many that each has 32 numbers, or a few more."""
+    """Attention heads in a layer. Default: as many as leave each 32 numbers or a few more."""
 
     memory_tokens: int | None = None
     """Vectors that are carried from segment to segment; 0 reads each segment by itself. Default: as many as
@@ -105,7 +105,7 @@ class ReaderSettings:
         return ModelShape(vocab_size, self.hidden, self.layers, heads, heads, feed_forward)
 
     def shaping(self) -> dict[str, Any]:
-        """What makes two trainings the same, fit for JSON."""
+        """What makes two trainings the same, as JSON."""
         return {name: value for name, value in asdict(self).items() if name not in SHAPES_NOTHING}
 
 
