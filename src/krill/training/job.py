@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import krill
-from krill.budget import resident_bytes
+from krill.budget import Meter, resident_bytes
 from krill.budget.process import metered_process
 from krill.config import KrillConfig, load_config, to_dict
 from krill.errors import ConfigError
 from krill.faults import system_errors
 from krill.model import require_train_extra
-from krill.storage.run import CONTINUE, DONE, FINISHED, START, Run, RunSummary, identity_of, summarize
+from krill.storage.run import DONE, FINISHED, START, Run, RunSummary, identity_of, summarize
 from krill.threads.progress import Progress, Silent
 from krill.training.data import TrainData, open_data
-from krill.training.folder import COMMAND, TrainFolder
+from krill.training.folder import TrainFolder
 from krill.training.metrics import check_loggers
 from krill.training.xla import bound_xla
+
+if TYPE_CHECKING:
+    from krill.training.session import Session
 
 TrainSummary = RunSummary[Mapping[str, Any]]
 
@@ -81,19 +84,24 @@ def run_train(config: KrillConfig, *, overwrite: bool, progress: Progress, floor
         from krill.training.session import Session
 
         session = Session(LanguageModelTask(config, data), folder, meter, progress, described)
-        facts = session.train(continues=state == CONTINUE)
-        manifest = {
-            "format": 1,
-            "command": COMMAND,
-            **described,
-            "seconds": meter.seconds,
-            "continued": run.continued,
-            **facts,
-            "budget": {**session.budget(), "threads": meter.threads},
-            "settings": to_dict(config),
-        }
-        run.publish(manifest)
-    return summarize(DONE, output, manifest)
+        return train_and_publish(session, run, meter, settings=to_dict(config))
+
+
+def train_and_publish(session: Session, run: Run, meter: Meter, **more: Any) -> TrainSummary:
+    """Train to the end; the manifest says `more` beside what every training has to say."""
+    facts = session.train(continues=run.continued)
+    manifest = {
+        "format": 1,
+        "command": run.storage.command,
+        **run.description,
+        "seconds": meter.seconds,
+        "continued": run.continued,
+        **facts,
+        "budget": {**session.budget(), "threads": meter.threads},
+        **more,
+    }
+    run.publish(manifest)
+    return summarize(DONE, run.output, manifest)
 
 
 def describe_run(config: KrillConfig, data: TrainData) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from krill.budget import Kind, Meter, Need, Plan, format_size, resolve_limit, resolve_threads
+from krill.budget import Kind, Meter, Need, Plan, format_size
 from krill.budget.machine import require_address_space
-from krill.budget.process import bounded_process
+from krill.budget.process import metered_process
 from krill.errors import BudgetError, ConfigError, KrillError
 from krill.faults import first_line, refused_resources
 from krill.model import require_train_extra
@@ -105,10 +105,9 @@ def inference_process(
     Refused where the extra `train` is missing, which `what` needs; `floor` is what the process held before.
     """
     require_train_extra(what)
-    limit, count = resolve_limit(memory), resolve_threads(threads)
-    with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
-        bound_xla(count, meter)
-        yield meter, count
+    with metered_process(memory, threads, floor=floor) as meter:
+        bound_xla(meter.threads, meter)
+        yield meter, meter.threads
 
 
 def inference_needs(shape: ModelShape) -> list[Need]:

@@ -16,9 +16,10 @@ import krill
 from krill.budget import resident_bytes
 from krill.budget.process import metered_process
 from krill.model import require_train_extra
-from krill.storage.run import CONTINUE, DONE, FINISHED, Run, RunSummary, identity_of, summarize
+from krill.storage.run import FINISHED, Run, RunSummary, identity_of, summarize
 from krill.threads.progress import Progress, Silent
 from krill.training.folder import TrainFolder
+from krill.training.job import train_and_publish
 from krill.training.qa.settings import ReaderSettings
 from krill.training.xla import bound_xla
 
@@ -97,22 +98,10 @@ def run_train(
 
         opened = open_request(request)
         described = describe_run(opened.identity, request.settings)
-        state = run.begin(described, overwrite=overwrite)
-        if state == FINISHED:
+        if run.begin(described, overwrite=overwrite) == FINISHED:
             return summarize(FINISHED, request.output, folder.finished() or {})
         session = Session(ReaderTask(opened), folder, meter, progress, described)
-        facts = session.train(continues=state == CONTINUE)
-        manifest = {
-            "format": 1,
-            "command": COMMAND,
-            **described,
-            "seconds": meter.seconds,
-            "continued": run.continued,
-            **facts,
-            "budget": {**session.budget(), "threads": meter.threads},
-        }
-        run.publish(manifest)
-    return summarize(DONE, request.output, manifest)
+        return train_and_publish(session, run, meter)
 
 
 def describe_run(identity: Mapping[str, Any], settings: ReaderSettings) -> dict[str, Any]:
