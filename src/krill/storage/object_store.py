@@ -5,8 +5,8 @@ there on. An object appears when it is whole, or not at all; nothing is ever app
 memory: a part of the object that is sent or fetched, and what is known of each object while some are listed.
 
 Credentials and addresses are those that the protocol's own file system finds in its environment. Objects are
-cut into parts here, as s3fs's `put_file` and `get_file` hold up to ten parts of 50 MiB at once; obstore, which
-streams, would be a second library beside fsspec, by which the corpus and `datasets` read every protocol.
+cut into parts here, as s3fs itself would hold up to ten parts of 50 MiB at once; obstore, which bounds that,
+would be a second library beside fsspec, by which the corpus and `datasets` read every protocol.
 """
 
 from __future__ import annotations
