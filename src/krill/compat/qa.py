@@ -30,9 +30,7 @@ from krill.qa.features import Shape
 from krill.qa.stored import read_manifest
 from krill.qa.tables import SCHEMAS, check_unit
 from krill.storage.checksums import check_file
-from krill.storage.hub_access import RepositoryKind
-from krill.storage.hub_download import fetch_folder, hub_files
-from krill.storage.hub_upload import push_files
+from krill.storage.hub import RepositoryKind, fetch_folder, hub_files, push_files
 from krill.storage.outputs import MANIFEST, stated_checksums
 from krill.threads.progress import Silent
 

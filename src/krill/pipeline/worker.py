@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from krill.budget import Meter
 from krill.budget.meter import peak_bytes
-from krill.budget.process import bounded_process
+from krill.budget.process import metered_process
 from krill.config import load_config, to_dict
 from krill.engines import Resources
 from krill.engines.stage import Stage
@@ -119,8 +118,9 @@ class Worker:
             run, spec, paths = _load_run(address, identity, stack)
             config = load_config(spec["settings"], environ={})
             threads = resources.threads
-            stack.enter_context(bounded_process(threads, parquet=writes_parquet(config)))
-            meter = stack.enter_context(Meter(resources.memory, resources.floor))
+            parquet = writes_parquet(config)
+            bounded = metered_process(resources.memory, threads, floor=resources.floor, parquet=parquet)
+            meter = stack.enter_context(bounded)
             steps = steps_of(config.preprocess)
             corpus, against = open_input(config), open_against(config)
             plan = meter.plan(preprocess_needs(config, threads, sizes_of(corpus)))

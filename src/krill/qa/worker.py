@@ -13,9 +13,8 @@ from typing import Any
 import orjson
 
 from krill import _native
-from krill.budget import Meter
 from krill.budget.meter import peak_bytes
-from krill.budget.process import bounded_process
+from krill.budget.process import metered_process
 from krill.engines import Resources
 from krill.qa.encoding import QaTokenizer, fingerprint_of, tokenizer_from
 from krill.qa.examples import Paragraph, Question
@@ -29,7 +28,7 @@ _kept: QaTokenizer | None = None
 
 def run_task(payload: Mapping[str, Any], resources: Resources) -> dict[str, Any]:
     """What `engines` calls."""
-    with bounded_process(resources.threads, parquet=False), Meter(resources.memory, resources.floor) as meter:
+    with metered_process(resources.memory, resources.threads, floor=resources.floor) as meter:
         _native.trim()  # what the task before has freed, so that the plan has it
         tokenizer = _tokenizer(payload)
         plan = meter.plan([making_need(tokenizer)])

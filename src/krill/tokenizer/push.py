@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from krill.errors import InputError
-from krill.storage.hub_upload import push_files
+from krill.storage.hub import push_files
 from krill.tokenizer.files import CONFIG_FILE, RANK_FILE, TOKENIZER_FILE
 
 # What the run noted about the machine and its paths stays at home.

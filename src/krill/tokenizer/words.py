@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
-from krill.budget.process import bounded_process
+from krill.budget import resident_bytes
+from krill.budget.process import metered_process
 from krill.corpus import DatasetSource
 from krill.threads.progress import Silent
 from krill.tokenizer.count import Counting, count
@@ -32,12 +32,11 @@ def word_counts(
     """The words that `pattern` cuts the text into, and how often each occurs; special tokens are borders."""
     options = TrainOptions(pattern=pattern, special_tokens=tuple(special_tokens))
     many = [inputs] if isinstance(inputs, str | Path) else inputs
-    limit, workers = resolve_limit(memory), resolve_threads(threads)
     with (
-        bounded_process(workers, parquet=False),
-        Meter(limit, resident_bytes()) as meter,
+        metered_process(memory, threads, floor=resident_bytes()) as meter,
         tempfile.TemporaryDirectory(prefix="krill-") as folder,
     ):
+        workers = meter.threads
         corpus = open_sources([DatasetSource(str(path)) for path in many], options, None)
         plan = meter.plan(counting_needs(corpus, workers))
         counting = Counting(

@@ -15,7 +15,7 @@ from typing import Any
 from krill import _native
 from krill.budget import Meter
 from krill.budget.meter import peak_bytes
-from krill.budget.process import bounded_process
+from krill.budget.process import metered_process
 from krill.corpus import CorpusFile
 from krill.corpus.fingerprint import fingerprint
 from krill.engines import Resources
@@ -35,7 +35,7 @@ from krill.tokenizer.stretches import Portion, portion_pieces
 def run_task(payload: Mapping[str, Any], resources: Resources) -> dict[str, Any]:
     """What `engines` calls."""
     work = {"count": _count, "gather": _gather}[payload["kind"]]
-    with bounded_process(resources.threads, parquet=False), Meter(resources.memory, resources.floor) as meter:
+    with metered_process(resources.memory, resources.threads, floor=resources.floor) as meter:
         _native.trim()  # what the task before has freed, so that the plan has it
         return {**work(payload, resources, meter), "peak": peak_bytes()}
 

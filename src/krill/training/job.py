@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import krill
 from krill.budget import resident_bytes
@@ -23,6 +23,9 @@ from krill.training.data import TrainData, open_data
 from krill.training.folder import TrainFolder
 from krill.training.metrics import check_loggers
 from krill.training.xla import bound_xla
+
+if TYPE_CHECKING:
+    pass
 
 TrainSummary = RunSummary[Mapping[str, Any]]
 
