@@ -1,9 +1,9 @@
 """The dataset on disk: writer, manifest, reader, checks.
 
-Comes in: packed rows and kept documents. Goes out: a folder that Hugging Face `datasets.load_from_disk`
-opens, with Arrow shards, text shards as Parquet, checksums, and a manifest that finds any row by arithmetic;
-and from such a folder, its rows again. Held in memory: one record batch (a mebibyte) while writing rows, one
-row group (8 MB of documents) while writing documents, the manifest and a small cache while reading.
+In: packed rows and kept documents. Out: a folder that Hugging Face `datasets.load_from_disk` opens, with
+Arrow shards, text shards as Parquet, checksums, and a manifest that finds any row by arithmetic; and from
+such a folder, its rows again. Held in memory: one record batch (a mebibyte) while writing rows, one row group
+(8 MB of documents) while writing documents, the manifest and a small cache while reading.
 """
 
 from importlib import import_module

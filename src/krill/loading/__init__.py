@@ -1,9 +1,9 @@
 """Loading: prepared rows, or raw text, as batches for training.
 
-Comes in: a dataset that Krill wrote, a Hugging Face folder, Parquet, a URL of these; or text and a
-tokenizer. Goes out: rows by number, and batches of NumPy arrays, torch tensors or JAX arrays, in an order
-that is computed from the seed and the epoch, resumable at every step. Held in memory: a table of the
-shards, a small cache, the batches in flight; never the order, never the dataset.
+In: a dataset that Krill wrote, a Hugging Face folder, Parquet, a URL of these; or text and a tokenizer. Out:
+rows by number, and batches of NumPy arrays, torch tensors or JAX arrays, in an order that is computed from
+the seed and the epoch, resumable at every step. Held in memory: a table of the shards, a small cache, the
+batches in flight; never the order, never the dataset.
 """
 
 from importlib import import_module

@@ -1,9 +1,9 @@
 """From a path or URL to the rows behind it.
 
-Comes in: a Hugging Face `save_to_disk` folder, Parquet, Arrow or datatrove's `.ds` files (one, a folder, a
-glob), here or at any URL that fsspec knows, or a URL of a dataset of Krill's; one on this machine needs no
-looking, and `dataset.py` opens it by itself. Goes out: a `RowSource`. What it is, is told by which files
-are there. Held in memory: what the source says.
+In: a Hugging Face `save_to_disk` folder, Parquet, Arrow or datatrove's `.ds` files (one, a folder, a glob),
+here or at any URL that fsspec knows, or a URL of a Krill dataset; a local one is opened by
+`loading/dataset.py`. Out: a `RowSource`; the files that are there decide of which format. Held in memory:
+what the source says.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from krill.storage.input_file import MOST_MANIFEST, read_input
 
 
 class Location(Protocol):
-    """Where a dataset may be."""
+    """A folder, file or glob that holds a dataset."""
 
     name: str
 
@@ -111,7 +111,7 @@ class RemoteLocation:
         return list_files(self.name, suffixes)
 
     def files(self, paths: Sequence[str]) -> RowFiles:
-        return RemoteRowFiles([RemoteShard.look_up(url) for url in paths], self._cache)
+        return RemoteRowFiles([RemoteShard.describe(url) for url in paths], self._cache)
 
     @property
     def _folder(self) -> str:
@@ -137,7 +137,7 @@ def open_source(
     `cache_dir`, which what is remote is fetched into and Parquet decoded into."""
     if on_missing == "skip":
         raise ConfigError(
-            f'`on_missing="skip"` is for datasets of Krill\'s on this machine, and not for `{path}`',
+            f'`on_missing="skip"` is for Krill datasets on this machine, not for `{path}`',
             hint="leave it out",
         )
     cache = ShardCache(default_cache_dir() if cache_dir is None else cache_dir, cache_size)
@@ -156,7 +156,7 @@ def open_source(
 
 
 def _foreign(location: Location, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
-    """What somebody else has written."""
+    """The rows of a dataset that another tool wrote."""
     dataset_dict = location.read("dataset_dict.json")
     if dataset_dict is not None:
         location, split = location.inside(split_folder(location.name, dataset_dict, split)), "train"
@@ -170,7 +170,7 @@ def _foreign(location: Location, split: str, reading_bytes: int, cache: ShardCac
 
 
 def _data_files(location: Location, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
-    """Parquet, Arrow or `.ds` files that nothing else speaks of."""
+    """Parquet, Arrow or `.ds` files without a description of the dataset."""
     found = location.find((*_PARQUET, *_ARROW, *_DATATROVE))
     for suffixes in (_PARQUET, _ARROW, _DATATROVE):
         names = [name for name in found if name.lower().endswith(suffixes)]
@@ -192,7 +192,7 @@ def _data_files(location: Location, split: str, reading_bytes: int, cache: Shard
 
 
 def _of_split(name: str, paths: Sequence[str], split: str) -> list[str]:
-    """Those of a split, where file names speak of several; what speaks of one is all for training."""
+    """Those of a split, if file names have several; without, all are for training."""
     # The folders above have names of their own; they may be a URL's, so this is about characters.
     shared = os.path.commonprefix(paths).rfind("/") + 1  # noqa: RUF071
     by_split = splits_of(path[shared:] for path in paths)
