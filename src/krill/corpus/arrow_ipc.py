@@ -142,8 +142,6 @@ class ArrowReader:
 
 
 class _Messages:
-    """What an Arrow file consists of."""
-
     def __init__(self, file: CorpusFile, source: pa.NativeFile) -> None:
         self.dictionaries: list[Message] = []
         self.batches: list[tuple[int, int, int, int, bool]] = []

@@ -27,7 +27,7 @@ Read = Callable[[int, int], bytes]
 
 
 class NotArrow(ValueError):
-    """The bytes are no Arrow IPC, or end too early."""
+    """The bytes are not Arrow IPC, or end too early."""
 
 
 @dataclass(frozen=True, slots=True)

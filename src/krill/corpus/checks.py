@@ -26,13 +26,11 @@ _AS_BYTES = {
 
 
 def check_batch(batch: pa.RecordBatch) -> None:
-    """Every column of a batch."""
     batch.validate()
     check_columns(batch.columns)
 
 
 def check_table(table: pa.Table) -> None:
-    """Every column of a table."""
     table.validate()
     for column in table.columns:
         check_columns(column.chunks)

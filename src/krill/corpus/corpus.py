@@ -48,7 +48,7 @@ class Corpus:
 
     @property
     def verify(self) -> bool:
-        """Whether files that Krill wrote are held against their checksums."""
+        """Whether files that Krill wrote are checked against their checksums."""
         return self._openers.verify
 
     @property
@@ -305,8 +305,8 @@ def open_corpus(
 
     `batch_rows` bounds the rows that columnar formats are asked for at once; it never changes what comes out.
     Folders to `exclude`, such as the output's own, are skipped when a folder is searched or a glob matched.
-    With `verify`, each local file that an output of Krill's lists is held against its checksum when the first
-    of its documents is read; that takes one more pass over it, as threads read it from many places.
+    With `verify`, each local file that an output of Krill's lists is checked against its checksum when the
+    first of its documents is read; that takes one more pass over it, as threads read it from many places.
     """
     limits = Limits(
         unit_bytes, max_document_bytes, drop_oversize, skip_malformed, default_separator, batch_rows

@@ -1,6 +1,6 @@
 """CSV and TSV: decoded in order, cut at row ends, parsed by any thread; every column is strings.
 
-Quoted fields may hold newlines, so there is no way to tell where a row begins without having read what
+Quoted fields may hold newlines, so where a row begins is not known without having read what
 precedes: the file is read from its beginning. The thread that asks for blocks only looks for the ends of
 rows; a native kernel takes the wanted fields out of them. A row has to fit into memory: one much longer than
 a document may be is an error. Held in memory: a block's worth of decoded bytes and a chunk.

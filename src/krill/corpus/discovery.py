@@ -44,8 +44,6 @@ _METADATA = frozenset({"README.md", "config.json", "dataset_info.json", "dataset
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file of a source."""
-
     path: str
     location: str
     format: Format
@@ -99,7 +97,7 @@ class ExcludedFolders:
 
 
 def is_hub_id(path: str) -> bool:
-    """Whether a path that is not there may be meant for the hub: it has no data file's or folder's name."""
+    """Whether a path that does not exist may be a hub id: it has no data file's or folder's name."""
     if _HUB_ID.fullmatch(path) is None:
         return False
     known = suffix_of(path) in FORMATS or suffix_of(path) in COMPRESSIONS
@@ -156,7 +154,7 @@ def _glob(path: str, location: str, split: SplitSlice, excluded: ExcludedFolders
     files = [file for file in files if _folder_of(file) not in excluded and not _in_work(file[base:])]
     if not files:
         raise _own_output(path)
-    # Files that all speak of one split were picked by hand: then that is what to train on.
+    # Files whose names all say one split were picked by hand: then that is what to train on.
     by_split = splits_of(file[base:] for file in files)
     if len(by_split) > 1:
         chosen = set(_choose(path, by_split, split))

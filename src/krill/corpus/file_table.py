@@ -63,12 +63,10 @@ class FileTable(Sequence[CorpusFile]):
             self._mark_ends.append(len(self._marks))
 
     def extend(self, files: Iterable[CorpusFile]) -> None:
-        """More files."""
         for file in files:
             self.append(file)
 
     def with_source(self, source: DatasetSource) -> FileTable:
-        """The same files, all of `source`."""
         return FileTable(replace(file, source=source) for file in self)
 
     @property
@@ -145,7 +143,6 @@ class Fingerprints(Sequence[Mapping[str, Any]]):
         self._digests = bytearray()
 
     def append(self, digest: bytes) -> None:
-        """That of the next file."""
         self._digests += digest
 
     def __len__(self) -> int:

@@ -85,7 +85,7 @@ class DatasetSource:
 
 @dataclass(frozen=True, slots=True)
 class CorpusFile:
-    """One file of the corpus, and the stretch of it that is wanted."""
+    """One file of the corpus, and the range of it that is wanted."""
 
     ordinal: int
     """Its place in the order of input, over all sources."""
@@ -124,7 +124,7 @@ class CorpusFile:
 
     @property
     def decoded_bytes(self) -> int:
-        """About how much it holds, as long as nobody has read it."""
+        """About how much it holds, estimated before it is read."""
         return self.bytes * (_EXPANSION if self.compression else 1)
 
     def position(self, offset: int) -> int:
@@ -162,5 +162,4 @@ def suffix_of(name: str) -> str:
 
 
 def known_extensions() -> str:
-    """For messages."""
     return f"{', '.join(FORMATS)}, byte formats also with {', '.join(COMPRESSIONS)}"

@@ -67,7 +67,6 @@ class Footers:
         return footer
 
     def open(self, file: CorpusFile, **options: object) -> pq.ParquetFile:
-        """The file, to read its columns."""
         import pyarrow.parquet as pq  # several megabytes, for those who read Parquet
 
         footer = self.read(file).arrow
@@ -111,7 +110,7 @@ class ParquetReader:
 
     def _longest_unfolded(self, footer: Footer, group: int, walk: PageWalk) -> int:
         """What the longest row of lists and the like takes, where a dictionary may unfold to far more than is
-        stored: the rows are weighed with their strings folded."""
+        stored: the rows are measured with their strings as dictionary codes."""
         nested = {
             leaf: size
             for leaf in footer.leaves(self._columns).tolist()
@@ -191,7 +190,6 @@ class ParquetReader:
 
 
 def _chunks(footer: Footer, columns: list[str]) -> Chunks:
-    """The row groups."""
     leaves = footer.leaves(columns)
     sizes = footer.uncompressed[:, leaves].sum(axis=1)
     return Chunks.of(footer.rows, sizes, _suspect(footer, leaves).any(axis=1))

@@ -93,7 +93,7 @@ def read_footer(read: Read, size: int) -> Footer:
 
 
 class NotPages(ValueError):
-    """The bytes are no page's header."""
+    """The bytes are not the header of a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class PageWalk:
                     dictionary = max(dictionary, 2 * found.decoded + copied)
                 else:
                     page = max(page, found.decoded + copied)
-        except (NotPages, InputError):  # whoever reads it will say what is wrong
+        except (NotPages, InputError):  # reading it will say what is wrong
             return self._estimated_bytes(group, leaf)
         return page + dictionary if self._left > 0 else max(page, self._estimated_bytes(group, leaf))
 

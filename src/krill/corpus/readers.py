@@ -64,13 +64,13 @@ def separator_of(file: CorpusFile, limits: Limits) -> bytes:
 
 
 class DocumentReader:
-    """A push parser of one file, or of a stretch of it that begins with a record."""
+    """A push parser of one file, or of a range of it that begins with a record."""
 
     def __init__(self, file: CorpusFile, limits: Limits, start: int) -> None:
         self._file = file
         self._names = file.source.columns
         self._reader = _open_native(file, limits)
-        # Whether the column exists is seen in the first records: a later stretch may be without by chance.
+        # Whether the column exists is seen in the first records: a later range may be without by chance.
         self._unseen = start == file.start and file.format is not Format.TEXT
 
     @property
@@ -118,7 +118,7 @@ class DocumentReader:
 
     @contextmanager
     def _reading(self, start: int, end: int) -> Iterator[bytes]:
-        """The file's name for the native reader, whose faults are told as the user's."""
+        """The file's name for the native reader, whose errors become `InputError`."""
         if start == 0:
             with RangeReader(self._file) as head:
                 refuse_wide_encodings(self._file, head.read(0, min(end, _LONGEST_MARK)))
@@ -156,7 +156,6 @@ class FilesReader:
         return self._reader.read_files(paths, bases, *columns)
 
     def take(self) -> Documents:
-        """The documents of all of them."""
         return _taken(self._reader, self._names)
 
 

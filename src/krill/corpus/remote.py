@@ -39,7 +39,7 @@ REPORT_SECONDS: Final = 10.0
 
 _logger: Final = logging.getLogger("krill")
 
-# Of a line: an address may be thousands of characters long, and is said again and again.
+# Of a line: an address may be thousands of characters long, and is repeated.
 _LONGEST: Final = 600
 
 # What file systems say of a file's version, by their various names, the surest first.
@@ -82,7 +82,7 @@ def mark_of(info: Mapping[str, Any]) -> str:
 
 
 def changed(url: str) -> InputError:
-    """What is said when a file is another one than it was."""
+    """The error for a file that is not the one it was."""
     return InputError(
         f"`{shown_url(url)}` has changed while it was read",
         hint="wait until it stays as it is, then run the same command again with --overwrite",
@@ -174,11 +174,11 @@ class RemoteFile(io.RawIOBase):
     def _open_ranges(self, filesystem: Any, name: str, at: int) -> Any:
         options: dict[str, Any] = {}
         if _is_web(self._url) and self._mark.startswith('"'):
-            # Whoever keeps to it answers 412 once the file is another one.
+            # Servers that support it answer 412 once the file has changed.
             options = {"headers": {"If-Match": self._mark}}
         source = filesystem.open(name, "rb", **options)
-        told = vars(source).get("_details") or vars(source).get("details") or {}
-        self._check_version(mark_of(told))
+        details = vars(source).get("_details") or vars(source).get("details") or {}
+        self._check_version(mark_of(details))
         if self._size and getattr(source, "size", None) not in (None, self._size):
             raise changed(self._url)
         source.seek(at)
@@ -242,7 +242,7 @@ def report(line: str) -> None:
 
 
 def wait(seconds: float, url: str) -> None:
-    """Let time pass, with a sign of life."""
+    """Sleep, and report that `url` is waited for if it takes long."""
     end = time.monotonic() + seconds
     with waiting(url):
         while (left := end - time.monotonic()) > 0:
@@ -261,7 +261,7 @@ def waiting(url: str) -> Iterator[None]:
 
 
 class _Watch:
-    """One thread for all that wait, begun with the first of them; it ends when nobody does for a while."""
+    """One thread for all that wait, begun with the first of them; it ends when none does for a while."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -31,13 +31,13 @@ from krill.faults import first_line
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# What a row weighs besides its columns.
+# Bytes of a row besides its columns.
 _POSITION_BYTES = 8
 
 # Names of columns in a message, at most: a table may have fifty thousand.
 _NAMES_SHOWN = 50
 
-# Rows weighed at once: their weights are to be small beside a block.
+# Rows measured at once: their sizes are to be small beside a block.
 WEIGHED_ROWS = 1 << 14
 
 
@@ -201,12 +201,12 @@ def unfolded(
 def bounded_slices(rows: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     """The same rows in slices of at most `limit` bytes, or of one row."""
     for start in range(0, rows.num_rows, WEIGHED_ROWS):
-        weighed = rows.slice(start, WEIGHED_ROWS)
-        ends = np.cumsum(row_bytes(weighed))
+        measured = rows.slice(start, WEIGHED_ROWS)
+        ends = np.cumsum(row_bytes(measured))
         first, passed = 0, 0
         while first < len(ends):
             stop = max(first + 1, int(np.searchsorted(ends, passed + limit, "right")))
-            yield weighed.slice(first, stop - first)
+            yield measured.slice(first, stop - first)
             first, passed = stop, int(ends[stop - 1])
 
 

@@ -1,8 +1,9 @@
 """The persistent index in a database that people can open: SQLite, or DuckDB (extra `duckdb`).
 
-In: what a run noted of its documents, who of them was kept, and where each stands. Out: rows of a database;
-and, for a run that is to see them, a file of the same numbers as `DedupIndex` has: who survives is decided by
-the same code. Held in memory: one block of rows, and what the database holds (`SQLITE_BYTES`, `DUCKDB_*`).
+In: what a run noted of its documents, which of them were kept, and where each comes from. Out: rows of a
+database; and, for a run that is to see them, a file of the same numbers as `DedupIndex` has: what is kept is
+decided by the same code. Held in memory: one block of rows, and what the database holds (`SQLITE_BYTES`,
+`DUCKDB_*`).
 
 A run's rows count when its row in `runs` says `finished`. `prepare` writes them in blocks, each of them a
 transaction, under a run that says `writing`, and at the end `pending`; `commit` makes it `finished`, and in
@@ -80,7 +81,7 @@ class PendingRun:
     identity: str
 
     def commit(self) -> None:
-        """Let them count from now on."""
+        """Make them visible to other runs."""
         self.index.adopt(self.identity)
 
 

@@ -71,7 +71,7 @@ def verify_spill_bytes(documents: int, text_bytes: int) -> int:
 def verified_edges(
     stream: BandRecords, verify: Verify, edges: RecordFile, layout: TableLayout, folder: Path
 ) -> None:
-    """Add to `edges` those that hold."""
+    """Add to `edges` the candidate pairs whose overlap reaches the threshold."""
     with ExitStack() as files:
         sets: _Sets | None = None
         waiting: HashStream = stream

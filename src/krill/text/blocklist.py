@@ -90,7 +90,6 @@ class BlockListFilter:
         object.__setattr__(self, "_digest", made.digest.hexdigest())
 
     def apply(self, documents: Documents) -> Documents:
-        """The documents that survive."""
         text = documents.batch.column("text")
         found = self._literals.search(*text_buffers(text))
         for search in self.searches:
@@ -103,7 +102,7 @@ class BlockListFilter:
 
 
 def blocklist_bytes(section: filters.BlockList) -> int:
-    """What the patterns of a section take, known before they are read for good."""
+    """What the patterns of a section take, known before they are loaded."""
     sizes = sizes_of(section)
     literal = sizes.literal_bytes + LITERAL_BYTES * sizes.literals
     library = BLOCKLIST_BYTES if sizes.expressions else 0

@@ -1,8 +1,8 @@
 """The steps of a config, in the order in which documents pass through them, and what they hold.
 
 In: the section `preprocess`. Out: the list of steps, everything that they need loaded and checked, so that a
-pattern that doesn't compile, a language that isn't known or a function that can't be imported is told before
-anything is read. Held in memory: the steps; `step_needs` says for the plan how much that is.
+pattern that doesn't compile, a language that isn't known or a function that can't be imported is reported
+before anything is read. Held in memory: the steps; `step_needs` says for the plan how much that is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from krill.text.step import Step
 from krill.text.user_step import Function, FunctionStep
 
 REASONS: Final[Mapping[str, str]] = {**quality.REASONS, **language.REASONS, **blocklist.REASONS}
-"""Why filters drop documents, in words; a step of one's own drops them as `step:NAME`."""
+"""Why filters drop documents, for people; a user's step drops them as `step:NAME`."""
 
 LOADING: Final = "load"
 """The stage before all others, in which models are read."""

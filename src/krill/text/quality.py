@@ -77,7 +77,7 @@ REASONS: Mapping[str, str] = {
     "fineweb_char_dup_ratio": "FineWeb: too many characters in repeated lines",
     "fineweb_list_ratio": "FineWeb: too many newlines for its words",
 }
-"""Why documents are dropped, in words."""
+"""Why documents are dropped, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,6 @@ class Judge:
     statistics: bool
 
     def apply(self, documents: Documents) -> Documents:
-        """The documents that no filter drops."""
         batch = documents.batch
         offsets, data = text_buffers(batch.column("text"))
         codes, values, text = self.filters.judge(offsets, data, self.statistics)
@@ -126,7 +125,7 @@ def _filters(sections: Sequence[Section]) -> _native.Quality:
         for section in sections
         if isinstance(section, JUDGED)
     ]
-    assert len(judged) == len(sections), "a section that is no quality filter"
+    assert len(judged) == len(sections), "a section that is not a quality filter"
     try:
         return _native.Quality(judged)
     except ValueError as error:

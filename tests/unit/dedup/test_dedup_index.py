@@ -153,7 +153,7 @@ def test_the_original_tools_cache_is_refused_by_name_and_left_alone(tmp_path: Pa
 
 def test_a_folder_of_other_things_and_a_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "holiday.jpg").touch()
-    with pytest.raises(StorageError, match=r"holds `holiday\.jpg` and is no index"):
+    with pytest.raises(StorageError, match=r"holds `holiday\.jpg` and is not an index"):
         DedupIndex(tmp_path).prepare(KIND, "x", [], [])
     with pytest.raises(StorageError, match="is not a folder"):
         DedupIndex(tmp_path / "holiday.jpg").pin(KIND, "x")

@@ -100,7 +100,7 @@ def test_functions_of_a_call_come_last_and_each_is_checked() -> None:
 
     steps = steps_of(PreprocessConfig(min_chars=0), extra=[keep_all])
     assert names_of(steps) == ["CleanText", "FunctionStep"]
-    with pytest.raises(ConfigError, match="is no function but a `int`"):
+    with pytest.raises(ConfigError, match="is not a function but a `int`"):
         steps_of(PreprocessConfig(), extra=[3])  # type: ignore[list-item]
 
 

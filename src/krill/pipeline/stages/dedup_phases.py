@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from krill.dedup import (
     MIN_SHARE,
-    Shuffle,
+    ShufflePlan,
     answer_bands,
     answer_hashes,
     cluster_edges,
@@ -187,7 +187,7 @@ class Phases:
 
     @property
     def partitions(self) -> int:
-        return Shuffle(self.width, 1).partitions
+        return ShufflePlan(self.width, 1).partitions
 
     @property
     def prior_groups(self) -> int:
