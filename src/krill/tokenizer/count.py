@@ -176,7 +176,7 @@ class _Work:
         path = self.counting.folder / INVENTORY
         with storage_errors(path), damaged_spill(self.counting.folder):
             spilled = self._counter.words.spilled_bytes
-            words, occurrences, word_bytes, byte_counts = self._counter.words.write_inventory(str(path))
+            words, occurrences, word_bytes, byte_counts = self._counter.words.write_counts(str(path))
         inventory = Inventory(path, words, occurrences, word_bytes, tuple(byte_counts.tolist()), spilled)
         del self._counter
         save_finished(self.counting.folder, inventory, self.bytes)

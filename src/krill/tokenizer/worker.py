@@ -87,7 +87,7 @@ def _gather(payload: Mapping[str, Any], resources: Resources, meter: Meter) -> d
             counter = _native.WordCounter(
                 "", [], False, plan.share(WORDS), 1, str(spill), gathered.segments, gathered.size
             )
-            words, occurrences, word_bytes, byte_counts = counter.write_inventory(str(made))
+            words, occurrences, word_bytes, byte_counts = counter.write_counts(str(made))
     return {
         "words": words,
         "occurrences": occurrences,

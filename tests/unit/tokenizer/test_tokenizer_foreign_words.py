@@ -25,7 +25,7 @@ def counted(folder, texts, special=(), **chosen):
     )
     parts = [text.encode() if isinstance(text, str) else text for text in texts]
     words.add_to(counter, np.cumsum([0, *map(len, parts)], dtype=np.int64), b"".join(parts))
-    counter.write_inventory(str(folder / "inventory"))
+    counter.write_counts(str(folder / "inventory"))
     return read_inventory(folder / "inventory")
 
 
