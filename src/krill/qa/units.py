@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from krill.budget import Meter, Need, Plan
 from krill.budget.plan import Kind
+from krill.engines import Resources
 from krill.errors import BudgetError, ConfigError, InputError
 from krill.qa.encoding import QaTokenizer
 from krill.qa.examples import Paragraph, SeenIds, first_questions
@@ -30,6 +31,9 @@ from krill.storage import CommitLog
 from krill.storage.run import Run
 from krill.threads import ordered_map
 from krill.threads.progress import Progress
+
+if TYPE_CHECKING:
+    from krill.config.engine import EngineConfig
 
 UNITS: Final = "units"
 IDS: Final = "question ids"
@@ -58,13 +62,15 @@ BYTES_PER_QUESTION: Final = 360
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is prepared: everything that shapes the cache."""
+    """What is prepared: everything that shapes the cache, and what it is made with."""
 
     source: Source
     split: str
     tokenizer: QaTokenizer
     shape: Shape
     max_examples: int | None
+    resources: Resources
+    engine: EngineConfig | None
 
     def check(self) -> None:
         """Refuse what nothing could be made of."""
@@ -123,13 +129,10 @@ def _ids_need(source: Source) -> Need:
 class UnitMaker:
     """Makes all units of a job that are not there yet."""
 
-    def __init__(
-        self, job: Job, folder: Run, plan: Plan, threads: int, meter: Meter, progress: Progress
-    ) -> None:
+    def __init__(self, job: Job, folder: Run, plan: Plan, meter: Meter, progress: Progress) -> None:
         self._job = job
         self._folder = folder
         self._plan = plan
-        self._threads = threads
         self._meter = meter
         self._progress = progress
         self._log = CommitLog(folder.stages / "features")
@@ -148,7 +151,7 @@ class UnitMaker:
         made = ordered_map(
             self._make,
             unit_inputs(self._job, ids=self._plan.share(IDS), room=room, limit=self._plan.limit),
-            threads=self._threads,
+            threads=self._meter.threads,
             bytes_in_flight=room,
             size=lambda item: item.characters * held,
             throttle=self._meter,
