@@ -26,7 +26,7 @@ from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
 from krill.qa.features import Shape
 from krill.qa.sources import DEFAULT_SPLIT, open_source
 from krill.qa.tables import SCHEMAS, table_name
-from krill.qa.units import Job, UnitMaker, reading_needs, unit_needs
+from krill.qa.units import FeatureJob, UnitMaker, reading_needs, unit_needs
 from krill.storage.atomic import write_json
 from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import MANIFEST, OutputKind
@@ -101,7 +101,7 @@ def open_job(
     *,
     resources: Resources,
     engine: EngineConfig | None = None,
-) -> Job:
+) -> FeatureJob:
     """The job, if the budget can hold it, which is decided before the tokenizer is read.
 
     `resources` are those of this process, or of each of the engine's workers; the `floor` of a command is 0.
@@ -114,10 +114,10 @@ def open_job(
     meter = Meter(resources.memory, resources.floor)  # only to plan with: nothing is guarded yet
     meter.plan([*opening, *(replace(need, during="features") for need in making)])
     encoder = open_tokenizer(tokenizer, resources.threads)
-    return Job(opened, split or DEFAULT_SPLIT, encoder, shape, max_examples, resources, engine)
+    return FeatureJob(opened, split or DEFAULT_SPLIT, encoder, shape, max_examples, resources, engine)
 
 
-def run_job(job: Job, output: Path, *, overwrite: bool, progress: Progress) -> Prepared:
+def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progress) -> Prepared:
     """Make the features, or continue, or find that they are there."""
     job.check()
     engine, threads = job.engine, job.resources.threads
@@ -151,7 +151,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     write_json(folder / MANIFEST, {**manifest, "units": units, "files": files})
 
 
-def describe(job: Job) -> dict[str, Any]:
+def describe(job: FeatureJob) -> dict[str, Any]:
     """For the manifest; `identity` is the hash of what shapes the features, wherever the files are."""
     inputs = job.source.fingerprints()
     config = {"split": job.split, "max_examples": job.max_examples, **asdict(job.shape)}

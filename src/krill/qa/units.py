@@ -61,7 +61,7 @@ BYTES_PER_QUESTION: Final = 360
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class FeatureJob:
     """What is prepared: everything that shapes the cache, and what it is made with."""
 
     source: Source
@@ -129,7 +129,7 @@ def _ids_need(source: Source) -> Need:
 class UnitMaker:
     """Makes all units of a job that are not there yet."""
 
-    def __init__(self, job: Job, folder: Run, plan: Plan, meter: Meter, progress: Progress) -> None:
+    def __init__(self, job: FeatureJob, folder: Run, plan: Plan, meter: Meter, progress: Progress) -> None:
         self._job = job
         self._folder = folder
         self._plan = plan
@@ -195,7 +195,7 @@ def make_record(
     }
 
 
-def totals_of(job: Job, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def totals_of(job: FeatureJob, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What the manifest says of all units, whose records come in order."""
     counts: Counter[str] = Counter()
     units: list[list[int]] = []
@@ -241,7 +241,7 @@ class UnitInput:
 
 
 def unit_inputs(
-    job: Job, *, ids: int, room: int | None = None, limit: int | None = None
+    job: FeatureJob, *, ids: int, room: int | None = None, limit: int | None = None
 ) -> Iterator[UnitInput]:
     """Paragraphs in stretches of `UNIT_CHARACTERS`, without questions whose id came before.
 
@@ -266,7 +266,7 @@ def unit_inputs(
         yield UnitInput(number, kept, max(size, answers), job.source.position - read, counts)
 
 
-def _paragraphs(job: Job, room: int | None, limit: int | None) -> Iterator[Paragraph]:
+def _paragraphs(job: FeatureJob, room: int | None, limit: int | None) -> Iterator[Paragraph]:
     """Of the source, as far as each of its records can be held."""
     longest = None if room is None else room // HELD_PER_RECORD_BYTE
     try:
