@@ -15,7 +15,7 @@ from krill.budget import Meter, Plan
 from krill.config.engine import EngineConfig
 from krill.engines import Resources, Task, open_engine
 from krill.engines.worker_share import one_thread_of
-from krill.qa.units import IDS, Job, UnitInput, totals_of, unit_inputs
+from krill.qa.units import IDS, FeatureJob, UnitInput, totals_of, unit_inputs
 from krill.qa.worker import paragraphs_json
 from krill.storage import CommitLog
 from krill.storage.atomic import storage_errors, write_bytes
@@ -28,7 +28,7 @@ _TOKENIZER: Final = "tokenizer"
 
 def make_on(
     config: EngineConfig,
-    job: Job,
+    job: FeatureJob,
     folder: Run,
     threads: int,
     meter: Meter,
@@ -59,7 +59,7 @@ def make_on(
 class _Sent:
     """The units of a job as tasks."""
 
-    def __init__(self, job: Job, folder: Run, ids: int, progress: Progress) -> None:
+    def __init__(self, job: FeatureJob, folder: Run, ids: int, progress: Progress) -> None:
         self.log = CommitLog(folder.stages / "features")
         self._job = job
         self._ids = ids
