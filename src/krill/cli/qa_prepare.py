@@ -60,8 +60,7 @@ def prepare(
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result
-    from krill.engines import Resources
-    from krill.engines.worker_share import worker_part
+    from krill.engines import Resources, worker_part
     from krill.qa.cache import open_job, run_job
     from krill.qa.features import Shape
 

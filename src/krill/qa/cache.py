@@ -20,8 +20,7 @@ import orjson
 import krill
 from krill.budget import Meter, resident_bytes
 from krill.budget.process import metered_process
-from krill.engines import Resources, driver_needs, load_engine
-from krill.engines.worker_share import engine_named, worker_part
+from krill.engines import Resources, driver_needs, engine_named, load_engine, worker_part
 from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
 from krill.qa.features import Shape
 from krill.qa.sources import DEFAULT_SPLIT, open_source

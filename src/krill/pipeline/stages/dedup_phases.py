@@ -32,7 +32,7 @@ from krill.dedup import (
     split_bands,
     split_hashes,
 )
-from krill.engines.stage import StageReport
+from krill.engines.contract import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import DEDUP_TABLE, minhash_of
 from krill.pipeline.seen_before import noted_files
