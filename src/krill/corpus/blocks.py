@@ -140,8 +140,7 @@ class RangeBlock(FileBlock):
 
     @property
     def cleans(self) -> bool:
-        """Whether the documents can be had cleaned and hashed at once: the native reader carries no columns
-        through that."""
+        """Whether `clean_documents` can be called: it carries no columns."""
         return not self.source.source.columns
 
     def clean_documents(self, strip: bool, min_chars: int) -> Documents:
@@ -311,7 +310,7 @@ def gathered(blocks: Iterable[SizedBlock], limit: int, files: FileTable) -> Iter
 
 
 def _wait(waiting: list[SizedBlock], block: SizedBlock, files: FileTable) -> None:
-    """Add a block to those that will be one, in as few objects as there may be."""
+    """Add a block to those that will be one, in as few objects as possible."""
     before = waiting[-1] if waiting else None
     if isinstance(before, RangeBlock) and before.last and isinstance(block, RangeBlock) and block.last:
         waiting[-1] = before = FilesBlock(files, before.limits, before)

@@ -37,7 +37,7 @@ def check_table(table: pa.Table) -> None:
 
 
 def check_columns(columns: Iterable[pa.Array]) -> None:
-    """That each value of the columns lies inside of their buffers."""
+    """Check that each value of the columns lies inside their buffers."""
     for column in columns:
         _check(column)
 

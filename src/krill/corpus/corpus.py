@@ -102,13 +102,13 @@ class Corpus:
 
     @property
     def columns(self) -> int:
-        """Columns that are carried along, at the most."""
+        """The largest number of columns that a source carries along."""
         return max((len(source.columns) for source in self.files.sources()), default=0)
 
     def carried(self) -> pa.Schema:
         """The columns that are carried along, of all sources together, in their order.
 
-        Empty where all sources carry the same, and only reading a hub's dataset tells their types.
+        Empty where all sources carry the same, and the types of a hub dataset are known only once it is read.
         """
         fields: dict[str, tuple[pa.Field, CorpusFile]] = {}
         firsts = [next(files) for _, files in groupby(self.files, key=lambda file: file.dataset)]
@@ -255,7 +255,7 @@ class _Cursor:
         return None if self._index == len(self._files) else (self._files[self._index], self._offset)
 
     def jump(self, end: UnitEnd) -> None:
-        """Go on behind a unit that is done."""
+        """Continue after a unit that is done."""
         self._blocks = None
         if end.file is not None:
             self._index = end.file - self._files[0].ordinal

@@ -28,7 +28,7 @@ from krill.corpus.formats import (
     recognise,
     suffix_of,
 )
-from krill.corpus.remote import ask, file_system, mark_of
+from krill.corpus.remote import file_system, version_of, with_retries
 from krill.corpus.remote_errors import shown_url
 from krill.corpus.splits import SplitSlice, canonical, splits_of
 from krill.errors import InputError, MissingExtra
@@ -38,7 +38,7 @@ _HUB_ID = re.compile(r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?::(?P<config>[\w.-]+))?")
 # Addresses of files of this machine, which are read as such: by all threads, and by its own patterns.
 _LOCAL = ("file://", "local://")
 
-# What comes with the data in folders from the hub, and is none.
+# Files that come with the data in folders from the hub and hold none.
 _METADATA = frozenset({"README.md", "config.json", "dataset_info.json", "dataset_infos.json"})
 
 
@@ -50,8 +50,8 @@ class FoundFile:
     compression: Compression | None
     bytes: int
     remote: bool = False
-    mark: str = ""
-    """What tells this version of a remote file from others."""
+    version: str = ""
+    """ETag, checksum or date of a remote file."""
 
 
 def discover(source: DatasetSource, split: SplitSlice, exclude: Sequence[Path] = ()) -> Iterable[FoundFile]:
@@ -81,7 +81,7 @@ def discover(source: DatasetSource, split: SplitSlice, exclude: Sequence[Path] =
 
 
 class ExcludedFolders:
-    """Folders that are excluded by when files are looked for: a run would find its own output."""
+    """Folders that are skipped when files are looked for: a run would find its own output."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
         self._folders = {str(folder.resolve()) for folder in folders}
@@ -112,7 +112,7 @@ def hub_name(path: str) -> tuple[str, str | None]:
 
 
 def _kind(path: str, location: str) -> int | None:
-    """What is there, as its mode; None if nothing is."""
+    """The mode of what is there; None if nothing is."""
     try:
         return _status(path, location).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -242,7 +242,7 @@ def _inside(path: str, root: Path, names: Iterable[str]) -> list[FoundFile]:
 
 def _remote(url: str, split: SplitSlice, exclude: Sequence[Path]) -> list[FoundFile]:
     try:
-        filesystem, infos = ask(url, lambda: _remote_infos(url, exclude))
+        filesystem, infos = with_retries(url, lambda: _remote_infos(url, exclude))
     except ImportError as error:
         for protocol, extra in (("http", "hub"), ("s3", "s3")):
             if url.startswith(protocol):
@@ -263,7 +263,9 @@ def _remote(url: str, split: SplitSlice, exclude: Sequence[Path]) -> list[FoundF
         known = recognise(name) or recognise(urlsplit(name).path) or as_plain_text(name)
         info = infos[name]
         size = int(info.get("size") or 0)
-        files.append(FoundFile(shown_url(location), location, *known, size, remote=True, mark=mark_of(info)))
+        files.append(
+            FoundFile(shown_url(location), location, *known, size, remote=True, version=version_of(info))
+        )
     return files
 
 

@@ -26,7 +26,7 @@ class Format(StrEnum):
 
 
 class Compression(StrEnum):
-    """What a byte format may be wrapped in."""
+    """How a byte format may be compressed."""
 
     GZIP = "gzip"
     ZSTD = "zstd"
@@ -112,8 +112,8 @@ class CorpusFile:
     stop: int | None = None
     """Where to stop, likewise; None = at the end."""
 
-    mark: str = ""
-    """What tells this version of a remote file from others, where its server says."""
+    version: str = ""
+    """ETag, checksum or date of a remote file, where its server gives one."""
 
     @property
     def sequential(self) -> bool:
@@ -133,7 +133,7 @@ class CorpusFile:
 
 
 def recognise(name: str) -> tuple[Format, Compression | None] | None:
-    """Format and compression by a file's name; None if neither its extension is known."""
+    """Format and compression by a file's name; None if its extension is unknown."""
     suffix = suffix_of(name)
     compression = COMPRESSIONS.get(suffix)
     if compression is not None:

@@ -88,7 +88,7 @@ class DocumentReader:
             raise malformed_record(self._file, error) from None
 
     def finish(self) -> None:
-        """Nothing follows."""
+        """The input ends here."""
         try:
             self._reader.finish()
         except _native.MalformedRecord as error:
@@ -147,9 +147,9 @@ class FilesReader:
     def read(
         self, paths: list[bytes], ordinals: array[int], starts: array[int], ends: array[int]
     ) -> Sequence[int]:
-        """Read a range of each; the places of those that may have no text, or none in UTF-8.
+        """Read a range of each; returns the indices of those that may have no text, or none in UTF-8.
 
-        What it raises says nothing of which file is at fault.
+        What it raises does not say which file is at fault.
         """
         bases = np.array(ordinals, np.uint64) << np.uint64(OFFSET_BITS)
         columns = (np.frombuffer(column, np.uint64) for column in (starts, ends))
@@ -170,7 +170,7 @@ def _taken(reader: _native.JsonReader | _native.TextReader, names: Sequence[str]
 
 
 def malformed_record(file: CorpusFile, error: _native.MalformedRecord) -> InputError:
-    """What the reader says about a record, said to the user."""
+    """The error for a record that the native reader refuses."""
     offset, _, reason = error.args
     hint = "mend the record, or set `on_error: skip` to leave such records out and count them"
     if file.format is Format.JSON_ARRAY:

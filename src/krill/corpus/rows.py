@@ -38,7 +38,7 @@ _POSITION_BYTES = 8
 _NAMES_SHOWN = 50
 
 # Rows measured at once: their sizes are to be small beside a block.
-WEIGHED_ROWS = 1 << 14
+MEASURED_ROWS = 1 << 14
 
 
 def wanted_columns(file: CorpusFile, schema: pa.Schema) -> list[str]:
@@ -175,24 +175,24 @@ def large_text(text: pa.Array) -> pa.Array:
     return text_column(wide, np.frombuffer(data or b"", np.uint8), valid)
 
 
-def unfolded(
+def decode_dictionaries(
     file: CorpusFile, rows: pa.RecordBatch, schema: pa.Schema, limit: int
 ) -> Iterator[pa.RecordBatch]:
-    """Rows whose strings may be folded into dictionaries: the text, and columns that aren't in `schema`.
+    """Rows whose strings may be dictionary-encoded: the text, and columns that aren't in `schema`.
 
-    They are unfolded in slices of at most `limit` bytes; rows without such columns come as they are.
+    They are decoded in slices of at most `limit` bytes; rows without such columns come as they are.
     """
     text = file.source.text_column
-    folded = [
+    encoded = [
         (index, schema.field(name).type)
         for index, (name, kind) in enumerate(zip(rows.schema.names, rows.schema.types, strict=True))
         if pa.types.is_dictionary(kind) and (name == text or kind != schema.field(name).type)
     ]
-    if not folded:
+    if not encoded:
         yield rows
         return
     for piece in bounded_slices(rows, limit):
-        for index, kind in folded:
+        for index, kind in encoded:
             name, column = piece.schema.names[index], piece.column(index)
             piece = piece.set_column(index, name, large_text(column) if name == text else column.cast(kind))
         yield piece
@@ -200,8 +200,8 @@ def unfolded(
 
 def bounded_slices(rows: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     """The same rows in slices of at most `limit` bytes, or of one row."""
-    for start in range(0, rows.num_rows, WEIGHED_ROWS):
-        measured = rows.slice(start, WEIGHED_ROWS)
+    for start in range(0, rows.num_rows, MEASURED_ROWS):
+        measured = rows.slice(start, MEASURED_ROWS)
         ends = np.cumsum(row_bytes(measured))
         first, passed = 0, 0
         while first < len(ends):

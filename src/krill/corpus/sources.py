@@ -70,7 +70,7 @@ def source_files(
             source=source,
             dataset=dataset,
             remote=found.remote,
-            mark=found.mark,
+            version=found.version,
         )
         refuse_sparse(file)
         files.append(_as_json_lines(file))

@@ -97,7 +97,7 @@ def canonical(name: str) -> str:
 def splits_of(paths: Iterable[str]) -> dict[str, list[str]]:
     """Files by split, if the name of every one says one; else all of them are `train`.
 
-    Hugging Face would leave files that don't out without a word, and take a source tree's `test` folder for
+    Hugging Face would silently leave out files that don't, and take a source tree's `test` folder for
     a split.
     """
     by_split: dict[str, list[str]] = {}

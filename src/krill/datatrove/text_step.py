@@ -24,7 +24,7 @@ from krill.corpus.arrays import as_numpy
 from krill.corpus.documents import Documents
 from krill.datatrove.batches import as_batch, as_valid_batch, in_batches
 from krill.text import Step
-from krill.text.quality import Judge
+from krill.text.quality import QualityFilter
 
 
 class TextStep(BaseFilter):
@@ -96,7 +96,7 @@ class TextStep(BaseFilter):
 
     def _count_lines(self, steps: Sequence[Step]) -> None:
         for step in steps:
-            if isinstance(step, Judge):
+            if isinstance(step, QualityFilter):
                 for name, count in step.filters.take_line_counts().items():
                     self.stat_update(name, value=count)
 

@@ -160,7 +160,7 @@ class IndexFolder:
         )
 
     def describe(self, kind: str) -> None:
-        """Say what the folder holds from now on."""
+        """Write the description of what the folder holds."""
         described: dict[str, Any] = {"version": _VERSIONS[self._storage], "kind": kind}
         if self._storage != "files":
             described["storage"] = self._storage
@@ -225,7 +225,7 @@ class IndexGeneration:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A generation that is written and doesn't count yet."""
+    """A generation that is written and not yet visible to other runs."""
 
     path: Path
 
@@ -267,8 +267,8 @@ class DedupIndex:
         return found
 
     def prepare(self, kind: str, identity: str, files: Sequence[Path], keep_files: Sequence[Path]) -> Pending:
-        """Write what was kept, whole and synced, without letting it count. `files` hold the hashes or bands
-        of each unit, `keep_files` its keep bits."""
+        """Write what was kept, whole and synced, not yet visible to other runs. `files` hold the hashes or
+        bands of each unit, `keep_files` its keep bits."""
         size = record_bytes(kind)
         path = self._path(identity, _PENDING)
         with self._folder.locked():

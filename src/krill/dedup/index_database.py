@@ -75,7 +75,7 @@ class IndexInput:
 
 @dataclass(frozen=True, slots=True)
 class PendingRun:
-    """A run whose rows are written and don't count yet."""
+    """A run whose rows are written and not yet visible to other runs."""
 
     index: DatabaseIndex
     identity: str
@@ -120,7 +120,7 @@ class DatabaseIndex:
                 )
 
     def prepare(self, kind: str, identity: str, noted: IndexInput) -> PendingRun:
-        """Write what was kept, whole and synced, without letting it count."""
+        """Write what was kept, whole and synced, not yet visible to other runs."""
         size = record_bytes(kind)
         check_identity(identity)
         with self._folder.locked():
@@ -142,7 +142,7 @@ class DatabaseIndex:
         return PendingRun(self, identity)
 
     def adopt(self, identity: str) -> bool:
-        """Let what a run has prepared count; returns whether there was anything."""
+        """Make what a run has prepared visible; returns whether there was anything."""
         if not self.path.exists():
             return False
         with self._open(write=True) as database:

@@ -125,12 +125,12 @@ def dedup_minhash(
 
 
 def minhash_min_share(documents: int) -> int:
-    """The least share that resolves so many documents: with very many, ranges of labels grow longer."""
+    """The least share that so many documents need: with very many, ranges of labels grow longer."""
     return max(GROUP_TABLES.min_share, least_range_share(documents))
 
 
 def minhash_memory_share(documents: int, bands: int) -> int:
-    """The share with which so many documents are resolved without a file for their bands."""
+    """The share with which so many documents need no file for their bands."""
     return max(GROUP_TABLES.share_for(documents * bands), _clusters_share(documents))
 
 

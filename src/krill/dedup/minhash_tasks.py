@@ -114,7 +114,7 @@ def cluster_edges(
 
 
 class _Edges:
-    """The edges of all partitions, which may only end at documents that there are."""
+    """The edges of all partitions, checked to end at known documents."""
 
     def __init__(self, files: Sequence[Path], documents: int) -> None:
         self._files = files

@@ -83,7 +83,7 @@ class BlockListFilter:
                 "the filter `blocklist` has no pattern",
                 hint="list some under filters: blocklist: patterns, or name a file of them, one a line",
             )
-        made = _Making(self.section, sizes)
+        made = _PatternCompiler(self.section, sizes)
         searches = tuple(_combined(made.expressions(), self.section.ignore_case))
         object.__setattr__(self, "searches", searches)
         object.__setattr__(self, "_literals", made.literals())
@@ -118,7 +118,7 @@ def searching_bytes(section: filters.BlockList, max_document_bytes: int) -> int:
     return max(folded, BLOCKLIST_THREAD_BYTES if sizes.expressions else 0)
 
 
-class _Making:
+class _PatternCompiler:
     """One pass over the patterns, from which both kinds of searches are made."""
 
     def __init__(self, section: filters.BlockList, sizes: PatternSizes) -> None:

@@ -96,7 +96,7 @@ def _suggestion(unknown: Sequence[str], known: Sequence[str]) -> str:
 
 
 def _names(languages: Sequence[str], numbers: NDArray[np.uint8]) -> pa.Array:
-    """The name of each number, without a look at one after the other in Python."""
+    """The name of each number, without Python per row."""
     encoded = np.array([name.encode() for name in languages], np.bytes_)
     letters = encoded.view(np.uint8).reshape(len(languages), -1)[numbers]
     offsets = np.zeros(len(numbers) + 1, np.int64)

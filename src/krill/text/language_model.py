@@ -104,7 +104,7 @@ _KINDS: Final = {
 
 
 def _ordered(stream: BinaryIO) -> Iterator[ArrayStream]:
-    """The arrays that a model is made of, in the order in which they must stand."""
+    """The arrays that a model is made of, in the order in which they must be stored."""
     stored = npz_arrays(stream)
     for name, kind in _KINDS.items():
         array = next(stored, None)
@@ -155,7 +155,7 @@ class _Parts:
 
 
 class _Gathered:
-    """Numbers that come piece by piece, in memory that grows where it stands."""
+    """Numbers that come piece by piece, in one buffer that grows."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype = np.dtype(dtype)

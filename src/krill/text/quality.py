@@ -81,7 +81,7 @@ REASONS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class QualityFilter:
     """Drops and changes documents as the native filters say."""
 
     filters: _native.Quality
@@ -115,8 +115,8 @@ class Judge:
 
 
 def quality_step(sections: Sequence[Section], *, statistics: bool) -> Step:
-    """A run of consecutive `JUDGED` sections as one step, applied in their order."""
-    return Judge(_filters(sections), statistics)
+    """Consecutive `JUDGED` sections as one step, applied in their order."""
+    return QualityFilter(_filters(sections), statistics)
 
 
 def _filters(sections: Sequence[Section]) -> _native.Quality:
@@ -139,7 +139,7 @@ def length_step(min_words: int, max_words: int | None, max_chars: int | None) ->
     if min_words == 0 and max_words is None and max_chars is None:
         return None
     limits = {"min_words": min_words, "max_words": max_words, "max_chars": max_chars}
-    return Judge(_native.Quality([("lengths", limits)]), statistics=False)
+    return QualityFilter(_native.Quality([("lengths", limits)]), statistics=False)
 
 
 def scratch_bytes(sections: Sequence[Section], max_document_bytes: int, threads: int = 1) -> int:

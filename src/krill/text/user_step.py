@@ -155,7 +155,7 @@ class FunctionStep:
 
 
 def _field(before: pa.Schema, field: pa.Field) -> pa.Field:
-    """A field as it was before the step, which may have lost what is noted on it, or as the step made it."""
+    """A field as it was before the step, which may have lost its metadata, or as the step made it."""
     at = before.get_field_index(field.name)
     if field.name == "text":
         return pa.field("text", pa.large_string())

@@ -83,11 +83,11 @@ def test_steps_stand_in_the_order_of_the_config(own_steps: None) -> None:
     )
     assert names_of(steps_of(settings)) == [
         "CleanText",
-        "Judge",  # limits of length
-        "Judge",  # both filters in one
+        "QualityFilter",  # limits of length
+        "QualityFilter",  # both filters in one
         "LongEnough",  # for c4 may have shortened texts
         "LanguageFilter",
-        "Judge",
+        "QualityFilter",
         "BlockListFilter",
         "FunctionStep",
         "LongEnough",

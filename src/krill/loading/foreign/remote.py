@@ -20,7 +20,7 @@ import numpy.typing as npt
 import orjson
 
 from krill import _native
-from krill.corpus.remote import RemoteFile, ask, file_system
+from krill.corpus.remote import RemoteFile, file_system, with_retries
 from krill.dataset.fields import Fields
 from krill.dataset.manifest import MANIFEST_NAME, Manifest
 from krill.dataset.reader import ShardReader, part_of
@@ -47,7 +47,7 @@ def read_small(url: str) -> bytes | None:
         except FileNotFoundError:
             return None
 
-    return ask(url, content)
+    return with_retries(url, content)
 
 
 def names_files(url: str) -> bool:
@@ -60,7 +60,7 @@ def list_files(url: str, suffixes: tuple[str, ...]) -> list[str]:
     if names_files(url) and not _is_glob(url):
         return [url]
     filesystem, path = _filesystem(url)
-    found = ask(url, lambda: filesystem.glob(path) if _is_glob(url) else filesystem.find(path))
+    found = with_retries(url, lambda: filesystem.glob(path) if _is_glob(url) else filesystem.find(path))
     names = sorted(name for name in found if name.lower().endswith(suffixes))
     return [str(filesystem.unstrip_protocol(name)) for name in names]
 
@@ -88,7 +88,7 @@ class RemoteShard:
     def describe(cls, url: str) -> RemoteShard:
         """As the server describes it."""
         filesystem, path = _filesystem(url)
-        info = ask(url, lambda: filesystem.info(path))
+        info = with_retries(url, lambda: filesystem.info(path))
         described = sorted((str(key), str(value)) for key, value in info.items())
         return cls(url, int(info.get("size") or 0), str(described))
 
