@@ -76,7 +76,7 @@ def test_a_misspelled_key_of_training_is_found(refused) -> None:
 
 
 def test_flags_about_a_dataset_need_one(refused) -> None:
-    assert "--max-examples is of no use without --dataset-id" in refused("--max-examples", "5", code=2)
+    assert "--max-examples has no effect without --dataset-id" in refused("--max-examples", "5", code=2)
 
 
 def test_a_folder_that_is_not_ours_is_left_alone(home: Path, krill, tmp_path: Path) -> None:
