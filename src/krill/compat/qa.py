@@ -54,7 +54,7 @@ class HubCaches:
     def upload(self, folder: Path, *, private: bool) -> str:
         """Upload a cache; returns the repository's address."""
         manifest = _checked_manifest(folder)
-        # Where the questions lay on this machine stays at home; their fingerprints tell what they were.
+        # Paths of this machine are not uploaded; fingerprints identify the questions.
         inputs = [{**entry, "path": Path(entry["path"]).name} for entry in manifest["inputs"]]
         with tempfile.TemporaryDirectory(prefix="krill-hub-") as temporary:
             for pattern in _TABLES:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import warm
+import preloaded
 from conftest import dataset_bytes
 from in_process_engine import InProcessRunner, opening
 from krill.budget.meter import resident_bytes
@@ -177,6 +177,6 @@ def test_two_nodes_of_a_ray_cluster_make_the_local_features(tmp_path, ray_cluste
     tokenizer_of("byte_bpe").save_pretrained(tmp_path / "tokenizer")
     local = made(source, tmp_path / "tokenizer", tmp_path / "local")
     arguments = (source, tmp_path / "tokenizer", tmp_path / "ray", ray_cluster.address)
-    outcome = warm.run(arguments, script=SCRIPT, server=ray_cluster.server)
+    outcome = preloaded.run(arguments, script=SCRIPT, server=ray_cluster.server)
     assert outcome.code == 0, outcome.err
     assert dataset_bytes(tmp_path / "ray") == local[1]

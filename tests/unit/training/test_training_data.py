@@ -22,7 +22,7 @@ from krill.training.streamed_data import with_segments
 from krill.training.vocabulary import byte_tokenizer_bytes, mean_token_bytes, token_bytes
 from properties import tried
 from real_text import real_texts
-from trainings import prepare, write_text
+from tiny_trainings import prepare, write_text
 
 COLUMNS = {"input_ids", "labels", "segment_ids", "position_ids"}
 
@@ -35,7 +35,7 @@ def home(tmp_path_factory):
 
 
 def opened(home, *, streaming=False, overrides=()):
-    from trainings import tiny_config
+    from tiny_trainings import tiny_config
 
     config = load_config(tiny_config(home, streaming=streaming), overrides=["seed=3", *overrides], environ={})
     return open_data(config, 10**9)

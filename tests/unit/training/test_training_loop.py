@@ -23,7 +23,7 @@ from krill.training.loop import Intervals, Loop, StepMemory, TrainProgress
 from krill.training.memory_plan import plan_step
 from krill.training.metrics import MetricsFile
 from krill.training.step import first_state, state_shapes
-from trainings import MEASURED, prepare, tiny_config
+from tiny_trainings import MEASURED, prepare, tiny_config
 
 pytestmark = pytest.mark.jax
 

@@ -20,8 +20,8 @@ from krill.training.qa.features import check_fits, design_for, inspect_tokenizer
 from krill.training.qa.saved import open_reader, save_reader
 from krill.training.qa.step import ReaderStep
 from krill.training.step import first_state
-from readings import LENGTH, TINY_READER, write_recall
 from recall_task import write_tokenizer
+from tiny_readers import LENGTH, TINY_READER, write_recall
 
 pytestmark = pytest.mark.jax
 
