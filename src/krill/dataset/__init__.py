@@ -6,8 +6,9 @@ such a folder, its rows again. Held in memory: one record batch (a mebibyte) whi
 (8 MB of documents) while writing documents, the manifest and a small cache while reading.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
     from krill.dataset.dataset_files import write_dataset_parts
@@ -44,30 +45,18 @@ __all__ = [
 ]
 
 # Loaded when first used: reading a dataset takes none of what writing it takes.
-_HOMES = {
-    "Dataset": "krill.dataset.reader",
-    "DatasetPart": "krill.dataset.manifest",
-    "Inspection": "krill.dataset.inspection",
-    "Layout": "krill.dataset.layout",
-    "MANIFEST_NAME": "krill.dataset.manifest",
-    "Manifest": "krill.dataset.manifest",
-    "Report": "krill.dataset.validation",
-    "RowBatch": "krill.dataset.rows",
-    "ShardInfo": "krill.dataset.shard",
-    "ShardWriter": "krill.dataset.writer",
-    "SourceRows": "krill.dataset.manifest",
-    "TextPart": "krill.dataset.manifest",
-    "TextShardWriter": "krill.dataset.text_shard",
-    "inspect": "krill.dataset.inspection",
-    "smallest_dtype": "krill.dataset.layout",
-    "text_shard_name": "krill.dataset.shard",
-    "token_shard_name": "krill.dataset.shard",
-    "validate": "krill.dataset.validation",
-    "write_dataset_parts": "krill.dataset.dataset_files",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `krill.dataset` has no attribute `{name}`")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "krill.dataset.dataset_files": ("write_dataset_parts",),
+        "krill.dataset.inspection": ("Inspection", "inspect"),
+        "krill.dataset.layout": ("Layout", "smallest_dtype"),
+        "krill.dataset.manifest": ("DatasetPart", "MANIFEST_NAME", "Manifest", "SourceRows", "TextPart"),
+        "krill.dataset.reader": ("Dataset",),
+        "krill.dataset.rows": ("RowBatch",),
+        "krill.dataset.shard": ("ShardInfo", "text_shard_name", "token_shard_name"),
+        "krill.dataset.text_shard": ("TextShardWriter",),
+        "krill.dataset.validation": ("Report", "validate"),
+        "krill.dataset.writer": ("ShardWriter",),
+    },
+)

@@ -8,10 +8,10 @@ says of itself.
     from krill.datatrove import Clean, Filters, KrillReader, MinhashSignatures, PackDataset, Tokenize
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from krill.errors import MissingExtra
+from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
     from krill.datatrove.clean import Clean
@@ -38,18 +38,15 @@ except ImportError:
     raise MissingExtra("`krill.datatrove`", "datatrove") from None
 
 # Loaded when first used: a filter takes none of what packing takes.
-_HOMES = {
-    "Clean": "krill.datatrove.clean",
-    "ExactSignatures": "krill.datatrove.exact",
-    "Filters": "krill.datatrove.filters",
-    "KrillReader": "krill.datatrove.reader",
-    "MinhashSignatures": "krill.datatrove.minhash",
-    "PackDataset": "krill.datatrove.pack",
-    "Tokenize": "krill.datatrove.tokenize",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `krill.datatrove` has no attribute `{name}`")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "krill.datatrove.clean": ("Clean",),
+        "krill.datatrove.exact": ("ExactSignatures",),
+        "krill.datatrove.filters": ("Filters",),
+        "krill.datatrove.minhash": ("MinhashSignatures",),
+        "krill.datatrove.pack": ("PackDataset",),
+        "krill.datatrove.reader": ("KrillReader",),
+        "krill.datatrove.tokenize": ("Tokenize",),
+    },
+)

@@ -6,8 +6,9 @@ the seed and the epoch, resumable at every step. Held in memory: a table of the 
 batches in flight; never the order, never the dataset.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
     from krill.compat.memory_usage import estimate_memory_usage
@@ -27,18 +28,13 @@ __all__ = [
 ]
 
 # Loaded when first used: prepared rows take no tokenizer, and raw text takes no reader of shards.
-_HOMES = {
-    "LoadedDataset": "krill.loading.dataset",
-    "Loader": "krill.loading.loader",
-    "RowSource": "krill.dataset.rows",
-    "StreamingDataLoader": "krill.loading.stream.loader",
-    "estimate_memory_usage": "krill.compat.memory_usage",
-    "load": "krill.loading.dataset",
-    "mix": "krill.loading.dataset",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `krill.loading` has no attribute `{name}`")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "krill.compat.memory_usage": ("estimate_memory_usage",),
+        "krill.dataset.rows": ("RowSource",),
+        "krill.loading.dataset": ("LoadedDataset", "load", "mix"),
+        "krill.loading.loader": ("Loader",),
+        "krill.loading.stream.loader": ("StreamingDataLoader",),
+    },
+)

@@ -6,8 +6,9 @@ document's segments follow each other, and scores of predictions. Held in memory
 while features are made, a few mapped units while they are read.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
     from krill.compat.qa import (
@@ -52,31 +53,26 @@ __all__ = [
     "upload_processed_dataset_to_hub",
 ]
 
-_HOMES = {
-    "AnswerCollector": "krill.qa.predictions",
-    "ChunkedCacheManager": "krill.compat.qa_chunks",
-    "InexactSpan": "krill.qa.tables",
-    "LazySquadLikeQADataset": "krill.compat.qa",
-    "Prediction": "krill.qa.predictions",
-    "Prepared": "krill.qa.cache",
-    "QaDataset": "krill.qa.dataset",
-    "QaLoader": "krill.qa.batches",
-    "Shape": "krill.qa.features",
-    "SquadScores": "krill.qa.metrics",
-    "StreamingSquadProcessor": "krill.compat.qa_chunks",
-    "configure_memory_tokens": "krill.qa.layout",
-    "create_dataloader": "krill.compat.qa",
-    "create_dataset_from_cache": "krill.compat.qa",
-    "create_evaluation_dataloader": "krill.compat.qa",
-    "load_dataset_from_hub": "krill.compat.qa",
-    "prepare": "krill.qa.cache",
-    "process_and_cache_dataset": "krill.compat.qa",
-    "squad_metrics": "krill.qa.metrics",
-    "upload_processed_dataset_to_hub": "krill.compat.qa",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `krill.qa` has no attribute `{name}`")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "krill.compat.qa": (
+            "LazySquadLikeQADataset",
+            "create_dataloader",
+            "create_dataset_from_cache",
+            "create_evaluation_dataloader",
+            "load_dataset_from_hub",
+            "process_and_cache_dataset",
+            "upload_processed_dataset_to_hub",
+        ),
+        "krill.compat.qa_chunks": ("ChunkedCacheManager", "StreamingSquadProcessor"),
+        "krill.qa.batches": ("QaLoader",),
+        "krill.qa.cache": ("Prepared", "prepare"),
+        "krill.qa.dataset": ("QaDataset",),
+        "krill.qa.features": ("Shape",),
+        "krill.qa.layout": ("configure_memory_tokens",),
+        "krill.qa.metrics": ("SquadScores", "squad_metrics"),
+        "krill.qa.predictions": ("AnswerCollector", "Prediction"),
+        "krill.qa.tables": ("InexactSpan",),
+    },
+)

@@ -8,9 +8,9 @@ memory: the tokenizer, a cache of words, and what encoding one batch takes; each
 that the plan can refuse before anything is read.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from krill.lazy import lazy_names
 from krill.tokenizer.byte import ByteEncoder
 from krill.tokenizer.encoder import Encoder
 from krill.tokenizer.open import open_encoder
@@ -33,17 +33,12 @@ __all__ = [
     "word_counts",
 ]
 
-_HOMES = {
-    "BPE": "krill.compat.bpe",
-    "MemoryEfficientBPE": "krill.compat.bpe",
-    "Tokenizer": "krill.tokenizer.tokenizer",
-    "load": "krill.tokenizer.tokenizer",
-    "train": "krill.tokenizer.training",
-    "word_counts": "krill.tokenizer.words",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `krill.tokenizer` has no attribute `{name}`")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "krill.compat.bpe": ("BPE", "MemoryEfficientBPE"),
+        "krill.tokenizer.tokenizer": ("Tokenizer", "load"),
+        "krill.tokenizer.training": ("train",),
+        "krill.tokenizer.words": ("word_counts",),
+    },
+)

@@ -105,6 +105,7 @@ def test_the_map_names_every_room() -> None:
     there = {path.name for path in house.iterdir() if (path / "__init__.py").is_file()} | {
         "errors.py",
         "faults.py",
+        "lazy.py",
         "shards.py",
     }
     assert set(rooms()) == there

@@ -8,8 +8,9 @@ The loop, the checkpoints and the folder are those of `krill.training`. Everythi
 from the extra `train`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
     from krill.training.qa.evaluate import ReaderReport, evaluate_reader
@@ -18,16 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ReaderReport", "ReaderSettings", "ReaderSummary", "evaluate_reader", "train_reader"]
 
-_HOMES = {
-    "ReaderReport": "evaluate",
-    "ReaderSettings": "settings",
-    "ReaderSummary": "job",
-    "evaluate_reader": "evaluate",
-    "train_reader": "job",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `krill.training.qa` has no attribute `{name}`")
-    return getattr(import_module(f"krill.training.qa.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "krill.training.qa.evaluate": ("ReaderReport", "evaluate_reader"),
+        "krill.training.qa.job": ("ReaderSummary", "train_reader"),
+        "krill.training.qa.settings": ("ReaderSettings",),
+    },
+)
