@@ -204,9 +204,9 @@ class TextRows:
             in_flight=plan.share(BLOCKS),
             max_documents=None,
         )
-        with closing(tokens.runs(BEGINNING.position)) as runs:
-            for run in runs:
-                yield run.ids
+        with closing(tokens.blocks(BEGINNING.position)) as blocks:
+            for block in blocks:
+                yield block.ids
 
 
 def cut_rows(runs: Iterable[NDArray[Any]], rows: int, length: int) -> Iterator[Batch]:

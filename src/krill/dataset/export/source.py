@@ -19,7 +19,7 @@ from krill import _native
 from krill.dataset.export.documents import Joining
 from krill.dataset.export.options import ExportOptions, What
 from krill.dataset.manifest import DatasetPart, Manifest
-from krill.dataset.reader import Dataset
+from krill.dataset.reader import Dataset, part_of
 from krill.dataset.rows import RowBatch
 from krill.dataset.shard_file import ShardFile
 from krill.dataset.text_shard import TextShardReader
@@ -72,15 +72,9 @@ class ExportSource:
 
     def parts(self, split: str) -> dict[str, DatasetPart]:
         """The token rows by the name of their split; what was not split is all `train`."""
-        parts = {part.split or "train": part for part in self.manifest.parts}
         if split == "all":
-            return parts
-        if split not in parts:
-            raise InputError(
-                f"`{self.folder}` has no split `{split}`: it has {', '.join(f'`{name}`' for name in parts)}",
-                hint="leave out --split, or set `preprocess.split.validation` and prepare it again",
-            )
-        return {split: parts[split]}
+            return {part.split or "train": part for part in self.manifest.parts}
+        return {split: part_of(self.folder, self.manifest, split)}
 
     @property
     def vocab_size(self) -> int:

@@ -12,7 +12,6 @@ import glob
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from krill.corpus.splits import canonical, splits_of
 from krill.dataset.manifest import MANIFEST_NAME
@@ -34,30 +33,13 @@ from krill.loading.foreign.shard_cache import ShardCache, default_cache_dir
 from krill.loading.krill_rows import OnMissing
 from krill.storage.input_file import MOST_MANIFEST, read_input
 
-
-class Location(Protocol):
-    """A folder, file or glob that holds a dataset."""
-
-    name: str
-
-    def read(self, name: str) -> bytes | None:
-        """All of a small file of this folder; None if it is not there."""
-
-    def inside(self, name: str) -> Location:
-        """A folder of this folder."""
-
-    def within(self, names: Sequence[str]) -> list[str]:
-        """Paths or URLs of files of this folder."""
-
-    def find(self, suffixes: tuple[str, ...]) -> list[str]:
-        """Sorted paths or URLs of what is meant: the file itself, what matches, or what is in the folder."""
-
-    def files(self, paths: Sequence[str]) -> RowFiles:
-        """These files, in this order."""
+_PARQUET = (".parquet",)
+_ARROW = (".arrow", ".ipc", ".feather")
+_DATATROVE = (".ds",)
 
 
 class LocalLocation:
-    """A path of this machine."""
+    """A folder, file or glob on this machine that holds a dataset."""
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -68,6 +50,7 @@ class LocalLocation:
             )
 
     def read(self, name: str) -> bytes | None:
+        """All of a small file of this folder; None if it is not there."""
         path = self._path / name
         if not self._path.is_dir() or not path.exists():
             return None
@@ -81,6 +64,7 @@ class LocalLocation:
         return [str(self._path / name) for name in names]
 
     def find(self, suffixes: tuple[str, ...]) -> list[str]:
+        """Sorted paths of the file itself, of what matches, or of what is in the folder."""
         if self._path.is_dir():
             paths = [str(path) for path in self._path.rglob("[!.]*")]
         else:
@@ -92,7 +76,7 @@ class LocalLocation:
 
 
 class RemoteLocation:
-    """A URL. Whole files come through the cache."""
+    """The same at a URL. Whole files come through the cache."""
 
     def __init__(self, url: str, cache: ShardCache) -> None:
         self.name = url
@@ -118,9 +102,7 @@ class RemoteLocation:
         return self.name.rstrip("/")
 
 
-_PARQUET = (".parquet",)
-_ARROW = (".arrow", ".ipc", ".feather")
-_DATATROVE = (".ds",)
+Location = LocalLocation | RemoteLocation
 
 
 def open_source(
