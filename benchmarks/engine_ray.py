@@ -49,8 +49,9 @@ _NO_WORK = """
 import json, sys, time
 from pathlib import Path
 from krill.config import load_config, to_dict
-from krill.engines import Resources, Task
-from krill.engines.ray_engine import RayEngine
+from krill.engines import Resources, WorkerSpec
+from krill.engines.contract import Task
+from krill.engines.ray_engine import RayRunner
 
 folder, address, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 (folder / "input.jsonl").write_text(json.dumps({"text": "a document"}))
@@ -61,14 +62,14 @@ config = load_config(
         "engine": {"name": "ray", "address": address},
     }
 )
-orders = {"settings": to_dict(config), "stages": str(folder / "stages"), "dataset": str(folder / "dataset")}
-(folder / "worker.json").write_text(json.dumps(orders))
+spec = {"settings": to_dict(config), "stages": str(folder / "stages"), "dataset": str(folder / "dataset")}
+(folder / "worker.json").write_text(json.dumps(spec))
 (folder / "run.json").write_text(json.dumps({"identity": "none", "inputs": [], "against": []}))
-payload = {"work": str(folder), "identity": "none", "stage": "scan", "parts": []}
-engine = RayEngine(config.engine)
-tasks = (Task(f"task {at}", payload) for at in range(number))
+engine = RayRunner(config.engine)
+tasks = (Task(f"task {at}", "scan", []) for at in range(number))
+run = WorkerSpec("preprocess", str(folder), "none", Resources(400_000_000, 1))
 begun = time.monotonic()
-done = sum(1 for _ in engine.run("preprocess", tasks, Resources(400_000_000, 1)))
+done = sum(1 for _ in engine.run(run, tasks, run.resources))
 print(json.dumps({"done": done, "seconds": time.monotonic() - begun}))
 engine.close()
 """

@@ -1,4 +1,4 @@
-// One allocation on its way to NumPy: reserved at an upper bound, trimmed once, handed over.
+// One allocation of fixed size for NumPy: reserved at an upper bound, trimmed once, handed over.
 //
 // A bound that is too high costs address space only: pages that are never written are never resident,
 // and trimming gives them back without a copy.

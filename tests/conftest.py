@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import warm
+import preloaded
 from measured import Outcome, read_libraries, run_measured
 from properties import load_profile
 from real_text import SAMPLE, grow_jsonl
@@ -53,8 +53,8 @@ def pytest_runtest_logfinish() -> None:
 
 @pytest.fixture
 def krill() -> Callable[..., Outcome]:
-    """Run `krill ARGUMENTS` in a process of its own, which has nothing to load; options as of `warm.run`."""
-    return lambda *arguments, **options: warm.run(arguments, **options)
+    """Run `krill ARGUMENTS` in a process of its own, everything loaded; options as of `preloaded.run`."""
+    return lambda *arguments, **options: preloaded.run(arguments, **options)
 
 
 @pytest.fixture

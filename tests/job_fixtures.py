@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import warm
+import preloaded
 from jobs import Job, document, json_lines
 
 
@@ -17,7 +17,7 @@ def finished(tmp_path_factory) -> Path:
     job = Job(tmp_path_factory.mktemp("finished"), krill=None)
     job.write("input.jsonl", json_lines(map(document, range(100, 120))))
     job.save()
-    assert warm.run(["preprocess", "config.yaml", "--quiet"], cwd=job.folder).code == 0
+    assert preloaded.run(["preprocess", "config.yaml", "--quiet"], cwd=job.folder).code == 0
     return job.output
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import warm
+import preloaded
 from conftest import KRILL
 
 PATIENCE = 60
@@ -19,7 +19,7 @@ PATIENCE = 60
 class Life:
     """`krill ARGUMENTS` (or the Python `script`) in a folder, where it writes its output `out`.
 
-    With `fresh=True` its imports are a part of it; `server` is as of `warm.launch`.
+    With `fresh=True` its imports are a part of it; `server` is as of `preloaded.launch`.
     """
 
     def __init__(
@@ -44,7 +44,9 @@ class Life:
             )
         else:
             log = self.log.fileno()
-            self.process = warm.launch(arguments, cwd=folder, out=log, err=log, script=script, server=server)
+            self.process = preloaded.launch(
+                arguments, cwd=folder, out=log, err=log, script=script, server=server
+            )
 
     def wait_until_begun(self) -> None:
         """Until it holds the lock."""

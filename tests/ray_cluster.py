@@ -30,8 +30,8 @@ from typing import Any
 
 import psutil
 
+import preloaded_server
 import ray_worker
-import warm_server
 
 NODE_MEMORY = 2 * 10**9
 _NODE = {
@@ -91,7 +91,7 @@ class RayCluster:
 
     @cached_property
     def server(self) -> socket.socket | None:
-        """For `warm.launch`: drivers with all that the workers have loaded. None if there is no cluster."""
+        """For `preloaded.launch`: drivers with all that workers have loaded. None if there is no cluster."""
         if not self.raylets:
             return None
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -193,7 +193,7 @@ def _start(folder: Path) -> None:
 def main(folder: Path) -> dict[str, Any] | None:
     """Keep a cluster for those who have left a file in `folder`. Returns in forks too, with their request."""
     here = [name for name in _RAY_IMPORTS if find_spec(name.partition(".")[0])]
-    warm_server.load_rooms([*warm_server.LOADED, "krill.pipeline.worker", *here])
+    preloaded_server.load_rooms([*preloaded_server.LOADED, "krill.pipeline.worker", *here])
     gc.freeze()
     temporary = Path(tempfile.mkdtemp(prefix="krill-ray-", dir="/tmp"))
     (temporary / "workers").mkdir()
@@ -202,7 +202,7 @@ def main(folder: Path) -> dict[str, Any] | None:
     if os.fork() == 0:
         # It ends with its parent, however that ends.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        return warm_server.serve(channel)
+        return preloaded_server.serve(channel)
     try:
         _keep(folder, temporary)
     finally:
@@ -249,4 +249,4 @@ def _short_folder() -> Iterator[Path]:
 if __name__ == "__main__":
     requested = main(Path(sys.argv[1]))
     if requested is not None:
-        warm_server.become(requested)
+        preloaded_server.become(requested)

@@ -1,4 +1,4 @@
-// What goes in from Python and out to it: borrowed bytes, borrowed arrays, arrays that own their memory.
+// Arguments from Python and results for it: borrowed bytes, borrowed arrays, arrays that own their memory.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -63,11 +63,11 @@ class Counter {
     return SegmentsOut(data, {segments->size(), 3}, owner_of(std::move(flat)));
   }
 
-  nb::tuple write_inventory(const std::string& path) {
+  nb::tuple write_counts(const std::string& path) {
     bpe::InventoryTotals totals;
     {
       nb::gil_scoped_release release;
-      totals = counter_->write_inventory(path);
+      totals = counter_->write_counts(path);
     }
     Buffer<uint64_t> bytes(256);
     std::copy(totals.byte_counts.begin(), totals.byte_counts.end(), bytes.data());
@@ -92,7 +92,7 @@ void bind_counter(nb::module_& m) {
       .def("add", &Counter::add, nb::arg("offsets").noconvert(), nb::arg("data"))
       .def("add_words", &Counter::add_words, nb::arg("ends").noconvert(), nb::arg("data"))
       .def("checkpoint", &Counter::checkpoint)
-      .def("write_inventory", &Counter::write_inventory, nb::arg("path"))
+      .def("write_counts", &Counter::write_counts, nb::arg("path"))
       .def_prop_ro("held_bytes", &Counter::held_bytes)
       .def_prop_ro("spilled_bytes", &Counter::spilled_bytes);
 }

@@ -59,8 +59,7 @@ class SharedSigner {
 Out<uint64_t> hashes(const In<int64_t>& offsets, nb::handle data) {
   const ByteView bytes(data);
   const text::TextColumn column = text_column(offsets, bytes);
-  Buffer<uint64_t> result = without_gil([&] { return datatrove::hashes_of(column); });
-  return to_numpy(std::move(result));
+  return to_numpy(without_gil([&] { return datatrove::hashes_of(column); }));
 }
 
 }  // namespace

@@ -88,8 +88,7 @@ nb::tuple select_pieces(const In<int64_t>& offsets, nb::handle data, const char*
 HashesOut hash_column(const In<int64_t>& offsets, nb::handle data, uint32_t seed) {
   const ByteView bytes(data);
   const text::TextColumn column = text_column(offsets, bytes);
-  Buffer<dedup::Hash> hashes = without_gil([&] { return dedup::hash_documents(column, seed); });
-  return to_numpy(std::move(hashes));
+  return to_numpy(without_gil([&] { return dedup::hash_documents(column, seed); }));
 }
 
 nb::tuple partition(const HashesIn& hashes, unsigned shift, unsigned width) {

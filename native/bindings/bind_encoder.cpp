@@ -54,8 +54,8 @@ class BpeEncoder {
     const std::optional<uint32_t> last = eos < 0 ? std::nullopt : std::optional(static_cast<uint32_t>(eos));
     return std::visit(
         [&](auto& encoder) {
-          auto runs = without_gil([&] { return encoder->encode(column, last); });
-          return nb::make_tuple(to_numpy(std::move(runs.ids)), to_numpy(std::move(runs.lengths)));
+          auto batch = without_gil([&] { return encoder->encode(column, last); });
+          return nb::make_tuple(to_numpy(std::move(batch.ids)), to_numpy(std::move(batch.lengths)));
         },
         encoder_);
   }

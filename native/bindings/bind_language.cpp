@@ -12,10 +12,10 @@ namespace krill::bindings {
 
 namespace {
 
-language::LanguageRows rows_of(const In<uint32_t>& defaults, const In<uint8_t>& default_of,
-                               const In<uint32_t>& starts, const In<uint8_t>& bytes,
-                               const In<uint32_t>& targets, const In<uint32_t>& row_of,
-                               const In<uint32_t>& feature_of, size_t features) {
+language::AutomatonRows rows_of(const In<uint32_t>& defaults, const In<uint8_t>& default_of,
+                                const In<uint32_t>& starts, const In<uint8_t>& bytes,
+                                const In<uint32_t>& targets, const In<uint32_t>& row_of,
+                                const In<uint32_t>& feature_of, size_t features) {
   expect(defaults.size() % 256 == 0, "a default row has 256 states");
   expect(starts.size() == default_of.size() + 1, "there must be one start more than rows");
   expect(bytes.size() == targets.size(), "there must be one byte for each target");
@@ -25,8 +25,8 @@ language::LanguageRows rows_of(const In<uint32_t>& defaults, const In<uint8_t>& 
           row_of.data(),     feature_of.data(),     row_of.size(),     features};
 }
 
-language::LanguageFeatures features_of(const In<int16_t>& dense, const In<uint32_t>& starts,
-                                       const In<uint8_t>& languages, const In<int16_t>& steps, size_t width) {
+language::WeightRows features_of(const In<int16_t>& dense, const In<uint32_t>& starts,
+                                 const In<uint8_t>& languages, const In<int16_t>& steps, size_t width) {
   expect(width > 0 && dense.size() % width == 0, "a dense feature has a step for each language");
   expect(starts.size() > 0, "there must be one start more than sparse features");
   expect(languages.size() == steps.size(), "there must be one step for each pair");
@@ -41,10 +41,10 @@ void make_model(language::LanguageModel* self, const In<uint32_t>& defaults, con
                 const In<uint32_t>& pair_starts, const In<uint8_t>& pair_languages,
                 const In<int16_t>& pair_steps, const In<float>& prior, const In<float>& background,
                 double step, const In<uint8_t>& same_as) {
-  const language::LanguageFeatures features =
+  const language::WeightRows features =
       features_of(dense, pair_starts, pair_languages, pair_steps, prior.size());
-  const language::LanguageRows rows = rows_of(defaults, default_of, row_starts, bytes, targets, row_of,
-                                              feature_of, features.dense_count + features.sparse_count);
+  const language::AutomatonRows rows = rows_of(defaults, default_of, row_starts, bytes, targets, row_of,
+                                               feature_of, features.dense_count + features.sparse_count);
   const language::LanguagePriors priors{span_of(prior), span_of(background), step, span_of(same_as)};
   nb::gil_scoped_release release;
   new (self) language::LanguageModel(rows, features, priors);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "bindings/errors.hpp"
 #include "loading/block_pool.hpp"
 #include "loading/columns.hpp"
 #include "loading/row_order.hpp"
@@ -152,26 +153,12 @@ nb::list make_columns(const Pool& pool, const AnyTokens& tokens, const In<int64_
   return made.arrays();
 }
 
-void bind_bad_row(nb::module_& m) {
-  const nb::object type = nb::steal(PyErr_NewException("krill._native.BadRow", PyExc_ValueError, nullptr));
-  if (!type.is_valid()) nb::raise_python_error();
-  m.attr("BadRow") = type;
-  nb::register_exception_translator(
-      [](const std::exception_ptr& error, void* raised) {
-        try {
-          std::rethrow_exception(error);
-        } catch (const loading::BadRow& fault) {
-          const nb::tuple args = nb::make_tuple(fault.row, nb::str(fault.what()));
-          PyErr_SetObject(static_cast<PyObject*>(raised), args.ptr());
-        }
-      },
-      type.ptr());  // the module, which is never unloaded, keeps it alive
-}
-
 }  // namespace
 
 void bind_loading(nb::module_& m) {
-  bind_bad_row(m);
+  bind_error<loading::BadRow>(m, "BadRow", PyExc_ValueError, [](const loading::BadRow& error) {
+    return nb::make_tuple(error.row, nb::str(error.what()));
+  });
   m.def("shuffled_rows", &shuffled_rows, nb::arg("rows"), nb::arg("block_rows"), nb::arg("window"),
         nb::arg("key").noconvert(), nb::arg("start"), nb::arg("stop"));
   nb::class_<loading::BlockPool>(m, "BlockPool").def(nb::init<size_t>(), nb::arg("most_free"));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "bindings/errors.hpp"
 #include "pack/piece_reader.hpp"
 #include "pack/window.hpp"
 
@@ -40,28 +41,12 @@ void read_pieces(pack::PieceReader& reader, const In<uint32_t>& files, const In<
   reader.read(files.data(), offsets.data(), sizes.data(), files.size(), out.data(), out.size());
 }
 
-void bind_unreadable_file(nb::module_& m) {
-  const nb::object type =
-      nb::steal(PyErr_NewException("krill._native.UnreadableFile", PyExc_OSError, nullptr));
-  if (!type.is_valid()) nb::raise_python_error();
-  m.attr("UnreadableFile") = type;
-  nb::register_exception_translator(
-      [](const std::exception_ptr& error, void* raised) {
-        try {
-          std::rethrow_exception(error);
-        } catch (const pack::UnreadableFile& fault) {
-          // A tuple becomes the exception's args.
-          const nb::tuple args = nb::make_tuple(fault.file, nb::str(fault.what()));
-          PyErr_SetObject(static_cast<PyObject*>(raised), args.ptr());
-        }
-      },
-      type.ptr());  // the module, which is never unloaded, keeps it alive
-}
-
 }  // namespace
 
 void bind_pack(nb::module_& m) {
-  bind_unreadable_file(m);
+  bind_error<pack::UnreadableFile>(m, "UnreadableFile", PyExc_OSError, [](const pack::UnreadableFile& error) {
+    return nb::make_tuple(error.file, nb::str(error.what()));
+  });
   nb::class_<pack::PackedWindow>(m, "PackedWindow")
       .def("__init__", &make_window, nb::arg("lengths").noconvert(), nb::arg("width"), nb::arg("best_fit"),
            nb::keep_alive<1, 2>())  // the window looks at the lengths for as long as it lives

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "bindings/errors.hpp"
 #include "bindings/hashes.hpp"
 #include "bindings/joined_columns.hpp"
 #include "buffer.hpp"
@@ -316,28 +317,13 @@ void bind_separator(nb::module_& m) {
           nb::arg("data"), nb::arg("begin"));
 }
 
-void bind_malformed_record(nb::module_& m) {
-  const nb::object type =
-      nb::steal(PyErr_NewException("krill._native.MalformedRecord", PyExc_ValueError, nullptr));
-  if (!type.is_valid()) nb::raise_python_error();
-  m.attr("MalformedRecord") = type;
-  nb::register_exception_translator(
-      [](const std::exception_ptr& error, void* raised) {
-        try {
-          std::rethrow_exception(error);
-        } catch (const corpus::MalformedRecord& fault) {
-          // A tuple becomes the exception's args.
-          const nb::tuple args = nb::make_tuple(fault.offset, fault.at, nb::str(fault.reason.c_str()));
-          PyErr_SetObject(static_cast<PyObject*>(raised), args.ptr());
-        }
-      },
-      type.ptr());  // the module, which is never unloaded, keeps it alive
-}
-
 }  // namespace
 
 void bind_readers(nb::module_& m) {
-  bind_malformed_record(m);
+  bind_error<corpus::MalformedRecord>(
+      m, "MalformedRecord", PyExc_ValueError, [](const corpus::MalformedRecord& error) {
+        return nb::make_tuple(error.offset, error.at, nb::str(error.reason.c_str()));
+      });
   bind_json_reader(m);
   bind_text_reader(m);
   bind_separator(m);

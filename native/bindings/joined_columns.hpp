@@ -1,4 +1,4 @@
-// Columns of strings on their way to Python, end to end, with where the bytes of each begin: three arrays for
+// Columns of strings for Python, end to end, with the offsets where the bytes of each begin: three arrays for
 // each of ten thousand columns would take kilobytes a column.
 #pragma once
 

@@ -11,7 +11,7 @@ namespace krill::bpe {
 namespace {
 
 constexpr size_t kBatch = 1024;          // words scanned at a time
-constexpr size_t kWordsAhead = 16;       // words whose places in the front are fetched together
+constexpr size_t kWordsAhead = 16;       // words whose slots in the front are fetched together
 constexpr size_t kOutbox = 32;           // words sent to a shard at a time
 constexpr size_t kMaxFront = 32 * 1024;  // entries: 1 MB, about what a core's own cache takes
 constexpr size_t kWriteBuffer = 256 * 1024;
@@ -34,12 +34,12 @@ void InventoryTotals::add(const Record& record) {
   for (const char byte : record.word) byte_counts[static_cast<uint8_t>(byte)] += record.count;
 }
 
-// What one thread has of its own.
+// The state of one thread.
 struct WordCounter::Front {
   struct Entry {
     ShortWord word;
     uint32_t size;
-    uint32_t count;  // 0 = nobody
+    uint32_t count;  // 0 = empty
   };
   struct Sent {
     ShortWord word;
@@ -85,7 +85,7 @@ WordCounter::WordCounter(Options options, std::vector<Segment> segments, uint64_
 
 WordCounter::~WordCounter() = default;
 
-// Fronts are lent to whoever adds, and keep what they hold until somebody flushes them.
+// Fronts are lent to threads that add, and keep their words until they are flushed.
 class WordCounter::Lease {
  public:
   explicit Lease(WordCounter& counter) : counter_(counter), front_(counter.lease()) {}
@@ -278,7 +278,7 @@ const std::vector<Segment>& WordCounter::checkpoint() {
   return segments_;
 }
 
-InventoryTotals WordCounter::write_inventory(const std::string& path) {
+InventoryTotals WordCounter::write_counts(const std::string& path) {
   flush_fronts();
   held_ -= fronts_.size() * Front::bytes(front_entries_);
   fronts_.clear();

@@ -2,8 +2,8 @@
 //
 // Words go through a small direct-mapped front (one for each thread, it fits the L2 cache and takes nine
 // words in ten), from there in batches to one of 64 shards, chosen by hash: no thread has a table of its own.
-// A shard that has used up its part of the cap is sorted and appended to a spill file as a *segment*. What
-// comes out in the end is merged from the segments and the shards: the same counts, whatever the cap.
+// A shard that has used up its part of the cap is sorted and appended to a spill file as a *segment*. The
+// result is merged from the segments and the shards: the same counts at any cap.
 #pragma once
 
 #include <array>
@@ -32,9 +32,9 @@ struct Segment {
 };
 
 struct InventoryTotals {
-  uint64_t words = 0;                       // different ones
-  uint64_t occurrences = 0;                 // all of them
-  uint64_t bytes = 0;                       // of the different ones
+  uint64_t words = 0;                       // distinct ones
+  uint64_t occurrences = 0;                 // of all words
+  uint64_t bytes = 0;                       // of the distinct words
   std::array<uint64_t, 256> byte_counts{};  // of all occurrences
 
   void add(const Record& record);
@@ -47,24 +47,24 @@ class WordCounter {
   struct Options {
     std::optional<text::Pattern> pattern;  // none: only `add_words`
     std::vector<std::string> boundaries;   // cut out of the text and never counted
-    bool lines = false;                    // each line, its ending included, is a piece of its own
+    bool lines = false;                    // no word crosses the end of a line
     size_t cap_bytes = 0;
     unsigned threads = 1;
     std::string spill_path;
   };
 
-  // `segments` are those of an earlier life, all in the first `spill_size` bytes of the spill file.
+  // `segments` are those of an earlier process, all in the first `spill_size` bytes of the spill file.
   WordCounter(Options options, std::vector<Segment> segments, uint64_t spill_size);
   ~WordCounter();
 
   // From any thread: the words of each document.
   void add(const text::TextColumn& documents);
-  // From any thread: words that somebody else has cut; they end at `ends` and cover the bytes before.
+  // From any thread: words that were cut already; they end at `ends` and cover the bytes before.
   void add_words(const uint8_t* data, const uint64_t* ends, size_t words);
 
   // The rest only while no thread adds.
   const std::vector<Segment>& checkpoint();
-  InventoryTotals write_inventory(const std::string& path);
+  InventoryTotals write_counts(const std::string& path);
   size_t held_bytes() const { return held_.load(std::memory_order_relaxed); }
   uint64_t spilled_bytes() const { return spill_end_; }
 

@@ -70,19 +70,19 @@ size_t Encoder<Id>::likely_ids(size_t rows, size_t bytes) const {
 }
 
 template <class Id>
-EncodedRuns<Id> Encoder<Id>::encode(const text::TextColumn& documents, std::optional<uint32_t> eos) {
+EncodedBatch<Id> Encoder<Id>::encode(const text::TextColumn& documents, std::optional<uint32_t> eos) {
   if (eos && *eos > std::numeric_limits<Id>::max())
     throw std::invalid_argument("eos is too large for its type");
   const Lease worker(*this);
-  EncodedRuns<Id> runs{GrowingBuffer<Id>(likely_ids(documents.rows, documents.total())),
-                       Buffer<uint32_t>(documents.rows)};
+  EncodedBatch<Id> batch{GrowingBuffer<Id>(likely_ids(documents.rows, documents.total())),
+                         Buffer<uint32_t>(documents.rows)};
   for (size_t row = 0; row < documents.rows; ++row) {
-    const size_t begin = runs.ids.size();
-    encode_document(*worker, documents.begin(row), documents.size(row), runs.ids);
-    if (eos) runs.ids.push_back(static_cast<Id>(*eos));
-    runs.lengths[row] = static_cast<uint32_t>(runs.ids.size() - begin);
+    const size_t begin = batch.ids.size();
+    encode_document(*worker, documents.begin(row), documents.size(row), batch.ids);
+    if (eos) batch.ids.push_back(static_cast<Id>(*eos));
+    batch.lengths[row] = static_cast<uint32_t>(batch.ids.size() - begin);
   }
-  return runs;
+  return batch;
 }
 
 template <class Id>

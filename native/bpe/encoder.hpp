@@ -30,7 +30,7 @@ struct EncoderOptions {
   text::Pattern pattern;
   bool ignore_merges = false;
   std::vector<uint32_t> prefix;  // ids before each document
-  std::vector<uint32_t> suffix;  // and behind it
+  std::vector<uint32_t> suffix;  // and after it
   // How Hugging Face's byte-level post-processor treats offsets: whether it leaves spaces out of them, but
   // one before the first word if `keeps_first_space`.
   bool trims_offsets = false;
@@ -40,7 +40,7 @@ struct EncoderOptions {
 };
 
 template <class Id>
-struct EncodedRuns {
+struct EncodedBatch {
   GrowingBuffer<Id> ids;
   Buffer<uint32_t> lengths;
 };
@@ -54,13 +54,13 @@ struct OffsetTokens {
 template <class Id>
 class Encoder {
  public:
-  // What contradicts itself throws std::invalid_argument. All ids must fit Id.
+  // Throws std::invalid_argument for inconsistent arguments. All ids must fit Id.
   Encoder(const VocabularyArrays& vocabulary, std::span<const uint32_t> merges,
           const std::vector<AddedToken>& added, EncoderOptions options);
 
   // Of each document: the prefix, its tokens, the suffix, and `eos` if there is one.
-  EncodedRuns<Id> encode(const text::TextColumn& documents, std::optional<uint32_t> eos);
-  // One document with where its tokens stand; those of prefix and suffix stand nowhere, at 0.
+  EncodedBatch<Id> encode(const text::TextColumn& documents, std::optional<uint32_t> eos);
+  // One document with the offsets of its tokens; those of prefix and suffix are 0.
   OffsetTokens<Id> encode_offsets(const uint8_t* text, size_t size);
 
   const Vocabulary& vocabulary() const { return vocabulary_; }

@@ -34,7 +34,7 @@ AddedTokens::Pass::Found AddedTokens::Pass::widen(const text::TokenFinder::Match
   const AddedToken& token = tokens_[match.token];
   Found found{match.start, match.end, token.id};
   if (token.lstrip) {
-    // What a token before has taken is not taken twice.
+    // Whitespace that an earlier token took is not taken twice.
     if (done < match.start) found.begin -= whitespace_at_end(text + done, match.start - done);
     found.begin = std::min(std::max(found.begin, done), match.end);
   }

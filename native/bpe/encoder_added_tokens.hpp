@@ -1,8 +1,8 @@
 // Special and other added tokens, found in text before it is cut into words.
 //
 // In: a document. Out: its parts, each an added token or plain text. Held in memory: the finders. As Hugging
-// Face's added vocabulary: in a first pass tokens that are not `normalized`, in a second, over what is left,
-// the others; each part that a pass leaves is a text of its own to the next, and to the pattern.
+// Face's added vocabulary: in a first pass tokens that are not `normalized`, in a second, over the rest, the
+// others; each part that a pass leaves is a text of its own for the next pass, and for the pattern.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ struct AddedToken {
   std::string text;
   uint32_t id;
   bool single_word;  // only between characters that are no part of a word
-  bool lstrip;       // takes the whitespace before it along
-  bool rstrip;       // and that behind it
+  bool lstrip;       // takes the whitespace before it
+  bool rstrip;       // takes the whitespace after it
   bool normalized;
 };
 
@@ -74,7 +74,7 @@ template <class Use>
 void AddedTokens::Pass::split(const uint8_t* text, size_t size, Use&& use) const {
   size_t done = 0;
   text::TokenFinder::Match match{};
-  // The search goes on behind the token itself, also if it took whitespace along in which another one begins.
+  // The search continues after the token itself, also if it took whitespace in which another one begins.
   for (size_t from = 0; !finder_.empty() && finder_.next(text, size, from, match); from = match.end) {
     if (!fits(match, text, size)) continue;
     const Found found = widen(match, text, size, done);

@@ -1,4 +1,4 @@
-// Characters beside a special token: whether they are whitespace that it takes along, or part of a word.
+// Characters beside a special token: whether they are whitespace that it takes, or part of a word.
 //
 // By Unicode's White_Space and by what `\w` matches in Hugging Face's library. Bytes that are not UTF-8 are
 // neither.
@@ -16,8 +16,8 @@ size_t whitespace_at_end(const uint8_t* text, size_t size);
 bool begins_with_word_character(const uint8_t* text, size_t size);
 bool ends_with_word_character(const uint8_t* text, size_t size);
 
-// Characters that Hugging Face's byte-level post-processor trims off a token's offsets: whitespace, and the
-// letter that stands for a space in tokens. How many at the begin and at the end of a text.
+// How many characters Hugging Face's byte-level post-processor trims off a token's offsets at its begin and
+// at its end: whitespace, and the letter that represents a space in tokens.
 size_t trimmed_at_begin(const uint8_t* text, size_t size);
 size_t trimmed_at_end(const uint8_t* text, size_t size);
 

@@ -8,7 +8,7 @@ namespace krill::bpe {
 
 namespace {
 
-// Bytes of the letter that stands for a byte in tokens, in UTF-8: the printable ones stand for themselves.
+// UTF-8 length of the letter that represents a byte in tokens: printable bytes represent themselves.
 size_t letter_size(uint8_t byte) { return byte >= 0x21 && byte <= 0x7e ? 1 : 2; }
 
 size_t spaces_at_begin(std::span<const uint8_t> token) {
@@ -24,7 +24,7 @@ size_t spaces_at_end(std::span<const uint8_t> token) {
 
 }  // namespace
 
-// The library counts in letters. Bytes without a token have letters too, but nothing that counts them: behind
+// The library counts in letters. Bytes without a token have letters too, but nothing that counts them: after
 // such a byte its offsets lag, and so do ours.
 void OffsetTracker::map_word(size_t begin, size_t end) {
   map_.clear();
@@ -64,7 +64,7 @@ void OffsetTracker::add(size_t first, size_t last, size_t spaces_before, size_t 
 }
 
 size_t OffsetTracker::character_of(size_t byte) {
-  // Parts come in order, except where added tokens took whitespace along in which others begin.
+  // Parts come in order, except where added tokens took whitespace in which others begin.
   if (byte + 1 < counted_to_) counted_to_ = counted_ = 0;
   for (; counted_to_ <= byte; ++counted_to_) counted_ += (text_[counted_to_] & 0xc0) != 0x80;
   return counted_ == 0 ? 0 : counted_ - 1;

@@ -1,8 +1,8 @@
-// Where tokens stand in a text, in characters, as Hugging Face's library tells it.
+// The offsets of tokens in a text, in characters, as Hugging Face's library reports them.
 //
 // In: the parts of one document in order, with their ids. Out: a begin and an end for each id. Held in
 // memory: the map of one word where the vocabulary lacks bytes. A token that begins or ends inside a
-// character has it whole.
+// character covers all of it.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class OffsetTracker {
     for (const Id id : ids) at = add_token(begin, at, vocabulary_.bytes(id));
   }
 
-  // An added token, with the whitespace that it took along.
+  // An added token, with the whitespace that it took.
   void add_added(size_t begin, size_t end);
 
  private:

@@ -1,7 +1,6 @@
-// Text without special tokens to ids: cut into words, looked up in the cache, merged where they are not
-// there.
+// Text without special tokens to ids: cut into words, which are looked up in the cache or merged.
 //
-// In: a stretch of text. Out: ids, of the smallest type that holds the vocabulary. Held in memory: the cache,
+// In: a range of text. Out: ids, of the smallest type that holds the vocabulary. Held in memory: the cache,
 // and the scratch of the longest word. One thread at a time uses a WordEncoder; what it refers to is shared.
 #pragma once
 
@@ -38,7 +37,7 @@ struct WordModel {
   const Vocabulary& vocabulary;
   const MergeTable& merges;
   text::Pattern pattern;
-  bool ignore_merges;  // a word that is a token is that token, whatever the merges make of it
+  bool ignore_merges;  // a word that is a token is encoded as it, whatever the merges say
   // Held while a word longer than kSharedScratch is merged, so that its scratch exists once.
   std::mutex& long_words;
 };
@@ -63,13 +62,12 @@ class WordEncoder {
   WordStatistics take_statistics() { return std::exchange(statistics_, {}); }
 
  private:
-  // Words are cut so many at a time: near the end of its room the scanner is slow.
+  // Words cut at a time: near the end of its buffer the scanner is slow.
   static constexpr size_t kBatch = 1024;
-  // So many are located in the cache before the first is looked up: then their sets are on the way from
-  // memory.
+  // Words located in the cache before the first is looked up, so that their sets are prefetched.
   static constexpr size_t kAhead = 64;
-  static constexpr uint64_t kTimedMisses = 16;  // one in so many
-  // A word that takes so many nanoseconds a byte, and more, waited for another program.
+  static constexpr uint64_t kTimedMisses = 16;  // one miss in so many is timed
+  // A word that takes this many nanoseconds a byte or more was interrupted by another program.
   static constexpr size_t kInterrupted = 500;
 
   using ShortTable = ShortWordTable<Id>;

@@ -14,7 +14,7 @@ namespace krill::bpe {
 
 namespace {
 
-// What a tracked pair costs: its slot in the table, its entry in the heap, its place among the candidates.
+// Bytes of a tracked pair: its slot in the table, its entry in the heap, its entry among the candidates.
 constexpr size_t kBytesPerPair = 144;
 // A slot at the lowest load, and half a table more while it grows.
 constexpr size_t kBytesPerScratchPair = 96;
@@ -29,7 +29,7 @@ struct Shares {
   size_t words = 0;     // what the words may take
   size_t pairs = 0;     // how many may be tracked
   size_t postings = 0;  // how many may be held
-  size_t events = 0;    // how many places of new pairs one merge may gather
+  size_t events = 0;    // how many positions of new pairs one merge may gather
   size_t scratch = 0;   // pairs counted at once when the best are found again
 };
 
@@ -101,7 +101,7 @@ class Loop final : public MergeTrainer {
     const size_t base = options_.vocab_size * kBytesPerToken;
     const size_t rest = options_.cap_bytes > base ? options_.cap_bytes - base : 0;
     Shares shares;
-    // What is left must do for pairs; with little of it merging is slow, from a file it is slower still.
+    // The rest is for pairs; with little of it merging is slow, from a file it is slower still.
     shares.words = rest / 16 * 15;
     return shares;
   }
@@ -412,7 +412,7 @@ class Loop final : public MergeTrainer {
     });
     if (!complete) return false;
     for (const PairTable::Entry& entry : counts.entries()) {
-      if (entry.pair == PairTable::kNobody || never_counted(entry.pair)) continue;
+      if (entry.pair == PairTable::kEmpty || never_counted(entry.pair)) continue;
       best.push_back({entry.pair, static_cast<uint64_t>(entry.count), entry.postings});
       if (best.size() >= shares_.pairs) keep_best(best, shares_.pairs / 2);
     }

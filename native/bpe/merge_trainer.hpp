@@ -1,13 +1,13 @@
 // Learning merges: from words and their counts to a list of pairs, exactly as Hugging Face's trainer would.
 //
 // Words lie in one flat array of symbols, sorted by count, so that a count is stored once for all words that
-// share it; a merge shortens a word in place. Pairs are counted in a table; the best stand in a lazy heap;
+// share it; a merge shortens a word in place. Pairs are counted in a table; the best are in a lazy heap;
 // where a pair occurs is kept as *postings*, the starts of the words that hold it, or of blocks of long
 // words.
 //
-// Whatever does not fit the cap is dropped and found again by a pass over the words: only the best pairs are
-// tracked (all others are known to be worse than a threshold), only the best of those have postings, and if
-// even the words don't fit they stay in a file. Each of these is slower and none changes a merge.
+// State that does not fit the cap is dropped and found again by a pass over the words: only the best pairs
+// are tracked (all others are known to be worse than a threshold), only the best of those have postings, and
+// if even the words don't fit they stay in a file. Each of these is slower and none changes a merge.
 //
 // A token is formed by one pair only: between two token borders the same bytes are always cut the same way,
 // as a merge joins all occurrences of its pair. So all occurrences of a pair appear in one merge and
@@ -50,7 +50,7 @@ struct MergeStatistics {
   uint64_t rebuilds = 0;  // passes that found the best pairs again
   uint64_t scans = 0;     // merges that had to look through all words
   bool on_disk = false;
-  size_t word_bytes = 0;    // what the words take in memory
+  size_t word_bytes = 0;    // memory of the words
   size_t posted_pairs = 0;  // that had postings at the beginning
   size_t ample_bytes = 0;   // a cap with which merging is as fast as it gets
   size_t planned_bytes = 0;
@@ -67,7 +67,7 @@ class MergeTrainer {
   virtual MergeStatistics statistics() const = 0;
 };
 
-// Reads the words from an inventory that WordCounter has written.
+// Reads the words from a file of counts that WordCounter has written.
 std::unique_ptr<MergeTrainer> make_merge_trainer(const std::string& inventory, MergeOptions options);
 
 }  // namespace krill::bpe

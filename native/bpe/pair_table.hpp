@@ -1,4 +1,4 @@
-// Pairs of tokens with their counts and the place of their postings: open addressing, up to a fixed size.
+// Pairs of tokens with their counts and the position of their postings: open addressing, up to a fixed size.
 #pragma once
 
 #include <algorithm>
@@ -17,18 +17,18 @@ inline uint32_t right_of(Pair pair) { return static_cast<uint32_t>(pair); }
 
 class PairTable {
  public:
-  static constexpr Pair kNobody = ~Pair{0};
+  static constexpr Pair kEmpty = ~Pair{0};
   static constexpr uint32_t kUnposted = 0xffffffffu;
 
   struct Entry {
-    Pair pair = kNobody;
+    Pair pair = kEmpty;
     int64_t count = 0;
     uint32_t posted_at = kUnposted;
     uint32_t postings = 0;
   };
   static_assert(sizeof(Entry) == 24);
 
-  // Empty, with room for `pairs` in the end; it begins small, since most vocabularies need less.
+  // Empty, and may grow to hold `pairs`; it begins small, since most vocabularies need less.
   void reset(size_t pairs) {
     most_slots_ = kFewSlots;
     while (most_slots_ / 4 * 3 < pairs) most_slots_ *= 2;
@@ -50,7 +50,7 @@ class PairTable {
     return entry.pair == pair ? &entry : nullptr;
   }
 
-  // The pair's entry, made if need be; the table must not be full. Moves the others.
+  // The pair's entry, added if missing; the table must not be full. Invalidates references to entries.
   Entry& insert(Pair pair) {
     if (used_ >= entries_.size() / 4 * 3) grow();
     Entry& entry = entries_[slot(pair)];
@@ -69,7 +69,7 @@ class PairTable {
   size_t slot(Pair pair) const {
     const size_t mask = entries_.size() - 1;
     size_t at = hash(pair) & mask;
-    while (entries_[at].pair != pair && entries_[at].pair != kNobody) at = (at + 1) & mask;
+    while (entries_[at].pair != pair && entries_[at].pair != kEmpty) at = (at + 1) & mask;
     return at;
   }
 
@@ -77,7 +77,7 @@ class PairTable {
     std::vector<Entry> old(entries_.size() * 2);
     old.swap(entries_);
     for (const Entry& entry : old)
-      if (entry.pair != kNobody) entries_[slot(entry.pair)] = entry;
+      if (entry.pair != kEmpty) entries_[slot(entry.pair)] = entry;
   }
 
   static constexpr size_t kFewSlots = 16;

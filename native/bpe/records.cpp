@@ -106,7 +106,7 @@ void RecordWriter::flush() {
 
 RecordReader::RecordReader(const File& file, uint64_t begin, uint64_t end, size_t buffer_bytes)
     : file_(&file), at_(begin), end_(end), buffer_(std::max<size_t>(buffer_bytes, 64)) {
-  if (begin > end) throw DamagedFile("a stretch of records ends before it begins");
+  if (begin > end) throw DamagedFile("a range of records ends before it begins");
 }
 
 bool RecordReader::next(Record& record) {

@@ -10,7 +10,7 @@
 
 namespace krill::bpe {
 
-// What a file could not be read or written for; `code` is errno.
+// A file could not be read or written; `code` is errno.
 class FileFault : public std::runtime_error {
  public:
   FileFault(const std::string& path, int code);
@@ -22,7 +22,7 @@ class FileFault : public std::runtime_error {
   int code_;
 };
 
-// A file of records does not hold what was written.
+// A file of records is not what was written.
 class DamagedFile : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -46,7 +46,7 @@ class File {
   void truncate(uint64_t size);
   void sync();
   void write(uint64_t at, const void* data, size_t size);
-  // Fills as much as there is; returns how much.
+  // Reads up to the end of the file; returns how many bytes.
   size_t read(uint64_t at, void* data, size_t size) const;
 
  private:
@@ -73,13 +73,13 @@ class RecordWriter {
   uint64_t records_ = 0;
 };
 
-// Reads the records of a stretch of a file, through one buffer that grows to the longest word.
+// Reads the records in a range of a file, through one buffer that grows to the longest word.
 class RecordReader {
  public:
   RecordReader(const File& file, uint64_t begin, uint64_t end, size_t buffer_bytes);
   // False at the end. The word is valid until the next call.
   bool next(Record& record);
-  // How long the first word of a stretch is; 0 if there is none.
+  // The length of the first word of a range; 0 if there is none.
   static uint64_t first_size(const File& file, uint64_t begin, uint64_t end);
 
  private:

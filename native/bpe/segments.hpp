@@ -1,4 +1,4 @@
-// Sorted segments of a spill file merged into one run of words, each with the sum of its counts.
+// Sorted segments of a spill file merged into one sequence of words, each with the sum of its counts.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The vocabulary while it is learned: the bytes of each token, and which id a string has.
+// The vocabulary during training: the bytes of each token, and the id of a string.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class TokenList {
   const std::string& text(uint32_t id) const { return texts_[id]; }
   const std::vector<std::string>& texts() const { return texts_; }
 
-  // The token that a pair makes: a new one, or a special token that is spelt like it.
+  // The token that a pair becomes: a new one, or a special token of the same text.
   uint32_t join(Pair pair) {
     std::string text = texts_[left_of(pair)] + texts_[right_of(pair)];
     const auto [found, is_new] = ids_.emplace(text, static_cast<uint32_t>(texts_.size()));

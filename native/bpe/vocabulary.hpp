@@ -14,12 +14,11 @@
 
 namespace krill::bpe {
 
-// What an id is. An id without kWord is never the result of encoding a word: a hole, or text for decoding
-// only.
+// Flags of an id. An id without kWord never results from encoding a word: it is unused, or for decoding only.
 enum TokenFlag : uint8_t {
   kPresent = 1,  // the id is in use
-  kWord = 2,     // its bytes stand for a piece of a word
-  kSpecial = 4,  // decoding may be asked to skip it
+  kWord = 2,     // its bytes are a piece of a word
+  kSpecial = 4,  // decoding may skip it
 };
 
 struct VocabularyArrays {
@@ -32,8 +31,7 @@ class Vocabulary {
  public:
   static constexpr uint32_t kNoToken = 0xffffffff;
 
-  // Arrays that contradict themselves or each other throw std::invalid_argument. `whole_words` makes `find`
-  // work.
+  // Throws std::invalid_argument for inconsistent arrays. `find` needs `whole_words`.
   Vocabulary(const VocabularyArrays& arrays, bool whole_words);
 
   size_t size() const { return flags_.size(); }
@@ -50,7 +48,7 @@ class Vocabulary {
   // The token that is this whole word, or kNoToken.
   uint32_t find(const uint8_t* word, size_t size) const;
 
-  // The bytes of some ids, one after the other; holes have none. An id that is too large throws
+  // The bytes of some ids, one after the other; unused ids have none. An id that is too large throws
   // std::out_of_range.
   std::string decode(std::span<const uint32_t> ids, bool skip_special) const;
 

@@ -20,11 +20,11 @@ bool joins(const Vocabulary& vocabulary, uint32_t left, uint32_t right, uint32_t
 
 }  // namespace
 
-// Finds a place for one row after the other. Sixty-four places are tried at once.
+// Finds a position for one row after the other. Sixty-four positions are tried at once.
 class MergeTable::Rows {
  public:
-  // The first place, from 1 on, that is no other row's, where none of the row's columns is taken; then they
-  // are.
+  // The first position, from 1 on, that no other row has and where none of the row's columns is taken; marks
+  // them as taken.
   size_t place(std::span<const Pair> row) {
     for (size_t begin = 1;; begin += 64) {
       uint64_t free = ~word_at(begins_, begin);

@@ -4,11 +4,11 @@
 // bytes an id, and slots of 8 bytes, about as many as there are merges and tokens that are the right part of
 // one.
 //
-// Every merge of a word waits for two look-ups, and whether a pair merges can't be foreseen. So a look-up is
+// Every merge of a word waits for two look-ups, and whether a pair merges can't be predicted. So a look-up is
 // one load without a branch: all pairs with the same left token are a row with a column for each right one,
-// almost all of it empty, and the rows lie over one another in one array, shifted so that no two pairs meet.
-// A slot says whose row it belongs to. The array of a 32,000-token vocabulary takes 320 kB, and tokens that
-// merge with none, more than half of them, share a row and a column of it.
+// almost all of it empty, and the rows overlap in one array, shifted so that no two pairs share a slot (row
+// displacement). A slot says which row it belongs to. The array of a 32,000-token vocabulary takes 320 kB,
+// and tokens that merge with none, more than half of them, share a row and a column of it.
 #pragma once
 
 #include <cstddef>
@@ -32,15 +32,15 @@ class MergeTable {
   // Greater than every rank.
   static constexpr int32_t kNever = int32_t{1} << kRankBits;
 
-  // Where a token stands in the table: the row of its pairs to the right, the column of those to the left.
+  // A token's position in the table: the row of pairs that it begins, the column of pairs that it ends.
   struct Place {
-    uint32_t row = 0;     // 0: it is the left part of no merge
-    uint32_t column = 0;  // 0: it is the right part of none
+    uint32_t row = 0;     // 0: not the left part of any merge
+    uint32_t column = 0;  // 0: not the right part of any
   };
 
   struct Merge {
     int32_t rank;    // kNever if the pair doesn't merge
-    uint32_t token;  // then of no meaning
+    uint32_t token;  // meaningless then
   };
 
   // `merges` holds left, right and new id of each; of a pair that occurs twice the last counts, as in Hugging

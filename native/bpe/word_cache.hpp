@@ -1,11 +1,11 @@
-// Words whose tokens are known: a table of exactly the bytes that it is given, which forgets and never grows.
+// A cache from words to tokens: a table of exactly the bytes that it is given, which evicts and never grows.
 //
 // In: words and their tokens. Out: the tokens of words seen before. Held in memory: three tables, for words
 // of up to 15, 38 and 158 bytes, with entries of 32 bytes (two to a cache line), 64 and 256. Longer words,
-// and words of more tokens than an entry holds, are never kept.
+// and words of more tokens than an entry holds, are never cached.
 //
-// A set holds two entries. A new word takes the second place and moves to the first when it is met again, so
-// that the many words that occur once push out only each other. Pages that were never touched are not
+// A set holds two entries. A new word takes the second slot and moves to the first when it occurs again, so
+// that the many words that occur once evict only each other. Pages that were never touched are not
 // resident.
 #pragma once
 
@@ -78,7 +78,7 @@ class WordTable {
   static_assert(kMaxIds <= Key::kMostIds);
 
   struct alignas(kEntryBytes) Entry {
-    Key key;  // with the number of ids in its highest bits; a length of 0 = nobody
+    Key key;  // with the number of ids in its highest bits; a length of 0 = empty
     Id ids[kMaxIds];
 
     size_t count() const { return key.lanes[kLanes - 1] >> Key::kCountShift; }
@@ -99,7 +99,7 @@ class WordTable {
     count_ = bytes / sizeof(Set);
   }
 
-  // Where a word is if it is here at all; it is on its way from memory then.
+  // The set of a word; it is prefetched.
   Set* locate(const Key& key) {
     Set* const set = sets_ + (((key.hash() >> 32) * count_) >> 32);
     for (size_t line = 0; line < sizeof(Set); line += 64)
@@ -116,7 +116,7 @@ class WordTable {
     return &set.entries[0];
   }
 
-  // For a word that `find` has just not found.
+  // For a word that `find` has not found.
   static void insert(Set& set, const Key& key, const Id* ids, size_t count) {
     if (count > kMaxIds) return;
     Entry& entry = set.entries[1];

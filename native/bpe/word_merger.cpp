@@ -11,7 +11,7 @@ namespace {
 
 constexpr int32_t kNever = MergeTable::kNever;
 
-// Ranks are searched four at a time, without a branch: which one is the least can't be foreseen.
+// Ranks are searched four at a time, without a branch: which one is the least can't be predicted.
 typedef int32_t Four __attribute__((vector_size(16)));
 
 Four lesser(Four left, Four right) { return left < right ? left : right; }
@@ -53,8 +53,8 @@ class PairKeys {
   Four vectors_[kVectors];
 };
 
-// A word of up to 4 * kVectors - 2 bytes while it is merged. Nobody stands before the first symbol and behind
-// the last, so that no symbol is a special case.
+// A word of up to 4 * kVectors - 2 bytes while it is merged. Sentinels before the first symbol and after
+// the last make that no symbol is a special case.
 template <size_t kVectors>
 class ShortWord {
  public:
@@ -110,9 +110,9 @@ class ShortWord {
   }
 
   const MergeTable& merges_;
-  uint32_t alive_;  // one bit for each symbol, and for nobody twice
+  uint32_t alive_;  // one bit for each symbol, and two for the sentinels
   uint32_t ids_[4 * kVectors];
-  uint32_t joined_[4 * kVectors];  // what a symbol and the next make
+  uint32_t joined_[4 * kVectors];  // the token of a symbol and the next
   MergeTable::Place places_[4 * kVectors];
   PairKeys<kVectors> keys_;
 };

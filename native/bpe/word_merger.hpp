@@ -16,10 +16,10 @@
 
 namespace krill::bpe {
 
-// Room for a long word; each thread has its own.
+// Scratch for a long word; each thread has its own.
 class MergeScratch {
  public:
-  // Makes room for `size` symbols, all of them alone and without a merge.
+  // Makes room for `size` symbols, none of them merged.
   void prepare(size_t size);
   // Gives its memory back.
   void release();
@@ -59,8 +59,8 @@ class WordMerger {
   WordMerger(const Vocabulary& vocabulary, const MergeTable& merges)
       : vocabulary_(vocabulary), merges_(merges) {}
 
-  // Writes at most `size` ids and returns how many. A byte that has no token is left out, and what stood
-  // around it stands together, as in Hugging Face's library.
+  // Writes at most `size` ids and returns how many. A byte without a token is left out, and its
+  // neighbours become adjacent, as in Hugging Face's library.
   template <class Id>
   size_t merge(const uint8_t* word, size_t size, Id* out, MergeScratch& scratch) const {
     return size <= kShort ? merge_short(word, size, out) : merge_long(word, size, out, scratch);

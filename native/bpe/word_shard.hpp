@@ -23,7 +23,7 @@ class WordShard {
 
   bool holds(size_t word_size) const { return word_size + 2 <= chunk_bytes(); }
   void prefetch(uint64_t hash) const { __builtin_prefetch(entries_.data() + slot(tag(hash))); }
-  // When the slot has arrived: the word that it will be compared with.
+  // Once the slot is in the cache: prefetches the word that it will be compared with.
   void prefetch_word(uint64_t hash) const {
     if (entries_.empty()) return;
     const Entry& entry = entries_[slot(tag(hash))];
@@ -43,7 +43,7 @@ class WordShard {
   struct Entry {
     uint32_t place;
     uint32_t tag;
-    uint64_t count;  // 0 = nobody
+    uint64_t count;  // 0 = empty
   };
 
   size_t slot(uint32_t tag_) const {

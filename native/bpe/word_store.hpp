@@ -5,7 +5,7 @@
 //
 // A long word, such as a page of text without spaces, lies in blocks, each followed by a link mark but for
 // the last, so that a merge touches the blocks that hold its pair and not all of the word. The symbols of a
-// block stand at its begin; the rest of it is marks, and it may have become empty.
+// block are at its begin; the rest of it is marks, and it may have become empty.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class WordStore {
 
   bool in_memory() const { return memory_.has_value(); }
   size_t size() const { return size_; }
-  // What they would have to be given to be in memory.
+  // The memory with which they would be held in memory.
   size_t in_memory_bytes() const { return in_memory_bytes_; }
   size_t bytes() const {
     return (memory_ ? size_ * sizeof(Symbol) : 2 * window_ * sizeof(Symbol)) + runs_.size() * sizeof(Run);
@@ -102,7 +102,7 @@ class WordStore {
     });
   }
 
-  // The same for the blocks that begin at these places, in rising order; only in memory.
+  // The same for the blocks that begin at these positions, in rising order; only in memory.
   template <class Visit>
   void for_each_at(const uint32_t* starts, size_t count, Visit&& visit) {
     Symbol* data = memory_->data();

@@ -112,8 +112,8 @@ class Signature {
   bool any_ = false;
 };
 
-// Appends a document's words to `joined`, a space between them, and calls `word(begin)` after each, with
-// where it begins there.
+// Appends a document's words to `joined`, with a space between them, and calls `word(begin)` after each,
+// where `begin` is its offset there.
 template <class Word>
 void join_words(const Text& simplified, Text& joined, Word word) {
   if (simplified.size() > std::numeric_limits<uint32_t>::max())

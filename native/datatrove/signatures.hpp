@@ -1,9 +1,9 @@
-// Documents as datatrove's MinHash sees them: simplified text, its words, the XXH64 of each run of `ngram`
+// MinHash signatures as datatrove makes them: simplified text, its words, the XXH64 of each run of `ngram`
 // words with a space between them, and for each permutation the least number that any of them gives.
 //
 // A permutation is (hash * factor + addend) in 64 bits, modulo 2^61 - 1. Words are those of
 // quality/words.hpp, except that scripts without spaces are not cut, as spaCy's English tokenizer doesn't cut
-// them. Held: the longest document, simplified, twice: once as text and once as words.
+// them. Held in memory: the longest document, simplified, once as text and once as words.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 namespace krill::datatrove {
 
 struct SignatureTable {
-  Buffer<uint64_t> numbers;     // as many as permutations for each document
+  Buffer<uint64_t> numbers;     // one for each permutation, for each document
   Buffer<uint8_t> has_shingle;  // 0 for a document of fewer words than a shingle, whose numbers are 0
 };
 
@@ -44,7 +44,7 @@ class Signer {
   Simplifier simplifier_;
   size_t permutations_;
   size_t ngram_;
-  std::vector<uint64_t> factors_;  // as many as permutations, and up to whole lanes
+  std::vector<uint64_t> factors_;  // one for each permutation, padded to whole lanes
   std::vector<uint64_t> addends_;
 };
 

@@ -19,7 +19,7 @@ uint32_t decoded(const uint8_t* text, size_t length) {
   return point;
 }
 
-// Where in a number we are: digits, perhaps one separator, more digits. All of it becomes one 0.
+// The state inside a number: digits, perhaps one separator, more digits. All of it becomes one 0.
 class Writer {
  public:
   explicit Writer(Simplifier::Text& out) : out_(out) {}

@@ -1,8 +1,8 @@
-// Text as datatrove compares it: each character replaced by what a table says, numbers written as 0,
-// whitespace collapsed to single spaces and taken off both ends.
+// Text as datatrove compares it: each character replaced by a table, numbers written as 0, whitespace
+// collapsed to single spaces and stripped.
 //
 // The table comes from outside, made of datatrove's own rules, so that it fits whichever version is
-// installed. Held: the table, 100 KB and what its replacements take.
+// installed. Held in memory: the table, 100 KB and its replacements.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ enum class Change : uint8_t {
   kText,  // becomes other characters, or nothing
   kSpace,
   kDigit,
-  kSeparator,  // may stand once within a number; elsewhere it becomes its replacement
+  kSeparator,  // may be inside a number once; elsewhere it becomes its replacement
 };
 inline constexpr size_t kChanges = 4;
 
@@ -32,7 +32,7 @@ class Simplifier {
   // std::invalid_argument for what is no code point or no change, and for replacements above 255 bytes.
   Simplifier(const uint32_t* points, const uint8_t* changes, const text::TextColumn& replacements);
 
-  // Puts the simplified text in place of what `out` holds. Bytes that are not UTF-8 are spaces.
+  // Replaces the content of `out` by the simplified text. Bytes that are not UTF-8 are spaces.
   void simplify(const uint8_t* text, size_t size, Text& out) const;
 
  private:

@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kWords = BloomFilter::kBlockBytes / sizeof(uint64_t);
 constexpr size_t kBlocksAhead = 16;
-constexpr unsigned kBlockPlaceBits = 9;                    // a place among 512
-constexpr unsigned kPlacesPerWord = 64 / kBlockPlaceBits;  // that a hash's word gives
+constexpr unsigned kBlockPlaceBits = 9;                    // a position among 512
+constexpr unsigned kPlacesPerWord = 64 / kBlockPlaceBits;  // positions from one word of a hash
 
 size_t words_for(size_t blocks, unsigned bits) {
   if (blocks == 0 || blocks > std::numeric_limits<size_t>::max() / BloomFilter::kBlockBytes)
@@ -34,7 +34,7 @@ void BloomFilter::insert(const Hash* hashes, size_t count, uint8_t* first) {
   for (size_t i = 0; i < count; ++i) {
     if (i + kBlocksAhead < count) __builtin_prefetch(block_of(hashes[i + kBlocksAhead]), 1);
     uint64_t* block = block_of(hashes[i]);
-    // Places are drawn one by one, not by steps of equal length: those would give only 2^17 different sets.
+    // Positions are drawn one by one, not by steps of equal length, which give only 2^17 different sets.
     uint64_t places = hashes[i].high;
     bool seen = true;
     for (unsigned bit = 0; bit < bits_; ++bit) {

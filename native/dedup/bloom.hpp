@@ -1,5 +1,5 @@
 // A Bloom filter over 128-bit hashes, in blocks of one cache line: whether a hash was seen before is answered
-// with one look at memory. How many blocks and bits a stated rate takes is worked out by the caller
+// with one access to memory. How many blocks and bits a stated rate takes is worked out by the caller
 // (`krill.dedup.bloom`).
 #pragma once
 

@@ -66,7 +66,7 @@ uint64_t Components::document(uint32_t member) const {
   return word * 64 + static_cast<uint64_t>(std::countr_zero(bits));
 }
 
-// Made at the first join: everybody alone.
+// Made at the first join: every document is its own component.
 Buffer<uint32_t>& Components::parents() {
   if (!parents_) {
     parents_.emplace(static_cast<size_t>(members()));
@@ -76,8 +76,7 @@ Buffer<uint32_t>& Components::parents() {
   return *parents_;
 }
 
-// Ranks rise with document numbers, so the smallest member is the smallest document. Each step also shortens
-// the way.
+// Ranks rise with document numbers, so the smallest member is the smallest document. Halves the path.
 uint32_t Components::root(uint32_t member) {
   Buffer<uint32_t>& parents = *parents_;
   while (parents[member] != member) {

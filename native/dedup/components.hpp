@@ -1,9 +1,8 @@
-// Which documents hang together: connected components over edges between document numbers, each named by its
-// smallest.
+// Connected components of a graph over document numbers, each labelled by its smallest document.
 //
-// Edges are shown twice: first to mark who has any, then to join. Held: a bit and an eighth for each
-// document, and from the second showing on four bytes for each document that has an edge, and four more once
-// components are counted.
+// Edges are given twice: first to mark which documents have any, then to join. Held in memory: a bit and an
+// eighth for each document; from the first join on four bytes for each document that has an edge, and four
+// more once components are counted.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@ class Components {
  public:
   explicit Components(uint64_t documents);
 
-  // Edges are hashes in form: two document numbers. Throws std::out_of_range for numbers there are none of.
+  // An edge is two document numbers, stored as a Hash. Throws std::out_of_range for unknown documents.
   void mark(const Hash* edges, size_t count);
   // Documents with an edge. Throws std::length_error above 2^32 - 1.
   uint64_t members();
@@ -30,7 +29,7 @@ class Components {
     uint64_t clusters;  // with a document that is not kept
     uint64_t largest;   // documents of the largest
   };
-  // Counts components; documents below `prior` are not counted, but whoever hangs together with one is not
+  // Counts components; documents below `prior` are not counted, but documents connected to one are not
   // kept.
   Summary count(uint64_t prior);
 

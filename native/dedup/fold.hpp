@@ -1,6 +1,6 @@
-// What is compared when near-duplicates are looked for: words in lower case, without diacritics, punctuation
-// and symbols, with every number written as 0. Text comes in as UTF-8 and leaves as code points and gaps
-// between words, one at a time, so that text of any length takes the same few bytes. The definition is
+// Text as it is compared by the search for near-duplicates: words in lower case, without diacritics,
+// punctuation and symbols, with every number written as 0. In: UTF-8. Out: code points and gaps between
+// words, one at a time, so that text of any length takes the same few bytes. The definition is
 // `reference_words` in Python.
 #pragma once
 
@@ -14,11 +14,11 @@ namespace krill::dedup {
 
 enum class FoldKind : uint8_t {
   kKeep,       // stays as it is
-  kShift,      // becomes another character, so far away
-  kPair,       // comes apart into two
+  kShift,      // becomes the character at this distance
+  kPair,       // decomposes into two
   kDrop,       // marks and invisible characters
   kSpace,      // whitespace, punctuation, symbols, controls
-  kSeparator,  // the same, but may stand within a number
+  kSeparator,  // the same, but may be inside a number
   kDigit,
 };
 
@@ -66,7 +66,7 @@ class FoldTable {
 inline constexpr uint32_t kHangulFirst = 0xac00;
 inline constexpr uint32_t kHangulCount = 11172;
 
-// Feeds `sink.letter(point)` and `sink.gap()`; gaps may follow each other, and stand at either end.
+// Calls `sink.letter(point)` and `sink.gap()`; gaps may be adjacent, and at either end.
 // Each maximal ill-formed part is a gap.
 template <class Sink>
 class TextFolder {
@@ -90,7 +90,7 @@ class TextFolder {
   }
 
  private:
-  // Where in a number we are: digits, perhaps one separator, more digits. All of it becomes one 0.
+  // The state inside a number: digits, perhaps one separator, more digits. All of it becomes one 0.
   enum class Number : uint8_t { none, whole, separator, fraction };
 
   static uint32_t decode(const uint8_t* text, size_t length) {

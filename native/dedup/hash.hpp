@@ -24,7 +24,7 @@ Hash hash_bytes(const uint8_t* data, size_t size, uint32_t seed);
 // One hash for each document. The column must have been checked.
 Buffer<Hash> hash_documents(const text::TextColumn& documents, uint32_t seed);
 
-// The slots of a table of hashes in so many bytes.
+// The slots of a table of hashes in `capacity_bytes`.
 inline size_t table_slots(size_t capacity_bytes) {
   if (capacity_bytes < 2 * sizeof(Hash)) throw std::invalid_argument("a hash table needs at least 32 bytes");
   return capacity_bytes / sizeof(Hash);

@@ -1,6 +1,5 @@
-// A table from keys to the least number that was seen with each, in one allocation whose size is given and
-// never changes. It groups: bands of MinHash (key: the band's value, number: the document), and edges of a
-// graph.
+// A table from keys to the least number seen with each, in one allocation whose size is given and never
+// changes. It groups bands of MinHash (key: the band's value, number: the document), and edges of a graph.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +11,14 @@
 
 namespace krill::dedup {
 
-// Records are hashes in form: `low` is the number and `high` the key, so that they are partitioned by their
-// keys.
+// Records are stored as Hash: `low` is the number and `high` the key, so that they are partitioned by key.
 class MinTable {
  public:
   // At least 32 bytes: one key and the free slot that ends a search.
   explicit MinTable(size_t capacity_bytes);
 
   // Sets least[i] to the least number that was seen with the key of records[i] so far. Throws TableFull at
-  // the first new key beyond max_keys; what came before it stays. The number 2^64 - 1 is nobody's.
+  // the first new key beyond max_keys; earlier records stay. The number 2^64 - 1 is reserved.
   void fold(const Hash* records, size_t count, uint64_t* least);
 
   size_t size() const { return keys_; }

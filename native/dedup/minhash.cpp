@@ -152,7 +152,7 @@ ShingleSets shingle_sets(const text::TextColumn& documents, size_t ngram) {
   return sets;
 }
 
-// No character comes apart into more than three times its bytes: Hangul does.
+// No character decomposes into more than three times its bytes; Hangul reaches that.
 FoldedText folded_text(const text::TextColumn& documents) {
   FoldedText folded{Buffer<uint8_t>(3 * documents.total()), Buffer<int64_t>(documents.rows + 1)};
   folded.offsets[0] = 0;

@@ -2,9 +2,9 @@
 //
 // A permutation of all shingles is a pair of odd factors: the two halves of a shingle's hash, each times its
 // factor, added in 32 bits. A document's number for it is the least that any of its shingles gives; two
-// documents agree in it as often as a shingle of either is one of both. `rows` of them make a band, and a
-// band is hashed to 64 bits, with its own number, so that documents agree in a band only if they agree in all
-// its rows.
+// documents agree in it with the probability that a shingle of either is one of both (Jaccard). `rows` of
+// them make a band, and a band is hashed to 64 bits, with its own number, so that documents agree in a band
+// only if they agree in all its rows.
 //
 // Least numbers are kept as shingles stream by: a document of any length takes the same memory.
 #pragma once
@@ -22,8 +22,8 @@ class MinHasher {
  public:
   static constexpr size_t kMostPermutations = 4096;
 
-  // Throws std::invalid_argument for counts of 0, above kMostPermutations together, or an `ngram` that is no
-  // shingle's.
+  // Throws std::invalid_argument for counts of 0, above kMostPermutations together, or an invalid
+  // `ngram`.
   MinHasher(size_t bands, size_t rows, size_t ngram);
 
   // `bands` numbers for each document. The column must have been checked.
@@ -33,7 +33,7 @@ class MinHasher {
   size_t bands_;
   size_t rows_;
   size_t ngram_;
-  std::vector<uint32_t> low_factors_;  // as many as permutations, and up to a whole vector
+  std::vector<uint32_t> low_factors_;  // one for each permutation, padded to a whole vector
   std::vector<uint32_t> high_factors_;
 };
 

@@ -1,7 +1,7 @@
 // Splitting a stream of hashes into partitions by some of their bits, and joining their flags again.
 //
 // Both are stable: within a partition the stream's order stays. So a partition needs no positions: a second
-// walk over the stream meets the members of each partition in the order in which they were written.
+// pass over the stream finds the members of each partition in the order in which they were written.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct Partitioned {
 
 Partitioned partition_hashes(const Hash* hashes, size_t count, Digit digit);
 
-// `flags` stand in the order of partition_hashes' output for these hashes; returns them in the hashes' order.
+// `flags` are in the order of partition_hashes' output for these hashes; returns them in the hashes' order.
 Buffer<uint8_t> join_flags(const Hash* hashes, size_t count, Digit digit, const uint8_t* flags);
 
 }  // namespace krill::dedup

@@ -28,7 +28,7 @@ Span next_line(const uint8_t* at, const uint8_t* end) {
 
 bool blank(Span span) { return stripped(span).size() == 0; }
 
-// Calls visit(span, is_piece) for all parts of a text, in order and without a rest.
+// Calls visit(span, is_piece) for all parts of a text, in order; they cover it.
 template <class Visit>
 void each_line(Span text, const Visit& visit) {
   for (const uint8_t* at = text.begin; at != text.end;) {

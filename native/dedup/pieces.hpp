@@ -1,6 +1,6 @@
-// Documents in pieces: lines, or paragraphs. A line is what ends with \n, which belongs to it. A paragraph is
-// a run of lines that are not blank, with the blank ones after it. What is only whitespace is no piece: it is
-// never counted and never dropped. A piece is known by its text without the whitespace at either end.
+// Documents in pieces: lines, or paragraphs. A line includes its \n. A paragraph is a run of lines that are
+// not blank, with the blank lines after it. Whitespace alone is not a piece: it is never counted and never
+// dropped. A piece is identified by its text without the whitespace at either end.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 namespace krill::dedup {
 namespace {
 
-constexpr uint64_t kMostNumbers = uint64_t{1} << 60;  // beyond it, places in bytes would overflow
+constexpr uint64_t kMostNumbers = uint64_t{1} << 60;  // beyond it, offsets in bytes would overflow
 
 void read_at(int file, void* target, size_t size, uint64_t offset) {
   auto* at = static_cast<char*>(target);

@@ -1,8 +1,8 @@
-// Sets of numbers in a file, and how much pairs of them have in common.
+// Sets of numbers in a file, and the Jaccard similarity of pairs of them.
 //
 // The data file holds sets one after the other, each in rising order; the index file 16 bytes for each
-// document: where its set begins, in numbers, and how many it has. Held while comparing: two buffers,
-// whatever the sets' sizes.
+// document: where its set begins, in numbers, and how many it has. Held in memory: two buffers, for sets
+// of any size.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct SetFile {
   int data;
 };
 
-// For each pair of documents the share of what either has that both have, 0..1; two empty sets share all.
+// The Jaccard similarity of each pair of documents, 0..1; of two empty sets it is 1.
 // Throws std::runtime_error if a file ends early or can't be read.
 void jaccard(const SetFile& file, const Hash* pairs, size_t count, double* shares);
 

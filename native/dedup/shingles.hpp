@@ -26,7 +26,7 @@ inline void check_ngram(size_t ngram) {
   if (ngram == 0 || ngram > kMostWords) throw std::invalid_argument("a shingle has 1 to 100 words");
 }
 
-// Feeds `sink.shingle(hash)`. Fewer words than `ngram` are one shingle, and no words the hash of the bytes
+// Calls `sink.shingle(hash)`. Fewer words than `ngram` are one shingle, and no words the hash of the bytes
 // themselves, so that equal texts have equal shingles however short they are.
 template <class Sink>
 class Shingler {

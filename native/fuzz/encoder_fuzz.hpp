@@ -129,12 +129,12 @@ template <class Id>
 Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<bpe::AddedToken>& added,
                 bpe::EncoderOptions options, const Column& column) {
   bpe::Encoder<Id> encoder(vocabulary.arrays(), vocabulary.merges, added, std::move(options));
-  const bpe::EncodedRuns<Id> runs = encoder.encode(column.view(), 0);
+  const bpe::EncodedBatch<Id> runs = encoder.encode(column.view(), 0);
   Encoded result{{runs.ids.data(), runs.ids.data() + runs.ids.size()},
                  {runs.lengths.data(), runs.lengths.data() + runs.lengths.size()},
                  {}};
   // Twice, so that the second time words come from the cache.
-  const bpe::EncodedRuns<Id> again = encoder.encode(column.view(), 0);
+  const bpe::EncodedBatch<Id> again = encoder.encode(column.view(), 0);
   expect(
       std::equal(result.ids.begin(), result.ids.end(), again.ids.data(), again.ids.data() + again.ids.size()),
       "the cache changes ids");

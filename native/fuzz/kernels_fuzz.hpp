@@ -18,7 +18,7 @@
 #include "dedup/hash_set.hpp"
 #include "dedup/partition.hpp"
 #include "fuzz/readers_fuzz.hpp"
-#include "pack/runs.hpp"
+#include "pack/token_batch.hpp"
 #include "text/clean.hpp"
 #include "text/column.hpp"
 #include "text/pick.hpp"
@@ -233,7 +233,7 @@ inline void fuzz_partition(Settings settings) {
 inline void fuzz_runs(Settings settings) {
   const uint8_t keeps = settings.next();
   const Column column = cut_column(settings);
-  const pack::TokenRuns<uint16_t> runs = pack::encode_bytes(column.view(), 256);
+  const pack::TokenBatch<uint16_t> runs = pack::encode_bytes(column.view(), 256);
   std::vector<uint8_t> keep(column.rows());
   std::vector<uint16_t> expected;
   for (size_t row = 0; row < column.rows(); ++row) {
@@ -242,8 +242,8 @@ inline void fuzz_runs(Settings settings) {
     for (const char byte : column.row(row)) expected.push_back(static_cast<uint8_t>(byte));
     expected.push_back(256);
   }
-  const pack::TokenRuns<uint16_t> kept =
-      pack::select_runs(runs.ids.data(), runs.ids.size(), runs.lengths.data(), keep.data(), keep.size());
+  const pack::TokenBatch<uint16_t> kept =
+      pack::select_documents(runs.ids.data(), runs.ids.size(), runs.lengths.data(), keep.data(), keep.size());
   expect(std::vector(kept.ids.data(), kept.ids.data() + kept.ids.size()) == expected, "runs: ids");
 }
 

@@ -129,7 +129,7 @@ struct PackedModel {
     }
   }
 
-  language::LanguageRows rows(const PlainModel& plain) const {
+  language::AutomatonRows rows(const PlainModel& plain) const {
     return {defaults.data(),     1,
             default_of.data(),   starts.data(),
             default_of.size(),   bytes.data(),
@@ -137,7 +137,7 @@ struct PackedModel {
             plain.row_of.data(), plain.feature_of.data(),
             plain.row_of.size(), plain.steps.size()};
   }
-  language::LanguageFeatures features(const PlainModel& plain) const {
+  language::WeightRows features(const PlainModel& plain) const {
     const size_t languages = plain.prior.size();
     return {languages,          dense.data(),           dense.size() / languages,
             pair_starts.data(), pair_starts.size() - 1, pair_languages.data(),

@@ -14,7 +14,7 @@
 #include "fuzz/kernels_fuzz.hpp"
 #include "fuzz/readers_fuzz.hpp"
 #include "pack/piece_reader.hpp"
-#include "pack/runs.hpp"
+#include "pack/token_batch.hpp"
 #include "pack/window.hpp"
 
 namespace krill::fuzz {
@@ -90,15 +90,15 @@ inline void fuzz_window(Settings settings, bool best_fit) {
 inline void fuzz_beginnings(Settings settings) {
   const uint16_t first = settings.next();
   const Column column = cut_column(settings);
-  const pack::TokenRuns<uint16_t> runs = pack::encode_bytes(column.view(), 256);
+  const pack::TokenBatch<uint16_t> runs = pack::encode_bytes(column.view(), 256);
   std::vector<uint16_t> expected;
   for (size_t row = 0; row < column.rows(); ++row) {
     expected.push_back(first);
     for (const char byte : column.row(row)) expected.push_back(static_cast<uint8_t>(byte));
     expected.push_back(256);
   }
-  const pack::TokenRuns<uint16_t> begun =
-      pack::begin_runs(runs.ids.data(), runs.ids.size(), runs.lengths.data(), runs.lengths.size(), first);
+  const pack::TokenBatch<uint16_t> begun =
+      pack::prepend_token(runs.ids.data(), runs.ids.size(), runs.lengths.data(), runs.lengths.size(), first);
   expect(std::vector(begun.ids.data(), begun.ids.data() + begun.ids.size()) == expected, "beginnings: ids");
   for (size_t row = 0; row < column.rows(); ++row)
     expect(begun.lengths[row] == runs.lengths[row] + 1, "beginnings: lengths");

@@ -162,7 +162,7 @@ inline void fuzz_counter(Settings settings) {
     counter = std::make_unique<bpe::WordCounter>(options, segments, size);
   }
   const std::string inventory = ScratchFolder::file("inventory");
-  const bpe::InventoryTotals totals = counter->write_inventory(inventory);
+  const bpe::InventoryTotals totals = counter->write_counts(inventory);
   expect(read_words(inventory) == expected, "counter: counts");
   check_totals(totals, expected);
 }
@@ -179,7 +179,7 @@ inline void fuzz_damaged_spill(Settings settings) {
   write_file("spill", content);
   try {
     bpe::WordCounter counter(options, segments, content.size());
-    counter.write_inventory(ScratchFolder::file("inventory"));
+    counter.write_counts(ScratchFolder::file("inventory"));
   } catch (const bpe::DamagedFile&) {
   }
 }

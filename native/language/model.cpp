@@ -9,16 +9,16 @@
 
 namespace krill::language {
 
-LanguageModel::LanguageModel(const LanguageRows& rows, const LanguageFeatures& features,
+LanguageModel::LanguageModel(const AutomatonRows& rows, const WeightRows& features,
                              const LanguagePriors& priors)
-    : walk_(rows),
+    : automaton_(rows),
       weights_(features),
       prior_(priors.prior.begin(), priors.prior.end()),
       background_(priors.background.begin(), priors.background.end()),
       step_(priors.step),
       same_as_(priors.same_as.begin(), priors.same_as.end()) {
   const size_t languages = weights_.languages();
-  if (walk_.features() != weights_.features())
+  if (automaton_.features() != weights_.features())
     throw std::invalid_argument("the automaton and the weights have different features");
   if (prior_.size() != languages || background_.size() != languages || same_as_.size() != languages)
     throw std::invalid_argument("there must be a prior, a background and a name for each language");
@@ -29,19 +29,19 @@ LanguageModel::LanguageModel(const LanguageRows& rows, const LanguageFeatures& f
 LanguageGuesses LanguageModel::classify(const text::TextColumn& column) const {
   LanguageGuesses guesses{Buffer<uint8_t>(column.rows), Buffer<float>(column.rows)};
   LanguageText texts;
-  LanguageTally tally(walk_, weights_);
+  FeatureCounter counter(automaton_, weights_);
   std::vector<double> chances(weights_.languages());
   for (size_t row = 0; row < column.rows; ++row) {
     const std::span<const uint8_t> text = texts.prepare({column.begin(row), column.size(row)});
-    tally.count(text);
-    const Guess guess = best(tally.take(), text.size(), chances);
+    counter.count(text);
+    const Guess guess = best(counter.take(), text.size(), chances);
     guesses.languages[row] = guess.language;
     guesses.scores[row] = guess.score;
   }
   return guesses;
 }
 
-LanguageModel::Guess LanguageModel::best(const LanguageTally::Sums& sums, size_t size,
+LanguageModel::Guess LanguageModel::best(const FeatureCounter::Sums& sums, size_t size,
                                          std::vector<double>& chances) const {
   // Without a feature every language is as likely, whatever is known beforehand.
   for (size_t language = 0; language < chances.size(); ++language)

@@ -1,7 +1,7 @@
-// Naive Bayes over the features that an automaton finds: which language a text is in, and how sure that is.
+// Language detection by naive Bayes over the features that an automaton finds.
 //
-// Comes in: a column of documents. Goes out: for each the number of its language and the probability, as
-// py3langid gives them with norm_probs. Held: the tables; during a call 12 bytes for each feature, and a copy
+// In: a column of documents. Out: for each the index of its language and the probability, as py3langid gives
+// them with norm_probs. Held in memory: the tables; during a call 12 bytes for each feature, and a copy
 // of a document where case or normal form call for one.
 #pragma once
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "buffer.hpp"
-#include "language/tally.hpp"
-#include "language/walk.hpp"
+#include "language/automaton.hpp"
+#include "language/feature_counter.hpp"
 #include "language/weights.hpp"
 #include "text/column.hpp"
 
@@ -20,8 +20,8 @@ namespace krill::language {
 
 struct LanguagePriors {
   std::span<const float> prior;       // for each language
-  std::span<const float> background;  // what a feature says that says nothing
-  double step;                        // what one step of a weight is worth
+  std::span<const float> background;  // the weight of a feature that is not stored
+  double step;                        // the value of one step of a weight
   std::span<const uint8_t> same_as;   // itself, or an earlier language that is the same in another script
 };
 
@@ -32,10 +32,10 @@ struct LanguageGuesses {
 
 class LanguageModel {
  public:
-  LanguageModel(const LanguageRows& rows, const LanguageFeatures& features, const LanguagePriors& priors);
+  LanguageModel(const AutomatonRows& rows, const WeightRows& features, const LanguagePriors& priors);
 
   LanguageGuesses classify(const text::TextColumn& column) const;
-  size_t nbytes() const { return walk_.nbytes() + weights_.nbytes(); }
+  size_t nbytes() const { return automaton_.nbytes() + weights_.nbytes(); }
 
  private:
   struct Guess {
@@ -43,10 +43,10 @@ class LanguageModel {
     float score;
   };
 
-  Guess best(const LanguageTally::Sums& sums, size_t size, std::vector<double>& chances) const;
+  Guess best(const FeatureCounter::Sums& sums, size_t size, std::vector<double>& chances) const;
 
-  LanguageWalk walk_;
-  LanguageWeights weights_;
+  FeatureAutomaton automaton_;
+  FeatureWeights weights_;
   std::vector<float> prior_;
   std::vector<float> background_;
   double step_;

@@ -113,9 +113,8 @@ void compose(std::vector<Element>& elements) {
   elements.resize(kept);
 }
 
-// A stretch from one settled starter to the next, which is all that characters can have to do with each
-// other.
-class Stretch {
+// Normalizes the characters from one settled starter to the next: no others can affect each other.
+class Normalizer {
  public:
   void add(uint32_t point) { decompose(point, elements_); }
 
@@ -199,7 +198,7 @@ bool is_surely_composed(Text text) {
 }
 
 void append_composed(Text text, Bytes& out) {
-  Stretch stretch;
+  Normalizer normalizer;
   size_t from = 0;   // of what is copied as it stands
   size_t begin = 0;  // of the last settled starter
   for (size_t at = 0; at < text.size();) {
@@ -216,16 +215,16 @@ void append_composed(Text text, Bytes& out) {
       if (first.point == kNoPoint) {
         out.insert(out.end(), text.data() + begin, text.data() + at);
       } else {
-        stretch.add(first.point);
+        normalizer.add(first.point);
       }
     }
     do {
-      stretch.add(here.point);
+      normalizer.add(here.point);
       at += here.length;
       if (at == text.size()) break;
       here = decode_at(text, at);
     } while (!is_settled_starter(traits_of(here.point)));
-    stretch.flush(out);
+    normalizer.flush(out);
     from = begin = at;
   }
   out.insert(out.end(), text.data() + from, text.data() + text.size());

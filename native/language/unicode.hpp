@@ -13,8 +13,8 @@ enum Trait : uint8_t {
   kUpperCase = 1,
   kLowerOrTitleCase = 2,
   kCased = 4,
-  kCaseIgnorable = 8,  // looked past when the lower case of a sigma depends on its neighbours
-  kUnsettled = 16,     // normal form C may replace it, or join it to what stands before
+  kCaseIgnorable = 8,  // skipped when the lower case of a sigma depends on its neighbours
+  kUnsettled = 16,     // normal form C may replace it, or join it to the character before
 };
 
 struct Traits {
@@ -40,7 +40,7 @@ struct Composition {
 };
 
 constexpr uint32_t kUnicodePage = 128;
-extern const uint8_t kUnicodePageOf[];
+extern const uint8_t kUnicodePageOf[0x110000 / kUnicodePage];
 extern const char kUnicodePages[];
 extern const Traits kUnicodeTraits[];
 extern const Lower kLower[];

@@ -32,7 +32,7 @@ size_t largest(const int16_t* steps, size_t count) {
 
 }  // namespace
 
-void LanguageFeatures::check() const {
+void WeightRows::check() const {
   expect(languages > 0 && languages <= 256, "there are between 1 and 256 languages");
   expect(starts[0] == 0 && starts[sparse_count] == pair_count, "features don't cover their pairs");
   expect(std::is_sorted(starts, starts + sparse_count + 1), "features overlap");
@@ -43,7 +43,7 @@ void LanguageFeatures::check() const {
   expect((dense_count + sparse_count) * most < size_t{1} << 31, "the weights of all features don't add up");
 }
 
-LanguageWeights::LanguageWeights(const LanguageFeatures& features)
+FeatureWeights::FeatureWeights(const WeightRows& features)
     : languages_(features.languages),
       width_((features.languages + kWidth - 1) / kWidth * kWidth),
       dense_count_(features.dense_count),
@@ -60,7 +60,7 @@ LanguageWeights::LanguageWeights(const LanguageFeatures& features)
   pair_steps_.assign(features.pair_steps, features.pair_steps + features.pair_count);
 }
 
-size_t LanguageWeights::nbytes() const {
+size_t FeatureWeights::nbytes() const {
   return dense_.size() * sizeof(int16_t) + starts_.size() * sizeof(uint32_t) + pair_languages_.size() +
          pair_steps_.size() * sizeof(int16_t);
 }

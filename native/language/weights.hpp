@@ -1,7 +1,7 @@
-// What each feature says for each language: logarithms of probabilities, as differences from a language's own
-// background, in whole steps of a power of two.
+// The weight of each feature for each language: logarithms of probabilities, as differences from a language's
+// own background, in multiples (steps) of a power of two.
 //
-// Most features say something of few languages: these are kept as pairs of language and difference, the
+// Most features have a weight for few languages: these are stored as pairs of language and difference, the
 // others as whole rows. Steps and background are exact, and so are sums of them: they depend on no order and
 // no machine.
 #pragma once
@@ -15,7 +15,7 @@
 namespace krill::language {
 
 // As read from the model's file; borrowed while the weights are made.
-struct LanguageFeatures {
+struct WeightRows {
   size_t languages;
   const int16_t* dense;  // dense_count rows of `languages` differences: features from 0 on
   size_t dense_count;
@@ -28,11 +28,11 @@ struct LanguageFeatures {
   void check() const;  // throws std::invalid_argument
 };
 
-class LanguageWeights {
+class FeatureWeights {
  public:
-  explicit LanguageWeights(const LanguageFeatures& features);
+  explicit FeatureWeights(const WeightRows& features);
 
-  // Adds what a feature says, in steps, to a sum for each language. The sums of all features fit.
+  // Adds a feature's weights, in steps, to a sum for each language. The sums of all features fit.
   void add(uint32_t feature, int32_t* sums) const {
     if (feature < dense_count_) return add_row_(dense_.data() + size_t{feature} * width_, width_, sums);
     const size_t index = feature - dense_count_;
@@ -40,7 +40,7 @@ class LanguageWeights {
       sums[pair_languages_[pair]] += pair_steps_[pair];
   }
 
-  // Asks for what `add` will read.
+  // Prefetches what `add` will read.
   void prefetch(uint32_t feature) const {
     if (feature < dense_count_) {
       const int16_t* row = dense_.data() + size_t{feature} * width_;
@@ -59,7 +59,7 @@ class LanguageWeights {
   size_t nbytes() const;
 
  private:
-  static constexpr size_t kLine = 64;  // bytes that memory gives at once
+  static constexpr size_t kLine = 64;  // bytes of a cache line
 
   using AddRow = void (*)(const int16_t*, size_t, int32_t*);
 
@@ -67,7 +67,7 @@ class LanguageWeights {
   size_t width_;
   size_t dense_count_;
   AddRow add_row_;
-  Buffer<int16_t> dense_;  // in huge pages, where there are such
+  Buffer<int16_t> dense_;  // in huge pages where available
   std::vector<uint32_t> starts_;
   std::vector<uint8_t> pair_languages_;
   std::vector<int16_t> pair_steps_;

@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kContinuation = 0xFFFFFFFF;
 constexpr uint8_t kRecordBatch = 3;  // MessageHeader in Message.fbs
 
-// A flatbuffer, which may be anything.
+// A flatbuffer; its content is not trusted.
 class Bytes {
  public:
   Bytes(const uint8_t* data, size_t size) : data_(data), size_(size) {}

@@ -1,4 +1,4 @@
-// Where the buffers of one Arrow record batch lie, read from its message header; krill.dataset.message is the
+// The buffers of one Arrow record batch, read from its message header; krill.dataset.message is the
 // same in Python and says more. Every position is checked before it is read.
 #pragma once
 
@@ -13,7 +13,7 @@ struct DamagedHeader : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A buffer's place, counted from the beginning of the message's body.
+// A buffer's position, from the beginning of the message's body.
 struct BodyBuffer {
   int64_t offset;
   int64_t length;

@@ -16,7 +16,7 @@ constexpr size_t kLongestHeader = size_t{1} << 16;
 constexpr size_t kFixedBuffers = 7;
 constexpr size_t kVariableBuffers = 8;
 
-// A message's body: where it begins in the file, how long it is, and what its header says of it.
+// A message's body: where it begins in the file, how long it is, and its header.
 struct Body {
   int64_t start;
   int64_t size;

@@ -1,8 +1,8 @@
-// Memory for batches that come and go: a block goes back to the pool when its array ends, and is used again.
+// A pool of memory for batches: a block returns to the pool when its array is freed, and is reused.
 //
 // A fresh page costs more than filling it (see pages.hpp), and the system's allocator gives freed blocks of
-// this size back. Nobody can see a block change under an array that still lives, however long it is kept.
-// Holds at most `most_free` bytes that nobody uses.
+// this size back. A block is never reused while its array lives. Holds at most `most_free` unused
+// bytes.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,12 @@ using Block = std::unique_ptr<Buffer<uint8_t>>;
 class BlockPool {
  public:
   explicit BlockPool(size_t most_free) : most_free_(most_free) {
-    free_.reserve(kMostBlocks + 1);  // so that giving back never allocates
+    free_.reserve(kMostBlocks + 1);  // so that `give` never allocates
   }
 
   // At least `size` bytes, less than twice that.
   Block take(size_t size) {
-    // Tried, not waited for: a child of a fork may find a lock that another thread held, for ever.
+    // try_to_lock: in a forked child another thread may have held the lock, for ever.
     if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
       const auto fitting = std::find_if(free_.rbegin(), free_.rend(), [&](const Block& block) {
         return block->size() >= size && block->size() / 2 <= size;
@@ -59,10 +59,10 @@ class BlockPool {
   std::mutex mutex_;
   size_t most_free_;
   size_t free_bytes_ = 0;
-  std::vector<Block> free_;  // what was given last comes last
+  std::vector<Block> free_;  // the last returned comes last
 };
 
-// A block that gives itself back.
+// A block that returns itself to its pool.
 class PooledBlock {
  public:
   PooledBlock(std::shared_ptr<BlockPool> pool, size_t size)

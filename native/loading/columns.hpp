@@ -8,7 +8,7 @@
 
 namespace krill::loading {
 
-// What a model compares its predictions with, at each position.
+// The target of a model's prediction at each position.
 enum class Labels : uint8_t {
   kNone,
   kShifted,    // the token that follows; nothing where the next one belongs to another document
@@ -20,7 +20,7 @@ inline constexpr int64_t kIgnored = -100;
 enum class TokenType : uint8_t { kU8, kU16, kU32, kU64, kI32, kI64 };
 
 // Row `i` is `tokens[offsets[i], offsets[i + 1])`; its documents have the lengths
-// `seq_lengths[seq_offsets[i], seq_offsets[i + 1])`. Nothing of it is trusted.
+// `seq_lengths[seq_offsets[i], seq_offsets[i + 1])`. The numbers are not trusted.
 struct TokenRows {
   const void* tokens;
   TokenType type;

@@ -1,8 +1,8 @@
 // A keyed permutation of the numbers below `count`: computed, never stored.
 //
 // The same function as krill.pack.permutation, which is its reference: a Feistel network over the smallest
-// square of a power of two that holds `count`; what lands at `count` or above is sent through again, fewer
-// than four times on average. Holds six round keys.
+// square of a power of two that holds `count`; a result of `count` or above goes through again, fewer than
+// four times on average. Holds six round keys.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Permutation {
     return number;
   }
 
-  // Which number goes to `place`.
+  // The inverse: which number goes to `place`.
   uint64_t inverse(uint64_t place) const {
     do place = backward(place);
     while (place >= count_);

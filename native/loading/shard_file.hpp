@@ -1,8 +1,8 @@
 // One shard, open, of the size that the manifest states. Reads carry their position: any thread may read.
 //
 // A mapped shard is read without system calls, four to six times as fast where rows are picked at random from
-// the page cache, but every page that was read counts as this process's memory. And a file that is cut short
-// while it is mapped ends the process, where reading it is an error.
+// the page cache, but every page that was read counts as this process's memory. And a file that is truncated
+// while it is mapped kills the process, where reading it would be an error.
 #pragma once
 
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ namespace krill::loading {
 
 class ShardFile {
  public:
-  // Takes the descriptor over; `shard` is the number that errors name, `size` what the file has.
+  // Takes ownership of the descriptor; `shard` is the number that errors name, `size` the bytes of the file.
   ShardFile(size_t shard, int descriptor, int64_t size, bool mapped)
       : shard_(shard), descriptor_(descriptor), size_(size) {
     if (!mapped || size == 0) return;
@@ -60,7 +60,7 @@ class ShardFile {
     }
   }
 
-  // Says that what lies at `offset` of a mapped file will be read soon.
+  // Prefetches the bytes at `offset` of a mapped file.
   void expect(int64_t offset) const {
     if (mapping_ && offset >= 0 && offset < size_) __builtin_prefetch(mapping_ + offset);
   }

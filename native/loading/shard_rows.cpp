@@ -82,7 +82,7 @@ std::vector<ShardRows::Located> ShardRows::locate(const int64_t* rows, size_t co
   std::vector<Located> located;
   located.reserve(count);
   {
-    const std::lock_guard lock(mutex_);  // once for all that is known already, which is most of them
+    const std::lock_guard lock(mutex_);  // once for all cached indexes, which are most
     for (size_t i = 0; i < count; ++i) {
       const Place here = place(rows[i], i == 0 ? 0 : located.back().place.shard);
       located.push_back({here, files_[here.shard], recall(here.batch)});
@@ -137,7 +137,7 @@ std::shared_ptr<const ShardFile> ShardRows::file(size_t shard) {
     open_.pop_front();
   }
   int descriptor = ::open(table_.paths[shard].c_str(), kOpen);
-  if (descriptor < 0 && errno == EMFILE) {  // others have descriptors too: do with fewer
+  if (descriptor < 0 && errno == EMFILE) {  // the process has no free descriptor: use fewer
     for (; !open_.empty(); open_.pop_front()) files_[open_.front()].reset();
     descriptor = ::open(table_.paths[shard].c_str(), kOpen);
   }
@@ -152,7 +152,7 @@ std::shared_ptr<const ShardFile> ShardRows::file(size_t shard) {
   return opened;
 }
 
-// Closes what it refuses.
+// Closes the descriptor if it throws.
 void ShardRows::check_size(size_t shard, int descriptor) const {
   struct stat status;
   const bool known = ::fstat(descriptor, &status) == 0;
@@ -181,7 +181,7 @@ std::shared_ptr<const BatchIndex> ShardRows::index(const Place& place, const Sha
   return found;
 }
 
-// What is remembered of a batch, or nothing; with the lock held.
+// The cached index of a batch, or null; with the lock held.
 std::shared_ptr<const BatchIndex> ShardRows::recall(size_t batch) {
   const auto known = by_batch_.find(batch);
   if (known == by_batch_.end()) return nullptr;

@@ -22,7 +22,7 @@
 
 namespace krill::loading {
 
-// What the manifest says. Batches of all shards follow each other.
+// The shards, from the manifest. Batches of all shards follow each other.
 struct ShardTable {
   std::vector<std::string> paths;
   std::vector<int64_t> sizes;          // bytes of each file
@@ -56,17 +56,17 @@ class ShardRows {
   // read.
   GatheredRows gather(const int64_t* rows, size_t count, bool with_tokens = true);
 
-  // What the indexes take that are remembered now.
+  // The current size of the cached indexes.
   size_t cached_bytes();
 
  private:
-  // Where a row is: its shard, its record batch (among all), its number in the batch.
+  // The position of a row: its shard, its record batch (among all), its number in the batch.
   struct Place {
     size_t shard;
     size_t batch;
     int64_t row;
   };
-  // Everything that a row is read from, held while it is read.
+  // The file and index that a row is read from, held while it is read.
   struct Located {
     Place place;
     std::shared_ptr<const ShardFile> file;
@@ -93,7 +93,7 @@ class ShardRows {
   std::mutex mutex_;  // of all that follows
   std::vector<std::shared_ptr<const ShardFile>> files_;
   std::list<size_t> open_;  // those with a descriptor, the oldest first
-  Indexes indexes_;         // what was used last comes first
+  Indexes indexes_;         // the most recently used first
   std::unordered_map<size_t, Indexes::iterator> by_batch_;
   size_t cached_ = 0;
 };

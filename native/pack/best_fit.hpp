@@ -15,7 +15,7 @@ struct FittedRows {
   Buffer<uint32_t> documents;
 };
 
-// Fits what is left of each document when all full rows have been cut from its front: `lengths[d] % width`
+// Fits the rest of each document after full rows were cut from its front: `lengths[d] % width`
 // tokens. Equally long pieces are taken in their order; of rows with equal room, the one that came to it
 // first. Holds up to 16 bytes for each document and a little more than 4 for each token of a row.
 FittedRows fit_remainders(const uint32_t* lengths, size_t documents, uint32_t width);

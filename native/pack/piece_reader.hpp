@@ -1,4 +1,4 @@
-// Pieces of many files, put one after the other into memory.
+// Reads pieces of many files into one buffer, one after the other.
 //
 // Holds at most `kMostOpen` descriptors, whatever the number of files, and two numbers for each file.
 #pragma once
@@ -31,7 +31,7 @@ class PieceReader {
 
   // Reads `sizes[i]` bytes at `offsets[i]` of file `files[i]`, for each `i`, into `out`, which they must fill
   // exactly. Pieces that follow each other in a file are read at once. Throws UnreadableFile, and
-  // std::invalid_argument for numbers that make no sense.
+  // std::invalid_argument for inconsistent numbers.
   void read(const uint32_t* files, const int64_t* offsets, const int64_t* sizes, size_t pieces, uint8_t* out,
             size_t out_size);
 

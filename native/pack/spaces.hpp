@@ -1,5 +1,5 @@
-// Rows that have room left, by how much: which row has the least room that still takes a piece, and of
-// several the one that came to that much room first.
+// Rows by their free room: which row has the least room that still fits a piece, and of several the one that
+// had that much room first.
 //
 // Holds four bytes and a little more than one bit for each possible amount of room, and four bytes for each
 // row. Amounts that never occur are never touched.
@@ -70,7 +70,7 @@ class Spaces {
   // The least room that is enough.
   std::optional<size_t> enough(size_t length) const { return occupied_.from(length); }
 
-  // The row that came first to exactly this much room, taken out.
+  // Removes and returns the row that was first to have exactly this much room.
   uint32_t take(size_t room) {
     const uint32_t last = last_[room];
     const uint32_t first = next_[last];

@@ -1,8 +1,8 @@
 // A window of documents, cut and fitted into rows of at most `width` tokens; any of its rows is found without
-// those before it.
+// computing those before it.
 //
 // Holds, with best fit, up to 8 bytes for each document beside their lengths, which stay the caller's; while
-// it fits, what `fit_remainders` says.
+// it is made, what `fit_remainders` needs.
 #pragma once
 
 #include <cstddef>

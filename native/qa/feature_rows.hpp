@@ -11,7 +11,7 @@ namespace krill::qa {
 
 enum class PieceKind : uint8_t { kFixed, kQuestion, kContext };
 
-// A stretch of a feature; `ids` are those of a fixed one.
+// A part of a feature; `ids` are those of a fixed one.
 struct LayoutPiece {
   PieceKind kind;
   int32_t type;

@@ -1,4 +1,4 @@
-// What single bytes tell about the chunk that they stand in, and how far letters go.
+// Kinds of bytes, which classify the chunk that they are in, and the length of a run of letters.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ enum ByteKind : uint8_t {
   kLetterByte = 1,  // ASCII
   kPlainByte = 2,   // anything else that never joins two words
   kDotByte = 4,     // a full stop: in addresses, between words
-  kJointByte = 8,   // what else may join two words
+  kJointByte = 8,   // other bytes that may join two words
   kSpaceByte = 16,
   kHighByte = 32,  // of a character beyond ASCII
 };

@@ -1,4 +1,4 @@
-// C4's rules: lines that are no sentences go, citations go, and documents with too little left.
+// C4's rules: drops lines that are not sentences, citations, and documents with too little left.
 #include <algorithm>
 #include <cstring>
 #include <string_view>

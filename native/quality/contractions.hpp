@@ -1,4 +1,4 @@
-// Contractions and abbreviations: chunks whose words are known by heart. Defined in word_traits.py.
+// Contractions and abbreviations: chunks whose words come from a list. Defined in word_traits.py.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class ContractionTable {
  public:
   ContractionTable();
 
-  // What a chunk of at least one byte is by heart, or null.
+  // The list's entry for a chunk of at least one byte, or null.
   const Contraction* find(const uint8_t* text, size_t size) const {
     // Most words are no contraction: their first and last letter and their length together say so.
     if (size > kLongestContraction || (sizes_[outline(text, size)] >> size & 1) == 0) return nullptr;

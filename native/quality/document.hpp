@@ -1,4 +1,4 @@
-// One document under judgement: its text and what was found out about it, once for all filters.
+// The document that filters look at: its text, and its words and counts, computed once for all filters.
 //
 // Held in memory, and kept from one document to the next: the words without the spaces between them (a byte
 // for each byte of text) and where each begins (at most six bytes for each word), of the first million words,
@@ -22,25 +22,25 @@ class Words {
   static constexpr size_t kSlack = 16;              // bytes that may be read after the last word
 
   void assign(const uint8_t* text, size_t size) {
-    uint8_t* const joined = joined_.resize_for_overwrite(size + kSlack).data();
+    joined_.resize_for_overwrite(size + kSlack);
     begins_.truncate(0);
     total_ = 0;
     uint32_t end = 0;
     split_words(text, size, [&](Span word) {
       if (++total_ > kMost) return;
       begins_.push_back(end);
-      copy(joined + end, text + word.begin, word.size, size - word.begin);
+      copy(joined_.data() + end, text + word.begin, word.size, size - word.begin);
       end += word.size;
     });
     begins_.push_back(end);
-    // What lies beyond is compared too, by whoever reads sixteen bytes at once.
-    std::memset(joined + end, 0, kSlack);
+    // Comparisons read sixteen bytes at once, so bytes after the last word are read too.
+    std::memset(joined_.data() + end, 0, kSlack);
   }
 
   // All words of the document, and those that are kept.
   size_t total() const { return total_; }
   size_t count() const { return begins_.size() - 1; }
-  // The place of a word among the joined bytes; that of number `count()` is their end.
+  // The offset of a word in the joined bytes; that of word `count()` is their end.
   uint32_t begin(size_t word) const { return begins_[word]; }
   uint32_t size(size_t word) const { return begins_[word + 1] - begins_[word]; }
   const uint8_t* at(size_t word) const { return joined_.data() + begins_[word]; }

@@ -1,5 +1,5 @@
-// What every quality filter is: it names the reasons why documents go and what it measures, and judges one
-// document after another.
+// The interface of quality filters: a filter names its reasons for dropping documents and its statistics, and
+// judges one document at a time.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace krill::quality {
 
-// What is measured: numbers of things fit uint32, everything else is a share.
+// A statistic: counts fit uint32, everything else is a ratio.
 struct Statistic {
   std::string name;
   bool is_count;
@@ -30,7 +30,7 @@ enum ScratchPart : unsigned {
   kTextsPart = 8,   // three copies of the text, each with at most half as much to spare
 };
 
-// What became of lines, by datatrove's names; only C4 judges lines.
+// Counts of lines kept and dropped, by datatrove's names; only C4 judges lines.
 enum LineFate : size_t {
   kLineTotal,
   kLineTooLongWord,
@@ -49,12 +49,12 @@ inline constexpr const char* kLineFates[] = {"line-total",
                                              "line-kept"};
 using LineCounts = std::array<uint64_t, std::size(kLineFates)>;
 
-// Memory that filters work in, one for each thread; kept from one document to the next.
+// Scratch memory of filters, one for each thread; reused from one document to the next.
 struct Scratch {
   Document document;
-  GrowingBuffer<uint8_t> rewritten;  // what a filter has made of the document's text
-  GrowingBuffer<uint8_t> draft;      // what the next one is about to make of it
-  GrowingBuffer<uint8_t> lowered;    // one line in small letters
+  GrowingBuffer<uint8_t> rewritten;  // the document's text after the last filter that changed it
+  GrowingBuffer<uint8_t> draft;      // the text that the current filter is writing
+  GrowingBuffer<uint8_t> lowered;    // one line in lower case
   GrowingBuffer<Span> lines;
   GrowingBuffer<uint32_t> grams;  // these three have a number for each word
   GrowingBuffer<uint32_t> longer_grams;

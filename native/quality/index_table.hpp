@@ -1,5 +1,4 @@
-// A table of the first occurrences of things that are known by a number: words, n-grams, lines of one
-// document.
+// A hash table of first occurrences in one document: of words, n-grams or lines, each known by its number.
 #pragma once
 
 #include <algorithm>
@@ -11,18 +10,17 @@
 
 namespace krill::quality {
 
-// Three slots of four bytes for every two things: a number, and as many bits of the hash as there is room
-// for, so that few other things are looked at. What two numbers stand for is compared by the caller: nothing
-// depends on the quality of hashes.
+// Three slots of four bytes for every two items: a number, and as many bits of the hash as fit, so that few
+// other items are compared. The caller compares the items of two numbers: results never depend on hashes.
 class IndexTable {
  public:
-  // Forgets everything and makes room for `count` different things, whose numbers are below `numbers`.
+  // Clears the table and makes room for `count` distinct items, whose numbers are below `numbers`.
   void reset(size_t count, size_t numbers) {
     std::ranges::fill(slots_.resize_for_overwrite(count + count / 2 + 2), 0);
     number_mask_ = static_cast<uint32_t>((uint64_t{1} << std::bit_width(numbers)) - 1);
   }
 
-  // The first number given with something equal to this, which may be `number` itself.
+  // The first number that was given with an equal item, which may be `number` itself.
   template <class Equal>
   uint32_t first_of(uint64_t hash, uint32_t number, Equal equal) {
     const uint32_t tag = static_cast<uint32_t>(hash) & ~number_mask_;

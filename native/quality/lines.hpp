@@ -1,4 +1,4 @@
-// Lines and paragraphs of a document, by each of the rules that filters have for them.
+// Lines and paragraphs of a document, by the rules of each filter.
 #pragma once
 
 #include <cstddef>
@@ -92,7 +92,7 @@ struct Repeats {
   size_t characters = 0;
 };
 
-// How many pieces stood before, and how many characters those have. `repeated(number)` is called for each.
+// How many pieces are repeats of earlier ones, and their characters. `repeated(number)` is called for each.
 template <class Repeated>
 Repeats find_repeats(const uint8_t* text, const GrowingBuffer<Span>& pieces, IndexTable& table,
                      Repeated repeated) {

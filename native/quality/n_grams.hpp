@@ -1,4 +1,4 @@
-// Words in a row that a document repeats.
+// N-grams of words that a document repeats.
 //
 // Held in memory while it works: three numbers for each word and three slots of a table for every two, of
 // four bytes each.
@@ -13,13 +13,13 @@
 
 namespace krill::quality {
 
-// n words in a row, by the first of them, and how often they occur.
+// An n-gram, by the index of its first word, and how often it occurs.
 struct TopNGram {
   uint32_t word;
   uint32_t count;
 };
 
-// The most frequent n words in a row, for one n after another.
+// The most frequent n-gram, for one n after another.
 class TopNGrams {
  public:
   explicit TopNGrams(Scratch& scratch);
@@ -34,14 +34,14 @@ class TopNGrams {
   const Words& words_;
   uint32_t count_;  // of words
   IndexTable& table_;
-  std::span<uint32_t> grams_;   // at each word the first place where the n words from there occur
+  std::span<uint32_t> grams_;   // at each word, the first occurrence of the n-gram that begins there
   std::span<uint32_t> longer_;  // the same for n + 1
-  std::span<uint32_t> counts_;  // how often the n words occur whose first place this is
+  std::span<uint32_t> counts_;  // how often the n-gram occurs whose first occurrence this is
   uint32_t n_ = 0;
 };
 
-// How many characters stand in n words in a row, written together, that stood before. After such a repetition
-// the search goes on behind it.
+// How many characters are in n-grams, written without spaces, that occurred before. After such a repetition
+// the search continues after it.
 class RepeatedNGrams {
  public:
   // `shortest` is the least n that will be asked for.
@@ -54,7 +54,7 @@ class RepeatedNGrams {
   const Words& words_;
   bool ascii_;
   IndexTable& table_;
-  std::span<uint32_t> shared_;      // at each word whether its front stands elsewhere too
+  std::span<uint32_t> shared_;      // at each word, whether its front occurs elsewhere too
   std::span<uint32_t> candidates_;  // words at which a repetition may begin, or which may be repeated later
   size_t candidate_count_ = 0;
 };

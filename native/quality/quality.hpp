@@ -1,7 +1,7 @@
 // Quality filters in a row, over a column of documents.
 //
-// In: UTF-8 texts. Out: for each document 0 or the reason why it goes, what was measured, and the texts that
-// are left if a filter has changed some. Held in memory: the results, and scratch that grows with the longest
+// In: UTF-8 texts. Out: for each document 0 or the reason for dropping it, the statistics, and the texts if a
+// filter has changed some. Held in memory: the results, and scratch that grows with the longest
 // document. Documents above `kLargeDocument` are judged one at a time, whatever the number of threads, and
 // their scratch is given back, so that only one scratch is ever large.
 #pragma once
@@ -36,7 +36,7 @@ struct Verdicts {
   std::optional<RewrittenText> text;   // if any was changed; those that are dropped are as they came
 };
 
-// Immutable but for what it counts; any thread may use it.
+// Immutable except for its counts; any thread may use it.
 class Quality {
  public:
   explicit Quality(std::vector<std::unique_ptr<Filter>> filters);
@@ -46,13 +46,13 @@ class Quality {
   const std::vector<std::string>& reasons() const { return reasons_; }
   const std::vector<Statistic>& statistics() const { return statistics_; }
 
-  // What all threads together hold of scratch, at most, if no document is longer than that.
+  // The most scratch memory of all threads together, if no document is longer than that.
   size_t scratch_bytes(size_t max_document_bytes, size_t threads) const;
 
   // The column must have been checked.
   Verdicts judge(const text::TextColumn& documents, bool statistics) const;
 
-  // What became of lines since the last call.
+  // Counts of lines since the last call.
   LineCounts take_line_counts() const;
 
  private:

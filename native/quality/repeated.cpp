@@ -1,4 +1,4 @@
-// Lines or paragraphs that stood before in the same document are taken out. No document is dropped.
+// Removes lines or paragraphs that occurred earlier in the same document. No document is dropped.
 #include <algorithm>
 
 #include "quality/filters.hpp"

@@ -1,5 +1,5 @@
-// What a character is to the quality filters and to the word splitter, and which one stands at a place in
-// UTF-8. The tables are made by generate_traits.py from word_traits.py, where each trait is defined.
+// The traits of a character for the quality filters and the word splitter, and decoding of UTF-8. The tables
+// are made by generate_traits.py from word_traits.py, where each trait is defined.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ constexpr Traits kUnspaced = kWideMark | kHan | kHiragana;
 constexpr uint32_t kTraitPage = 128;
 extern const uint32_t kTraitsOfAscii[];
 extern const uint32_t kTraitsOfClass[];
-extern const uint8_t kTraitPageOf[];
+extern const uint8_t kTraitPageOf[0x110000 / kTraitPage];
 extern const uint8_t kTraitPages[];
 
 inline Traits traits_of(uint32_t point) {
@@ -51,8 +51,8 @@ struct Character {
   uint8_t length;
 };
 
-// The character at the front of at least one byte. Text is UTF-8; a byte that is not is a character by
-// itself, U+FFFD, so that whatever comes in, nothing outside is read.
+// The character at the front of at least one byte. Text is UTF-8; an invalid byte is a character by
+// itself, U+FFFD, so that nothing outside is read.
 inline Character character_at(const uint8_t* text, size_t size) {
   const uint32_t lead = text[0];
   if (lead < 0x80) return {lead, 1};

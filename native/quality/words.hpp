@@ -1,6 +1,6 @@
 // The word splitter: words as tests/oracles/words.py defines them, in one pass, without memory of its own.
 //
-// In: UTF-8. Out: each word's place and length in bytes, in order, handed to a function. All that is not
+// In: UTF-8. Out: each word's offset and length in bytes, in order, passed to a function. Everything except
 // whitespace belongs to exactly one word.
 #pragma once
 

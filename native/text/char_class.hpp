@@ -1,6 +1,5 @@
-// What a character is to the patterns that cut text into words, and which character stands at a place in
-// UTF-8. The tables hold what Hugging Face's regex engine takes each code point for: see
-// generate_char_classes.py.
+// The class of a character in the patterns that cut text into words, and decoding of UTF-8. The tables hold
+// the classes that Hugging Face's regex engine assigns: see generate_char_classes.py.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +24,7 @@ inline bool is_space(CharClass kind) { return kind >= CharClass::space; }
 inline bool is_other(CharClass kind) { return kind <= CharClass::mark; }  // [^\s\p{L}\p{N}]
 
 constexpr uint32_t kCharPage = 128;
-extern const uint8_t kCharPageOf[];
+extern const uint8_t kCharPageOf[0x110000 / kCharPage];
 extern const char kCharPages[];
 
 // The digits of the tables are their own class once the high bits are gone.

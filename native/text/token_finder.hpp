@@ -3,9 +3,8 @@
 // In: the tokens, once; then any bytes. Out: one occurrence after the other. Held in memory: a trie, 13 bytes
 // for each distinct prefix. Nothing changes after construction, so threads may share a finder.
 //
-// Special tokens are rare, so almost all time goes into finding out that none begins here: sixteen positions
-// at once are judged by the first two bytes, as long as those are few, and position by position if they are
-// many.
+// Special tokens are rare, so almost all time is spent on positions where none begins: sixteen positions at a
+// time are tested by their first two bytes if few values are possible, else one position at a time.
 #pragma once
 
 #include <array>

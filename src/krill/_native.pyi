@@ -257,10 +257,10 @@ def encode_bytes(offsets: _Int64s, data: _Bytes, eos: int) -> tuple[_UInt16s, _U
 
 _Id = TypeVar("_Id", np.uint8, np.uint16, np.uint32, np.uint64)
 
-def select_runs(ids: NDArray[_Id], lengths: _UInt32s, keep: _UInt8s) -> tuple[NDArray[_Id], _UInt32s]:
+def select_documents(ids: NDArray[_Id], lengths: _UInt32s, keep: _UInt8s) -> tuple[NDArray[_Id], _UInt32s]:
     """The ids and lengths of the documents whose `keep` is not 0."""
 
-def begin_runs(ids: NDArray[_Id], lengths: _UInt32s, first: int) -> tuple[NDArray[_Id], _UInt32s]:
+def prepend_token(ids: NDArray[_Id], lengths: _UInt32s, first: int) -> tuple[NDArray[_Id], _UInt32s]:
     """The ids and lengths of the documents, each with the id `first` in front."""
 
 # ---- pack: native/bindings/bind_pack.cpp ----
@@ -402,7 +402,7 @@ class WordCounter:
     def checkpoint(self) -> _UInt64s:
         """Spill everything; returns the segments (shard, begin, end). Only while no thread adds."""
 
-    def write_inventory(self, path: str) -> tuple[int, int, int, _UInt64s]:
+    def write_counts(self, path: str) -> tuple[int, int, int, _UInt64s]:
         """Write all words and their counts; returns distinct words, occurrences, bytes of the distinct words,
         and how often each byte occurs."""
 

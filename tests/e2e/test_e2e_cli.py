@@ -14,7 +14,7 @@ from contextlib import suppress
 import pytest
 
 import krill as package
-import warm
+import preloaded
 from conftest import KRILL
 from jobs import Job, check_error, document, json_lines
 from krill.cli.app import app
@@ -178,7 +178,7 @@ def test_a_reader_that_leaves_early_is_no_fault(done):
     os.close(ours)
     with tempfile.TemporaryFile("w+") as complaints:
         command = ["inspect", "out", "--samples", 10]
-        run = warm.launch(command, cwd=done.folder, out=theirs, err=complaints.fileno())
+        run = preloaded.launch(command, cwd=done.folder, out=theirs, err=complaints.fileno())
         os.close(theirs)
         assert run.wait(60) == 130
         complaints.seek(0)
@@ -190,7 +190,7 @@ def test_a_terminal_shows_progress_against_the_budget(job):
     job.save()
     ours, theirs = pty.openpty()
     env = {"TERM": "xterm", "COLUMNS": "150"}
-    run = warm.launch(["preprocess", "config.yaml"], cwd=job.folder, out=theirs, err=theirs, env=env)
+    run = preloaded.launch(["preprocess", "config.yaml"], cwd=job.folder, out=theirs, err=theirs, env=env)
     os.close(theirs)
     shown = ""
     with suppress(OSError), open(ours, encoding="utf-8") as screen:  # reading ends with an error here
@@ -214,7 +214,7 @@ def test_a_narrow_encoding_is_no_fault(job, fresh_krill):
     assert "crustac\\xe9s" in shown.out
     # As PYTHONIOENCODING would have it from the start.
     narrow = "import sys; sys.stdout.reconfigure(encoding='latin-1'); from krill.cli import main; main()"
-    told = warm.run(["inspect", "out", "--json"], script=narrow, cwd=job.folder)
+    told = preloaded.run(["inspect", "out", "--json"], script=narrow, cwd=job.folder)
     assert told.code == 0, told.err
     assert told.result["text"]["samples"][0]["text"] == text.strip()
 

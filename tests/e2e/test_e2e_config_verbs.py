@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from jobs import check_error
-from trainings import prepare
+from tiny_trainings import prepare
 
 pytest.importorskip("jax")
 

@@ -15,7 +15,7 @@ import pytest
 from golden_cases import DATASETS, EXPORTS, FEATURES, TOKENIZERS, commands, digests, stored, write_config
 from golden_inputs import write_inputs
 
-import warm
+import preloaded
 from lives import Life
 from measured import Outcome
 from ray_cluster import RayCluster
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> Outcome:
-    outcome = warm.run([*arguments, "--quiet"], cwd=folder, timeout=120)
+    outcome = preloaded.run([*arguments, "--quiet"], cwd=folder, timeout=120)
     assert outcome.code == 0, outcome.err
     return outcome
 

@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel
 
 import krill as package
-import warm
+import preloaded
 from conftest import dataset_bytes
 from jobs import document, json_lines
 from krill.config import KrillConfig
@@ -98,7 +98,7 @@ class Home:
         return name
 
     def krill(self, *arguments: str, **environment: str) -> Any:
-        return warm.run(arguments, cwd=self.work, env={**self.environment, **environment})
+        return preloaded.run(arguments, cwd=self.work, env={**self.environment, **environment})
 
     def begin(self, form: str) -> None:
         """An earlier run, whose index the next one is to see."""
@@ -179,7 +179,7 @@ def by_environment(home: Home, config: dict[str, Any]) -> Any:
 
 def by_python(home: Home, config: dict[str, Any]) -> Any:
     program = f"import krill; krill.preprocess({config!r})"
-    return warm.run([], script=program, cwd=home.work, env=home.environment)
+    return preloaded.run([], script=program, cwd=home.work, env=home.environment)
 
 
 def by_run(home: Home, config: dict[str, Any]) -> Any:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from readings import LENGTH, write_recall
 from recall_task import CAPITALS, write_tokenizer
-from trainings import assert_hints_do
+from tiny_readers import LENGTH, write_recall
+from tiny_trainings import assert_hints_do
 
 TINY = ("--hidden", 16, "--layers", 1, "--batch-size", 4, "--max-steps", 2, "--threads", 1)
 

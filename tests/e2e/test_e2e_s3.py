@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import krill
-import warm
+import preloaded
 from jobs import Job, check_error, document, json_lines
 from krill.errors import StorageError
 from krill.storage.object_store import PART_BYTES, ObjectStore
@@ -78,7 +78,7 @@ def test_a_run_that_is_killed_and_goes_on_elsewhere_gives_the_bytes_of_a_local_o
 ) -> None:
     remote.save()
     with open(os.devnull, "wb") as nothing:
-        killed = warm.launch(
+        killed = preloaded.launch(
             ["preprocess", "config.yaml"], out=nothing.fileno(), err=nothing.fileno(), cwd=remote.folder
         )
         while not (committed := _scanned(store)):

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-import warm
+import preloaded
 
 SEEDS = Path(__file__).resolve().parents[3] / "shared" / "seeds"
 NAMES = ("your/large/dataset", "large/dataset")
@@ -202,7 +202,7 @@ config = KrillConfig(**yaml.safe_load(open("config.yaml")))
 print(config.datatrove.enabled)
 print(do_preprocess(config).to_json()["documents"]["kept"])
 """
-    done = warm.run([], script=before + program + after, cwd=folder)
+    done = preloaded.run([], script=before + program + after, cwd=folder)
     assert done.code == 0, done.err
     expected = ["True", "40"] if enabled == "true" else ["False", "current", "42"]
     assert done.out.splitlines() == expected

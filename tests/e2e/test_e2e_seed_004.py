@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import krill
-import warm
+import preloaded
 from krill.cli.app import app
 from krill.cli.train_flags import FLAG_RUN
 from krill.config import load_config, to_dict
@@ -60,7 +60,7 @@ def run(folder: Path, program: str, *words: str, **environment: str) -> list[str
     """The lines that a program in the folder prints, given these arguments; it must succeed."""
     beside_it = 'import sys; sys.path[0] = ""\n'
     environment |= {"HF_HUB_OFFLINE": "1"}
-    done = warm.run(words, script=beside_it + program, cwd=folder, env=environment)
+    done = preloaded.run(words, script=beside_it + program, cwd=folder, env=environment)
     assert done.code == 0, f"{program} {words}\n{done.err}"
     return done.out.splitlines()
 

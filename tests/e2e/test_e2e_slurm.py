@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import preloaded
 import slurm_cluster
-import warm
 from conftest import dataset_bytes
 from jobs import Job, document, json_lines
 
@@ -76,11 +76,11 @@ def test_ctrl_c_takes_the_jobs_from_the_queue_and_the_same_command_goes_on(job: 
     job.save()
     with ExitStack() as files:
         log = files.enter_context((job.folder / "log").open("w"))
-        started = warm.launch(
+        started = preloaded.launch(
             ["preprocess", "config.yaml"], out=log.fileno(), err=log.fileno(), cwd=job.folder, env=slurm
         )
     limit = time.monotonic() + 60
-    while not list(job.folder.glob(".by-slurm.krill/engine/*/workers/0000-*")):
+    while not list(job.folder.glob(".by-slurm.krill/engine/*/start-0/process-*")):
         assert time.monotonic() < limit, (job.folder / "log").read_text()
         time.sleep(0.02)
     started.send_signal(signal.SIGINT)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-import warm
+import preloaded
 from jobs import check_error, json_lines
 from krill.tokenizer import MemoryEfficientBPE
 from real_text import real_texts
@@ -34,14 +34,14 @@ def folder(tmp_path_factory):
 def train(folder, *arguments):
     """`krill tokenizer train` in a folder; returns what it says of itself."""
     command = ["tokenizer", "train", "--vocab-size", VOCAB_SIZE, "--json", "--quiet", *arguments]
-    done = warm.run(command, cwd=folder)
+    done = preloaded.run(command, cwd=folder)
     assert done.code == 0, done.err
     return done.result
 
 
 def piped(folder, text, *arguments):
     """`krill tokenizer` with something on its standard input; returns its standard output."""
-    done = warm.run(["tokenizer", *arguments], cwd=folder, given=text)
+    done = preloaded.run(["tokenizer", *arguments], cwd=folder, given=text)
     assert done.code == 0, done.err
     return done.out
 

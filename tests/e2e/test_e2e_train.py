@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from measured import Outcome
-from trainings import assert_hints_do, prepare
+from tiny_trainings import assert_hints_do, prepare
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def refused(home: Path, krill: Callable[..., Outcome], tmp_path: Path) -> Callab
     """What `krill train` says of a config with some keys of its sections changed; it must end with `code`."""
 
     def run(*flags: str, code: int, by: Callable[..., Outcome] = krill, **sections: dict[str, Any]) -> str:
-        from trainings import tiny_config
+        from tiny_trainings import tiny_config
 
         config = tiny_config(home, output_dir=str(tmp_path / "model"))
         for name, keys in sections.items():
@@ -76,7 +76,7 @@ def test_a_misspelled_key_of_training_is_found(refused) -> None:
 
 
 def test_flags_about_a_dataset_need_one(refused) -> None:
-    assert "--max-examples is of no use without --dataset-id" in refused("--max-examples", "5", code=2)
+    assert "--max-examples has no effect without --dataset-id" in refused("--max-examples", "5", code=2)
 
 
 def test_a_folder_that_is_not_ours_is_left_alone(home: Path, krill, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_folder_that_is_not_ours_is_left_alone(home: Path, krill, tmp_path: Pa
 
 def test_a_budget_that_is_too_small_says_what_would_do(home: Path, tmp_path: Path, fresh_krill) -> None:
     """First what any model takes, then what this one does; nothing is begun before."""
-    from trainings import tiny_config
+    from tiny_trainings import tiny_config
 
     config = tiny_config(home, output_dir="model")
     config["train"] |= {"max_steps": 1}

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from test_faults_terminal import OBEYED
 
-import warm
+import preloaded
 from measured import Outcome
 
 MEMORY = 256_000_000
@@ -154,7 +154,7 @@ def _run(case: Case, folder: Path, run: Callable[..., Outcome] | None) -> Outcom
 
 
 def _warm(*arguments: str, **options: Any) -> Outcome:
-    return warm.run(arguments, **options)
+    return preloaded.run(arguments, **options)
 
 
 def _check_end(case: Case, outcome: Outcome) -> None:
@@ -198,7 +198,7 @@ def _check_output(case: Case, folder: Path, outcome: Outcome, before: Container[
     manifest = output / "krill-run.json"
     if not manifest.exists():  # the case has an output of another name
         return
-    checked = warm.run(["validate", OUTPUT, "--quiet"], cwd=folder, timeout=60)
+    checked = preloaded.run(["validate", OUTPUT, "--quiet"], cwd=folder, timeout=60)
     assert checked.code == 0, checked.err
     if case.kept is not None or case.holds:
         shards = json.loads(manifest.read_bytes())["text"]["shards"]

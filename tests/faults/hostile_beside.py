@@ -20,7 +20,7 @@ from hostile_questions import ANSWER, CONTEXT, EVALUATE, GOOD, TRAIN, paragraph,
 from hostile_text import WHOLE
 from hostile_tokenizer_files import BUDGET, SYMBOLS, Content, added, bpe, plain, put
 
-import warm
+import preloaded
 
 REFUSED = frozenset(FAULTS)
 ANY = FAULTS | {0}
@@ -225,7 +225,7 @@ def whole_features() -> Path:
     content = squad(*(paragraph(ANSWER, id=f"q{at}") for at in range(20)))
     case = prepared("", content)
     case.make(folder)
-    done = warm.run(case.arguments, cwd=folder)
+    done = preloaded.run(case.arguments, cwd=folder)
     assert done.code == 0, done.err
     return folder / OUTPUT
 

@@ -18,7 +18,7 @@ from hostile_outputs import SHARD, TEXT, VERBS, _fifo, _folder, _link, _say, _wh
 from hostile_text import WHOLE
 from hostile_tokenizer_files import plain
 
-import warm
+import preloaded
 
 Damage = Callable[[Path], object]
 REFUSED = frozenset(FAULTS)
@@ -191,7 +191,7 @@ def _settings() -> Iterator[Case]:
 @cache
 def _exported(to: str) -> Path:
     folder = _whole().parent / f"exported-{to}"
-    done = warm.run(["export", str(_whole()), "--to", to, "--output", str(folder), "--quiet"])
+    done = preloaded.run(["export", str(_whole()), "--to", to, "--output", str(folder), "--quiet"])
     assert done.code == 0, done.err
     return folder
 

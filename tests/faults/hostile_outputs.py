@@ -14,7 +14,7 @@ from typing import Any
 from hostile import FAULTS, Case, save, settings, words
 from hostile_text import lines
 
-import warm
+import preloaded
 
 VERBS: dict[str, list[str]] = {
     "validate": words("validate", "out"),
@@ -41,7 +41,7 @@ def _whole() -> Path:
     (folder / "input.jsonl").write_bytes(lines(*({"text": text} for text in texts)))
     dedup = {"method": "minhash", "clusters": True}
     save(folder, settings(dedup=dedup, rejected=True, split={"validation": 0.2}))
-    done = warm.run(["preprocess", "config.yaml", "--quiet"], cwd=folder)
+    done = preloaded.run(["preprocess", "config.yaml", "--quiet"], cwd=folder)
     assert done.code == 0, done.err
     return folder / "out"
 

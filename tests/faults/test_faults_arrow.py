@@ -178,7 +178,7 @@ def test_a_compressed_buffer_that_claims_the_impossible_is_damaged_and_not_a_mat
     rerun.write("input.arrow", bytes(content))
     rerun.read_from("input.arrow")
     check_refused(
-        rerun, 3, "`input.arrow` is not a whole Arrow IPC file", "can't unfold to", hint="get it again"
+        rerun, 3, "`input.arrow` is not a whole Arrow IPC file", "can't decode to", hint="get it again"
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import krill
-import warm
+import preloaded
 from jobs import Job, check_error, document, json_lines
 from krill.corpus.fingerprint import WHOLE_BYTES
 from krill.dataset import Dataset, Manifest
@@ -23,8 +23,8 @@ from krill.dataset.shard_file import ShardFile
 from krill.errors import InputError
 from krill.storage import checksums
 from lives import Life
-from readings import write_recall
-from trainings import prepare, tiny_config
+from tiny_readers import write_recall
+from tiny_trainings import prepare, tiny_config
 
 pytest_plugins = ["job_fixtures"]
 
@@ -47,7 +47,7 @@ def prepared(tmp_path_factory) -> Path:
     job.write("input.jsonl", json_lines(map(document, range(4000))))
     job.set(output="both", shard_size="600KB")
     job.save()
-    assert warm.run(["preprocess", "config.yaml", "--quiet"], cwd=job.folder).code == 0
+    assert preloaded.run(["preprocess", "config.yaml", "--quiet"], cwd=job.folder).code == 0
     return job.output
 
 
@@ -203,7 +203,7 @@ def trained(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     prepare(folder)
     write_config(folder)
-    outcome = warm.run(["train", "config.yaml", "--quiet"], cwd=folder)
+    outcome = preloaded.run(["train", "config.yaml", "--quiet"], cwd=folder)
     assert outcome.code == 0, outcome.err
     return folder
 

@@ -122,13 +122,13 @@ def test_a_missing_config_is_named(job):
     [
         (b"memory: 1GB\n  threads: 2\n", "config.yaml:2:"),
         (b"datasets: [\n", "config.yaml:2:1"),
-        (b"memory: 1GB\nmemory: 2GB\n", "the key `memory` stands twice"),
+        (b"memory: 1GB\nmemory: 2GB\n", "the key `memory` appears twice"),
     ],
 )
 def test_a_config_that_is_not_yaml_is_refused_with_its_line(job, content, fact):
     job.write("config.yaml", content)
     outcome = job.run("preprocess", "config.yaml")
-    check_error(outcome, 2, fact, hint="mend that line")
+    check_error(outcome, 2, fact, hint="fix that line")
     assert job.files() == {}
 
 

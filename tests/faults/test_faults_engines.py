@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-import warm
+import preloaded
 from conftest import dataset_bytes
 from jobs import Job, check_error
 from krill.budget import parse_size
@@ -62,14 +62,16 @@ class Case:
             **preprocess,
         )
         job.save()
-        outcome = warm.run(["preprocess", "config.yaml", "--quiet"], cwd=folder)
+        outcome = preloaded.run(["preprocess", "config.yaml", "--quiet"], cwd=folder)
         assert outcome.code == 0, outcome.err
         self.expected = dataset_bytes(job.output)
         self._job = job
 
     def on(self, cluster: RayCluster, folder: Path, **engine: Any) -> Job:
         """The same for a cluster, in another folder."""
-        job = Job(folder, lambda *arguments, **options: warm.run(arguments, server=cluster.server, **options))
+        job = Job(
+            folder, lambda *arguments, **options: preloaded.run(arguments, server=cluster.server, **options)
+        )
         folder.mkdir(exist_ok=True)
         for name in ("input.jsonl", "faults.py"):
             os.link(self._job.folder / name, folder / name)

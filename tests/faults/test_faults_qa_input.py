@@ -88,7 +88,7 @@ def test_what_can_be_gone_on_with_is_counted(prepared, tmp_path, content, option
         (content_of()[:-3], (), 3, "`a.json` is cut short"),
         ("", (), 3, "`a.json`"),
         ("[1, 2]", (), 3, "`a.json`"),
-        ('{"data": [{"paragraphs": [{"context": 1, "qas": []}]}]}', (), 3, "`context` is no string"),
+        ('{"data": [{"paragraphs": [{"context": 1, "qas": []}]}]}', (), 3, "`context` is not a string"),
         (content_of({"question": "no id"}), (), 3, "paragraph 1: a question can't be read: no key 'id'"),
         (
             content_of(),

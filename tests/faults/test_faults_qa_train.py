@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import warm
-from readings import write_recall
+import preloaded
+from tiny_readers import write_recall
 
 FLAGS = {
     "--hidden": 16,
@@ -39,12 +39,12 @@ class Reading:
         self.log = folder / "log"
         write_recall(folder, "features", 10, segments=(2, 4), seed=3)
 
-    def start(self, output: str, **changed: object) -> warm.Launched:
+    def start(self, output: str, **changed: object) -> preloaded.Launched:
         flags = [str(part) for pair in {**FLAGS, **changed}.items() for part in pair]
         files = ["--tokenizer", "tokenizer.json", "--output-dir", output, "--eval", "features"]
         command = ["qa", "train", "features", *files, *flags]
         with self.log.open("wb") as log:
-            return warm.launch(command, cwd=self.folder, out=log.fileno(), err=log.fileno())
+            return preloaded.launch(command, cwd=self.folder, out=log.fileno(), err=log.fileno())
 
     def finish(self, output: str, **changed: object) -> str:
         code = self.start(output, **changed).wait(200)
@@ -56,7 +56,7 @@ class Reading:
         steps = (self.folder / output / "checkpoints").glob("[0-9]*")
         return max((int(path.name) for path in steps), default=0)
 
-    def end_after(self, process: warm.Launched, output: str, step: int, number: int) -> str:
+    def end_after(self, process: preloaded.Launched, output: str, step: int, number: int) -> str:
         """Send a signal once `step` is saved; what it said until it ended."""
         deadline = time.monotonic() + 150
         while self.saved(output) < step:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import warm
+import preloaded
 from conftest import KRILL, dataset_bytes
 from jobs import document, json_lines
 
@@ -71,7 +71,7 @@ def full_output(command, folder) -> tuple[int, str]:
     """How a command ends whose output goes to a full device, and what it says."""
     complaints = folder / "complaints"
     with open("/dev/full", "wb") as full, complaints.open("wb") as err:
-        code = warm.launch(command, out=full.fileno(), err=err.fileno(), cwd=folder).wait(60)
+        code = preloaded.launch(command, out=full.fileno(), err=err.fileno(), cwd=folder).wait(60)
     return code, complaints.read_text()
 
 
@@ -114,7 +114,7 @@ def test_help_whose_reader_left_is_quiet(tmp_path, command):
     ours, theirs = os.pipe()
     os.close(ours)
     with (tmp_path / "complaints").open("wb") as complaints:
-        launched = warm.launch(command.split(), out=theirs, err=complaints.fileno(), cwd=tmp_path)
+        launched = preloaded.launch(command.split(), out=theirs, err=complaints.fileno(), cwd=tmp_path)
         os.close(theirs)
         assert launched.wait(60) == 130
     assert (tmp_path / "complaints").read_bytes() == b""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import warm
+import preloaded
 from jobs import document, json_lines
 
 pytest_plugins = ["job_fixtures"]
@@ -179,7 +179,7 @@ def on_terminal(job, command) -> str:
     """What a command prints on a terminal, without the colours and cursor moves that are Rich's own."""
     ours, theirs = pty.openpty()
     env = {"TERM": "xterm", "COLUMNS": "400"}
-    run = warm.launch(command, cwd=job.folder, out=theirs, err=theirs, env=env)
+    run = preloaded.launch(command, cwd=job.folder, out=theirs, err=theirs, env=env)
     os.close(theirs)
     printed = b""
     with suppress(OSError):  # reading ends with an error here

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-import warm
-from trainings import MEASURED, prepare, tiny_config
+import preloaded
+from tiny_trainings import MEASURED, prepare, tiny_config
 
 STEPS = 24
 TRAIN = {
@@ -38,13 +38,13 @@ class Training:
         self.log = folder / "log"
         prepare(folder)
 
-    def start(self, output: str, *more: str) -> warm.Launched:
+    def start(self, output: str, *more: str) -> preloaded.Launched:
         config = self.folder / f"{output}.yaml"
         settings = tiny_config(self.folder, **TRAIN, output_dir=str(self.folder / output))
         config.write_text(yaml.safe_dump(settings))
         with self.log.open("wb") as log:
             printed = log.fileno()
-            return warm.launch(["train", config, *more], out=printed, err=printed)
+            return preloaded.launch(["train", config, *more], out=printed, err=printed)
 
     def finish(self, output: str, *more: str) -> str:
         code = self.start(output, *more).wait(120)
@@ -57,7 +57,7 @@ class Training:
         steps = (self.folder / output / "checkpoints").glob("[0-9]*")
         return max((int(path.name) for path in steps), default=0)
 
-    def end_after(self, process: warm.Launched, output: str, step: int, number: int) -> str:
+    def end_after(self, process: preloaded.Launched, output: str, step: int, number: int) -> str:
         """Send a signal once `step` is saved; what it said until it ended."""
         deadline = time.monotonic() + 100
         while self.saved(output) < step:
@@ -69,7 +69,7 @@ class Training:
         return self.log.read_text()
 
     def end_after_pause(
-        self, process: warm.Launched, output: str, step: int, deed: Callable[[], object]
+        self, process: preloaded.Launched, output: str, step: int, deed: Callable[[], object]
     ) -> None:
         """Do something once `step` is saved, while the process is stopped, and see it end."""
         while self.saved(output) < step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-import warm
+import preloaded
 
 MB = 10**6
 BUDGET = 200 * MB
@@ -32,7 +32,7 @@ def datasets(tmp_path_factory, grown):
             "preprocess": {"prepared_path": str(folder / str(size)), "output": "both", "dedup": "none"},
         }
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
-        outcome = warm.run(["preprocess", folder / "config.yaml", "--quiet"])
+        outcome = preloaded.run(["preprocess", folder / "config.yaml", "--quiet"])
         assert outcome.code == 0, outcome.err
         made.append(folder / str(size))
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from readings import write_recall
+from tiny_readers import write_recall
 
 MB = 10**6
 SIZES = ("--hidden", "64", "--layers", "1", "--batch-size", "8", "--max-steps", "2")

@@ -2,7 +2,7 @@
 
 import pytest
 
-import warm
+import preloaded
 
 MB = 10**6
 
@@ -16,7 +16,7 @@ def corpora(grown):
 def tokenizer(corpora, tmp_path_factory):
     output = tmp_path_factory.mktemp("trained") / "tokenizer"
     command = ["tokenizer", "train", "--input", corpora[5], "--vocab-size", 2000, "--output", output]
-    assert warm.run(command).code == 0
+    assert preloaded.run(command).code == 0
     return output
 
 

@@ -104,8 +104,8 @@ def reference_jaccard(one: Set[object], other: Set[object]) -> float:
 
 
 def reference_clusters(bands: Sequence[Sequence[int]]) -> list[int]:
-    """For each document the first one that it hangs together with: documents that agree in a band do, and so
-    do those that hang together with the same one."""
+    """For each document the first one that it is connected to: documents that agree in a band are, and so are
+    those that are connected to the same one."""
     first = list(range(len(bands)))
     changed = True
     while changed:

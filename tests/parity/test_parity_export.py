@@ -13,7 +13,7 @@ import yaml
 from tokenizers import Tokenizer, processors
 
 import krill
-import warm
+import preloaded
 from krill.dataset import Dataset
 from krill.dataset.export import export
 from real_text import real_texts
@@ -44,7 +44,7 @@ def prepared(tmp_path_factory):
         ["tokenizer", "train", "--input", "input.jsonl", "--vocab-size", "1500", "--output", "tokenizer"],
         ["preprocess", "config.yaml"],
     ):
-        outcome = warm.run([*command, "--quiet"], cwd=folder)
+        outcome = preloaded.run([*command, "--quiet"], cwd=folder)
         assert outcome.code == 0, outcome.err
     return folder
 

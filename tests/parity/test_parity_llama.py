@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import warm
+import preloaded
 from peers import peer
 
 torch, transformers = peer("torch"), peer("transformers")
@@ -51,7 +51,7 @@ for number, (temperature, top_k, top_p) in enumerate(json.loads(sys.argv[1])):
 
 
 def run(script: str, folder: Path, *arguments: object) -> None:
-    done = warm.run(arguments, script=script, cwd=folder)
+    done = preloaded.run(arguments, script=script, cwd=folder)
     assert done.code == 0, done.err
 
 

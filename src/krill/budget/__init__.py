@@ -1,7 +1,7 @@
 """The budget: what the user states, how it is shared out, and what was really used.
 
 In: a size such as `512MB` or `auto`, and the needs of each part of a run. Out: a `Plan` whose named shares
-are the only bytes a room may use, and a `Meter` that reads the true peak and keeps a command under its
+are the only bytes a part may use, and a `Meter` that reads the true peak and keeps a command under its
 limit. Held in memory: a few numbers and two threads.
 
 `MB` is 10^6 bytes and `MiB` is 2^20, here and everywhere in Krill.

@@ -2,7 +2,7 @@
 
 The promise is `VmHWM`, the kernel's own high-water mark of resident memory, which is what `/usr/bin/time -v`
 prints. It is never reset. A sampler reads the resident size twenty times a second for the peaks of single
-stages, and tells the work in flight when memory nears the limit. In a command, a native guard ends the
+stages, and holds work in flight back when memory nears the limit. In a command, a native guard ends the
 process with the code of a budget error before it is over the limit, whatever code makes it grow.
 """
 
@@ -70,7 +70,7 @@ def peak_bytes() -> int:
 
 
 def tree_pss_bytes() -> int | None:
-    """Proportional memory of this process and its children; None where the kernel doesn't tell."""
+    """Proportional memory of this process and its children; None where the kernel doesn't report it."""
     waiting, total = [os.getpid()], 0
     while waiting:
         process = Path("/proc", str(waiting.pop()))

@@ -1,8 +1,8 @@
 """The plan: who gets how many bytes, and whether it fits, before any input is read.
 
-A room states a `Need`: the bytes that its part takes, whether they are capped (a table, a buffer or a cache
-that can't grow beyond) or watched (somebody else's code whose use we predict but can't bound), and how far
-the part could use more. `make_plan` adds them up with what the process holds already. What doesn't fit is
+A part of a run states a `Need`: the bytes that it takes, whether they are capped (a table, a buffer or a
+cache that can't grow beyond) or watched (somebody else's code whose use we predict but can't bound), and how
+far it could use more. `make_plan` adds them up with what the process holds already. What doesn't fit is
 refused here, with the number that would fit. What is left over goes to the parts that can use it.
 """
 
@@ -70,7 +70,7 @@ class Plan:
     """The most that the process held until the plan was made, as when a model was loaded."""
 
     def share(self, name: str) -> int:
-        """The bytes of the part `name`: the only way that a room learns what it may use."""
+        """The bytes of the part `name`: the only way to learn what it may use."""
         for share in self.shares:
             if share.name == name:
                 return share.size

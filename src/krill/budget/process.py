@@ -18,15 +18,9 @@ from krill.budget.plan import resolve_limit
 def metered_process(
     memory: str | int, threads: int | str, *, floor: int = 0, parquet: bool = False
 ) -> Iterator[Meter]:
-    """A bounded process and its meter, running; `floor` is what of the process doesn't count: see `Meter`."""
+    """One heap, the system's allocator, no more threads than were asked for, and a meter that is running;
+    `floor` is what of the process doesn't count: see `Meter`."""
     meter = Meter(resolve_limit(memory), floor, resolve_threads(threads))
-    with bounded_process(meter.threads, parquet=parquet), meter:
-        yield meter
-
-
-@contextmanager
-def bounded_process(threads: int, *, parquet: bool) -> Iterator[None]:
-    """One heap, the system's allocator, and no more threads than were asked for."""
     import numpy  # noqa: F401
     import pyarrow as pa
 
@@ -36,9 +30,10 @@ def bounded_process(threads: int, *, parquet: bool) -> Iterator[None]:
         import pyarrow.parquet
     _native.configure_malloc()
     before = pa.default_memory_pool(), pa.cpu_count(), pa.io_thread_count()
-    _set_arrow(pa.system_memory_pool(), threads, 1)
+    _set_arrow(pa.system_memory_pool(), meter.threads, 1)
     try:
-        yield
+        with meter:
+            yield meter
     finally:
         _set_arrow(*before)
 

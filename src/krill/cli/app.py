@@ -203,9 +203,7 @@ def _refuse_other_encodings(arguments: Sequence[str]) -> None:
     for argument in arguments:
         shown = argument.encode("utf-8", "backslashreplace").decode()
         if shown != argument:
-            raise ConfigError(
-                f"the argument `{shown}` is not UTF-8", hint="rename the file, or mend the text"
-            )
+            raise ConfigError(f"the argument `{shown}` is not UTF-8", hint="rename the file, or fix the text")
 
 
 def _explain_lost_output(error: OSError) -> tuple[str, str]:

@@ -80,7 +80,7 @@ def generate(
         request,
         memory=memory,
         threads=threads,
-        listen=(_show_token if inspect else _show_text) if streams else lambda token: None,
+        on_token=(_show_token if inspect else _show_text) if streams else lambda token: None,
     )
     if display.json:
         print_json(done.to_json())

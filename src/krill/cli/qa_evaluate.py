@@ -49,11 +49,11 @@ def evaluate(
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result
-    from krill.training.qa.evaluate import run_evaluate
+    from krill.training.qa.evaluate import evaluate_reader
 
     memory, threads = budget.resolve()
     with watch(display, memory) as progress:
-        report = run_evaluate(
+        report = evaluate_reader(
             model,
             features,
             predictions=predictions,
@@ -64,6 +64,7 @@ def evaluate(
             threads=threads,
             verify=verify.enabled,
             progress=progress,
+            floor=0,
         )
     print_result(report.to_json(), display, lambda: _rows(report))
 

@@ -60,7 +60,7 @@ def prepare(
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result
-    from krill.engines.worker_share import worker_part
+    from krill.engines import Resources, worker_part
     from krill.qa.cache import open_job, run_job
     from krill.qa.features import Shape
 
@@ -69,25 +69,11 @@ def prepare(
     shape = Shape(max_seq_length, doc_stride, max_segments, missing_answers)
     try:
         with watch(display, limit) as progress:
+            resources = Resources(limit, threads)
             job = open_job(
-                source,
-                split,
-                tokenizer,
-                shape,
-                max_examples,
-                memory=limit,
-                threads=threads,
-                engine=engine_config,
+                source, split, tokenizer, shape, max_examples, resources=resources, engine=engine_config
             )
-            prepared = run_job(
-                job,
-                output=output,
-                memory=limit,
-                threads=threads,
-                engine=engine_config,
-                overwrite=overwrite,
-                progress=progress,
-            )
+            prepared = run_job(job, output, overwrite=overwrite, progress=progress)
     except KeyboardInterrupt:
         raise Interrupted(
             "interrupted: the units that were finished are kept", hint="run the same command to continue"

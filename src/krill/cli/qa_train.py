@@ -107,21 +107,24 @@ def train(
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result
-    from krill.training.qa.job import TrainRequest, run_train
+    from krill.training.qa.job import train_reader
     from krill.training.qa.settings import ReaderSettings
 
     given = {name: value for name, value in asdict(flags).items() if value is not None}
-    request = TrainRequest(
-        features, tokenizer, output_dir, evaluation, ReaderSettings(**given), verify.enabled
-    )
     memory, threads = budget.resolve()
     with watch(display, memory) as progress:
-        summary = run_train(
-            request,
+        summary = train_reader(
+            features,
+            tokenizer=tokenizer,
+            output_dir=output_dir,
+            evaluation=evaluation,
+            settings=ReaderSettings(**given),
             memory=memory,
             threads=threads,
             overwrite=overwrite,
+            verify=verify.enabled,
             progress=progress,
+            floor=0,
         )
     facts = summary.to_json()
     then = f"krill qa evaluate {facts['output']} FEATURES"

@@ -36,11 +36,11 @@ def escape_json(text: str) -> str:
 
 
 class TerminalStream(io.TextIOBase):
-    """A standard stream that escapes what it is given, and outlives whoever reads it.
+    """A standard stream that escapes what it is given, and survives when its reader leaves.
 
-    What can't be written, as on a full device, is dropped: a run that makes a dataset does not stop because
-    nobody can be told of it. `lost` is then the error, and the exit code says so in the end. That the reader
-    of standard output has left is raised, as in other programs; that of standard error has no say.
+    What can't be written, as on a full device, is dropped: a run does not stop because its messages are lost.
+    `lost` is then the error, and the exit code shows it in the end. A closed standard output raises
+    BrokenPipeError, as in other programs; a closed standard error is ignored.
     """
 
     def __init__(self, stream: TextIO, *, stops: bool) -> None:

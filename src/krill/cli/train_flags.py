@@ -138,7 +138,7 @@ class TrainFlags:
             stray = ("dataset_config", "text_column", "split", "max_examples")
             if given := [name for name in stray if getattr(self, name) is not None]:
                 raise ConfigError(
-                    f"--{given[0].replace('_', '-')} is of no use without --dataset-id",
+                    f"--{given[0].replace('_', '-')} has no effect without --dataset-id",
                     hint="add --dataset-id, or write the key under `datasets:` in the config",
                 )
             return None

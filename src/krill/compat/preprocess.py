@@ -82,7 +82,7 @@ def _write_lines(texts: Texts, path: Path) -> Path:
             text = row.get("text") if isinstance(row, Mapping) else row
             if not isinstance(text, str):
                 raise InputError(
-                    f"document {number:,} is no text: `{str(text)[:80]}`",
+                    f"document {number:,} is not text: `{str(text)[:80]}`",
                     hint="give strings, or rows with a string under `text`",
                 )
             file.write(orjson.dumps({"text": text}, option=orjson.OPT_APPEND_NEWLINE))

@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from krill.budget import resident_bytes
+from krill.budget import resident_bytes, resolve_limit
 from krill.dataset.shard import is_plain_name
+from krill.engines import Resources
 from krill.errors import BudgetError, ConfigError, InputError
 from krill.faults import system_errors
 from krill.qa.batches import BatchShape, Framework, QaLoader, Strategy
@@ -30,9 +31,7 @@ from krill.qa.features import Shape
 from krill.qa.stored import read_manifest
 from krill.qa.tables import SCHEMAS, check_unit
 from krill.storage.checksums import check_file
-from krill.storage.hub_access import RepositoryKind
-from krill.storage.hub_download import fetch_folder, hub_files
-from krill.storage.hub_upload import push_files
+from krill.storage.hub import RepositoryKind, fetch_folder, hub_files, push_files
 from krill.storage.outputs import MANIFEST, stated_checksums
 from krill.threads.progress import Silent
 
@@ -55,7 +54,7 @@ class HubCaches:
     def upload(self, folder: Path, *, private: bool) -> str:
         """Upload a cache; returns the repository's address."""
         manifest = _checked_manifest(folder)
-        # Where the questions lay on this machine stays at home; their fingerprints tell what they were.
+        # Paths of this machine are not uploaded; fingerprints identify the questions.
         inputs = [{**entry, "path": Path(entry["path"]).name} for entry in manifest["inputs"]]
         with tempfile.TemporaryDirectory(prefix="krill-hub-") as temporary:
             for pattern in _TABLES:
@@ -131,13 +130,12 @@ def prepare_cache(
             "no tokenizer is given", hint="give one of `transformers` or `tokenizers`, or a path"
         )
     shape = Shape(max_seq_length, doc_stride, max_n_segs)
-    job = open_job(dataset_name, split, tokenizer, shape, max_examples, memory=memory, threads=1, floor=floor)
+    resources = Resources(resolve_limit(memory), 1, floor)
+    job = open_job(dataset_name, split, tokenizer, shape, max_examples, resources=resources)
     folder = Path(cache_dir) / f"{cache_prefix(dataset_name, split)}{describe(job)['identity'][:16]}"
     if hub is not None and not folder.exists():
         hub.fetch(folder)
-    return run_job(
-        job, output=folder, memory=memory, threads=1, overwrite=False, progress=Silent(), floor=floor
-    )
+    return run_job(job, folder, overwrite=False, progress=Silent())
 
 
 @contextmanager

@@ -100,7 +100,7 @@ def _fault(detail: ErrorDetails, where: Callable[[Path], str]) -> str:
     if kind in _WITHOUT_VALUE:
         fact = f"{key} {_WITHOUT_VALUE[kind]}"
     elif kind == "extra_forbidden":
-        fact = f"{key} is no key of this section"
+        fact = f"{key} is not a key of this section"
     elif kind == "literal_error":
         fact = f"{value}: must be {_choices(detail['ctx']['expected'])}"
     elif kind == "value_error":

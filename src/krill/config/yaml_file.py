@@ -68,7 +68,7 @@ class _Loader(yaml.SafeLoader):
             name = (key.tag, str(key.value))
             if name in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"the key `{key.value}` stands twice", problem_mark=key.start_mark
+                    problem=f"the key `{key.value}` appears twice", problem_mark=key.start_mark
                 )
             seen.add(name)
         return node
@@ -151,7 +151,7 @@ def _syntax_error(path: FilePath, error: yaml.MarkedYAMLError) -> ConfigError:
     problem = ", ".join(filter(None, (error.context, error.problem)))
     mark = error.problem_mark or error.context_mark
     place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-    return ConfigError(f"{place}: {problem}", hint="this is not valid YAML; mend that line")
+    return ConfigError(f"{place}: {problem}", hint="this is not valid YAML; fix that line")
 
 
 def _lines(node: yaml.Node | None, path: Path = ()) -> Iterator[tuple[Path, int]]:

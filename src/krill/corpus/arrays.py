@@ -1,4 +1,4 @@
-"""NumPy arrays as Arrow arrays and back, rows picked and weighed, without Arrow's heavier helpers.
+"""NumPy arrays as Arrow arrays and back, rows selected and measured, without Arrow's heavier helpers.
 
 Comes in: columns and masks. Goes out: columns that share memory where they can, and the bytes of each row.
 Held in memory: what was picked, or a few numbers per row.
@@ -69,7 +69,6 @@ def pick(column: pa.Array, keep: npt.NDArray[np.bool_]) -> pa.Array:
 
 
 def pick_rows(batch: pa.RecordBatch, keep: npt.NDArray[np.bool_]) -> pa.RecordBatch:
-    """The rows that `keep` marks."""
     columns = batch.columns
     # Texts and numbers of which none is missing are picked one by one, all others by Arrow in one call.
     plain = [not column.null_count and column.type in _PICKED for column in columns]
@@ -91,7 +90,7 @@ def _picked_natively(column: pa.Array, keep: npt.NDArray[np.bool_]) -> pa.Array:
 
 
 def row_bytes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """What each row weighs, all columns together."""
+    """The bytes of each row, all columns together."""
     batch.validate()  # that offsets and null flags are there, which are read natively
     total, others = _native.row_bytes(*batch.__arrow_c_array__())
     for at in others:
@@ -102,9 +101,9 @@ def row_bytes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
 def row_sizes(column: pa.Array, valid: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.int64]:
     """The bytes that each value takes: its own, those of what it consists of, and its offset or index.
 
-    A value weighs the same in whichever array it stands: nothing is counted of what may lie unused beneath a
+    A value has the same size in every array: nothing is counted of what may lie unused under a
     null (`valid` says which rows an enclosing struct or list leaves), and a value of a dictionary counts in
-    every row that it stands in. Types that Parquet can't hold, unions and the like, weigh nothing.
+    every row that has it. Types that Parquet can't hold, unions and the like, count as nothing.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -156,7 +155,7 @@ def _fixed_size_list_sizes(column: pa.Array, valid: npt.NDArray[np.bool_] | None
 def _dictionary_sizes(column: pa.Array, valid: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
     indices = as_numpy(column.indices, str(column.type.index_type)).astype(np.int64)
     values = np.append(row_sizes(column.dictionary), 0)  # never without a value to point at
-    indices = _kept(indices, valid)  # beneath a null, an index may be anything
+    indices = _kept(indices, valid)  # under a null, an index may be anything
     return int(column.type.index_type.bit_width) // 8 + _kept(values[indices], valid)
 
 

@@ -5,7 +5,7 @@ Hugging Face dataset on disk, are read in any order by all threads.
 
 Held in memory: an offset and a few numbers per record batch, and the batch being read. One that is larger
 than a block is mapped and copied out in slices, its pages given back after each. If it is compressed or
-folded into a dictionary, it has to be held as a whole: `whole_bytes` tells how much that will be.
+dictionary-encoded, it has to be held as a whole: `whole_bytes` tells how much that will be.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from krill.corpus.checks import check_batch, check_columns
 from krill.corpus.columnar import Chunks
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
-from krill.corpus.rows import WEIGHED_ROWS, bounded_slices, unfolded, wanted_columns
+from krill.corpus.rows import MEASURED_ROWS, bounded_slices, decode_dictionaries, wanted_columns
 from krill.corpus.streams import input_errors, open_raw
 from krill.errors import InputError
 
@@ -47,8 +47,8 @@ class ArrowReader:
         self._batches = np.array(found.batches, _MESSAGE)
         self._refuse_more_rows_than_bytes()
         self._text_type = self.schema.field(file.source.text_column).type
-        folded = np.full(len(self._batches), pa.types.is_dictionary(self._text_type))
-        self.chunks = Chunks.of(self._batches["rows"], self._batches["bytes"], folded)
+        encoded = np.full(len(self._batches), pa.types.is_dictionary(self._text_type))
+        self.chunks = Chunks.of(self._batches["rows"], self._batches["bytes"], encoded)
 
     @property
     def whole_bytes(self) -> int:
@@ -61,8 +61,8 @@ class ArrowReader:
 
     @property
     def each_batch_bytes(self) -> int:
-        """What every batch in flight holds of the file's dictionaries; if the text is folded itself, batches
-        are read one at a time and unfolded."""
+        """What every batch in flight holds of the file's dictionaries; if the text itself is
+        dictionary-encoded, batches are read one at a time and decoded."""
         return 0 if pa.types.is_dictionary(self._text_type) else self._dictionaries.held_bytes
 
     def read(self, first: int, stop: int) -> pa.RecordBatch:
@@ -78,7 +78,7 @@ class ArrowReader:
             yield from self._mapped_slices(chunk)
         else:
             rows = self.read(chunk, chunk + 1)
-            yield from unfolded(self._file, rows, self.schema, self._limits.block_bytes)
+            yield from decode_dictionaries(self._file, rows, self.schema, self._limits.block_bytes)
 
     def _decode(self, source: pa.NativeFile, chunk: int) -> pa.RecordBatch:
         """A batch as if it were the only one of a stream: then Arrow sees to dictionaries and compression."""
@@ -118,8 +118,8 @@ class ArrowReader:
             message = pa.py_buffer(mapped).slice(start, end - start)
             rows = pa.ipc.read_record_batch(message, self._stored_schema).select(self._columns)
             rows.validate()
-        for start in range(0, rows.num_rows, WEIGHED_ROWS):
-            checked = rows.slice(start, WEIGHED_ROWS)
+        for start in range(0, rows.num_rows, MEASURED_ROWS):
+            checked = rows.slice(start, MEASURED_ROWS)
             with input_errors(self._file):
                 check_columns(checked.columns)
             for piece in bounded_slices(checked, self._limits.block_bytes):
@@ -142,8 +142,6 @@ class ArrowReader:
 
 
 class _Messages:
-    """What an Arrow file consists of."""
-
     def __init__(self, file: CorpusFile, source: pa.NativeFile) -> None:
         self.dictionaries: list[Message] = []
         self.batches: list[tuple[int, int, int, int, bool]] = []

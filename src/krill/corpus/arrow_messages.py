@@ -19,7 +19,7 @@ _CONTINUATION = 0xFFFFFFFF
 SCHEMA, DICTIONARY_BATCH, RECORD_BATCH = 1, 2, 3
 
 # LZ4 makes 255 bytes of one, Zstandard 128 KiB of four: what claims more is damaged. In bits.
-_MOST_FOLDED = 16
+_MOST_COMPRESSED = 16
 # What a body can't be: an address has no more bits.
 _MOST_BYTES = 1 << 47
 
@@ -27,7 +27,7 @@ Read = Callable[[int, int], bytes]
 
 
 class NotArrow(ValueError):
-    """The bytes are no Arrow IPC, or end too early."""
+    """The bytes are not Arrow IPC, or end too early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ def _decompressed_bytes(batch: _Table, body: int, end: int, read: Read) -> int:
             raise NotArrow(f"a buffer of the message that ends at byte {end:,} lies outside of it")
         if length >= 8:
             (decoded,) = struct.unpack("<q", read(body + offset, body + offset + 8))
-            if decoded > length << _MOST_FOLDED:
-                raise NotArrow(f"a buffer of {length:,} bytes can't unfold to {decoded:,}")
+            if decoded > length << _MOST_COMPRESSED:
+                raise NotArrow(f"a buffer of {length:,} bytes can't decode to {decoded:,}")
             total += decoded if decoded >= 0 else length - 8
     return total
 

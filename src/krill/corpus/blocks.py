@@ -1,6 +1,6 @@
 """Blocks: bounded pieces of input that any thread can turn into documents, and the files that give them.
 
-Reading ahead is not done here: a block is made when it is asked for, and whoever asks bounds how many are
+Reading ahead is not done here: a block is made when it is asked for, and the caller bounds how many are
 in flight by their `nbytes` (`threads.ordered_map`). Held in memory: a `RawBlock` its bytes, a `ReadyBlock`
 its batch, the others nothing until they are parsed.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Protocol
@@ -140,8 +140,7 @@ class RangeBlock(FileBlock):
 
     @property
     def cleans(self) -> bool:
-        """Whether the documents can be had cleaned and hashed at once: the native reader carries no columns
-        through that."""
+        """Whether `clean_documents` can be called: it carries no columns."""
         return not self.source.source.columns
 
     def clean_documents(self, strip: bool, min_chars: int) -> Documents:
@@ -163,34 +162,20 @@ class FilesBlock:
         self._ordinals, self._starts, self._ends = (array("Q") for _ in range(3))
         self.size = 0
         self.last = self.whole = True
-        self.take_in(first)
+        self.add(first)
 
-    def take_in(self, block: SizedBlock) -> bool:
+    def add(self, block: SizedBlock) -> bool:
         """Make a block a part of this one, if it is of the same kind and ends its file."""
         if not isinstance(block, RangeBlock) or not block.last:
             return False
         if (block.source.source, block.source.format) != self._kind:
             return False
-        for column, value in (
-            (self._ordinals, block.file),
-            (self._starts, block.start),
-            (self._ends, block.end),
-        ):
-            column.append(value)
+        self.file, self.start, self.end = block.file, block.start, block.end
+        self._ordinals.append(block.file)
+        self._starts.append(block.start)
+        self._ends.append(block.end)
         self.size += block.size
         return True
-
-    @property
-    def file(self) -> int:
-        return self._ordinals[-1]
-
-    @property
-    def start(self) -> int:
-        return self._starts[-1]
-
-    @property
-    def end(self) -> int:
-        return self._ends[-1]
 
     @property
     def nbytes(self) -> int:
@@ -216,43 +201,20 @@ class FilesBlock:
             RangeBlock(file, self._limits, self._starts[at], True, self._ends[at]).documents()
 
 
-@dataclass(frozen=True, slots=True)
 class GroupBlock:
     """Several small blocks in one, so that many small files don't cost a hand-over each."""
 
-    blocks: tuple[SizedBlock, ...]
-
-    @property
-    def file(self) -> int:
-        return self.blocks[-1].file
-
-    @property
-    def start(self) -> int:
-        return self.blocks[-1].start
-
-    @property
-    def end(self) -> int:
-        return self.blocks[-1].end
-
-    @property
-    def last(self) -> bool:
-        return self.blocks[-1].last
-
-    @property
-    def whole(self) -> bool:
-        return self.blocks[-1].whole
-
-    @property
-    def size(self) -> int:
-        return sum(block.size for block in self.blocks)
-
-    @property
-    def nbytes(self) -> int:
-        return self.size + sum(block.nbytes for block in self.blocks) + _OBJECT_BYTES * len(self.blocks)
+    def __init__(self, blocks: Sequence[SizedBlock]) -> None:
+        self._blocks = blocks
+        final = blocks[-1]
+        self.file, self.start, self.end = final.file, final.start, final.end
+        self.last, self.whole = final.last, final.whole
+        self.size = sum(block.size for block in blocks)
+        self.nbytes = self.size + sum(block.nbytes for block in blocks) + _OBJECT_BYTES * len(blocks)
 
     def documents(self) -> Documents:
         gathered: list[Documents] = []
-        for block in self.blocks:
+        for block in self._blocks:
             gathered.append(block.documents())
             if len(gathered) == _BATCHES_AT_ONCE:
                 gathered = [concat(gathered)]
@@ -348,11 +310,11 @@ def gathered(blocks: Iterable[SizedBlock], limit: int, files: FileTable) -> Iter
 
 
 def _wait(waiting: list[SizedBlock], block: SizedBlock, files: FileTable) -> None:
-    """Add a block to those that will be one, in as few objects as there may be."""
+    """Add a block to those that will be one, in as few objects as possible."""
     before = waiting[-1] if waiting else None
     if isinstance(before, RangeBlock) and before.last and isinstance(block, RangeBlock) and block.last:
         waiting[-1] = before = FilesBlock(files, before.limits, before)
-    if not (isinstance(before, FilesBlock) and before.take_in(block)):
+    if not (isinstance(before, FilesBlock) and before.add(block)):
         waiting.append(block)
     if len(waiting) % _BATCHES_AT_ONCE == 0:
         _join_ready(waiting)
@@ -369,4 +331,4 @@ def _join_ready(waiting: list[SizedBlock]) -> None:
 
 
 def _group(blocks: list[SizedBlock]) -> SizedBlock:
-    return blocks[0] if len(blocks) == 1 else GroupBlock(tuple(blocks))
+    return blocks[0] if len(blocks) == 1 else GroupBlock(blocks)

@@ -71,7 +71,6 @@ class Boundaries:
 
 @cache
 def boundaries_of(separator: bytes) -> Boundaries:
-    """Made once for all files that share it."""
     return Boundaries(separator)
 
 

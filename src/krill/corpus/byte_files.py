@@ -182,7 +182,6 @@ class StreamBuffer:
         return bool(self.data)
 
     def take(self, size: int) -> tuple[int, bytes]:
-        """The next `size` bytes and their offset."""
         offset, data = self._offset, bytes(memoryview(self.data)[:size])
         del self.data[:size]
         self._offset += size

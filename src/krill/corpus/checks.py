@@ -26,20 +26,18 @@ _AS_BYTES = {
 
 
 def check_batch(batch: pa.RecordBatch) -> None:
-    """Every column of a batch."""
     batch.validate()
     check_columns(batch.columns)
 
 
 def check_table(table: pa.Table) -> None:
-    """Every column of a table."""
     table.validate()
     for column in table.columns:
         check_columns(column.chunks)
 
 
 def check_columns(columns: Iterable[pa.Array]) -> None:
-    """That each value of the columns lies inside of their buffers."""
+    """Check that each value of the columns lies inside their buffers."""
     for column in columns:
         _check(column)
 

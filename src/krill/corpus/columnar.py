@@ -39,7 +39,6 @@ class Chunks:
 
     @classmethod
     def of(cls, rows: ArrayLike, sizes: ArrayLike, stepwise: ArrayLike) -> Chunks:
-        """From the number of rows of each chunk."""
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows, dtype=np.int64)])
         return cls(starts, np.asarray(sizes, np.int64), np.asarray(stepwise, np.bool_))
 

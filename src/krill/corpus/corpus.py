@@ -48,7 +48,7 @@ class Corpus:
 
     @property
     def verify(self) -> bool:
-        """Whether files that Krill wrote are held against their checksums."""
+        """Whether files that Krill wrote are checked against their checksums."""
         return self._openers.verify
 
     @property
@@ -102,13 +102,13 @@ class Corpus:
 
     @property
     def columns(self) -> int:
-        """Columns that are carried along, at the most."""
+        """The largest number of columns that a source carries along."""
         return max((len(source.columns) for source in self.files.sources()), default=0)
 
     def carried(self) -> pa.Schema:
         """The columns that are carried along, of all sources together, in their order.
 
-        Empty where all sources carry the same, and only reading a hub's dataset tells their types.
+        Empty where all sources carry the same, and the types of a hub dataset are known only once it is read.
         """
         fields: dict[str, tuple[pa.Field, CorpusFile]] = {}
         firsts = [next(files) for _, files in groupby(self.files, key=lambda file: file.dataset)]
@@ -255,7 +255,7 @@ class _Cursor:
         return None if self._index == len(self._files) else (self._files[self._index], self._offset)
 
     def jump(self, end: UnitEnd) -> None:
-        """Go on behind a unit that is done."""
+        """Continue after a unit that is done."""
         self._blocks = None
         if end.file is not None:
             self._index = end.file - self._files[0].ordinal
@@ -305,8 +305,8 @@ def open_corpus(
 
     `batch_rows` bounds the rows that columnar formats are asked for at once; it never changes what comes out.
     Folders to `exclude`, such as the output's own, are skipped when a folder is searched or a glob matched.
-    With `verify`, each local file that an output of Krill's lists is held against its checksum when the first
-    of its documents is read; that takes one more pass over it, as threads read it from many places.
+    With `verify`, each local file that an output of Krill's lists is checked against its checksum when the
+    first of its documents is read; that takes one more pass over it, as threads read it from many places.
     """
     limits = Limits(
         unit_bytes, max_document_bytes, drop_oversize, skip_malformed, default_separator, batch_rows

@@ -22,7 +22,7 @@ _OTHER_BYTES = 1 << 20
 _GZIP_BYTES = 64 << 10
 _BZ2_BYTES_PER_LEVEL = 400_000
 _HEAD_BYTES = 64
-# Frames that are to be skipped, as a file may begin with; behind more of them nobody looks for a window.
+# Frames that are to be skipped, as a file may begin with; behind more of them no window is looked for.
 _MOST_SKIPPED = 10_000
 # Few compressed bytes at a time: a block of four may become 128 KiB.
 _ZSTD_STEP = 128
@@ -54,7 +54,7 @@ def decoder_bytes(file: CorpusFile) -> int:
 
 
 def zstd_window(file: CorpusFile) -> int:
-    """The window of the first frame; 0 = no telling."""
+    """The window of the first frame; 0 = unknown."""
     return _zstd_frame(file)[0]
 
 
@@ -96,12 +96,12 @@ def _zstd_header(head: bytes) -> tuple[int, int]:
 
 
 def xz_dictionary(file: CorpusFile) -> int:
-    """The dictionary that the first block of an xz file asks for; 0 = no telling."""
+    """The dictionary that the first block of an xz file asks for; 0 = unknown."""
     head = _head(file)
     if not head.startswith(_XZ_MAGIC) or len(head) < 24 or head[12] == 0:
         return 0
     flags, at = head[13], 14
-    for present in (flags & 0x40, flags & 0x80):  # the sizes of the block, if they are told
+    for present in (flags & 0x40, flags & 0x80):  # the sizes of the block, if they are given
         if present:
             _, at = _varint(head, at)
     for _ in range((flags & 3) + 1):
@@ -203,7 +203,6 @@ class LongZstd:
         return taken
 
     def close(self) -> None:
-        """The file beneath."""
         self._raw.close()
 
 

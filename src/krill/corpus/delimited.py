@@ -1,6 +1,6 @@
 """CSV and TSV: decoded in order, cut at row ends, parsed by any thread; every column is strings.
 
-Quoted fields may hold newlines, so there is no way to tell where a row begins without having read what
+Quoted fields may hold newlines, so where a row begins is not known without having read what
 precedes: the file is read from its beginning. The thread that asks for blocks only looks for the ends of
 rows; a native kernel takes the wanted fields out of them. A row has to fit into memory: one much longer than
 a document may be is an error. Held in memory: a block's worth of decoded bytes and a chunk.
@@ -37,7 +37,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class CsvLayout:
-    """What is wanted of each row: so many columns it has, and these are taken, the text first."""
+    """How many columns each row has, and which of them are taken, the text first."""
 
     delimiter: int
     columns: int
@@ -106,7 +106,7 @@ class DelimitedText(SequentialFile):
                 yield CsvBlock(self._file, self._limits, offset, not window.fill(1), data, layout, rows)
 
     def names(self) -> list[str] | None:
-        """What its first row calls the columns; None if the file is empty."""
+        """The names of the columns, in the first row; None if the file is empty."""
         with DecodedStream(self._file) as stream:
             return self._take_header(StreamBuffer(stream, 0))
 
@@ -168,7 +168,7 @@ def _longest_row(limits: Limits) -> int:
 
 
 def _header_names(file: CorpusFile, header: bytes) -> list[str]:
-    """The names in a row, whose quotes mean what they mean in all others."""
+    """The names in the first row, quoted as any other row."""
     delimiter, first = ord(_delimiter(file)), np.zeros(1, np.int64)
     # Taken for a row of one column, it is malformed if it has more, and says how many.
     columns = _native.csv_fields(header, first, delimiter, 1, [])[2] or 1

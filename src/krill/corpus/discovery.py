@@ -28,7 +28,7 @@ from krill.corpus.formats import (
     recognise,
     suffix_of,
 )
-from krill.corpus.remote import ask, file_system, mark_of
+from krill.corpus.remote import file_system, version_of, with_retries
 from krill.corpus.remote_errors import shown_url
 from krill.corpus.splits import SplitSlice, canonical, splits_of
 from krill.errors import InputError, MissingExtra
@@ -38,22 +38,20 @@ _HUB_ID = re.compile(r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?::(?P<config>[\w.-]+))?")
 # Addresses of files of this machine, which are read as such: by all threads, and by its own patterns.
 _LOCAL = ("file://", "local://")
 
-# What comes with the data in folders from the hub, and is none.
+# Files that come with the data in folders from the hub and hold none.
 _METADATA = frozenset({"README.md", "config.json", "dataset_info.json", "dataset_infos.json"})
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file of a source."""
-
     path: str
     location: str
     format: Format
     compression: Compression | None
     bytes: int
     remote: bool = False
-    mark: str = ""
-    """What tells this version of a remote file from others."""
+    version: str = ""
+    """ETag, checksum or date of a remote file."""
 
 
 def discover(source: DatasetSource, split: SplitSlice, exclude: Sequence[Path] = ()) -> Iterable[FoundFile]:
@@ -83,7 +81,7 @@ def discover(source: DatasetSource, split: SplitSlice, exclude: Sequence[Path] =
 
 
 class ExcludedFolders:
-    """Folders that are excluded by when files are looked for: a run would find its own output."""
+    """Folders that are skipped when files are looked for: a run would find its own output."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
         self._folders = {str(folder.resolve()) for folder in folders}
@@ -99,7 +97,7 @@ class ExcludedFolders:
 
 
 def is_hub_id(path: str) -> bool:
-    """Whether a path that is not there may be meant for the hub: it has no data file's or folder's name."""
+    """Whether a path that does not exist may be a hub id: it has no data file's or folder's name."""
     if _HUB_ID.fullmatch(path) is None:
         return False
     known = suffix_of(path) in FORMATS or suffix_of(path) in COMPRESSIONS
@@ -114,7 +112,7 @@ def hub_name(path: str) -> tuple[str, str | None]:
 
 
 def _kind(path: str, location: str) -> int | None:
-    """What is there, as its mode; None if nothing is."""
+    """The mode of what is there; None if nothing is."""
     try:
         return _status(path, location).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -156,7 +154,7 @@ def _glob(path: str, location: str, split: SplitSlice, excluded: ExcludedFolders
     files = [file for file in files if _folder_of(file) not in excluded and not _in_work(file[base:])]
     if not files:
         raise _own_output(path)
-    # Files that all speak of one split were picked by hand: then that is what to train on.
+    # Files whose names all say one split were picked by hand: then that is what to train on.
     by_split = splits_of(file[base:] for file in files)
     if len(by_split) > 1:
         chosen = set(_choose(path, by_split, split))
@@ -244,7 +242,7 @@ def _inside(path: str, root: Path, names: Iterable[str]) -> list[FoundFile]:
 
 def _remote(url: str, split: SplitSlice, exclude: Sequence[Path]) -> list[FoundFile]:
     try:
-        filesystem, infos = ask(url, lambda: _remote_infos(url, exclude))
+        filesystem, infos = with_retries(url, lambda: _remote_infos(url, exclude))
     except ImportError as error:
         for protocol, extra in (("http", "hub"), ("s3", "s3")):
             if url.startswith(protocol):
@@ -265,7 +263,9 @@ def _remote(url: str, split: SplitSlice, exclude: Sequence[Path]) -> list[FoundF
         known = recognise(name) or recognise(urlsplit(name).path) or as_plain_text(name)
         info = infos[name]
         size = int(info.get("size") or 0)
-        files.append(FoundFile(shown_url(location), location, *known, size, remote=True, mark=mark_of(info)))
+        files.append(
+            FoundFile(shown_url(location), location, *known, size, remote=True, version=version_of(info))
+        )
     return files
 
 

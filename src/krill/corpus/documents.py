@@ -53,7 +53,7 @@ class Documents:
     """What the reader saw: `records`, `key_seen`, `not_text`, `malformed`, `oversize`, `oversize_split`,
     `surrogates_removed`; a missing name is zero."""
     rejected: tuple[pa.RecordBatch, ...] | None = None
-    """Rows that were dropped on the way, each with its `reason`; None if nobody wants them."""
+    """Rows that were dropped on the way, each with its `reason`; None if they are not wanted."""
     hashes: NDArray[np.uint64] | None = None
     """The 128-bit hash of each text, where cleaning has computed them on the way."""
 
@@ -121,7 +121,7 @@ class Start:
 class Block(Protocol):
     """A bounded piece of a unit, ready to be parsed by any thread.
 
-    A block may hold several small files; `file`, `start`, `end` and `last` then speak of the last of them.
+    A block may hold several small files; `file`, `start`, `end` and `last` are then those of the last one.
     """
 
     @property
@@ -155,7 +155,8 @@ class Block(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UnitEnd:
-    """Where a committed unit of sequential files ended. Kept by whoever commits it, given back on resume."""
+    """Where a committed unit of sequential files ended. It is stored with the unit and given back on
+    resume."""
 
     end: int | None
     """The decoded offset or row after its last record; None = its last file is finished."""

@@ -29,9 +29,9 @@ class FileTable(Sequence[CorpusFile]):
         self._ends = array("q")
         self._bytes = array("q")
         self._bounds: dict[int, tuple[int, int | None]] = {}
-        # Of files before the first with a mark there is nothing.
-        self._marks = bytearray()
-        self._mark_ends = array("q")
+        # Of files before the first with a version there is nothing.
+        self._versions = bytearray()
+        self._version_ends = array("q")
         self.extend(files)
 
     def append(self, file: CorpusFile) -> None:
@@ -46,7 +46,7 @@ class FileTable(Sequence[CorpusFile]):
             bytes=0,
             start=0,
             stop=None,
-            mark="",
+            version="",
         )
         if group not in self._group_of:
             self._group_of[group] = len(self._groups)
@@ -57,18 +57,16 @@ class FileTable(Sequence[CorpusFile]):
         self._bytes.append(file.bytes)
         if file.start or file.stop is not None:
             self._bounds[ordinal] = file.start, file.stop
-        if file.mark or self._marks:
-            self._marks += file.mark.encode()
-            self._mark_ends.extend([0] * (ordinal - len(self._mark_ends)))
-            self._mark_ends.append(len(self._marks))
+        if file.version or self._versions:
+            self._versions += file.version.encode()
+            self._version_ends.extend([0] * (ordinal - len(self._version_ends)))
+            self._version_ends.append(len(self._versions))
 
     def extend(self, files: Iterable[CorpusFile]) -> None:
-        """More files."""
         for file in files:
             self.append(file)
 
     def with_source(self, source: DatasetSource) -> FileTable:
-        """The same files, all of `source`."""
         return FileTable(replace(file, source=source) for file in self)
 
     @property
@@ -87,8 +85,8 @@ class FileTable(Sequence[CorpusFile]):
 
     @property
     def name_bytes(self) -> int:
-        """What the names take, and the marks of remote files."""
-        return len(self._names) + len(self._marks) + self._mark_ends.itemsize * len(self._mark_ends)
+        """What the names take, and the versions of remote files."""
+        return len(self._names) + len(self._versions) + self._version_ends.itemsize * len(self._version_ends)
 
     def __len__(self) -> int:
         return len(self._bytes)
@@ -120,13 +118,13 @@ class FileTable(Sequence[CorpusFile]):
             group.remote,
             start,
             stop,
-            self._mark(at),
+            self._version(at),
         )
 
-    def _mark(self, at: int) -> str:
-        if at >= len(self._mark_ends):
+    def _version(self, at: int) -> str:
+        if at >= len(self._version_ends):
             return ""
-        return self._marks[self._mark_ends[at - 1] if at else 0 : self._mark_ends[at]].decode()
+        return self._versions[self._version_ends[at - 1] if at else 0 : self._version_ends[at]].decode()
 
 
 def _common_end(one: str, other: str) -> int:
@@ -138,14 +136,13 @@ def _common_end(one: str, other: str) -> int:
 
 
 class Fingerprints(Sequence[Mapping[str, Any]]):
-    """What a run says of each file, in order, to know it again: `path`, `bytes`, `fingerprint`."""
+    """What a run stores of each file, in order, to recognise it: `path`, `bytes`, `fingerprint`."""
 
     def __init__(self, files: FileTable) -> None:
         self._files = files
         self._digests = bytearray()
 
     def append(self, digest: bytes) -> None:
-        """That of the next file."""
         self._digests += digest
 
     def __len__(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from krill.corpus.file_table import DIGEST_BYTES
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.hub import revision
-from krill.corpus.remote import ask, file_system
+from krill.corpus.remote import file_system, with_retries
 from krill.corpus.streams import RangeReader, input_errors
 
 WHOLE_BYTES = 16 << 20
@@ -25,7 +25,7 @@ _SAMPLE_BYTES = 4 << 10
 _CHUNK_BYTES = 1 << 20
 
 # What remote file systems tell about a file's content, by their various names.
-_REMOTE_MARKS = (
+_CONTENT_TAGS = (
     "etag",
     "ETag",
     "md5",
@@ -45,12 +45,12 @@ def fingerprint(file: CorpusFile) -> dict[str, Any]:
 
 
 def content_digest(file: CorpusFile) -> bytes:
-    """What a file's fingerprint says of its content."""
+    """The part of a file's fingerprint that depends on its content."""
     digest = blake2b(digest_size=DIGEST_BYTES)
     if file.format is Format.HUB:
         digest.update(json.dumps([file.location, file.source.split, revision(file)]).encode())
     elif file.remote:
-        digest.update(_remote_marks(file))
+        digest.update(_remote_tags(file))
     elif file.bytes <= WHOLE_BYTES:
         with RangeReader(file) as reader:
             for start in range(0, file.bytes, _CHUNK_BYTES):
@@ -71,11 +71,11 @@ def _samples(size: int) -> list[tuple[int, int]]:
     return [(0, _EDGE_BYTES), *inner, (size - _EDGE_BYTES, size)]
 
 
-def _remote_marks(file: CorpusFile) -> bytes:
+def _remote_tags(file: CorpusFile) -> bytes:
     def info_of() -> Any:
         filesystem, path = file_system(file.location)
         return filesystem.info(path)
 
-    info = ask(file.location, info_of)
-    marks = {name: str(info[name]) for name in _REMOTE_MARKS if info.get(name) is not None}
-    return json.dumps([file.bytes, marks], sort_keys=True).encode()
+    info = with_retries(file.location, info_of)
+    tags = {name: str(info[name]) for name in _CONTENT_TAGS if info.get(name) is not None}
+    return json.dumps([file.bytes, tags], sort_keys=True).encode()

@@ -26,7 +26,7 @@ class Format(StrEnum):
 
 
 class Compression(StrEnum):
-    """What a byte format may be wrapped in."""
+    """How a byte format may be compressed."""
 
     GZIP = "gzip"
     ZSTD = "zstd"
@@ -85,7 +85,7 @@ class DatasetSource:
 
 @dataclass(frozen=True, slots=True)
 class CorpusFile:
-    """One file of the corpus, and the stretch of it that is wanted."""
+    """One file of the corpus, and the range of it that is wanted."""
 
     ordinal: int
     """Its place in the order of input, over all sources."""
@@ -112,8 +112,8 @@ class CorpusFile:
     stop: int | None = None
     """Where to stop, likewise; None = at the end."""
 
-    mark: str = ""
-    """What tells this version of a remote file from others, where its server says."""
+    version: str = ""
+    """ETag, checksum or date of a remote file, where its server gives one."""
 
     @property
     def sequential(self) -> bool:
@@ -124,7 +124,7 @@ class CorpusFile:
 
     @property
     def decoded_bytes(self) -> int:
-        """About how much it holds, as long as nobody has read it."""
+        """About how much it holds, estimated before it is read."""
         return self.bytes * (_EXPANSION if self.compression else 1)
 
     def position(self, offset: int) -> int:
@@ -133,7 +133,7 @@ class CorpusFile:
 
 
 def recognise(name: str) -> tuple[Format, Compression | None] | None:
-    """Format and compression by a file's name; None if neither its extension is known."""
+    """Format and compression by a file's name; None if its extension is unknown."""
     suffix = suffix_of(name)
     compression = COMPRESSIONS.get(suffix)
     if compression is not None:
@@ -162,5 +162,4 @@ def suffix_of(name: str) -> str:
 
 
 def known_extensions() -> str:
-    """For messages."""
     return f"{', '.join(FORMATS)}, byte formats also with {', '.join(COMPRESSIONS)}"

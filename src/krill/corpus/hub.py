@@ -40,8 +40,8 @@ class HubDataset(SequentialFile):
         name = parse_split(self._file.source.split).name
         if name not in splits or not splits[name].num_examples:
             raise InputError(
-                f"the hub doesn't say how many rows `{self._file.path}` has, so there is no telling what "
-                f"`{self._file.source.split}` is",
+                f"the hub doesn't say how many rows `{self._file.path}` has, which"
+                f" `{self._file.source.split}` depends on",
                 hint="use a slice by row numbers from the beginning, such as `train[:10000]`",
             )
         return int(splits[name].num_examples)
@@ -76,7 +76,7 @@ def revision(file: CorpusFile) -> str | None:
         import huggingface_hub
 
         return str(huggingface_hub.HfApi().dataset_info(hub_name(file.location)[0]).sha)
-    except Exception:  # offline, private, or not installed: then there is no telling
+    except Exception:  # offline, private, or not installed: then it is unknown
         return None
 
 

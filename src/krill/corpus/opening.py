@@ -25,7 +25,7 @@ class Openers:
     """Opens the files of one corpus. Safe to use from any thread."""
 
     def __init__(self, limits: Limits, *, verify: bool = True) -> None:
-        """With `verify`, files that Krill wrote are held against their checksums before they are read."""
+        """With `verify`, files that Krill wrote are checked against their checksums before they are read."""
         self._limits = limits
         self._listed = ListedFiles() if verify else None
         self._footers = Footers()
@@ -72,13 +72,13 @@ class Openers:
         return self._arrow(file).each_batch_bytes
 
     def ranged(self, file: CorpusFile) -> RangedFile:
-        """A file that is not sequential."""
+        """Opens a file that is not sequential."""
         if file.format in COLUMNAR:
             return RangedRows(file, self._limits, self.columnar(file))
         return RangedBytes(file, self._limits)
 
     def sequential(self, file: CorpusFile) -> SequentialFile:
-        """A file that is."""
+        """Opens a file that is sequential."""
         match file.format:
             case Format.PARQUET | Format.ARROW:
                 return StreamedRows(file, self._limits, self.columnar(file))

@@ -2,7 +2,7 @@
 
 Held in memory: the footers of the few files last used, what `columnar` says, and of each column that is
 read its page and its dictionary, which Arrow decodes whole: `whole_bytes` tells how much that will be, by the
-headers of the pages, and what a long row unfolds to.
+headers of the pages, and the decoded size of a long row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from krill.corpus.columnar import Chunks
 from krill.corpus.formats import CorpusFile
 from krill.corpus.parquet_metadata import BYTE_ARRAY, Footer, PageWalk, check_pages, read_footer
 from krill.corpus.readers import Limits
-from krill.corpus.rows import unfolded, wanted_columns
+from krill.corpus.rows import decode_dictionaries, wanted_columns
 from krill.corpus.streams import input_errors, open_raw
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ _FOOTERS_KEPT = 4
 
 _MAX_STEP_ROWS = 1 << 14
 
-# Strings with a dictionary and fewer bytes a row than this may unfold to far more than the footer says, for
-# repeated ones are stored once. They are read in short steps, and kept folded if they fit a block so.
+# Strings with a dictionary and fewer bytes a row than this may decode to far more than the footer says, for
+# repeated ones are stored once. They are read in short steps, and kept encoded if they fit a block so.
 _SUSPECT_ROW_BYTES = 256
 _SUSPECT_STEP_ROWS = 1 << 10
 
-# A row of unfolded strings as Arrow decodes it, in its block, and as it is written: measured with 100 MB.
-_UNFOLDED_COPIES = 3
+# A row of decoded strings as Arrow decodes it, in its block, and as it is written: measured with 100 MB.
+_DECODED_COPIES = 3
 # Values of nested columns that are looked at for the longest row; of more, all are taken to be in one.
-_MOST_WEIGHED = 1 << 22
+_MOST_MEASURED = 1 << 22
 
 
 class Footers:
@@ -67,7 +67,6 @@ class Footers:
         return footer
 
     def open(self, file: CorpusFile, **options: object) -> pq.ParquetFile:
-        """The file, to read its columns."""
         import pyarrow.parquet as pq  # several megabytes, for those who read Parquet
 
         footer = self.read(file).arrow
@@ -89,7 +88,7 @@ class ParquetReader:
             stored = opened.schema_arrow
             self._columns = wanted_columns(file, stored)
             self.schema = carried_schema(file, stored)
-            self._foldable = {name for name in self._columns if _is_string(self.schema.field(name).type)}
+            self._strings = {name for name in self._columns if _is_string(self.schema.field(name).type)}
         footer = footers.read(file)
         self.chunks = _chunks(footer, self._columns)
         self.whole_bytes = int(self._held(footer).max(initial=0))
@@ -106,21 +105,21 @@ class ParquetReader:
                 held[group] = sum(walk.held_bytes(group, leaf) for leaf in leaves.tolist())
                 if mean > self._limits.block_bytes:
                     held[group] += 2 * mean  # as decoded, and in its block
-            held[group] += _UNFOLDED_COPIES * self._longest_unfolded(footer, group, walk)
+            held[group] += _DECODED_COPIES * self._longest_decoded(footer, group, walk)
         return held
 
-    def _longest_unfolded(self, footer: Footer, group: int, walk: PageWalk) -> int:
-        """What the longest row of lists and the like takes, where a dictionary may unfold to far more than is
-        stored: the rows are weighed with their strings folded."""
+    def _longest_decoded(self, footer: Footer, group: int, walk: PageWalk) -> int:
+        """What the longest row of lists and the like takes, where a dictionary may decode to far more than is
+        stored: the rows are measured with their strings as dictionary codes."""
         nested = {
             leaf: size
             for leaf in footer.leaves(self._columns).tolist()
-            if footer.columns[leaf] not in self._foldable
-            and (size := walk.unfolded_bytes(group, leaf)) > self._limits.block_bytes
+            if footer.columns[leaf] not in self._strings
+            and (size := walk.decoded_bytes(group, leaf)) > self._limits.block_bytes
         }
         if not nested:
             return 0
-        if footer.values[group, list(nested)].sum() > _MOST_WEIGHED:
+        if footer.values[group, list(nested)].sum() > _MOST_MEASURED:
             return sum(nested.values())
         names = list({footer.columns[leaf] for leaf in nested})
         paths = [footer.arrow.schema.column(leaf).path for leaf in nested]
@@ -144,8 +143,8 @@ class ParquetReader:
             return as_carried(table.combine_chunks().to_batches()[0], self.schema)
 
     def steps(self, chunk: int) -> Iterator[pa.RecordBatch]:
-        folded = self._folded(chunk) if self.chunks.stepwise[chunk] else None
-        with self._footers.open(self._file, read_dictionary=folded) as opened:
+        encoded = self._dictionary_columns(chunk) if self.chunks.stepwise[chunk] else None
+        with self._footers.open(self._file, read_dictionary=encoded) as opened:
             self._check_pages(chunk, chunk + 1)
             batches = opened.iter_batches(
                 self._step_rows(chunk), row_groups=[chunk], columns=self._columns, use_threads=False
@@ -160,7 +159,7 @@ class ParquetReader:
                     check_batch(batch)
                     batch = as_carried(batch, self.schema)
                 rows += batch.num_rows
-                yield from unfolded(self._file, batch, self.schema, self._limits.block_bytes)
+                yield from decode_dictionaries(self._file, batch, self.schema, self._limits.block_bytes)
 
     def _check_pages(self, first: int, stop: int) -> None:
         footer = self._footers.read(self._file)
@@ -168,7 +167,7 @@ class ParquetReader:
             check_pages(self._file, footer, range(first, stop), footer.leaves(self._columns))
 
     def _check_rows(self, first: int, stop: int, found: int) -> None:
-        """What was counted on is there, and no more."""
+        """Check that the row groups have as many rows as the footer says."""
         expected = int(self.chunks.rows[stop] - self.chunks.rows[first])
         if found != expected:
             raise EOFError(f"row groups {first} to {stop - 1} have {found:,} rows, not {expected:,}")
@@ -180,28 +179,27 @@ class ParquetReader:
         most = _SUSPECT_STEP_ROWS if self.chunks.stepwise[chunk] else _MAX_STEP_ROWS
         return max(1, min(self._limits.block_bytes // 4 // mean, most, self._limits.batch_rows or most))
 
-    def _folded(self, chunk: int) -> list[str]:
-        """The columns that are better unfolded here, slice by slice, than by Arrow in a step as a whole."""
+    def _dictionary_columns(self, chunk: int) -> list[str]:
+        """The columns that are better decoded here, slice by slice, than by Arrow in a step as a whole."""
         footer = self._footers.read(self._file)
         leaves = footer.leaves(self._columns)
         suspect = _suspect(footer, leaves)[chunk]
         fits = footer.uncompressed[chunk, leaves] <= self._limits.block_bytes
         names = [footer.columns[leaf] for leaf in leaves[suspect & fits]]
-        return [name for name in names if name in self._foldable]
+        return [name for name in names if name in self._strings]
 
 
 def _chunks(footer: Footer, columns: list[str]) -> Chunks:
-    """The row groups."""
     leaves = footer.leaves(columns)
     sizes = footer.uncompressed[:, leaves].sum(axis=1)
     return Chunks.of(footer.rows, sizes, _suspect(footer, leaves).any(axis=1))
 
 
 def _suspect(footer: Footer, leaves: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """For each row group, which of the leaves may unfold to far more than it is stored in."""
+    """For each row group, which of the leaves may decode to far more than it is stored in."""
     few_bytes = footer.uncompressed[:, leaves] < _SUSPECT_ROW_BYTES * footer.rows[:, None]
-    folded = footer.dictionary_page_offsets[:, leaves] > 0
-    suspect: NDArray[np.bool_] = (footer.types[:, leaves] == BYTE_ARRAY) & folded & few_bytes
+    encoded = footer.dictionary_page_offsets[:, leaves] > 0
+    suspect: NDArray[np.bool_] = (footer.types[:, leaves] == BYTE_ARRAY) & encoded & few_bytes
     return suspect
 
 

@@ -37,7 +37,7 @@ Read = Callable[[int, int], bytes]
 # Headers read of one file before it is: a moment's work. Of what comes behind, sizes are estimated.
 _PAGES_WALKED = 20_000
 
-# Strings that a dictionary unfolds to so many times what is stored may all be one row's.
+# Strings that a dictionary decodes to so many times what is stored may all be one row's.
 _INFLATION = 16
 
 # Arrow's writer, and with it most others, looks at a page's size after so many rows only: a page of long
@@ -93,7 +93,7 @@ def read_footer(read: Read, size: int) -> Footer:
 
 
 class NotPages(ValueError):
-    """The bytes are no page's header."""
+    """The bytes are not the header of a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ def _page_at(read: Read, start: int, end: int) -> Page:
 
 
 def check_pages(file: CorpusFile, footer: Footer, groups: range, leaves: NDArray[np.int64]) -> None:
-    """That no page of these columns is longer than its column: Arrow makes room for a page before it looks
-    whether there is so much. A remote file's own reader asks for no more than there is."""
+    """Check that no page of these columns is longer than its column: Arrow makes room for a page before it
+    looks whether there is so much. A remote file's own reader asks for no more than there is."""
     if file.remote:
         return
     cells = slice(groups.start, groups.stop), leaves
@@ -171,12 +171,12 @@ class PageWalk:
                     dictionary = max(dictionary, 2 * found.decoded + copied)
                 else:
                     page = max(page, found.decoded + copied)
-        except (NotPages, InputError):  # whoever reads it will say what is wrong
+        except (NotPages, InputError):  # reading it will say what is wrong
             return self._estimated_bytes(group, leaf)
         return page + dictionary if self._left > 0 else max(page, self._estimated_bytes(group, leaf))
 
-    def unfolded_bytes(self, group: int, leaf: int) -> int:
-        """What the strings of a column unfold to by the mean of its dictionary, if that is far more than is
+    def decoded_bytes(self, group: int, leaf: int) -> int:
+        """What the strings of a column decode to by the mean of its dictionary, if that is far more than is
         stored; else 0."""
         footer = self._footer
         if footer.types[group, leaf] != BYTE_ARRAY or not footer.dictionary_page_offsets[group, leaf]:
@@ -187,8 +187,8 @@ class PageWalk:
             return 0
         if first is None or first.kind != DICTIONARY_PAGE:
             return 0
-        unfolded = int(footer.values[group, leaf]) * first.decoded // max(1, first.values)
-        return unfolded if unfolded > _INFLATION * int(footer.uncompressed[group, leaf]) else 0
+        decoded = int(footer.values[group, leaf]) * first.decoded // max(1, first.values)
+        return decoded if decoded > _INFLATION * int(footer.uncompressed[group, leaf]) else 0
 
     def _pages(self, group: int, leaf: int) -> Iterator[Page]:
         """Those that may still be looked at."""

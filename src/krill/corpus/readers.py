@@ -64,13 +64,13 @@ def separator_of(file: CorpusFile, limits: Limits) -> bytes:
 
 
 class DocumentReader:
-    """A push parser of one file, or of a stretch of it that begins with a record."""
+    """A push parser of one file, or of a range of it that begins with a record."""
 
     def __init__(self, file: CorpusFile, limits: Limits, start: int) -> None:
         self._file = file
         self._names = file.source.columns
         self._reader = _open_native(file, limits)
-        # Whether the column exists is seen in the first records: a later stretch may be without by chance.
+        # Whether the column exists is seen in the first records: a later range may be without by chance.
         self._unseen = start == file.start and file.format is not Format.TEXT
 
     @property
@@ -88,7 +88,7 @@ class DocumentReader:
             raise malformed_record(self._file, error) from None
 
     def finish(self) -> None:
-        """Nothing follows."""
+        """The input ends here."""
         try:
             self._reader.finish()
         except _native.MalformedRecord as error:
@@ -118,7 +118,7 @@ class DocumentReader:
 
     @contextmanager
     def _reading(self, start: int, end: int) -> Iterator[bytes]:
-        """The file's name for the native reader, whose faults are told as the user's."""
+        """The file's name for the native reader, whose errors become `InputError`."""
         if start == 0:
             with RangeReader(self._file) as head:
                 refuse_wide_encodings(self._file, head.read(0, min(end, _LONGEST_MARK)))
@@ -147,16 +147,15 @@ class FilesReader:
     def read(
         self, paths: list[bytes], ordinals: array[int], starts: array[int], ends: array[int]
     ) -> Sequence[int]:
-        """Read a range of each; the places of those that may have no text, or none in UTF-8.
+        """Read a range of each; returns the indices of those that may have no text, or none in UTF-8.
 
-        What it raises says nothing of which file is at fault.
+        What it raises does not say which file is at fault.
         """
         bases = np.array(ordinals, np.uint64) << np.uint64(OFFSET_BITS)
         columns = (np.frombuffer(column, np.uint64) for column in (starts, ends))
         return self._reader.read_files(paths, bases, *columns)
 
     def take(self) -> Documents:
-        """The documents of all of them."""
         return _taken(self._reader, self._names)
 
 
@@ -171,7 +170,7 @@ def _taken(reader: _native.JsonReader | _native.TextReader, names: Sequence[str]
 
 
 def malformed_record(file: CorpusFile, error: _native.MalformedRecord) -> InputError:
-    """What the reader says about a record, said to the user."""
+    """The error for a record that the native reader refuses."""
     offset, _, reason = error.args
     hint = "mend the record, or set `on_error: skip` to leave such records out and count them"
     if file.format is Format.JSON_ARRAY:

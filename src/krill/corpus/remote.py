@@ -39,11 +39,20 @@ REPORT_SECONDS: Final = 10.0
 
 _logger: Final = logging.getLogger("krill")
 
-# Of a line: an address may be thousands of characters long, and is said again and again.
+# Of a line: an address may be thousands of characters long, and is repeated.
 _LONGEST: Final = 600
 
 # What file systems say of a file's version, by their various names, the surest first.
-_MARKS: Final = ("ETag", "etag", "md5", "md5Hash", "sha", "LastModified", "last_modified", "Last-Modified")
+_VERSION_TAGS: Final = (
+    "ETag",
+    "etag",
+    "md5",
+    "md5Hash",
+    "sha",
+    "LastModified",
+    "last_modified",
+    "Last-Modified",
+)
 
 Result = TypeVar("Result")
 
@@ -63,26 +72,26 @@ def file_system(url: str) -> tuple[Any, str]:
     return found
 
 
-def ask(url: str, question: Callable[[], Result]) -> Result:
-    """What a server answers to a question; asked again where that may help."""
+def with_retries(url: str, call: Callable[[], Result]) -> Result:
+    """The result of a call to a server, which is tried again where that may help."""
     attempts = _Attempts(url)
     while True:
         try:
             with waiting(url):
-                return question()
+                return call()
         except (ImportError, KrillError):
             raise
         except Exception as error:  # a file system may raise anything
             attempts.failed(error)
 
 
-def mark_of(info: Mapping[str, Any]) -> str:
-    """What tells this version of a file from others; nothing if its server doesn't say."""
-    return next((str(info[name]) for name in _MARKS if info.get(name)), "")
+def version_of(info: Mapping[str, Any]) -> str:
+    """What identifies this version of a file; empty if its server gives nothing."""
+    return next((str(info[name]) for name in _VERSION_TAGS if info.get(name)), "")
 
 
 def changed(url: str) -> InputError:
-    """What is said when a file is another one than it was."""
+    """The error for a file that is not the one it was."""
     return InputError(
         f"`{shown_url(url)}` has changed while it was read",
         hint="wait until it stays as it is, then run the same command again with --overwrite",
@@ -90,17 +99,17 @@ def changed(url: str) -> InputError:
 
 
 class RemoteFile(io.RawIOBase):
-    """The bytes of a remote file; `in_order` needs no server that gives ranges, and can't seek."""
+    """The bytes of a remote file. With `in_order` the server need not support ranges, and it can't seek."""
 
-    def __init__(self, url: str, *, in_order: bool, size: int = 0, mark: str = "") -> None:
+    def __init__(self, url: str, *, in_order: bool, size: int = 0, version: str = "") -> None:
         self._url = url
         self._in_order = in_order and _is_web(url)
         self._size = size
-        self._mark = mark
+        self._version = version
         self._at = 0
         self._encoded = False
         self._attempts = _Attempts(url)
-        self._source: Any = ask(url, lambda: self._open(0))
+        self._source: Any = with_retries(url, lambda: self._open(0))
 
     def readable(self) -> bool:
         return True
@@ -115,7 +124,7 @@ class RemoteFile(io.RawIOBase):
         if self._in_order:
             raise io.UnsupportedOperation("seek")
         if self._source is None:
-            self._source = ask(self._url, lambda: self._open(self._at))
+            self._source = with_retries(self._url, lambda: self._open(self._at))
         self._at = int(self._source.seek(offset, whence))
         return self._at
 
@@ -150,7 +159,7 @@ class RemoteFile(io.RawIOBase):
                 source.close()
 
     def _check_end(self) -> None:
-        """A server that gives less than it has announced."""
+        """Raises if the server has sent less than it announced."""
         if self._in_order and self._size and not self._encoded and self._at < self._size:
             raise EOFError(f"the connection ended after {self._at:,} of {self._size:,} bytes")
 
@@ -165,7 +174,7 @@ class RemoteFile(io.RawIOBase):
         source = filesystem.open(name, "rb", block_size=0, size=1, headers=headers)
         headers_given = source.r.headers
         self._encoded = headers_given.get("Content-Encoding", "identity") not in ("", "identity")
-        self._check_version("" if self._encoded else mark_of(headers_given))
+        self._check_version("" if self._encoded else version_of(headers_given))
         given = headers_given.get("Content-Range", "").startswith(f"bytes {at}-")
         if at and not (source.r.status == 206 and given):
             _skip(source, at)
@@ -173,20 +182,20 @@ class RemoteFile(io.RawIOBase):
 
     def _open_ranges(self, filesystem: Any, name: str, at: int) -> Any:
         options: dict[str, Any] = {}
-        if _is_web(self._url) and self._mark.startswith('"'):
-            # Whoever keeps to it answers 412 once the file is another one.
-            options = {"headers": {"If-Match": self._mark}}
+        if _is_web(self._url) and self._version.startswith('"'):
+            # Servers that support it answer 412 once the file has changed.
+            options = {"headers": {"If-Match": self._version}}
         source = filesystem.open(name, "rb", **options)
-        told = vars(source).get("_details") or vars(source).get("details") or {}
-        self._check_version(mark_of(told))
+        details = vars(source).get("_details") or vars(source).get("details") or {}
+        self._check_version(version_of(details))
         if self._size and getattr(source, "size", None) not in (None, self._size):
             raise changed(self._url)
         source.seek(at)
         return source
 
-    def _check_version(self, mark: str) -> None:
-        before, now = (text.removeprefix("W/") for text in (self._mark, mark))
-        self._mark = self._mark or mark
+    def _check_version(self, version: str) -> None:
+        before, now = (text.removeprefix("W/") for text in (self._version, version))
+        self._version = self._version or version
         if before and now and before != now:
             raise changed(self._url)
 
@@ -199,12 +208,12 @@ class _Attempts:
         self.restart()
 
     def restart(self) -> None:
-        """Something has come: what fails next is another fault."""
+        """Bytes have come: what fails next is counted from one again."""
         self._count = 0
         self._begun = time.monotonic()
 
     def failed(self, error: Exception, at: int | None = None) -> None:
-        """Wait for the next attempt, or raise what there is to say."""
+        """Wait for the next attempt, or raise if there is none."""
         self._count += 1
         fault = fault_of(error, self._url, at)
         if fault.changed:
@@ -226,7 +235,7 @@ def _is_web(url: str) -> bool:
 
 
 def _skip(source: Any, count: int) -> None:
-    """Read on to where reading had got: the server gives the file from its beginning only."""
+    """Skip what was read before: the server gives the file from its beginning only."""
     while count:
         passed = len(source.read(min(count, 1 << 20)))
         if not passed:
@@ -242,7 +251,7 @@ def report(line: str) -> None:
 
 
 def wait(seconds: float, url: str) -> None:
-    """Let time pass, with a sign of life."""
+    """Sleep, and report that `url` is waited for if it takes long."""
     end = time.monotonic() + seconds
     with waiting(url):
         while (left := end - time.monotonic()) > 0:
@@ -251,7 +260,7 @@ def wait(seconds: float, url: str) -> None:
 
 @contextmanager
 def waiting(url: str) -> Iterator[None]:
-    """Says that a server is waited for, if it is for long."""
+    """Reports that a server is waited for, if it takes long."""
     thread = threading.get_ident()
     _watch.begin(thread, url)
     try:
@@ -261,7 +270,7 @@ def waiting(url: str) -> Iterator[None]:
 
 
 class _Watch:
-    """One thread for all that wait, begun with the first of them; it ends when nobody does for a while."""
+    """One thread for all that wait, begun with the first of them; it ends when none does for a while."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,5 @@
-"""What goes wrong with a remote file, in words: the fact, the remedy, and whether another attempt may help.
+"""What goes wrong with a remote file, as a message: the fact, the remedy, and whether another attempt may
+help.
 
 In: whatever fsspec and the libraries below it raise. Out: a `Fault`. Nothing is held.
 """
@@ -101,7 +102,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _of_answer(error: BaseException, shown: str, where: str) -> Fault | None:
-    """What a server has answered."""
     name = type(error).__name__
     if name == "TooManyRedirects":
         return Fault(f"{shown} redirects for ever", "open it in a browser and give the address where it ends")
@@ -142,10 +142,9 @@ def _of_status(status: int, error: Any, shown: str, where: str) -> Fault:
 
 
 def _of_connection(error: BaseException, shown: str, where: str) -> Fault | None:
-    """What has become of the connection."""
     check = f"check the address and the connection, then {_AGAIN}"
     if isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN:
-        return Fault(f"there is no host of the name in {shown}", "check the address")
+        return Fault(f"the host in {shown} does not exist", "check the address")
     # It has the host's error inside, which comes first.
     if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
         return Fault(f"nothing more came from {shown}{where}", check, transient=True)

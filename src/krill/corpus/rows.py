@@ -31,14 +31,14 @@ from krill.faults import first_line
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# What a row weighs besides its columns.
+# Bytes of a row besides its columns.
 _POSITION_BYTES = 8
 
 # Names of columns in a message, at most: a table may have fifty thousand.
 _NAMES_SHOWN = 50
 
-# Rows weighed at once: their weights are to be small beside a block.
-WEIGHED_ROWS = 1 << 14
+# Rows measured at once: their sizes are to be small beside a block.
+MEASURED_ROWS = 1 << 14
 
 
 def wanted_columns(file: CorpusFile, schema: pa.Schema) -> list[str]:
@@ -175,24 +175,24 @@ def large_text(text: pa.Array) -> pa.Array:
     return text_column(wide, np.frombuffer(data or b"", np.uint8), valid)
 
 
-def unfolded(
+def decode_dictionaries(
     file: CorpusFile, rows: pa.RecordBatch, schema: pa.Schema, limit: int
 ) -> Iterator[pa.RecordBatch]:
-    """Rows whose strings may be folded into dictionaries: the text, and columns that aren't in `schema`.
+    """Rows whose strings may be dictionary-encoded: the text, and columns that aren't in `schema`.
 
-    They are unfolded in slices of at most `limit` bytes; rows without such columns come as they are.
+    They are decoded in slices of at most `limit` bytes; rows without such columns come as they are.
     """
     text = file.source.text_column
-    folded = [
+    encoded = [
         (index, schema.field(name).type)
         for index, (name, kind) in enumerate(zip(rows.schema.names, rows.schema.types, strict=True))
         if pa.types.is_dictionary(kind) and (name == text or kind != schema.field(name).type)
     ]
-    if not folded:
+    if not encoded:
         yield rows
         return
     for piece in bounded_slices(rows, limit):
-        for index, kind in folded:
+        for index, kind in encoded:
             name, column = piece.schema.names[index], piece.column(index)
             piece = piece.set_column(index, name, large_text(column) if name == text else column.cast(kind))
         yield piece
@@ -200,13 +200,13 @@ def unfolded(
 
 def bounded_slices(rows: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     """The same rows in slices of at most `limit` bytes, or of one row."""
-    for start in range(0, rows.num_rows, WEIGHED_ROWS):
-        weighed = rows.slice(start, WEIGHED_ROWS)
-        ends = np.cumsum(row_bytes(weighed))
+    for start in range(0, rows.num_rows, MEASURED_ROWS):
+        measured = rows.slice(start, MEASURED_ROWS)
+        ends = np.cumsum(row_bytes(measured))
         first, passed = 0, 0
         while first < len(ends):
             stop = max(first + 1, int(np.searchsorted(ends, passed + limit, "right")))
-            yield weighed.slice(first, stop - first)
+            yield measured.slice(first, stop - first)
             first, passed = stop, int(ends[stop - 1])
 
 

@@ -43,7 +43,7 @@ _OWN = ("text", "position")
 _LONGEST_SEPARATOR: Final = 1000
 
 LARGEST_HOLE = 10 * 10**9
-"""Bytes of zeros in a row that are read as they are; nobody has as many in a text."""
+"""Bytes of zeros in a row that are read as they are; no text has as many."""
 
 # Ranges of data that are looked at: files have few, unless they were written at random.
 _MOST_DATA_RANGES = 1000
@@ -70,7 +70,7 @@ def source_files(
             source=source,
             dataset=dataset,
             remote=found.remote,
-            mark=found.mark,
+            version=found.version,
         )
         refuse_sparse(file)
         files.append(_as_json_lines(file))
@@ -90,7 +90,7 @@ def _check_columns(source: DatasetSource) -> None:
     for name in source.columns:
         if name == source.text_column:
             raise ConfigError(f"the column `{name}` of `{source.path}` is its text: it is carried anyway")
-        if name in ("text", "position"):
+        if name in _OWN:
             raise ConfigError(
                 f"the column `{name}` of `{source.path}` can't be carried: the name is Krill's own"
             )

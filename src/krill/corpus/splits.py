@@ -42,7 +42,7 @@ class SplitSlice:
 
     @property
     def needs_total(self) -> bool:
-        """Whether the slice can only be told when the number of records is known."""
+        """Whether the slice depends on the number of records."""
         return self.sliced and (self.percent or (self.start or 0) < 0 or self.stop is None or self.stop < 0)
 
     def bounds(self, total: int) -> tuple[int, int]:
@@ -59,7 +59,6 @@ class SplitSlice:
 
 
 def parse_split(notation: str) -> SplitSlice:
-    """`train`, or a slice of it."""
     match = _NOTATION.fullmatch(notation.strip())
     try:
         if match is None:
@@ -82,7 +81,7 @@ def _shortened(text: str) -> str:
 
 
 def split_of_file(path: str) -> str | None:
-    """The split that a file's name, else that of a folder above it, speaks of; None if none does."""
+    """The split that a file's name, or else that of a folder above it, names; None if none does."""
     for name in reversed(path.split("/")):
         for word in re.split(r"[^A-Za-z]+", name):
             if word.lower() in _SPLIT_OF:
@@ -96,9 +95,9 @@ def canonical(name: str) -> str:
 
 
 def splits_of(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Files by split, if every one of them speaks of one; else all of them are `train`.
+    """Files by split, if the name of every one says one; else all of them are `train`.
 
-    Hugging Face would leave files that don't out without a word, and take a source tree's `test` folder for
+    Hugging Face would silently leave out files that don't, and take a source tree's `test` folder for
     a split.
     """
     by_split: dict[str, list[str]] = {}

@@ -40,7 +40,8 @@ class _Readable(Protocol):
 
 @contextmanager
 def input_errors(file: CorpusFile, *, at: int | None = None) -> Iterator[None]:
-    """What the system or a library says about a file, said to the user. `at` is how far reading had got.
+    """Raises errors of the system or of a library as `InputError`. `at` is the offset that reading had
+    reached.
 
     For code that reads the file and does nothing else.
     """
@@ -83,7 +84,7 @@ def open_raw(file: CorpusFile) -> pa.NativeFile:
         return pa.OSFile(file.location, "rb")
     # Not every web server gives ranges, and what is read in order needs none.
     in_order = file.format not in COLUMNAR
-    remote = RemoteFile(file.location, in_order=in_order, size=file.bytes, mark=file.mark)
+    remote = RemoteFile(file.location, in_order=in_order, size=file.bytes, version=file.version)
     return pa.PythonFile(remote, mode="r")
 
 

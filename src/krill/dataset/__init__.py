@@ -1,9 +1,9 @@
 """The dataset on disk: writer, manifest, reader, checks.
 
-Comes in: packed rows and kept documents. Goes out: a folder that Hugging Face `datasets.load_from_disk`
-opens, with Arrow shards, text shards as Parquet, checksums, and a manifest that finds any row by arithmetic;
-and from such a folder, its rows again. Held in memory: one record batch (a mebibyte) while writing rows, one
-row group (8 MB of documents) while writing documents, the manifest and a small cache while reading.
+In: packed rows and kept documents. Out: a folder that Hugging Face `datasets.load_from_disk` opens, with
+Arrow shards, text shards as Parquet, checksums, and a manifest that finds any row by arithmetic; and from
+such a folder, its rows again. Held in memory: one record batch (a mebibyte) while writing rows, one row group
+(8 MB of documents) while writing documents, the manifest and a small cache while reading.
 """
 
 from typing import TYPE_CHECKING
@@ -45,26 +45,27 @@ __all__ = [
 ]
 
 # Loaded when first used: reading a dataset takes none of what writing it takes.
-_HOMES = {
-    "Dataset": "krill.dataset.reader",
-    "DatasetPart": "krill.dataset.manifest",
-    "Inspection": "krill.dataset.inspection",
-    "Layout": "krill.dataset.layout",
-    "MANIFEST_NAME": "krill.dataset.manifest",
-    "Manifest": "krill.dataset.manifest",
-    "Report": "krill.dataset.validation",
-    "RowBatch": "krill.dataset.rows",
-    "ShardInfo": "krill.dataset.shard",
-    "ShardWriter": "krill.dataset.writer",
-    "SourceRows": "krill.dataset.manifest",
-    "TextPart": "krill.dataset.manifest",
-    "TextShardWriter": "krill.dataset.text_shard",
-    "inspect": "krill.dataset.inspection",
-    "smallest_dtype": "krill.dataset.layout",
-    "text_shard_name": "krill.dataset.shard",
-    "token_shard_name": "krill.dataset.shard",
-    "validate": "krill.dataset.validation",
-    "write_dataset_parts": "krill.dataset.dataset_files",
-}
-
-__getattr__ = lazy_attributes(__name__, _HOMES)
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "Dataset": "krill.dataset.reader",
+        "DatasetPart": "krill.dataset.manifest",
+        "Inspection": "krill.dataset.inspection",
+        "Layout": "krill.dataset.layout",
+        "MANIFEST_NAME": "krill.dataset.manifest",
+        "Manifest": "krill.dataset.manifest",
+        "Report": "krill.dataset.validation",
+        "RowBatch": "krill.dataset.rows",
+        "ShardInfo": "krill.dataset.shard",
+        "ShardWriter": "krill.dataset.writer",
+        "SourceRows": "krill.dataset.manifest",
+        "TextPart": "krill.dataset.manifest",
+        "TextShardWriter": "krill.dataset.text_shard",
+        "inspect": "krill.dataset.inspection",
+        "smallest_dtype": "krill.dataset.layout",
+        "text_shard_name": "krill.dataset.shard",
+        "token_shard_name": "krill.dataset.shard",
+        "validate": "krill.dataset.validation",
+        "write_dataset_parts": "krill.dataset.dataset_files",
+    },
+)

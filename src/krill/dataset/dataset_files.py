@@ -1,7 +1,7 @@
 """The JSON files that make a folder of shards a Hugging Face dataset, or a folder of splits one of several.
 
-Comes in: the layout and the finished shards. Goes out: `state.json` and `dataset_info.json`, and
-`dataset_dict.json` above splits; the same bytes for the same shards. Held in memory: the files.
+In: the layout and the finished shards. Out: `state.json` and `dataset_info.json`, and `dataset_dict.json`
+above splits; the same bytes for the same shards. Held in memory: the files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from krill.storage.outputs import OutputKind, stated_checksums
 
 _OF_A_SPLIT: Final = ("state.json", "dataset_info.json")
 _OF_SPLITS: Final = "dataset_dict.json"
-# What a run that is not finished may have left in an output that is made in place.
+# What an unfinished run may have left in an output that is written in place.
 _NAMES: Final = re.compile(
     r"(?:(?:train|validation)/)?(?:(?:data|text|rejected)-\d+\.(?:arrow|parquet)|state\.json|dataset_info\.json)"
     r"|dataset_dict\.json"

@@ -1,6 +1,6 @@
-"""Duplicates to look at: clusters of near-duplicates, the document that was kept beside those that were not.
+"""Clusters of near-duplicates to show: the document that was kept beside those that were dropped.
 
-In: an output with its kept and its rejected documents and the columns that tell clusters. Out: some clusters,
+In: an output with its kept and its rejected documents and the columns that name clusters. Out: some clusters,
 with the beginnings of their documents. Held in memory: the clusters' numbers of a row group, and the texts
 that are shown.
 """
@@ -43,7 +43,7 @@ def find_clusters(folder: Path, count: int) -> list[Cluster]:
     manifest = Manifest.load(folder)
     if manifest.text is None or manifest.rejected is None or not _has_clusters(folder, manifest):
         raise InputError(
-            f"`{folder}` does not tell which documents are near-duplicates of which",
+            f"`{folder}` does not say which documents are near-duplicates of which",
             hint="run with `output: text` (or `both`), `rejected: true` and"
             " `dedup: {method: minhash, clusters: true}` under `preprocess:`",
         )

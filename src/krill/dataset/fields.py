@@ -1,7 +1,7 @@
-"""Strict reading of JSON objects that others may have written.
+"""JSON objects of unknown origin, read strictly.
 
-Comes in: a decoded JSON value. Goes out: typed values, or an InputError that names the file and the field.
-Held in memory: nothing beyond the value itself.
+In: a decoded JSON value. Out: typed values, or an InputError that names the file and the field. Held in
+memory: nothing beyond the value itself.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Fields:
         return self._get(name) is None
 
     def rest(self) -> dict[str, Any]:
-        """What nobody asked for: kept, so that a newer version's fields survive a load and save."""
+        """Fields that were not read: kept, so that a newer version's survive a load and save."""
         return {name: value for name, value in self._values.items() if name not in self._read}
 
     def _get(self, name: str) -> Any:

@@ -1,8 +1,8 @@
-"""A look into an output folder: what `krill inspect` shows, as data.
+"""What `krill inspect` shows of an output folder, as data.
 
-Comes in: a folder, a number of samples, and perhaps a way to turn ids into text. Goes out: an `Inspection`.
-Lengths come from at most 256 record batches, spread evenly, of which only `seq_lengths` are read. Held in
-memory: those lengths, the samples, and one row group per sampled document.
+In: a folder, a number of samples, and perhaps a way to turn ids into text. Out: an `Inspection`. Lengths come
+from at most 256 record batches, spread evenly, of which only `seq_lengths` are read. Held in memory: those
+lengths, the samples, and one row group per sampled document.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """How many lengths lie between `low` and `high`, both included."""
+    """How many lengths are between `low` and `high`, both included."""
 
     low: int
     high: int
@@ -89,8 +89,6 @@ class TokenFacts:
 
 @dataclass(frozen=True, slots=True)
 class TextFacts:
-    """The kept documents."""
-
     rows: int
     shards: int
     bytes: int
@@ -99,8 +97,6 @@ class TextFacts:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Everything `krill inspect` shows."""
-
     path: str
     krill: str
     command: str
@@ -120,7 +116,7 @@ class Inspection:
 
 
 def inspect(path: str | Path, samples: int = 3, seed: int = 0, decode: Decode | None = None) -> Inspection:
-    """Look into `path`, an output folder of Krill; `seed` chooses the samples."""
+    """Inspect `path`, an output folder of Krill; `seed` chooses the samples."""
     folder = Path(path)
     manifest = Manifest.load(folder)
     chance = random.Random(seed)

@@ -1,7 +1,7 @@
 """How rows look on disk: the columns, their types, and how many rows one record batch holds.
 
-Comes in: numbers from the config. Goes out: the Arrow schema with Hugging Face's feature description.
-Held in memory: nothing.
+In: numbers from the config. Out: the Arrow schema with Hugging Face's feature description. Held in memory:
+nothing.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def smallest_dtype(vocab_size: int) -> str:
 class Layout:
     """The shape of a dataset. It comes from the config alone, never from memory or threads.
 
-    `rows_per_batch` 0 stands for the default: as many rows as fit one mebibyte of tokens, at least one.
-    Rows are `fixed` when each has exactly `sequence_len` tokens, and variable when that is the most.
+    `rows_per_batch` 0 stands for the default: as many rows as fit one mebibyte of tokens, at least one. Rows
+    are `fixed` when each has exactly `sequence_len` tokens, and variable when that is the most.
     """
 
     sequence_len: int

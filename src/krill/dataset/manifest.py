@@ -1,9 +1,9 @@
 """The manifest, `krill-run.json`: what a run did, and where everything is.
 
-Comes in: the run's facts, or a file that anybody may have written. Goes out: the file, written atomically, or
-a checked `Manifest`: types, counts, offsets and names are verified before anything uses them, so that no
-manifest can make a reader leave the folder or read past a file. Held in memory: the manifest, about 60 bytes
-for each mebibyte of tokens it describes.
+In: the run's facts, or a file that anybody may have written. Out: the file, written atomically, or a checked
+`Manifest`: types, counts, offsets and names are verified before anything uses them, so that no manifest can
+make a reader leave the folder or read past a file. Held in memory: the manifest, about 60 bytes for each
+mebibyte of tokens it describes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class SourceRows:
-    """The rows of one weighted source: `dataset` is its place under `datasets:`, from 0."""
+    """The rows of one weighted source: `dataset` is its index under `datasets:`."""
 
     dataset: int
     weight: float
@@ -260,7 +260,7 @@ class Manifest:
 def _validation_part(fields: Fields) -> DatasetPart:
     part = DatasetPart.from_fields(fields.inner("validation"))
     if part.split is None or fields.is_null("dataset"):
-        fields.refuse("validation", "stands without a split beside it")
+        fields.refuse("validation", "has no split, or no training rows beside it")
     return part
 
 
@@ -277,7 +277,7 @@ def _check_kind(fields: Fields) -> None:
     """Other commands write a `krill-run.json` as well."""
     if fields.has("command") and not fields.has("dataset") and not fields.has("text"):
         raise InputError(
-            f"`{fields.source}` was written by `krill {fields.text('command')}`: its folder is no dataset",
+            f"`{fields.source}` was written by `krill {fields.text('command')}`: its folder is not a dataset",
             hint="name a folder that `krill preprocess` made",
         )
 
@@ -386,7 +386,7 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
 
 
 def _links_in(folder: Path) -> set[str]:
-    """One look at the folder instead of one at each of its files."""
+    """Names of links, from one scan of the folder instead of a stat of each file."""
     try:
         with os.scandir(folder) as entries:
             return {entry.name for entry in entries if entry.is_symlink()}

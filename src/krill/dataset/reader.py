@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ import numpy.typing as npt
 from krill import _native
 from krill.dataset.dataset_files import fingerprint
 from krill.dataset.manifest import DatasetPart, Manifest
-from krill.dataset.rows import ArrayList, RowBatch, RowKey, select_rows
+from krill.dataset.rows import ArrayList, ClosedOnExit, RowBatch, RowKey, select_rows
 from krill.dataset.shard_file import ShardFile, VerifiedReads
 from krill.errors import InputError
 from krill.storage.checksums import DAMAGED_HINT, check_file
@@ -126,8 +125,8 @@ class ShardReader:
     def native(self) -> _native.ShardRows:
         """This process's own reader: after a fork, what the parent opened may be locked for ever.
 
-        Only the process that opened the dataset maps it and has the whole cache: workers make batches side
-        by side, and are not to hold the dataset, or seem to, as often as there are of them.
+        Only the process that opened the dataset maps it and has the whole cache: workers make batches side by
+        side, and are not to hold the dataset, or seem to, as often as there are of them.
         """
         opened, here = self._opened, os.getpid()
         if opened is None or opened[0] != here:
@@ -174,13 +173,13 @@ class ShardReader:
                     self._verified.add(shard)
 
 
-class Dataset:
+class Dataset(ClosedOnExit):
     """A prepared dataset: `len(dataset)`, `dataset[-1]`, `dataset[10:20]`, `dataset[[5, 1, 5]]`.
 
-    One row is `{"input_ids": array, "seq_lengths": array}`; several rows are
-    `{"input_ids": array[rows, sequence_len], "seq_lengths": [array, ...]}`, where `input_ids` is a list of
-    arrays too if rows vary in length (`layout.fixed` says). Opening reads the manifest and nothing else. Safe
-    to use from several threads.
+    One row is `{"input_ids": array, "seq_lengths": array}`; several rows are `{"input_ids": array[rows,
+    sequence_len], "seq_lengths": [array, ...]}`, where `input_ids` is a list of arrays too if rows vary in
+    length (`layout.fixed` says). Opening reads the manifest and nothing else. Safe to use from several
+    threads.
     """
 
     def __init__(self, path: str | Path, *, split: str = "train", cache_bytes: int = 8_000_000) -> None:
@@ -234,14 +233,6 @@ class Dataset:
     def close(self) -> None:
         """Close files and drop the cache; the dataset can still be used and opens them again."""
         self.reader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def part_of(path: str | Path, manifest: Manifest, split: str) -> DatasetPart:

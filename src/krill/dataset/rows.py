@@ -7,9 +7,10 @@ Held in memory: the rows asked for.
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, SupportsIndex, overload
+from typing import Any, Protocol, Self, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -84,8 +85,8 @@ class RowSource(Protocol):
 
     @property
     def block_rows(self) -> int:
-        """Rows that lie together on disk, such as a record batch or a row group: shuffling keeps them
-        near each other."""
+        """Rows that lie together on disk, such as a record batch or a row group: shuffling keeps them near
+        each other."""
 
     @property
     def held_bytes(self) -> int:
@@ -96,6 +97,19 @@ class RowSource(Protocol):
 
     def close(self) -> None:
         """Close files and drop caches; the source can still be used and opens them again."""
+
+
+class ClosedOnExit(ABC):
+    """Used in a `with`, it is closed at the end."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class ArrayList(Sequence[npt.NDArray[Any]]):

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import operator
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from krill.dataset.fields import Fields
 from krill.storage.atomic import AtomicFile
@@ -119,6 +120,37 @@ class HashingFile:
 
     def abort(self) -> None:
         self._file.abort()
+
+
+class UnfinishedShard(ABC):
+    """A shard being written. Used in a `with`, it is closed at the end; if the body raises, no file stays."""
+
+    _info: ShardInfo | None = None
+
+    def close(self) -> ShardInfo:
+        """Write what is pending, sync, and give the file its name. A second call returns the same."""
+        if self._info is None:
+            try:
+                self._info = self._finish()
+            except BaseException:
+                self._abort()
+                raise
+        return self._info
+
+    @abstractmethod
+    def _finish(self) -> ShardInfo: ...
+
+    @abstractmethod
+    def _abort(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        elif self._info is None:
+            self._abort()
 
 
 class HashedParquet:

@@ -82,7 +82,7 @@ class ShardFile:
             os.close(self._descriptor)
             self._descriptor = None
 
-    # A reader forgets a file while another thread may still read from it: the last one to let go closes it.
+    # The last reference closes the file: another thread may still read when a reader drops it.
     __del__ = close
 
 

@@ -1,8 +1,8 @@
 """Every row and every checksum of an output folder.
 
-Comes in: a folder. Goes out: what was checked, or an InputError for the first fault, with file, row and
-value. Each file is read once, and decoded by pyarrow, not by the reader's own arithmetic. Held in memory: the
-manifest and one record batch (about a mebibyte), or one row group of a text shard.
+In: a folder. Out: what was checked, or an InputError for the first fault, with file, row and value. Each file
+is read once, and decoded by pyarrow, not by the reader's own arithmetic. Held in memory: the manifest and one
+record batch (about a mebibyte), or one row group of a text shard.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
 """Rows of tokens -> one Arrow IPC stream file.
 
-Comes in: packed rows, any number at a time. Goes out: a shard whose record batches all hold exactly
-`rows_per_batch` rows (the last may be short), and the offset of each, so that a row is found by arithmetic.
-The bytes depend on the rows and the layout, never on how the rows were cut into calls.
-Held in memory: one record batch, twice while it is put together from several calls.
+In: packed rows, any number at a time. Out: a shard whose record batches all hold exactly `rows_per_batch`
+rows (the last may be short), and the offset of each, so that a row is found by arithmetic. The bytes depend
+on the rows and the layout, never on how the rows were cut into calls. Held in memory: one record batch, twice
+while it is put together from several calls.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ import pyarrow as pa
 from krill.corpus.arrays import as_arrow
 from krill.dataset.layout import Layout
 from krill.dataset.rows import RowBatch
-from krill.dataset.shard import HashingFile, ShardInfo
+from krill.dataset.shard import HashingFile, ShardInfo, UnfinishedShard
 
 _OPTIONS = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V5, use_threads=False)
 
@@ -35,14 +34,13 @@ def record_batch(rows: RowBatch, layout: Layout) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([lists, lengths], schema=layout.schema)
 
 
-class ShardWriter:
-    """Writes one shard. Use it in a `with`: if the body raises, no file is left."""
+class ShardWriter(UnfinishedShard):
+    """Writes one shard."""
 
     def __init__(self, path: str | Path, layout: Layout) -> None:
         self.layout = layout
         self.rows = 0
         self.tokens = 0
-        self._info: ShardInfo | None = None
         self._batches: list[int] = []
         self._pending = _PendingRows()
         self._file = HashingFile(Path(path))
@@ -67,30 +65,15 @@ class ShardWriter:
         self.rows += batch.rows
         self.tokens += int(batch.offsets[-1] - batch.offsets[0])
 
-    def close(self) -> ShardInfo:
-        """Write what is pending, sync, and give the file its name. A second call returns the same."""
-        if self._info is None:
-            try:
-                if self._pending.rows:
-                    self._write_batch(self._pending.take())
-                self._stream.close()
-            except BaseException:
-                self._file.abort()
-                raise
-            tokens = None if self.layout.fixed else self.tokens
-            self._info = self._file.commit(self.rows, tuple(self._batches), tokens)
-        return self._info
+    def _finish(self) -> ShardInfo:
+        if self._pending.rows:
+            self._write_batch(self._pending.take())
+        self._stream.close()
+        tokens = None if self.layout.fixed else self.tokens
+        return self._file.commit(self.rows, tuple(self._batches), tokens)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        elif self._info is None:
-            self._file.abort()
+    def _abort(self) -> None:
+        self._file.abort()
 
     def _write_batch(self, rows: RowBatch) -> None:
         batch = record_batch(rows, self.layout)

@@ -37,14 +37,15 @@ except ImportError:
     raise MissingExtra("`krill.datatrove`", "datatrove") from None
 
 # Loaded when first used: a filter takes none of what packing takes.
-_HOMES = {
-    "Clean": "krill.datatrove.text_steps",
-    "ExactSignatures": "krill.datatrove.exact",
-    "Filters": "krill.datatrove.text_steps",
-    "KrillReader": "krill.datatrove.reader",
-    "MinhashSignatures": "krill.datatrove.minhash",
-    "PackDataset": "krill.datatrove.pack",
-    "Tokenize": "krill.datatrove.tokenize",
-}
-
-__getattr__ = lazy_attributes(__name__, _HOMES)
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "Clean": "krill.datatrove.text_steps",
+        "ExactSignatures": "krill.datatrove.exact",
+        "Filters": "krill.datatrove.text_steps",
+        "KrillReader": "krill.datatrove.reader",
+        "MinhashSignatures": "krill.datatrove.minhash",
+        "PackDataset": "krill.datatrove.pack",
+        "Tokenize": "krill.datatrove.tokenize",
+    },
+)

@@ -27,7 +27,7 @@ from krill.datatrove.batches import BATCH_BYTES, as_batch, as_valid_batch, in_ba
 from krill.errors import ConfigError
 from krill.text import CleanText, Step, language
 from krill.text.build import changes_text, filter_steps
-from krill.text.quality import Judge
+from krill.text.quality import QualityFilter
 
 # Krill has the names of three of datatrove's filters before their reasons.
 _NAMED: Final = ("gopher_", "c4_", "fineweb_")
@@ -103,7 +103,7 @@ class TextStep(BaseFilter):
 
     def _count_lines(self, steps: Sequence[Step]) -> None:
         for step in steps:
-            if isinstance(step, Judge):
+            if isinstance(step, QualityFilter):
                 for name, count in step.filters.take_line_counts().items():
                     self.stat_update(name, value=count)
 

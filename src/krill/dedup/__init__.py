@@ -29,7 +29,7 @@ from krill.dedup.minhash import (
     minhash_useful_share,
 )
 from krill.dedup.minhash_tasks import answer_bands, cluster_edges, plan_bands, split_bands
-from krill.dedup.shuffle import Shuffle, cut_groups
+from krill.dedup.shuffle import ShufflePlan, cut_groups
 from krill.dedup.verify import Verify, verify_share, verify_spill_bytes
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
     "MinHash",
     "MinhashResult",
     "Pending",
-    "Shuffle",
+    "ShufflePlan",
     "Verify",
     "answer_bands",
     "answer_hashes",

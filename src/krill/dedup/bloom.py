@@ -1,8 +1,8 @@
-"""Bloom dedup: a table of fixed size, which takes a few documents for copies that are none.
+"""Bloom dedup: a table of fixed size, which takes a few documents for copies that are not.
 
 In: the hashes of each unit's documents, in input order. Out: a keep bit for each document. Held in memory:
 the filter, whose size follows from the number of documents that it is made for and from the stated rate, and
-one block of hashes. A copy is always found. A document that is no copy is dropped with a probability that
+one block of hashes. A copy is always found. A document that is not a copy is dropped with a probability that
 grows as the filter fills, and reaches the stated rate when it holds as many documents as it was made for.
 
 The filter has blocks of 512 bits, one cache line; each hash sets some bits of one block. Blocks are filled
@@ -45,8 +45,8 @@ def dedup_bloom(
     from krill import _native
 
     stream = UnitHashes(hash_files, prior)
-    bits, load = _shape(false_positive_rate)
-    filter_ = _native.BloomFilter(_blocks(expected_documents, load), bits)
+    bits, load = filter_shape(false_positive_rate)
+    filter_ = _native.BloomFilter(filter_blocks(expected_documents, load), bits)
 
     def flags() -> Iterator[NDArray[np.uint8]]:
         for block in stream.blocks(READ_RECORDS):
@@ -57,8 +57,12 @@ def dedup_bloom(
 
 def bloom_bytes(expected_documents: int, rate: float) -> int:
     """What `dedup_bloom` holds: the filter and a block."""
-    _, load = _shape(rate)
-    return _blocks(expected_documents, load) * BLOCK_BITS // 8 + HASH_TABLES.read_bytes + HASH_TABLES.reserved
+    _, load = filter_shape(rate)
+    return (
+        filter_blocks(expected_documents, load) * BLOCK_BITS // 8
+        + HASH_TABLES.read_bytes
+        + HASH_TABLES.reserved
+    )
 
 
 def false_positives(load: float, bits: int) -> float:
@@ -86,16 +90,16 @@ def _distinct(bits: int) -> list[float]:
     return chances
 
 
-def _blocks(expected_documents: int, load: float) -> int:
+def filter_blocks(expected_documents: int, load: float) -> int:
     return max(1, math.ceil(expected_documents / load))
 
 
 @cache
-def _shape(rate: float) -> tuple[int, float]:
+def filter_shape(rate: float) -> tuple[int, float]:
     """The bits that a hash sets and the hashes that a block may hold: as many as the rate allows."""
     if not 0 < rate < 1:
         raise ValueError(f"a rate is above 0 and below 1, not {rate}")
-    # Uneven blocks want fewer bits than a filter in one piece, which does best with log2(1 / rate).
+    # Uneven blocks need fewer bits than a filter in one piece, which does best with log2(1 / rate).
     most = min(math.ceil(-math.log2(rate)) + 1, MOST_BITS)
     best = max((_load(rate, bits), bits) for bits in range(max(1, most // 2), most + 1))
     return best[1], best[0]

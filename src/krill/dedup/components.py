@@ -40,8 +40,6 @@ MOST_RANGES = 4096
 
 
 class Clusters(Protocol):
-    """What was found."""
-
     @property
     def count(self) -> int:
         """Clusters with a document that is not kept."""
@@ -78,13 +76,13 @@ def find_clusters(
         for block in edges.blocks(layout.read_records):
             components.mark(block)
         if components.members * MEMBER_BYTES <= room:
-            return _InMemory.of(components, edges, documents, prior, layout)
+            return ClustersInMemory.of(components, edges, documents, prior, layout)
         del components
-    return _OnDisk.of(edges, documents, prior, layout, folder)
+    return ClustersOnDisk.of(edges, documents, prior, layout, folder)
 
 
 @dataclass(frozen=True, slots=True)
-class _InMemory:
+class ClustersInMemory:
     components: _native.Components
     documents: int
     block: int
@@ -99,7 +97,7 @@ class _InMemory:
         documents: int,
         prior: int,
         layout: TableLayout,
-    ) -> _InMemory:
+    ) -> ClustersInMemory:
         """Join all edges, which were marked before."""
         for block in edges.blocks(layout.read_records):
             components.join(block)
@@ -111,14 +109,14 @@ class _InMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranges:
+class DocumentRanges:
     """Documents in ranges of equal length, each so short that its labels fit the share."""
 
     documents: int
     bits: KeyBits
 
     @classmethod
-    def of(cls, documents: int, share: int) -> _Ranges:
+    def of(cls, documents: int, share: int) -> DocumentRanges:
         bits = max(1, documents.bit_length())
         width = 1
         while width < bits and (1 << (bits - width)) * RANGE_BYTES_PER_DOCUMENT > share:
@@ -144,10 +142,10 @@ class _Ranges:
 
 
 @dataclass(frozen=True, slots=True)
-class _OnDisk:
+class ClustersOnDisk:
     """Labels by ranges of documents: the smallest documents come from the stars, sizes from counting them."""
 
-    ranges: _Ranges
+    ranges: DocumentRanges
     members: RecordFile
     sized: RecordFile
     layout: TableLayout
@@ -156,9 +154,10 @@ class _OnDisk:
     largest: int
 
     @classmethod
-    def of(cls, edges: HashStream, documents: int, prior: int, layout: TableLayout, folder: Path) -> _OnDisk:
-        """Make stars of all edges, and count them."""
-        ranges = _Ranges.of(documents, layout.share // 2)
+    def of(
+        cls, edges: HashStream, documents: int, prior: int, layout: TableLayout, folder: Path
+    ) -> ClustersOnDisk:
+        ranges = DocumentRanges.of(documents, layout.share // 2)
         members, sized = RecordFile(folder), RecordFile(folder)
         with shrink_to_stars(edges, layout, folder) as stars:
             _write_members(stars, ranges, members, layout, folder)
@@ -183,7 +182,7 @@ class _OnDisk:
 
 
 def _write_members(
-    stars: RecordFile, ranges: _Ranges, members: RecordFile, layout: TableLayout, folder: Path
+    stars: RecordFile, ranges: DocumentRanges, members: RecordFile, layout: TableLayout, folder: Path
 ) -> None:
     """Each document that is not its cluster's smallest, once, with the smallest."""
     with ranges.split(Reversed(stars), layout, folder) as spill:
@@ -198,7 +197,7 @@ def _write_members(
 
 def _write_sizes(
     members: RecordFile,
-    ranges: _Ranges,
+    ranges: DocumentRanges,
     prior: int,
     sized: RecordFile,
     layout: TableLayout,

@@ -28,7 +28,7 @@ _SQLITE_CACHE_KIB: Final = 4096
 _SQLITE_ROWS: Final = 4096
 # A value that is longer is none of ours: it is refused before it is read.
 _LONGEST_VALUE: Final = 1 << 20
-# Seconds that another program may keep the file: a query of somebody's, say.
+# Seconds that another program may keep the file: a query, say.
 _PATIENCE: Final = 60.0
 
 _DUCKDB_ROWS: Final = 16_384
@@ -134,7 +134,8 @@ class SqliteDatabase(Database):
 
         super().__init__(path, sqlite3)
         with self._library_errors():
-            # Also for reading: only who may write can undo what a process left half done when it was killed.
+            # Also for reading: only a connection that may write can undo what a process left half done when
+            # it was killed.
             mode = "rwc" if write else "rw"
             address = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
             self._connection = sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
@@ -241,7 +242,6 @@ class DuckdbDatabase(Database):
 
 
 def import_duckdb() -> Any:
-    """The library, which is an extra."""
     try:
         import duckdb
     except ImportError:

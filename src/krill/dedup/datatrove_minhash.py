@@ -2,7 +2,7 @@
 
 In: a way to read the texts of each unit. Out: a keep bit for each document. Held in memory: what datatrove
 holds; its third stage has every document of a cluster in a dictionary, so that the number of duplicates, and
-no share, bounds it. For those who want its very decisions; `dedup_minhash` is bounded, and keeps the first
+no share, bounds it. For users who want exactly its decisions; `dedup_minhash` is bounded, and keeps the first
 document of each cluster.
 
 Each unit is a rank of datatrove's first stage, and all stages run in the order of their ranks in this
@@ -76,7 +76,6 @@ def _flags(folder: Path, unit: int, count: int) -> np.ndarray[Any, np.dtype[np.u
 
 
 def _cluster_sizes(folder: Path, units: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """How many documents each cluster has."""
     members = [_numbers(folder / f"{unit:06d}.clusters")[1::2] for unit in range(units)]
     return np.unique(np.concatenate([np.empty(0, _RECORD), *members]), return_counts=True)[1]
 

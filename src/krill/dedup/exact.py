@@ -39,9 +39,9 @@ def dedup_exact(
     layout = HASH_TABLES.layout(share, threads)
     stream = UnitHashes(hash_files, prior)
     if stream.count <= keys_in(layout.whole_table_bytes):
-        flags = _in_memory(stream, layout.whole_table_bytes, layout)
+        flags = flags_in_memory(stream, layout.whole_table_bytes, layout)
     else:
-        flags = _on_disk(stream, 0, layout, spill)
+        flags = flags_on_disk(stream, 0, layout, spill)
     return write_keep_files(flags, stream.counts, keep_files, skip=stream.prior)
 
 
@@ -65,21 +65,21 @@ def flag_partition(
     """Store the flags of one partition, whose hashes agree in all bits below `shift`. `store` is called again
     from the beginning if a table is too small."""
     try:
-        store(_in_memory(partition, layout.table_bytes, layout))
+        store(flags_in_memory(partition, layout.table_bytes, layout))
         return
     except _native.TableFull:
         pass  # and leave this clause first: the error's traceback holds the table, whose memory is needed
-    store(_on_disk(partition, shift, layout, folder))
+    store(flags_on_disk(partition, shift, layout, folder))
 
 
-def _in_memory(stream: HashStream, capacity: int, layout: TableLayout) -> Iterator[NDArray[np.uint8]]:
+def flags_in_memory(stream: HashStream, capacity: int, layout: TableLayout) -> Iterator[NDArray[np.uint8]]:
     """Flags of a stream whose distinct hashes fit a table of `capacity` bytes; else raises `TableFull`."""
     table = _native.HashSet(min(capacity, table_bytes_for(stream.count)))
     for block in stream.blocks(layout.read_records):
         yield table.insert(block)
 
 
-def _on_disk(
+def flags_on_disk(
     stream: HashStream, shift: int, layout: TableLayout, folder: Path
 ) -> Iterator[NDArray[np.uint8]]:
     def answer(partition: Partition, shift: int) -> None:

@@ -23,7 +23,7 @@ from krill import _native
 from krill.dedup.exact import flag_partition
 from krill.dedup.shuffle import (
     SegmentStream,
-    Shuffle,
+    ShufflePlan,
     find_segment,
     plan_shuffle,
     width_of,
@@ -42,7 +42,7 @@ COPY_FLAGS = 1 << 16
 JOIN_BYTES_PER_RECORD = HASH_TABLES.split_bytes_per_record + 3
 
 
-def plan_hashes(documents: int, *, share: int, workers: int) -> Shuffle:
+def plan_hashes(documents: int, *, share: int, workers: int) -> ShufflePlan:
     """How so many documents are spread over workers that have `share` each."""
     return plan_shuffle(
         documents,
@@ -109,7 +109,7 @@ def join_hashes(
 
 class _GatheredFlags:
     """The flags of one group, partition after partition, in a file without a name: parts of each are needed
-    for every block, and whoever wrote them may be far away."""
+    for every block, and the files may be on another machine."""
 
     def __init__(self, flag_files: Sequence[Path], group: int, folder: Path) -> None:
         self._flag_files = flag_files

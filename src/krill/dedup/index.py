@@ -1,6 +1,6 @@
 """The persistent index: what earlier finished runs kept, so that others drop it.
 
-In: the hashes or bands of a run's documents and who of them was kept. Out: files of such numbers, one
+In: the hashes or bands of a run's documents and which of them were kept. Out: files of such numbers, one
 *generation* for each finished run. Held in memory: one block of them.
 
 The folder has `krill-index.json` (version and kind), and for each run that finished `IDENTITY.generation`:
@@ -10,7 +10,7 @@ it. A run that dies before `prepare` is through leaves a temporary name that eve
 `prepare` removes; one that dies before `commit` is helped by `adopt`. Only names that end in `.generation`
 are ever seen by others.
 
-A run's own generation is never held against it: the same config gives the same output again. A folder of
+A run never sees its own generation: the same config gives the same output again. A folder of
 something else is refused before anything in it is touched. One process writes at a time.
 """
 
@@ -60,7 +60,6 @@ def hash_kind(level: str) -> str:
 
 
 def minhash_kind(minhash: MinHash) -> str:
-    """The kind of an index of bands."""
     return f"minhash-ngram{minhash.ngram}-bands{minhash.bands}-rows{minhash.rows}-v{HASH_VERSION}"
 
 
@@ -107,7 +106,7 @@ class IndexFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process writes at a time, so that what lies around half-written is nobody's."""
+        """One process writes at a time, so that what is half-written belongs to none that is alive."""
         with storage_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self._check_foreign()
@@ -117,7 +116,7 @@ class IndexFolder:
 
     @contextmanager
     def read_locked(self) -> Iterator[None]:
-        """Nobody writes meanwhile; in a folder that can't be written, nobody does anyway."""
+        """No process writes meanwhile; in a folder that can't be written, none does anyway."""
         try:
             lock = os.open(self.path / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -161,14 +160,13 @@ class IndexFolder:
         )
 
     def describe(self, kind: str) -> None:
-        """Say what the folder holds from now on."""
+        """Write the description of what the folder holds."""
         described: dict[str, Any] = {"version": _VERSIONS[self._storage], "kind": kind}
         if self._storage != "files":
             described["storage"] = self._storage
         write_json(self.path / DESCRIPTION, described)
 
     def description(self) -> dict[str, Any] | None:
-        """What the folder says of itself."""
         path = self.path / DESCRIPTION
         try:
             found = read_json(path)
@@ -204,7 +202,7 @@ class IndexFolder:
                 )
             if not entry.name.startswith("."):
                 raise StorageError(
-                    f"`{self.path}` holds `{entry.name}` and is no index of duplicates: nothing in it was"
+                    f"`{self.path}` holds `{entry.name}` and is not an index of duplicates: nothing in it was"
                     " touched",
                     hint="set `preprocess.dedup_cache_dir` to another folder",
                 )
@@ -227,12 +225,12 @@ class IndexGeneration:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A generation that is written and doesn't count yet."""
+    """A generation that is written and not yet visible to other runs."""
 
     path: Path
 
     def commit(self) -> None:
-        """Let it count from now on."""
+        """Make it visible to other runs."""
         with storage_errors(self.path):
             self.path.replace(self.path.with_suffix(_GENERATION))
         fsync_dir(self.path.parent)
@@ -269,8 +267,8 @@ class DedupIndex:
         return found
 
     def prepare(self, kind: str, identity: str, files: Sequence[Path], keep_files: Sequence[Path]) -> Pending:
-        """Write what was kept, whole and synced, without letting it count. `files` hold the hashes or bands
-        of each unit, `keep_files` its keep bits."""
+        """Write what was kept, whole and synced, not yet visible to other runs. `files` hold the hashes or
+        bands of each unit, `keep_files` its keep bits."""
         size = record_bytes(kind)
         path = self._path(identity, _PENDING)
         with self._folder.locked():
@@ -284,7 +282,6 @@ class DedupIndex:
         return Pending(path)
 
     def publish(self, kind: str, identity: str, files: Sequence[Path], keep_files: Sequence[Path]) -> None:
-        """`prepare` and `commit` at once."""
         self.prepare(kind, identity, files, keep_files).commit()
 
     def adopt(self, identity: str) -> bool:

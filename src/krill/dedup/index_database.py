@@ -1,8 +1,9 @@
 """The persistent index in a database that people can open: SQLite, or DuckDB (extra `duckdb`).
 
-In: what a run noted of its documents, who of them was kept, and where each stands. Out: rows of a database;
-and, for a run that is to see them, a file of the same numbers as `DedupIndex` has: who survives is decided by
-the same code. Held in memory: one block of rows, and what the database holds (`SQLITE_BYTES`, `DUCKDB_*`).
+In: what a run noted of its documents, which of them were kept, and where each comes from. Out: rows of a
+database; and, for a run that is to see them, a file of the same numbers as `DedupIndex` has: what is kept is
+decided by the same code. Held in memory: one block of rows, and what the database holds (`SQLITE_BYTES`,
+`DUCKDB_*`).
 
 A run's rows count when its row in `runs` says `finished`. `prepare` writes them in blocks, each of them a
 transaction, under a run that says `writing`, and at the end `pending`; `commit` makes it `finished`, and in
@@ -74,13 +75,13 @@ class IndexInput:
 
 @dataclass(frozen=True, slots=True)
 class PendingRun:
-    """A run whose rows are written and don't count yet."""
+    """A run whose rows are written and not yet visible to other runs."""
 
     index: DatabaseIndex
     identity: str
 
     def commit(self) -> None:
-        """Let them count from now on."""
+        """Make them visible to other runs."""
         self.index.adopt(self.identity)
 
 
@@ -119,7 +120,7 @@ class DatabaseIndex:
                 )
 
     def prepare(self, kind: str, identity: str, noted: IndexInput) -> PendingRun:
-        """Write what was kept, whole and synced, without letting it count."""
+        """Write what was kept, whole and synced, not yet visible to other runs."""
         size = record_bytes(kind)
         check_identity(identity)
         with self._folder.locked():
@@ -141,7 +142,7 @@ class DatabaseIndex:
         return PendingRun(self, identity)
 
     def adopt(self, identity: str) -> bool:
-        """Let what a run has prepared count; returns whether there was anything."""
+        """Make what a run has prepared visible; returns whether there was anything."""
         if not self.path.exists():
             return False
         with self._open(write=True) as database:

@@ -53,7 +53,7 @@ in input order, and how many documents of this run the cluster has."""
 FEW_BANDS_BYTES = 16 * 1024 * 1024
 
 SEEN_BEFORE = 2**64 - 1
-"""The cluster of a document that hangs together with one that was seen before."""
+"""The cluster of a document that is connected to one that was seen before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,6 @@ def bands_and_rows(threshold: float, permutations: int = BANDS * ROWS) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class MinhashResult:
-    """What `dedup_minhash` found."""
-
     duplicates: int
     """Documents that are not kept."""
     clusters: int
@@ -127,12 +125,12 @@ def dedup_minhash(
 
 
 def minhash_min_share(documents: int) -> int:
-    """The least share that resolves so many documents: with very many, ranges of labels grow longer."""
+    """The least share that so many documents need: with very many, ranges of labels grow longer."""
     return max(GROUP_TABLES.min_share, least_range_share(documents))
 
 
 def minhash_memory_share(documents: int, bands: int) -> int:
-    """The share with which so many documents are resolved without a file for their bands."""
+    """The share with which so many documents need no file for their bands."""
     return max(GROUP_TABLES.share_for(documents * bands), _clusters_share(documents))
 
 
@@ -180,7 +178,8 @@ def write_clusters(
     keep_files: Sequence[Path],
     cluster_files: Sequence[Path] | None,
 ) -> MinhashResult:
-    """Write who is kept, and perhaps the clusters, of units with `counts` documents after `prior` ones."""
+    """Write which documents are kept, and perhaps the clusters, of units with `counts` documents after
+    `prior` ones."""
     records = None if cluster_files is None else UnitRecords(counts, cluster_files)
     try:
         duplicates = write_keep_files(_flags(clusters, prior, records), counts, keep_files)
@@ -194,7 +193,7 @@ def write_clusters(
 
 
 def _flags(clusters: Clusters, prior: int, records: UnitRecords | None) -> Iterator[NDArray[np.uint8]]:
-    """Who is kept, but for prior documents; clusters go to `records` on the way."""
+    """Flags of the documents that are kept, without prior ones; clusters go to `records` on the way."""
     first = 0
     for smallest, sizes in clusters.labels():
         own = slice(max(0, prior - first), None)

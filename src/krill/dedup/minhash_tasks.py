@@ -25,7 +25,7 @@ from krill.dedup.components import find_clusters
 from krill.dedup.minhash import MinhashResult, edges_of, write_clusters
 from krill.dedup.shuffle import (
     SegmentStream,
-    Shuffle,
+    ShufflePlan,
     plan_shuffle,
     width_of,
     write_segment_index,
@@ -37,7 +37,7 @@ from krill.storage.atomic import atomic_writer
 from krill.storage.commits import damaged
 
 
-def plan_bands(documents: int, bands: int, *, share: int, workers: int) -> Shuffle:
+def plan_bands(documents: int, bands: int, *, share: int, workers: int) -> ShufflePlan:
     """How so many documents are spread over workers that have `share` each."""
     shuffle = plan_shuffle(
         documents * bands,
@@ -45,7 +45,7 @@ def plan_bands(documents: int, bands: int, *, share: int, workers: int) -> Shuff
         block_records=GROUP_TABLES.block_records(share),
         workers=workers,
     )
-    return Shuffle(shuffle.width, max(1, shuffle.group // bands))
+    return ShufflePlan(shuffle.width, max(1, shuffle.group // bands))
 
 
 def split_bands(
@@ -114,7 +114,7 @@ def cluster_edges(
 
 
 class _Edges:
-    """The edges of all partitions, which may only end at documents that there are."""
+    """The edges of all partitions, checked to end at known documents."""
 
     def __init__(self, files: Sequence[Path], documents: int) -> None:
         self._files = files

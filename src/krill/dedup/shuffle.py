@@ -33,8 +33,8 @@ from krill.storage.atomic import AtomicFile, atomic_writer
 from krill.storage.commits import damaged
 
 MAX_WIDTH = 12
-"""The most bits that name a partition; more records than 4,096 partitions take are split again by whoever
-answers."""
+"""The most bits that name a partition; more records than 4,096 partitions take are split again by the
+task that answers."""
 # A partition's segment of a group is read in one piece; 64 KB are enough for any disk and most networks.
 SEGMENT_RECORDS = 4096
 COPY_RECORDS = 16_384
@@ -45,7 +45,7 @@ END_BYTES = 3 * INDEX_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffle:
+class ShufflePlan:
     """How the documents are spread over tasks: planned once, before the first of them."""
 
     width: int
@@ -58,13 +58,13 @@ class Shuffle:
         return 1 << self.width
 
 
-def plan_shuffle(records: int, *, table_keys: int, block_records: int, workers: int) -> Shuffle:
+def plan_shuffle(records: int, *, table_keys: int, block_records: int, workers: int) -> ShufflePlan:
     """Partitions whose keys fit a table, a twentieth spared for chance, and no fewer than workers; groups
     that are split in memory unless their segments would be too short; `group` in records."""
     needed = max(2, workers, 1.05 * records / table_keys)
     width = min(math.ceil(math.log2(needed)), MAX_WIDTH)
     group = max(block_records, SEGMENT_RECORDS << width)
-    return Shuffle(width, max(1, min(group, -(-records // workers))))
+    return ShufflePlan(width, max(1, min(group, -(-records // workers))))
 
 
 def cut_groups(counts: Sequence[int], most: int) -> list[range]:
@@ -110,7 +110,6 @@ def _split_in_memory(stream: HashStream, bits: KeyBits, file: AtomicFile) -> NDA
 def _split_on_disk(
     stream: HashStream, bits: KeyBits, file: AtomicFile, block_records: int, folder: Path
 ) -> NDArray[np.int64]:
-    """The same for a stream of any length."""
     with Spill(stream, bits, block_records=block_records, folder=folder) as spill:
         spill.split()
         for number in range(bits.partitions):

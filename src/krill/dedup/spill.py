@@ -87,7 +87,6 @@ class Spill:
             return write_all(self._hashes.fileno(), hashes, offset)
 
     def partition(self, number: int) -> Partition:
-        """The hashes of one partition."""
         return Partition(self, number)
 
     def join(self) -> Iterator[NDArray[np.uint8]]:

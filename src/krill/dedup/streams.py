@@ -128,7 +128,6 @@ def reading(path: Path) -> Iterator[int]:
 
 
 def read_all(descriptor: int, array: NDArray[Any], offset: int) -> None:
-    """Fill the array from `offset`."""
     view = bytes_of(array)
     while view:
         read = os.preadv(descriptor, [view], offset)

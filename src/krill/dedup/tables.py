@@ -104,7 +104,7 @@ class TableKind(NamedTuple):
         return max(self.min_share, table + self.read_bytes + self.reserved)
 
     def _split_records(self, room: int) -> int:
-        return room // self.split_bytes_per_record // 2 * 2  # even, as `BothWays` wants it
+        return room // self.split_bytes_per_record // 2 * 2  # even, as `BothWays` needs it
 
 
 HASH_TABLES = TableKind(
@@ -179,7 +179,7 @@ def answered_partitions(
         def work(number: int) -> None:
             answer(spill.partition(number), shift + bits.width)
 
-        # Only the first split spreads over threads: below it each partition is one thread's affair.
+        # Only the first split spreads over threads: below it each partition belongs to one thread.
         threads = layout.threads if shift == 0 else 1
         numbers = range(bits.partitions)
         if threads == 1:
@@ -217,7 +217,7 @@ def visit_groups(
     if stream.count <= keys_in(layout.whole_table_bytes):
         _visit_in_memory(stream, layout.whole_table_bytes, layout, visit, ascending=ascending)
     else:
-        _visit_on_disk(stream, 0, layout, folder, visit, ascending=ascending)
+        visit_on_disk(stream, 0, layout, folder, visit, ascending=ascending)
 
 
 def visit_partition(
@@ -229,7 +229,7 @@ def visit_partition(
         return
     except _native.TableFull:
         pass  # and leave this clause first: the error's traceback holds the table, whose memory is needed
-    _visit_on_disk(partition, shift, layout, folder, visit, ascending=ascending)
+    visit_on_disk(partition, shift, layout, folder, visit, ascending=ascending)
 
 
 def _visit_in_memory(
@@ -245,7 +245,7 @@ def _visit_in_memory(
         visit(block, table.fold(block))
 
 
-def _visit_on_disk(
+def visit_on_disk(
     stream: HashStream, shift: int, layout: TableLayout, folder: Path, visit: Visit, *, ascending: bool
 ) -> None:
     def answer(partition: Partition, shift: int) -> None:

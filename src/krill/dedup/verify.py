@@ -28,6 +28,7 @@ import numpy as np
 from krill import _native
 from krill.corpus.arrays import pick
 from krill.corpus.buffers import text_buffers
+from krill.dedup.shuffle import cut_groups
 from krill.dedup.spill import RecordFile
 from krill.dedup.streams import BandRecords, HashStream
 from krill.dedup.tables import TableLayout, visit_groups
@@ -71,7 +72,7 @@ def verify_spill_bytes(documents: int, text_bytes: int) -> int:
 def verified_edges(
     stream: BandRecords, verify: Verify, edges: RecordFile, layout: TableLayout, folder: Path
 ) -> None:
-    """Add to `edges` those that hold."""
+    """Add to `edges` the candidate pairs whose overlap reaches the threshold."""
     with ExitStack() as files:
         sets: _Sets | None = None
         waiting: HashStream = stream
@@ -148,7 +149,8 @@ class _Sets:
     def read(self, candidates: RecordFile) -> None:
         """Read the texts of all candidates, unit by unit; units without any are not read."""
         first = 0
-        for units in self._ranges():
+        # Units in groups whose documents' flags take a quarter of the share.
+        for units in cut_groups(self._stream.counts, self._share // 4):
             counts = self._stream.counts[units.start : units.stop]
             wanted = self._wanted(candidates, first, sum(counts))
             for unit, count in zip(units, counts, strict=True):
@@ -158,7 +160,7 @@ class _Sets:
                 first += count
 
     def shares(self, documents: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """What each document has in common with another, 0..1; 1 with those that were seen before."""
+        """The overlap of each document with another, 0..1; 1 with those that were seen before."""
         prior = np.uint64(self._stream.prior)
         shares = np.ones(len(documents))
         own = np.flatnonzero(others >= prior)
@@ -170,17 +172,6 @@ class _Sets:
         found = _native.jaccard(self._index.descriptor, self._data.descriptor, pairs[new])
         shares[order] = found[np.cumsum(new) - 1]
         return shares
-
-    def _ranges(self) -> Iterator[range]:
-        """Units in ranges whose documents' flags take a quarter of the share; one unit at least."""
-        begin = documents = 0
-        for unit, count in enumerate(self._stream.counts):
-            if unit > begin and documents + count > self._share // 4:
-                yield range(begin, unit)
-                begin, documents = unit, 0
-            documents += count
-        if begin < len(self._stream.counts):
-            yield range(begin, len(self._stream.counts))
 
     def _wanted(self, candidates: RecordFile, first: int, count: int) -> NDArray[np.bool_]:
         """Which of `count` documents from `first` on are in a group."""

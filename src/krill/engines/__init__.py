@@ -1,12 +1,23 @@
-"""Where work runs: here, on a Ray cluster, or on one of datatrove's executors.
+"""Where the tasks of stages are done: here, on a Ray cluster, by ranks of datatrove's, or by ranks of --task.
 
-In: tasks, each a small JSON payload that names a part of the work, and what a worker may use. Out: each
-task's small JSON result, as it ends. What is large goes through files in a folder that all workers see: a
-task commits them, so one that died is simply run again. Held in memory here: the tasks that run, never all of
-them.
+In: stages, whose tasks are small JSON values, and what a worker may use. Out: all tasks, committed. What is
+large goes through files that all workers see, so a task that died is simply done again. Held in memory here:
+the tasks under way.
 """
 
-from krill.engines.contract import Done, Resources, Task, TaskRunner
-from krill.engines.open import driver_needs, load_engine, open_engine
+from krill.engines.contract import Engine, LoggedStage, Resources, Stage, StageReport, WorkerSpec
+from krill.engines.open import driver_needs, engine_named, load_engine, open_engine, worker_part
 
-__all__ = ["Done", "Resources", "Task", "TaskRunner", "driver_needs", "load_engine", "open_engine"]
+__all__ = [
+    "Engine",
+    "LoggedStage",
+    "Resources",
+    "Stage",
+    "StageReport",
+    "WorkerSpec",
+    "driver_needs",
+    "engine_named",
+    "load_engine",
+    "open_engine",
+    "worker_part",
+]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from krill.engines.stage import Stage
+from krill.engines.contract import Stage
 from krill.errors import ConfigError, KrillError
 
 FINISH: Final = "finish"
@@ -58,6 +58,8 @@ class RankEngine:
     `alive` tells a moment at which somebody still looked after all ranks, where that is known.
     """
 
+    shared = True
+
     def __init__(
         self,
         rank: Rank,
@@ -82,6 +84,9 @@ class RankEngine:
 
     def facts(self) -> Mapping[str, Any]:
         return {"name": "rank", "workers": self._rank.world}
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def _wait(self, stage: Stage) -> None:
         """Until all tasks are committed, or nobody has committed any for too long."""

@@ -15,10 +15,9 @@ from typing import Any
 
 from krill.budget.machine import available_threads
 from krill.config.engine import EngineConfig
-from krill.engines.contract import Done, Resources, Task
-from krill.engines.entries import TaskFault, packed, unpacked
+from krill.engines.contract import Done, Resources, Task, WorkerSpec
 from krill.engines.ray_cluster import check_machine, connect, import_ray, start_here
-from krill.engines.retries import Attempts
+from krill.engines.worker import TaskFault, packed, unpacked
 from krill.errors import ConfigError, KrillError
 
 # Tasks that wait beside each one that runs, so that no worker waits for the driver.
@@ -30,7 +29,7 @@ _PAUSES = (0.5, 2.0, 8.0)
 _END_SECONDS = 1.0
 
 
-class RayEngine:
+class RayRunner:
     """Runs tasks on the cluster at `address`, or on one that it starts on this machine."""
 
     def __init__(self, config: EngineConfig) -> None:
@@ -54,14 +53,13 @@ class RayEngine:
         """As many as were asked for, else one for each core's worth of threads."""
         return self._asked or max(1, self._cores // self._threads)
 
-    def ready(self, entry: str, task: Task, resources: Resources) -> None:
-        """See `TaskRunner`: to start a process and load what it needs takes a second."""
-        remote, room = self._worker(entry, resources)
-        self._getting_ready = [
-            remote.remote(packed(entry, task, resources)) for _ in range(min(self.workers, room))
-        ]
+    def ready(self, spec: WorkerSpec) -> None:
+        """To start a process and load what it needs takes a second."""
+        remote, room = self._worker(spec.kind, spec.resources)
+        order = packed(spec, spec.resources, stage="", tasks=[])
+        self._getting_ready = [remote.remote(order) for _ in range(min(self.workers, room))]
 
-    def _worker(self, entry: str, resources: Resources) -> tuple[Any, int]:
+    def _worker(self, kind: str, resources: Resources) -> tuple[Any, int]:
         """What runs a task on the cluster, and how many at once there is room for."""
         self._threads = resources.threads
         needs: dict[str, Any] = {
@@ -77,17 +75,17 @@ class RayEngine:
             room = self._cores
         else:
             room = _room(self._ray.nodes(), resources)
-        return self._remote.options(**needs, max_retries=0, name=f"krill {entry}"), room
+        return self._remote.options(**needs, max_retries=0, name=f"krill {kind}"), room
 
-    def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
-        """See `TaskRunner`."""
+    def run(self, spec: WorkerSpec, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
         self._running.clear()  # of a call that was given up
-        remote, room = self._worker(entry, resources)
+        remote, room = self._worker(spec.kind, resources)
         most = self.workers if self.workers < room else (1 + _WAITING) * self.workers
         source, waiting = iter(tasks), _Waiting(self._retries)
         while True:
             for task in _up_to(most - len(self._running), waiting, source):
-                self._running[remote.remote(packed(entry, task, resources))] = task
+                order = packed(spec, resources, stage=task.stage, tasks=task.tasks)
+                self._running[remote.remote(order)] = task
             if not self._running and not waiting:
                 return
             for task, answer in self._ended(waiting.seconds()):
@@ -125,9 +123,9 @@ class RayEngine:
         except self._ray.exceptions.LocalRayletDiedError as error:
             raise _gone(error) from None
         except (TaskFault, self._ray.exceptions.RayError) as error:
-            waiting.add(task, str(error) if isinstance(error, TaskFault) else _told(error))
+            waiting.add(task, str(error) if isinstance(error, TaskFault) else _first_line(error))
             return None
-        waiting.attempts.succeeded(task)
+        waiting.succeeded(task)
         return result
 
 
@@ -135,7 +133,8 @@ class _Waiting:
     """Tasks that failed and wait for another try."""
 
     def __init__(self, retries: int) -> None:
-        self.attempts = Attempts(retries)
+        self._retries = retries
+        self._failures: dict[str, int] = {}
         self._tasks: list[tuple[float, int, Task]] = []
         self._numbers = count()  # tasks that wait for the same moment are not compared
 
@@ -144,9 +143,17 @@ class _Waiting:
 
     def add(self, task: Task, reason: str) -> None:
         """It failed: try it again a little later, or raise."""
-        failures = self.attempts.failed(task, reason)
+        failures = self._failures[task.name] = self._failures.get(task.name, 0) + 1
+        if failures > self._retries:
+            raise KrillError(
+                f"the task `{task.name}` failed {failures} times, the last time with: {reason}",
+                hint="what other tasks have done is kept: mend the cause and run the same command again",
+            )
         pause = _PAUSES[min(failures, len(_PAUSES)) - 1]
         heapq.heappush(self._tasks, (time.monotonic() + pause, next(self._numbers), task))
+
+    def succeeded(self, task: Task) -> None:
+        self._failures.pop(task.name, None)
 
     def seconds(self) -> float | None:
         """Until the next one's turn; None if none waits."""
@@ -196,7 +203,7 @@ def _perform() -> Any:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         try:
-            from krill.engines import entries
+            from krill.engines import worker
         except ImportError as error:
             import json
             import platform
@@ -205,19 +212,19 @@ def _perform() -> Any:
             fact = f"the worker on `{platform.node()}` can't load Krill into `{sys.executable}`: {error}"
             hint = "install krill-lm, in the version that starts the run, where Ray runs on that machine"
             return json.dumps({"error": {"kind": "ConfigError", "message": fact, "hint": hint}}).encode()
-        return entries.perform(order)
+        return worker.perform(order)
 
     return perform
 
 
 def _gone(error: Exception) -> KrillError:
     return KrillError(
-        f"the Ray node that this command is on is gone: {_told(error)}",
+        f"the Ray node that this command is on is gone: {_first_line(error)}",
         hint="what was done is kept: start the cluster, and run the same command again",
     )
 
 
-def _told(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """The first line of an error that Ray raised."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -5,33 +5,20 @@ In: a stage. Out: the same files as if this process had done its tasks. Held in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from krill.engines.contract import Resources, Task, TaskRunner
-from krill.engines.stage import Stage
-from krill.engines.worker_share import one_thread_of
+from krill.engines.contract import Resources, Stage, Task, TaskRunner, WorkerSpec
 
-READY: Final = ""
-"""The stage of a task that only lets a worker load what it will need."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSpec:
-    """What a worker must know to open a run: its kind (one of `entries.ENTRIES`), where it is, and that it is
-    this one. `anywhere` says that no folder has to be shared for it."""
-
-    kind: str
-    address: str
-    identity: str
-    resources: Resources
-    anywhere: bool = False
+# What a worker of one thread has at least, if one of several has as much: most of it is the process itself.
+_OF_ONE_THREAD: Final = 512 * 10**6
 
 
 class WorkersEngine:
-    """Sends the tasks of a run's stages to the workers of `runner`; `done` is called with what each task
-    says it did: `bytes` that were read and `kept` on disk."""
+    """Sends the tasks of a run's stages to the workers of `runner`; `done` is called with what each of them
+    did: `bytes` that were read, and `kept` on disk."""
+
+    shared = False
 
     def __init__(
         self, runner: TaskRunner, name: str, spec: WorkerSpec, done: Callable[[Mapping[str, Any]], None]
@@ -41,7 +28,7 @@ class WorkersEngine:
         self._spec = spec
         self._done = done
         self._tasks = self._peak = 0
-        runner.ready(spec.kind, self._task(READY, READY, []), spec.resources)
+        runner.ready(spec)
 
     @property
     def workers(self) -> int:
@@ -51,8 +38,8 @@ class WorkersEngine:
         spec = self._spec
         resources = one_thread_of(spec.resources) if stage.one_thread else spec.resources
         bundles = stage.bundles(stage.missing(stage.tasks()), self.workers)
-        tasks = (self._task(stage.describe(bundle), stage.name, bundle) for bundle in bundles)
-        for _, result in self._runner.run(spec.kind, tasks, resources):
+        tasks = (Task(stage.describe(bundle), stage.name, bundle) for bundle in bundles)
+        for _, result in self._runner.run(spec, tasks, resources):
             self._tasks += 1
             self._peak = max(self._peak, result["peak"])
             self._done(result)
@@ -65,7 +52,11 @@ class WorkersEngine:
             "worker_peak": self._peak,
         }
 
-    def _task(self, name: str, stage: str, tasks: Sequence[Any]) -> Task:
-        spec = self._spec
-        payload = {"work": spec.address, "identity": spec.identity, "stage": stage, "tasks": tasks}
-        return Task(name, payload, spec.anywhere)
+    def close(self) -> None:
+        self._runner.close()
+
+
+def one_thread_of(worker: Resources) -> Resources:
+    """For tasks of one thread: a worker's memory goes to as many of them as it has threads."""
+    each = max(worker.memory // worker.threads, _OF_ONE_THREAD)
+    return Resources(min(worker.memory, each), 1)

@@ -1,9 +1,9 @@
 """Loading: prepared rows, or raw text, as batches for training.
 
-Comes in: a dataset that Krill wrote, a Hugging Face folder, Parquet, a URL of these; or text and a
-tokenizer. Goes out: rows by number, and batches of NumPy arrays, torch tensors or JAX arrays, in an order
-that is computed from the seed and the epoch, resumable at every step. Held in memory: a table of the
-shards, a small cache, the batches in flight; never the order, never the dataset.
+In: a dataset that Krill wrote, a Hugging Face folder, Parquet, a URL of these; or text and a tokenizer. Out:
+rows by number, and batches of NumPy arrays, torch tensors or JAX arrays, in an order that is computed from
+the seed and the epoch, resumable at every step. Held in memory: a table of the shards, a small cache, the
+batches in flight; never the order, never the dataset.
 """
 
 from typing import TYPE_CHECKING
@@ -28,14 +28,15 @@ __all__ = [
 ]
 
 # Loaded when first used: prepared rows take no tokenizer, and raw text takes no reader of shards.
-_HOMES = {
-    "LoadedDataset": "krill.loading.dataset",
-    "Loader": "krill.loading.loader",
-    "RowSource": "krill.dataset.rows",
-    "StreamingDataLoader": "krill.loading.stream.loader",
-    "estimate_memory_usage": "krill.compat.memory_usage",
-    "load": "krill.loading.dataset",
-    "mix": "krill.loading.dataset",
-}
-
-__getattr__ = lazy_attributes(__name__, _HOMES)
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "LoadedDataset": "krill.loading.dataset",
+        "Loader": "krill.loading.loader",
+        "RowSource": "krill.dataset.rows",
+        "StreamingDataLoader": "krill.loading.stream.loader",
+        "estimate_memory_usage": "krill.compat.memory_usage",
+        "load": "krill.loading.dataset",
+        "mix": "krill.loading.dataset",
+    },
+)

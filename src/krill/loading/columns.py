@@ -1,9 +1,9 @@
 """The columns of a training batch.
 
-Comes in: rows of tokens with the lengths of their documents. Goes out: NumPy arrays of one row a line, padded
-to the width. Held in memory: the batch, and up to a few batches' worth of memory that ended batches leave for
-the next ones. A batch is yours for as long as you keep any of its arrays: its memory is used again only when
-the last of them is gone.
+In: rows of tokens with the lengths of their documents. Out: NumPy arrays of one row a line, padded to the
+width. Held in memory: the batch, and up to a few batches' worth of memory that ended batches leave for the
+next ones. A batch is yours for as long as you keep any of its arrays: its memory is used again only when the
+last of them is gone.
 
 `labels="shifted"` are int32: at each position the token that follows, for models that take labels as they are
 (JAX, and loops that don't shift). `labels="hf"` are int64 and unshifted, for Hugging Face models, which shift

@@ -1,22 +1,21 @@
 """`krill.load`: a prepared dataset as a sequence of rows, and as batches for training.
 
-Comes in: a path or URL, a budget. Goes out: rows by number, and loaders. Held in memory: what the source
-says it holds (the manifest's table and a cache), and for each loader the batches that it makes ahead; the
-plan adds them up, and what doesn't fit is refused before anything is read. The budget counts what comes on
-top of what the process held before.
+In: a path or URL, a budget. Out: rows by number, and loaders. Held in memory: what the source says it holds
+(the manifest's table and a cache), and for each loader the batches that it makes ahead; the plan adds them
+up, and what doesn't fit is refused before anything is read. The budget counts what comes on top of what the
+process held before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from krill.budget.plan import Need, make_plan, resolve_limit
 from krill.budget.size import parse_size
 from krill.dataset.manifest import MANIFEST_NAME
-from krill.dataset.rows import RowKey, RowSource, select_rows
+from krill.dataset.rows import ClosedOnExit, RowKey, RowSource, select_rows
 from krill.errors import ConfigError, InputError
 from krill.faults import system_errors
 from krill.loading.columns import ColumnMaker, Columns, LabelKind
@@ -44,14 +43,14 @@ def load(
     cache_dir: str | Path | None = None,
     cache_size: str | int = "10GB",
 ) -> LoadedDataset:
-    """Open a dataset: a folder of Krill's, one that Hugging Face `save_to_disk` wrote, Parquet, or a URL.
+    """Open a dataset: a folder that Krill or Hugging Face `save_to_disk` wrote, Parquet, or a URL.
 
     `verify` reads each shard once to its end and holds it against its checksum, when the first of its rows is
-    asked for; workers of a `DataLoader` do so each for itself. A missing or torn
-    shard is an error, or with `on_missing="skip"` its rows are left out, and `skipped_rows` counts them.
-    What is fetched from a URL is kept in `cache_dir`, at most `cache_size` of it. A dataset of Krill's
-    that takes no more than half of `memory` is mapped: rows at random come faster, and what was read of
-    it counts as memory until the system needs it.
+    asked for; each worker of a `DataLoader` does so. A missing or truncated shard is an error, or with
+    `on_missing="skip"` its rows are left out, and `skipped_rows` counts them. What is fetched from a URL is
+    kept in `cache_dir`, at most `cache_size` of it. A Krill dataset that takes no more than half of `memory`
+    is mapped: random rows come faster, and the pages that were read count as memory until the system needs
+    it.
     """
     if on_missing not in ("fail", "skip"):
         raise ConfigError(f"`on_missing` is `{on_missing}`", hint='give "fail" or "skip"')
@@ -96,23 +95,23 @@ def mix(datasets: Sequence[LoadedDataset], weights: Sequence[float]) -> LoadedDa
     return LoadedDataset(joined, sum(dataset.limit for dataset in datasets))
 
 
-class LoadedDataset:
+class LoadedDataset(ClosedOnExit):
     """`len(dataset)`, `dataset[-1]`, `dataset[10:20]`, `dataset[[5, 1, 5]]`, and loaders over all rows.
 
-    One row is `{"input_ids": array, "seq_lengths": array}`, as stored: unpadded, in the dataset's own
-    type. Several rows are `{"input_ids": array[rows, width], "seq_lengths": [array, ...]}`, where
-    `input_ids` is a sequence of arrays too if rows vary in length. Safe to use from several threads and
-    after a fork; can be pickled.
+    One row is `{"input_ids": array, "seq_lengths": array}`, as stored: unpadded, in the dataset's own type.
+    Several rows are `{"input_ids": array[rows, width], "seq_lengths": [array, ...]}`, where `input_ids` is a
+    sequence of arrays too if rows vary in length. Safe to use from several threads and after a fork; can be
+    pickled.
     """
 
     def __init__(self, source: RowSource, limit: int) -> None:
         self.source = source
         self.limit = limit
-        make_plan(limit, 0, [_reading(source)])  # refuses what can't be held
+        make_plan(limit, 0, [_reading(source)])  # refuses what doesn't fit
 
     @property
     def skipped_rows(self) -> int:
-        """Rows of missing or torn shards that were left out."""
+        """Rows of missing or truncated shards that were left out."""
         return int(getattr(self.source, "skipped_rows", 0))
 
     def __len__(self) -> int:
@@ -151,8 +150,8 @@ class LoadedDataset:
         sources is mixed, and `on_exhausted` says what happens when one of them runs out.
         """
         columns = Columns(labels, segment_ids, position_ids, attention_mask, pad_id, ids_dtype)
-        _check_positive(batch_size=batch_size, shuffle_window=shuffle_window)
-        _check_counts(prefetch=prefetch, epoch=epoch)
+        _check_least(1, batch_size=batch_size, shuffle_window=shuffle_window)
+        _check_least(0, prefetch=prefetch, epoch=epoch)
         rank, world = find_world(rank, world)
         order = self._order(shuffle, shuffle_window, on_exhausted)
         self._check_enough(order.samples, batch_size, world, drop_last)
@@ -179,16 +178,8 @@ class LoadedDataset:
         return jax_loader(self, **options)
 
     def close(self) -> None:
-        """Let go of files and caches; the dataset can still be used and opens them again."""
+        """Close files and drop caches; the dataset can still be used and opens them again."""
         self.source.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _order(self, shuffle: bool, window: int, on_exhausted: OnExhausted) -> Order:
         def order_of(rows: int) -> Order:
@@ -219,13 +210,7 @@ def _batches(prefetch: int, batch_bytes: int) -> Need:
     return Need("batches", (prefetch + 3) * batch_bytes, remedy=remedy)
 
 
-def _check_positive(**numbers: int) -> None:
+def _check_least(least: int, **numbers: int) -> None:
     for name, number in numbers.items():
-        if number < 1:
-            raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 1 on")
-
-
-def _check_counts(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < 0:
-            raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 0 on")
+        if number < least:
+            raise ConfigError(f"`{name}` is `{number}`", hint=f"give a number from {least} on")

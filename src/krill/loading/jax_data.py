@@ -1,8 +1,8 @@
 """Batches for JAX.
 
-Comes in: a loaded dataset, and where arrays shall be. Goes out: dictionaries of `jax.Array`s, int32, placed
-on the devices, each process giving its own rows. While a batch is used the next one is on its way to the
-devices. Held in memory: that batch, on the devices, besides what the loader holds.
+In: a loaded dataset, and where arrays shall be. Out: dictionaries of `jax.Array`s, int32, placed on the
+devices, each process giving its own rows. While a batch is used the next one is on its way to the devices.
+Held in memory: that batch, on the devices, besides what the loader holds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Datasets of Krill's on this machine, opened for training.
+"""Krill datasets on this machine, opened for training.
 
 In: a folder. Out: a `ShardReader`. Opening reads the manifest and looks at the size of each shard, so that a
-missing or torn one is known before training begins and not hours into it. Held in memory: what the reader
-says.
+missing or truncated one is reported before training begins and not hours into it. Held in memory: what the
+reader says.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _present_shards(folder: Path, shards: tuple[ShardInfo, ...], on_missing: OnM
 
 
 def _sizes_in(folder: Path) -> dict[str, int]:
-    """The bytes of each file, from one look at the folder."""
+    """The bytes of each file, from one scan of the folder."""
     sizes = {}
     try:
         with os.scandir(folder) as entries:

@@ -1,7 +1,7 @@
-"""Batches, in a computed order, from any place of it.
+"""Batches in a computed order, from any step on.
 
-Comes in: a source of rows, an order, the columns wanted. Goes out: dictionaries of NumPy arrays. Held in
-memory: the batches that are being made ahead, within the bytes given, and what the source holds.
+In: a source of rows, an order, the columns wanted. Out: dictionaries of NumPy arrays. Held in memory: the
+batches that are being made ahead, within the bytes given, and what the source holds.
 
 All ranks together take one *global batch* a step, `batch_size * world` rows that follow each other in the
 order; rank `r` takes the `r`-th `batch_size` of them. So the order does not depend on the number of ranks,
@@ -77,7 +77,7 @@ def _count(state: Mapping[str, Any], name: str, most: int) -> int:
 
 @dataclass(frozen=True)
 class LoaderOptions:
-    """Who takes what of each step, and how far ahead batches are made."""
+    """Each rank's part of a step, and how far ahead batches are made."""
 
     batch_size: int
     rank: int
@@ -91,9 +91,9 @@ class LoaderOptions:
 class Loader:
     """Iterates over this rank's batches, from its state to the end of the epoch; then the next epoch begins.
 
-    An iterator that is left early leaves the loader where it is, and the next one goes on from there.
+    Leaving an iterator early keeps the loader where it is, and the next one continues from there.
     `len(loader)` is the number of batches that iterating now would give, the same on every rank. Of a last
-    global batch that is not full (`drop_last=False`), each rank takes an equal part, give or take a row: a
+    global batch that is not full (`drop_last=False`), each rank takes an equal part, plus or minus a row: a
     batch may then have no row at all, so that every rank takes as many steps. One iterator at a time: a new
     one ends the one before.
     """
@@ -164,7 +164,7 @@ class Loader:
         self.samples = min(self.samples + steps * self.global_batch, self._order.samples)
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin another epoch. Nothing changes if it is the current one, so that a resumed run goes on."""
+        """Begin another epoch. Nothing changes if it is the current one, so that a resumed run continues."""
         if epoch != self.epoch:
             self.close()
             self.epoch, self.samples = epoch, 0
@@ -174,10 +174,10 @@ class Loader:
         return make_state(self._identity, self.epoch, self.samples)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was made, by a loader of any rank, world size or batch size."""
-        place = read_state(state, self._identity, self._order.samples, self._source.name)
+        """Continue where `state` was made, by a loader of any rank, world size or batch size."""
+        position = read_state(state, self._identity, self._order.samples, self._source.name)
         self.close()
-        self.epoch, self.samples = place
+        self.epoch, self.samples = position
 
     def close(self) -> None:
         """End the iterator and its threads; the loader can still be used."""
@@ -218,7 +218,7 @@ class Loader:
             row, reason = error.args
             raise InputError(
                 f"`{self._source.name}`: row {rows[row]} {reason}",
-                hint="the data was changed after it was written; `krill validate` finds every such place",
+                hint="the data was changed after it was written; `krill validate` finds all such rows",
             ) from None
 
     def _steps_from(self, sample: int) -> int:

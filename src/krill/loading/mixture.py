@@ -1,13 +1,13 @@
 """Several sources mixed by weight: which source gives the n-th row is arithmetic.
 
-Comes in: the row ranges of sources, their weights in tokens, a rule for when one runs out. Goes out: an order
-over all their rows. Held in memory: a few numbers for each source (times their number, for `drop`).
+In: the row ranges of sources, their weights in tokens, a rule for when one runs out. Out: an order over all
+their rows. Held in memory: a few numbers for each source (times their number, for `drop`).
 
-Weights are shares of tokens; divided by a source's tokens per row they are shares of rows, rounded to
-2^-30. The first source takes a row whenever its due, its share of the rows so far, passes a whole number;
-what it leaves is offered to the second source in the same way, and so on. So every stretch of the epoch has
-the stated mixture, give or take a row for each source, and how many rows a source has given after n is
-known without counting. The slow version is `reference.reference_schedule`.
+Weights are shares of tokens; divided by a source's tokens per row they are shares of rows, rounded to 2^-30.
+The first source takes a row whenever its due, its share of the rows so far, passes a whole number; what it
+leaves is offered to the second source in the same way, and so on. So every part of the epoch has the stated
+mixture, plus or minus a row for each source, and how many rows a source has given after n is known without
+counting. The slow version is `reference.reference_schedule`.
 
 When a source runs out: `stop` ends the epoch, so that nothing repeats and the mixture holds to its end;
 `repeat` begins that source again in another order, until every source was read to its end once; `drop` goes
@@ -94,7 +94,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class _Phase:
-    """A stretch of the epoch with one schedule: where it begins, and what each source has given before."""
+    """A part of the epoch with one schedule: where it begins, and what each source has given before."""
 
     start: int
     before: tuple[int, ...]

@@ -1,12 +1,12 @@
-"""The order of an epoch: computed, never stored, any stretch of it without what precedes.
+"""The order of an epoch: computed for any range of it, never stored.
 
-Comes in: the number of rows and of those that lie together on disk, a window, a key (the seed, the epoch).
-Goes out: row numbers. Held in memory: what is asked for.
+In: the number of rows and of those that are stored together, a window, a key (the seed, the epoch). Out: row
+numbers. Held in memory: what is asked for.
 
-`Shuffled` permutes the blocks of rows that lie together, cuts the rows, in the blocks' new order, into
-windows (the last takes what is left over), and permutes the rows inside each window. So a stretch of the
-epoch reads from a few blocks only, which is what disks and caches want, and neighbours on disk still end up
-far apart. The permutations are keyed functions; the slow, obvious version is `reference.reference_order`.
+`Shuffled` permutes the blocks of rows that are stored together, cuts the rows, in the blocks' new order, into
+windows (the last takes what is left over), and permutes the rows inside each window. So a range of the epoch
+reads from a few blocks only, which is what disks and caches want, and neighbours on disk still end up far
+apart. The permutations are keyed functions; the slow, obvious version is `reference.reference_order`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Order(Protocol):
         """How many rows an epoch has."""
 
     def rows(self, key: Key, start: int, stop: int) -> npt.NDArray[np.int64]:
-        """The rows at places `start` to `stop` of the epoch that `key` stands for."""
+        """The `start`-th to `stop`-th row of the epoch that `key` stands for."""
 
 
 @dataclass(frozen=True)
 class InOrder:
-    """Every row once, as they lie on disk, whatever the key."""
+    """Every row once, in the order on disk, whatever the key."""
 
     samples: int
 

@@ -1,9 +1,9 @@
 """Datasets for torch.
 
-Comes in: a loaded dataset. Goes out: a map-style dataset of rows, or an iterable one of ready batches that
-any number of `DataLoader` workers share, the batches coming in the same order whatever that number is.
-Tensors are int64 and take over the memory that the batch was made in. Held in memory, in each worker: the
-batch being made and what reading holds; nothing grows with the dataset.
+In: a loaded dataset. Out: a map-style dataset of rows, or an iterable one of ready batches that any number of
+`DataLoader` workers share, the batches coming in the same order whatever that number is. Tensors are int64
+and take over the memory that the batch was made in. Held in memory, in each worker: the batch being made and
+what reading holds; nothing grows with the dataset.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ def rotation(positions: jax.Array, head_size: int, theta: float) -> tuple[jax.Ar
     return jnp.cos(angles), jnp.sin(angles)
 
 
-def rotate(vectors: jax.Array, turn: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """Turn (B, T, heads, size) by its positions; a number's partner is half a head away, as in Llama."""
-    cosines, sines = (part[:, :, None, :] for part in turn)
+def rotate(vectors: jax.Array, rope: tuple[jax.Array, jax.Array]) -> jax.Array:
+    """Rope (B, T, heads, size) by its positions; a number's partner is half a head away, as in Llama."""
+    cosines, sines = (part[:, :, None, :] for part in rope)
     first, second = jnp.split(vectors.astype(jnp.float32), 2, axis=-1)
     turned = jnp.concatenate([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
     return turned.astype(vectors.dtype)

@@ -26,7 +26,7 @@ class Cache(NamedTuple):
 
     @property
     def capacity(self) -> int:
-        """Positions that fit; whoever decodes stops there."""
+        """Positions that fit; decoding stops there."""
         return self.keys.shape[2]
 
 
@@ -61,7 +61,7 @@ def _extend(model: Transformer, cache: Cache, ids: jax.Array, added: jax.Array) 
     """Run `ids` behind what the cache has; `added` of them are real, the rest is overwritten later."""
     shape = model.shape
     positions = cache.length + jnp.arange(ids.shape[1])
-    turn = rotation(positions[None], shape.head_size, shape.rope_theta)
+    rope = rotation(positions[None], shape.head_size, shape.rope_theta)
     visible = (positions[:, None] >= jnp.arange(cache.capacity)[None, :])[None]
 
     def layer(
@@ -76,7 +76,7 @@ def _extend(model: Transformer, cache: Cache, ids: jax.Array, added: jax.Array) 
             stored.append(jax.lax.dynamic_update_slice(old_values, values.astype(old_values.dtype), at))
             return attend_where(queries, stored[0], stored[1], visible)
 
-        states = apply_layer(shape, weights, states, turn, attention)
+        states = apply_layer(shape, weights, states, rope, attention)
         return states, (stored[0], stored[1])
 
     states, (keys, values) = jax.lax.scan(

@@ -101,7 +101,7 @@ def shape_from_llama(config: Mapping[str, Any]) -> ModelShape:
 
 
 def _first(*values: Any) -> Any:
-    """The first that is stated; null is nothing."""
+    """The first that is not None."""
     return next(value for value in values if value is not None)
 
 

@@ -1,4 +1,4 @@
-"""What a config's model is made of and what training it holds, told before anything runs or is installed.
+"""The model of a config and what training it holds, before anything runs or is installed.
 
 In: `train:` of the config, a vocabulary, the tokens in a row. Out: the shape, its parameters by part, and
 the bytes of each thing that a step holds, by plain arithmetic: exact for weights, gradients and the
@@ -43,16 +43,14 @@ class ModelOutline:
 
     @property
     def parameters(self) -> int:
-        """All of them."""
         return sum(self.parts.values())
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
         return {**asdict(self), "parameters": self.parameters}
 
 
 def model_shape(settings: TrainConfig, vocab_size: int) -> ModelShape:
-    """A preset, one of the config's own sizes, or the target's."""
+    """Of the preset, of the config's own sizes, or of the target number of parameters."""
     if settings.preset is not None:
         return preset_shape(settings.preset, vocab_size)
     target = settings.target_params
@@ -71,7 +69,7 @@ def model_shape(settings: TrainConfig, vocab_size: int) -> ModelShape:
 
 
 def outline(settings: TrainConfig, vocab_size: int, row_tokens: int) -> ModelOutline:
-    """The model of a config with this vocabulary, trained on rows of so many tokens."""
+    """The model of a config with this vocabulary, trained on rows of `row_tokens`."""
     shape = model_shape(settings, vocab_size)
     parts = breakdown(shape)
     total = sum(parts.values())

@@ -44,7 +44,7 @@ from krill.model.transformer import (
 # Where gates begin: a quarter open. So what is written counts at once, and what was there before is still
 # felt some segments later: a gradient finds its way back, and the gates learn from it when to close.
 FIRST_GATE = -1.0
-# A document's columns: three of tokens, three of segments, and whether a segment is there.
+# A document's columns: three of tokens, three of segments, and whether the document has that segment.
 TOKEN_COLUMNS = ("input_ids", "attention_mask", "token_type_ids")
 SEGMENT_COLUMNS = ("start_positions", "end_positions", "cls_index", "document_mask")
 
@@ -74,7 +74,7 @@ class MemoryTokens:
 
     @property
     def slots(self) -> int:
-        """Vectors that are carried."""
+        """Memory vectors."""
         return len(self.reads)
 
     @staticmethod
@@ -104,7 +104,6 @@ class ReaderShape:
 
     @property
     def parameters(self) -> int:
-        """Every weight, once."""
         width, slots = self.encoder.width, self.memory.slots
         types = self.token_types if self.token_types > 1 else 0
         memory = slots + width + 1 if slots else 0
@@ -177,13 +176,13 @@ class Reader(eqx.Module):
 
     def _encode(self, states: jax.Array, visible: jax.Array, compute: Compute) -> jax.Array:
         shape = self.design.encoder
-        turn = rotation(jnp.arange(states.shape[1])[None], shape.head_size, shape.rope_theta)
+        rope = rotation(jnp.arange(states.shape[1])[None], shape.head_size, shape.rope_theta)
 
         def attention(queries: jax.Array, keys: jax.Array, values: jax.Array) -> jax.Array:
             return attend_where(queries, keys, values, visible[:, None, :])
 
         def layer(carried: jax.Array, weights: Layers) -> tuple[jax.Array, None]:
-            return apply_layer(shape, weights, carried, turn, attention), None
+            return apply_layer(shape, weights, carried, rope, attention), None
 
         states, _ = jax.lax.scan(
             jax.checkpoint(layer) if compute.remat else layer, states, self.encoder.layers

@@ -65,12 +65,10 @@ class ModelShape:
 
     @property
     def head_size(self) -> int:
-        """Numbers in a head."""
         return self.width // self.heads
 
     @property
     def kv_width(self) -> int:
-        """Numbers in the keys of a position."""
         return self.head_size * self.kv_heads
 
 
@@ -101,7 +99,6 @@ def count_parameters(shape: ModelShape) -> int:
 
 
 def breakdown(shape: ModelShape) -> dict[str, int]:
-    """Parameters of each part."""
     width, layers = shape.width, shape.layers
     return {
         "embedding": shape.vocab_size * width,

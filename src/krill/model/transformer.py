@@ -28,7 +28,7 @@ INIT_SCALE = 0.02
 WHOLE_ATTENTION = 512
 ATTENTION_BLOCK = 256
 
-Turn = tuple[jax.Array, jax.Array]
+Rope = tuple[jax.Array, jax.Array]
 Attention = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 
@@ -88,7 +88,7 @@ class Transformer(eqx.Module):
         """
         if position_ids is None:
             position_ids = jnp.arange(ids.shape[1])[None]
-        turn = rotation(position_ids, self.shape.head_size, self.shape.rope_theta)
+        rope = rotation(position_ids, self.shape.head_size, self.shape.rope_theta)
         block = compute.block_for(ids.shape[1])
 
         def attention(queries: jax.Array, keys: jax.Array, values: jax.Array) -> jax.Array:
@@ -96,7 +96,7 @@ class Transformer(eqx.Module):
 
         def layer(carried: jax.Array, weights: Layers) -> tuple[jax.Array, None]:
             whole = weights if fetch is None else fetch(weights)
-            return apply_layer(self.shape, whole, carried, turn, attention), None
+            return apply_layer(self.shape, whole, carried, rope, attention), None
 
         body = layer
         if compute.remat:
@@ -123,7 +123,7 @@ def _is_own(primitive: Any, *_: Any, **__: Any) -> bool:
 
 
 def apply_layer(
-    shape: ModelShape, weights: Layers, states: jax.Array, turn: Turn, attention: Attention
+    shape: ModelShape, weights: Layers, states: jax.Array, rope: Rope, attention: Attention
 ) -> jax.Array:
     """One layer over (B, T, width); `attention` gets rotated queries and keys, and values, by heads."""
     batch, length, width = states.shape
@@ -131,7 +131,7 @@ def apply_layer(
     queries = project(normed, weights.query).reshape(batch, length, shape.heads, shape.head_size)
     keys = project(normed, weights.key).reshape(batch, length, shape.kv_heads, shape.head_size)
     values = project(normed, weights.value).reshape(batch, length, shape.kv_heads, shape.head_size)
-    gathered = attention(rotate(queries, turn), rotate(keys, turn), values)
+    gathered = attention(rotate(queries, rope), rotate(keys, rope), values)
     states = states + project(gathered.reshape(batch, length, width), weights.output)
     normed = rms_norm(states, weights.mlp_norm, shape.norm_eps)
     gated = jax.nn.silu(project(normed, weights.gate)) * project(normed, weights.up)

@@ -99,14 +99,14 @@ class BlockEncoder:
         with naming_document(files, batch.column("position")):
             ids, lengths = self.encoder.encode(text)
             if self.bos is not None:
-                ids, lengths = _native.begin_runs(ids, lengths, self.bos)
+                ids, lengths = _native.prepend_token(ids, lengths, self.bos)
         outcomes = self._outcomes(text, lengths)
         splits = []
         for split in range(len(self.splits)):
             chosen = outcomes == split
             tokens = (ids, lengths)
             if not chosen.all():
-                tokens = _native.select_runs(ids, lengths, chosen.view(np.uint8))
+                tokens = _native.select_documents(ids, lengths, chosen.view(np.uint8))
             splits.append((tokens[0].astype(self.dtype, copy=False), tokens[1]))
         return EncodedBlock(len(text), read, counts, outcomes, lengths, tuple(splits))
 

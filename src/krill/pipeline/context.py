@@ -92,6 +92,10 @@ class Context:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait until no thread works any more."""
         for results in self._maps:
             results.close()
         self._maps.clear()

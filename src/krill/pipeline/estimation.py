@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from krill.budget import Meter, Plan, resident_bytes, resolve_limit, resolve_threads
-from krill.budget.process import bounded_process
+from krill.budget import Plan, resident_bytes
+from krill.budget.process import metered_process
 from krill.config import KrillConfig, load_config
 from krill.corpus import Corpus
 from krill.faults import system_errors
@@ -60,13 +59,10 @@ def run_estimate(config: KrillConfig, *, floor: int = 0, workers: int = 1) -> Es
     """The same for the command line, where the budget is the whole process, and for so many workers of an
     engine, each with this budget and these threads."""
     config.require_for_preprocess()
-    limit = resolve_limit(config.memory)
-    threads = resolve_threads(config.threads)
     load_databases(config)
-    with ExitStack() as stack:
-        # The run itself begins with the same code in memory.
-        stack.enter_context(bounded_process(threads, parquet=writes_parquet(config)))
-        meter = stack.enter_context(Meter(limit, floor))
+    parquet = writes_parquet(config)  # the run itself begins with the same code in memory
+    with metered_process(config.memory, config.threads, floor=floor, parquet=parquet) as meter:
+        threads = meter.threads
         refuse_early(config, meter, lambda sizes: preprocess_needs(config, threads, sizes, made=False))
         steps = steps_of(config.preprocess)
         # What is only sampled need not be read to its end.

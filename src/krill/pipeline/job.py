@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +16,9 @@ from krill.dataset import Manifest
 from krill.dataset.dataset_files import output_kind
 from krill.dataset.fields import Fields
 from krill.dataset.manifest import MANIFEST_NAME
-from krill.engines import Resources, TaskRunner, driver_needs, load_engine, open_engine
-from krill.engines.local import LocalEngine
+from krill.engines import Engine, Resources, WorkerSpec, driver_needs, load_engine, open_engine, worker_part
 from krill.engines.rank import PATIENCE, Rank, RankEngine
-from krill.engines.stage import Engine
-from krill.engines.worker_share import worker_part
-from krill.engines.workers import WorkersEngine, WorkerSpec
+from krill.engines.worker import SPEC_FILE
 from krill.errors import ConfigError
 from krill.faults import system_errors
 from krill.pipeline.block_encoder import check_tokens, layout_of, missing_bos
@@ -36,7 +33,7 @@ from krill.pipeline.prediction import Prediction, predict
 from krill.pipeline.sampling import sample_input
 from krill.pipeline.seen_before import earlier_runs
 from krill.pipeline.summary import Summary, summarize_dataset
-from krill.pipeline.worker import SPEC, worker_spec
+from krill.pipeline.worker import worker_spec
 from krill.storage.files import LOCAL
 from krill.storage.folder_storage import FolderStorage
 from krill.storage.object_storage import ObjectStorage
@@ -107,8 +104,7 @@ def run_preprocess(
         refuse_early(config, meter, needs)
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)
-        shared = rank is not None
-        storage = _storage_of(config, shared=shared)
+        storage = _storage_of(config, shared=rank is not None)
         plan = meter.plan(needs(sizes_of(corpus), made=True))
         described = describe_run(config, corpus, against, made)
         earlier = earlier_runs(config, described["identity"])
@@ -118,17 +114,15 @@ def run_preprocess(
                     earlier.adopt()
                 return summarize_dataset(FINISHED, shown, _finished(storage))
             disk = DiskCap(config.disk, folder_bytes(run.stages))
-            with (
-                _engine_of(config, steps, rank) as runner,
-                Context(
-                    config, corpus, made, plan, meter, threads, run.paths, progress, disk, shared=shared
-                ) as context,
-            ):
-                engine: Engine = LocalEngine()
-                if rank is not None:
-                    engine = RankEngine(rank, patience, note=progress.note)
-                elif runner is not None:
-                    engine = _workers(runner, context, run)
+            engine: Engine
+            if rank is not None:
+                engine = _rank_engine(config, rank, patience, progress)
+            else:
+                engine = _engine_of(config, steps, run, Resources(plan.limit, threads), disk, progress)
+            context = Context(
+                config, corpus, made, plan, meter, threads, run.paths, progress, disk, shared=engine.shared
+            )
+            with closing(engine), context:
                 encoder = _open_encoder(context)
                 predicted = _predict(context, encoder)
                 stages = build_stages(
@@ -136,6 +130,7 @@ def run_preprocess(
                 )
                 pipeline = Pipeline(context, stages, run.discard)
                 pipeline.run(engine)
+                worked = dict(engine.facts())
             if rank is not None:
                 return None
             plan = plan.expecting(needs(predicted.sizes, made=True))
@@ -144,7 +139,7 @@ def run_preprocess(
             extra = {
                 "predicted": predicted.to_json(),
                 "duplicates": pipeline.outputs.get("duplicates"),
-                "engine": dict(engine.facts()),
+                "engine": worked,
             }
             manifest = _manifest(context, run, plan, found, extra)
             manifest.save(run.dataset)
@@ -163,7 +158,7 @@ def _storage_of(config: KrillConfig, *, shared: bool) -> RunStorage:
         return FolderStorage(Path(output), spill_dir, setting=setting, kind=_KIND, shared=shared)
     if config.engine.name == "datatrove":
         raise ConfigError(
-            f"the workers of the engine `datatrove` take their orders from a folder that they share, and"
+            f"the ranks of the engine `datatrove` find the run in a folder that they share, and"
             f" `{setting}` is `{output}`",
             hint="use `engine: ray` or --task, or a folder that all machines see",
         )
@@ -183,42 +178,41 @@ def _finished(storage: RunStorage) -> Manifest:
     return Manifest.from_fields(Fields(storage.finished(), source=f"{storage.output}/{MANIFEST_NAME}"))
 
 
-@contextmanager
 def _engine_of(
-    config: KrillConfig, steps: Sequence[Function], rank: Rank | None
-) -> Iterator[TaskRunner | None]:
-    """The engine that the config names, until the run ends; None for this process itself."""
-    if rank is not None and config.engine.name != "local":
+    config: KrillConfig,
+    steps: Sequence[Function],
+    run: Run,
+    resources: Resources,
+    disk: DiskCap,
+    progress: Progress,
+) -> Engine:
+    """The engine that the config names; its workers find in the run what they must know."""
+    name = config.engine.name
+    if name != "local":
+        if steps:
+            raise ConfigError(
+                f"functions given as `steps` can't be sent to the workers of the engine `{name}`",
+                hint="put them into a module and name them under `preprocess.filters` as module:function",
+            )
+        run.note(SPEC_FILE, worker_spec(config, run.paths))
+
+    def done(result: Mapping[str, Any]) -> None:
+        disk.add(result["kept"])
+        progress.advance(result["bytes"])
+
+    anywhere = run.files is not LOCAL
+    spec = WorkerSpec(_COMMAND, run.address, run.description["identity"], resources, anywhere)
+    return open_engine(config.engine, spec, done)
+
+
+def _rank_engine(config: KrillConfig, rank: Rank, patience: float, progress: Progress) -> RankEngine:
+    if config.engine.name != "local":
         raise ConfigError(
             f"--task {rank} is a share of the work without a scheduler, and `engine` is"
             f" `{config.engine.name}`",
             hint="leave out --task, or set --engine local",
         )
-    if config.engine.name != "local" and steps:
-        raise ConfigError(
-            f"functions given as `steps` can't be sent to the workers of the engine `{config.engine.name}`",
-            hint="put them into a module and name them under `preprocess.filters` as module:function",
-        )
-    engine = open_engine(config.engine)
-    try:
-        yield engine
-    finally:
-        if engine is not None:
-            engine.close()
-
-
-def _workers(runner: TaskRunner, context: Context, run: Run) -> WorkersEngine:
-    """The engine whose workers find this run by its address, or in its object store."""
-    run.note(SPEC, worker_spec(context))
-
-    def done(result: Mapping[str, Any]) -> None:
-        context.disk.add(result["kept"])
-        context.progress.advance(result["bytes"])
-
-    resources = Resources(context.plan.limit, context.threads)
-    anywhere = run.files is not LOCAL
-    spec = WorkerSpec(_COMMAND, run.address, run.description["identity"], resources, anywhere)
-    return WorkersEngine(runner, context.config.engine.name, spec, done)
+    return RankEngine(rank, patience, note=progress.note)
 
 
 def _open_encoder(context: Context) -> Encoder | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from krill.budget import Meter, Need, resolve_limit, resolve_threads
-from krill.budget.process import bounded_process
+from krill.budget.process import metered_process
 from krill.config import load_config
 from krill.dataset import Inspection, Manifest, Report, inspect, validate
 from krill.dataset.duplicates import Cluster, find_clusters
@@ -48,7 +48,7 @@ def check_all(folder: str | Path, *, memory: str | int = "auto", threads: int | 
     cost = _cost(manifest)
     need = Need("shards being checked", cost, useful=cost * count)
     parquet = _cost(manifest) == _ROW_GROUP
-    with bounded_process(count, parquet=parquet), Meter(limit) as meter:
+    with metered_process(limit, count, parquet=parquet) as meter:
         plan = meter.plan([need])
         return validate(folder, threads=max(1, plan.share(need.name) // cost))
 

@@ -10,7 +10,6 @@ a megabyte of ids and its text.
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,8 +20,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from krill.budget import Meter, Need, Plan, resolve_limit, resolve_threads
-from krill.budget.process import bounded_process
+from krill.budget import Meter, Need, Plan
+from krill.budget.process import metered_process
 from krill.config import KrillConfig
 from krill.corpus import Block, Corpus
 from krill.corpus.buffers import text_buffers
@@ -90,10 +89,8 @@ def encode_files(
     """Encode the config's datasets with its tokenizer into a file; with none, a printed line a document."""
     if output is not None:
         _check_output(output, overwrite=overwrite)
-    started = time.monotonic()
-    limit = resolve_limit(config.memory)
-    threads = resolve_threads(config.threads)
-    with bounded_process(threads, parquet=False), Meter(limit) as meter:
+    with metered_process(config.memory, config.threads) as meter:
+        threads = meter.threads
         with suppress(BudgetError):  # what fits any input is guarded from here on; this one may be small
             meter.plan(_needs(config, threads))
         corpus = open_input(config)
@@ -116,9 +113,9 @@ def encode_files(
         counts["documents"],
         counts["bytes"],
         counts["tokens"],
-        time.monotonic() - started,
+        meter.seconds,
         {name: counts[name] for name in ("not_text", "invalid_utf8", "oversize_split") if counts[name]},
-        {**plan.to_json(), "measured_peak": meter.peak, "threads": threads},
+        meter.report(plan),
         encoder.statistics() or None,
     )
 

@@ -53,27 +53,28 @@ __all__ = [
     "upload_processed_dataset_to_hub",
 ]
 
-_HOMES = {
-    "AnswerCollector": "krill.qa.predictions",
-    "ChunkedCacheManager": "krill.compat.qa_chunks",
-    "InexactSpan": "krill.qa.tables",
-    "LazySquadLikeQADataset": "krill.compat.qa",
-    "Prediction": "krill.qa.predictions",
-    "Prepared": "krill.qa.cache",
-    "QaDataset": "krill.qa.dataset",
-    "QaLoader": "krill.qa.batches",
-    "Shape": "krill.qa.features",
-    "SquadScores": "krill.qa.metrics",
-    "StreamingSquadProcessor": "krill.compat.qa_chunks",
-    "configure_memory_tokens": "krill.qa.layout",
-    "create_dataloader": "krill.compat.qa",
-    "create_dataset_from_cache": "krill.compat.qa",
-    "create_evaluation_dataloader": "krill.compat.qa",
-    "load_dataset_from_hub": "krill.compat.qa",
-    "prepare": "krill.qa.cache",
-    "process_and_cache_dataset": "krill.compat.qa",
-    "squad_metrics": "krill.qa.metrics",
-    "upload_processed_dataset_to_hub": "krill.compat.qa",
-}
-
-__getattr__ = lazy_attributes(__name__, _HOMES)
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "AnswerCollector": "krill.qa.predictions",
+        "ChunkedCacheManager": "krill.compat.qa_chunks",
+        "InexactSpan": "krill.qa.tables",
+        "LazySquadLikeQADataset": "krill.compat.qa",
+        "Prediction": "krill.qa.predictions",
+        "Prepared": "krill.qa.cache",
+        "QaDataset": "krill.qa.dataset",
+        "QaLoader": "krill.qa.batches",
+        "Shape": "krill.qa.features",
+        "SquadScores": "krill.qa.metrics",
+        "StreamingSquadProcessor": "krill.compat.qa_chunks",
+        "configure_memory_tokens": "krill.qa.layout",
+        "create_dataloader": "krill.compat.qa",
+        "create_dataset_from_cache": "krill.compat.qa",
+        "create_evaluation_dataloader": "krill.compat.qa",
+        "load_dataset_from_hub": "krill.compat.qa",
+        "prepare": "krill.qa.cache",
+        "process_and_cache_dataset": "krill.compat.qa",
+        "squad_metrics": "krill.qa.metrics",
+        "upload_processed_dataset_to_hub": "krill.compat.qa",
+    },
+)

@@ -108,7 +108,7 @@ class QaLoader:
     def _document_batch(self, documents: Numbers, epoch: int) -> list[Batch]:
         steps = self._steps(documents, epoch)
         rows = self.dataset.stored.rows(steps.reshape(-1))
-        # What an ended document is about is told by its last segment.
+        # A document that has ended is described by its last segment.
         described = np.where(steps == _PADDING, steps.max(axis=0), steps)
         known = self.dataset.all_metadata(described.reshape(-1).tolist())
         size = len(documents)

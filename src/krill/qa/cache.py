@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 import krill
-from krill.budget import Meter, resident_bytes, resolve_limit
+from krill.budget import Meter, resident_bytes
 from krill.budget.process import metered_process
-from krill.engines import driver_needs, load_engine
-from krill.engines.worker_share import engine_named, worker_part
+from krill.engines import Resources, driver_needs, engine_named, load_engine, worker_part
 from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
 from krill.qa.features import Shape
 from krill.qa.sources import DEFAULT_SPLIT, open_source
 from krill.qa.tables import SCHEMAS, table_name
-from krill.qa.units import Job, UnitMaker, reading_needs, unit_needs
+from krill.qa.units import FeatureJob, UnitMaker, reading_needs, unit_needs
 from krill.storage.atomic import write_json
 from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import MANIFEST, OutputKind
@@ -87,27 +86,9 @@ def prepare(
     floor = resident_bytes()
     place = engine_named(engine)
     limit, workers = worker_part(place, memory, threads)
-    job = open_job(
-        source,
-        split,
-        tokenizer,
-        shape,
-        max_examples,
-        memory=limit,
-        threads=workers,
-        engine=place,
-        floor=floor,
-    )
-    return run_job(
-        job,
-        output=Path(output),
-        memory=limit,
-        threads=workers,
-        engine=place,
-        overwrite=overwrite,
-        progress=progress or Silent(),
-        floor=floor,
-    )
+    resources = Resources(limit, workers, floor)
+    job = open_job(source, split, tokenizer, shape, max_examples, resources=resources, engine=place)
+    return run_job(job, Path(output), overwrite=overwrite, progress=progress or Silent())
 
 
 def open_job(
@@ -117,36 +98,29 @@ def open_job(
     shape: Shape,
     max_examples: int | None,
     *,
-    memory: str | int,
-    threads: int,
+    resources: Resources,
     engine: EngineConfig | None = None,
-    floor: int = 0,
-) -> Job:
-    """The job, if the budget can hold it, which is told before the tokenizer is read."""
+) -> FeatureJob:
+    """The job, if the budget can hold it, which is decided before the tokenizer is read.
+
+    `resources` are those of this process, or of each of the engine's workers; the `floor` of a command is 0.
+    """
     opening = opening_needs(tokenizer)
     opened = open_source(source, split)
     load_engine(engine)
     here = [*reading_needs(opened), *driver_needs(engine)]
-    making = here if engine else unit_needs(opened, looks_native(tokenizer), threads)
-    meter = Meter(resolve_limit(memory), floor)  # only to plan with: nothing is guarded yet
+    making = here if engine else unit_needs(opened, looks_native(tokenizer), resources.threads)
+    meter = Meter(resources.memory, resources.floor)  # only to plan with: nothing is guarded yet
     meter.plan([*opening, *(replace(need, during="features") for need in making)])
-    return Job(opened, split or DEFAULT_SPLIT, open_tokenizer(tokenizer, threads), shape, max_examples)
+    encoder = open_tokenizer(tokenizer, resources.threads)
+    return FeatureJob(opened, split or DEFAULT_SPLIT, encoder, shape, max_examples, resources, engine)
 
 
-def run_job(
-    job: Job,
-    *,
-    output: Path,
-    memory: str | int,
-    threads: int,
-    overwrite: bool,
-    progress: Progress,
-    engine: EngineConfig | None = None,
-    floor: int = 0,
-) -> Prepared:
-    """The same for the command line, where `floor` is 0: the budget is the whole process."""
+def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progress) -> Prepared:
+    """Make the features, or continue, or find that they are there."""
     job.check()
-    with metered_process(memory, threads, floor=floor) as meter:
+    engine, threads = job.engine, job.resources.threads
+    with metered_process(job.resources.memory, threads, floor=job.resources.floor) as meter:
         needs = unit_needs(job.source, job.tokenizer.native, threads)
         here = [*reading_needs(job.source), *driver_needs(engine)]
         plan = meter.plan(here if engine else needs)
@@ -157,7 +131,7 @@ def run_job(
                 return Prepared(FINISHED, run.output, found, found)
             with meter.stage("features"):
                 if engine is None:
-                    found = UnitMaker(job, run, plan, threads, meter, progress).run()
+                    found = UnitMaker(job, run, plan, meter, progress).run()
                 else:
                     from krill.qa.distributed import make_on
 
@@ -176,7 +150,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     write_json(folder / MANIFEST, {**manifest, "units": units, "files": files})
 
 
-def describe(job: Job) -> dict[str, Any]:
+def describe(job: FeatureJob) -> dict[str, Any]:
     """For the manifest; `identity` is the hash of what shapes the features, wherever the files are."""
     inputs = job.source.fingerprints()
     config = {"split": job.split, "max_examples": job.max_examples, **asdict(job.shape)}

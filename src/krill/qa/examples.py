@@ -71,7 +71,8 @@ def squad_paragraphs(file: ByteReader, name: str, longest: int | None = None) ->
         context, entries = raw.get("context"), raw.get("qas", [])
         if not isinstance(context, str) or not isinstance(entries, list):
             raise InputError(
-                f"{where}: `context` is no string, or `qas` no list", hint="see docs/qa.md for the format"
+                f"{where}: `context` is not a string, or `qas` is not a list",
+                hint="see docs/qa.md for the format",
             )
         for first in range(0, len(entries), MOST_QUESTIONS):
             some = entries[first : first + MOST_QUESTIONS]
@@ -156,7 +157,7 @@ def _json_lines(file: ByteReader, name: str, longest: int | None) -> Iterator[di
             except orjson.JSONDecodeError as error:
                 raise InputError(
                     f"`{name}`, line {number:,} is not JSON: {error.msg}",
-                    hint="mend the line or take it out; a SQuAD file should end in `.json`",
+                    hint="fix the line or remove it; a SQuAD file should end in `.json`",
                 ) from None
             if not isinstance(row, dict):
                 raise InputError(

@@ -86,12 +86,12 @@ class FeatureLayout:
         pieces = tuple(_piece(fields, number) for number in range(len(fields.values("pieces"))))
         kinds = [piece.kind for piece in pieces if piece.kind != "fixed"]
         if sorted(kinds) != ["context", "question"]:
-            fields.refuse("pieces", "has not one question and one context")
+            fields.refuse("pieces", "must have one question and one context")
         place = None if fields.is_null("cls") else fields.counts("cls")
         if place is not None and (
             len(place) != 2 or place[0] >= len(pieces) or place[1] >= len(pieces[place[0]].ids)
         ):
-            fields.refuse("cls", "is no place in a piece")
+            fields.refuse("cls", "is not a place in a piece")
         return cls(
             pieces,
             fields.flag("pad_left"),
@@ -105,11 +105,11 @@ def _piece(fields: Fields, number: int) -> LayoutPiece:
     where = f"pieces[{number}]"
     value = fields.values("pieces")[number]
     if not isinstance(value, list) or len(value) != 3 or value[0] not in get_args(PieceKind):
-        fields.refuse(where, "is no piece of a feature")
+        fields.refuse(where, "is not a piece of a feature")
     kind, type_id, ids = value
     numbers = [type_id, *ids] if isinstance(ids, list) else [None]
     if any(type(each) is not int or not 0 <= each <= _MOST_ID for each in numbers):
-        fields.refuse(where, "has an id that is none")
+        fields.refuse(where, "has an invalid id")
     if ids and kind != "fixed":
         fields.refuse(where, "has ids, and is not fixed")
     return LayoutPiece(kind, type_id, tuple(ids))
@@ -151,7 +151,7 @@ def _declared_number(name: str, value: object) -> int:
     if type(value) is not int or not 0 <= value <= _MOST_ID:
         raise InputError(
             f"the tokenizer's {name} is `{str(value)[:80]}`",
-            hint=f"mend its files: features hold whole numbers from 0 to {_MOST_ID}",
+            hint=f"fix its files: features hold whole numbers from 0 to {_MOST_ID}",
         )
     return value
 
@@ -205,7 +205,7 @@ def configure_memory_tokens(tokenizer: Any, memory_num_tokens: int = 16) -> dict
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "token_to_id"):
         raise ConfigError(
-            f"`{type(tokenizer).__name__}` is no tokenizer that tokens can be added to",
+            f"`{type(tokenizer).__name__}` is not a tokenizer that tokens can be added to",
             hint="give one of `transformers` with a fast backend, or `tokenizers.Tokenizer.from_file(path)`",
         )
     names = [name.format(number) for name in (_READ, _WRITE) for number in range(memory_num_tokens)]

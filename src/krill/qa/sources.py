@@ -135,7 +135,7 @@ class _DatasetSource:
 def _described(path: Path, name: str) -> CorpusFile:
     known = recognise(path.name)
     if known is None or known[0] not in _READERS:
-        raise InputError(f"`{name}` is in no format that questions are read from", hint=f"give {_FORMATS}")
+        raise InputError(f"`{name}` is not in a supported format", hint=f"give {_FORMATS}")
     return CorpusFile(0, name, str(path), known[0], known[1], path.stat().st_size, DatasetSource(name), 0)
 
 
@@ -181,7 +181,7 @@ def _opened(name: str, split: str | None, *, saved: bool) -> Any:
             return datasets.load_dataset(name, split=split or DEFAULT_SPLIT)
         found = datasets.load_from_disk(name)
     except Exception as error:  # whatever the network, the hub or the dataset's description can raise
-        what = "can't be opened" if saved else "is no file or folder, and can't be had from the hub"
+        what = "can't be opened" if saved else "is not a file or folder, and can't be downloaded from the hub"
         raise InputError(f"`{name}` {what}: {first_line(error)}", hint="check the path or the id") from None
     if not isinstance(found, datasets.DatasetDict):
         if split not in (None, str(found.split or split)):

@@ -244,7 +244,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = read_json(path, MOST_MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
-        fact = f"has no `{MANIFEST}`, so it is no finished cache of features"
+        fact = f"has no `{MANIFEST}`, so it is not a finished cache of features"
         raise InputError(
             f"`{folder}` {fact if folder.is_dir() else 'is not a folder'}",
             hint=f"make it with `krill qa prepare SOURCE --tokenizer PATH --output {folder}`",
@@ -253,7 +253,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"`{path}` can't be read: {error}", hint=_HINT) from None
     fields = _fields(folder, manifest)
     if not fields.has("command") or fields.text("command") != COMMAND or fields.count("format") != FORMAT:
-        raise InputError(f"`{folder}` is no cache of features that this version reads", hint=_HINT)
+        raise InputError(f"`{folder}` is not a cache of features that this version reads", hint=_HINT)
     fields.text("identity")
     fields.inner("tokenizer").text("fingerprint")
     units = _check_units(fields)

@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from krill.budget import Meter, Need, Plan
 from krill.budget.plan import Kind
+from krill.engines import Resources
 from krill.errors import BudgetError, ConfigError, InputError
 from krill.qa.encoding import QaTokenizer
 from krill.qa.examples import Paragraph, SeenIds, first_questions
@@ -30,6 +31,9 @@ from krill.storage import CommitLog
 from krill.storage.run import Run
 from krill.threads import ordered_map
 from krill.threads.progress import Progress
+
+if TYPE_CHECKING:
+    from krill.config.engine import EngineConfig
 
 UNITS: Final = "units"
 IDS: Final = "question ids"
@@ -57,14 +61,16 @@ BYTES_PER_QUESTION: Final = 360
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What is prepared: everything that shapes the cache."""
+class FeatureJob:
+    """What is prepared: everything that shapes the cache, and what it is made with."""
 
     source: Source
     split: str
     tokenizer: QaTokenizer
     shape: Shape
     max_examples: int | None
+    resources: Resources
+    engine: EngineConfig | None
 
     def check(self) -> None:
         """Refuse what nothing could be made of."""
@@ -123,13 +129,10 @@ def _ids_need(source: Source) -> Need:
 class UnitMaker:
     """Makes all units of a job that are not there yet."""
 
-    def __init__(
-        self, job: Job, folder: Run, plan: Plan, threads: int, meter: Meter, progress: Progress
-    ) -> None:
+    def __init__(self, job: FeatureJob, folder: Run, plan: Plan, meter: Meter, progress: Progress) -> None:
         self._job = job
         self._folder = folder
         self._plan = plan
-        self._threads = threads
         self._meter = meter
         self._progress = progress
         self._log = CommitLog(folder.stages / "features")
@@ -148,7 +151,7 @@ class UnitMaker:
         made = ordered_map(
             self._make,
             unit_inputs(self._job, ids=self._plan.share(IDS), room=room, limit=self._plan.limit),
-            threads=self._threads,
+            threads=self._meter.threads,
             bytes_in_flight=room,
             size=lambda item: item.characters * held,
             throttle=self._meter,
@@ -192,7 +195,7 @@ def make_record(
     }
 
 
-def totals_of(job: Job, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def totals_of(job: FeatureJob, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What the manifest says of all units, whose records come in order."""
     counts: Counter[str] = Counter()
     units: list[list[int]] = []
@@ -238,7 +241,7 @@ class UnitInput:
 
 
 def unit_inputs(
-    job: Job, *, ids: int, room: int | None = None, limit: int | None = None
+    job: FeatureJob, *, ids: int, room: int | None = None, limit: int | None = None
 ) -> Iterator[UnitInput]:
     """Paragraphs in stretches of `UNIT_CHARACTERS`, without questions whose id came before.
 
@@ -263,7 +266,7 @@ def unit_inputs(
         yield UnitInput(number, kept, max(size, answers), job.source.position - read, counts)
 
 
-def _paragraphs(job: Job, room: int | None, limit: int | None) -> Iterator[Paragraph]:
+def _paragraphs(job: FeatureJob, room: int | None, limit: int | None) -> Iterator[Paragraph]:
     """Of the source, as far as each of its records can be held."""
     longest = None if room is None else room // HELD_PER_RECORD_BYTE
     try:

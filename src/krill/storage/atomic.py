@@ -4,7 +4,7 @@ Comes in: bytes or JSON values. Goes out: a file that was written under a tempor
 synced, renamed, and whose folder was synced: after a crash a name holds its old content or its new content,
 never a part. Held in memory: one write buffer (8 KiB).
 
-All rooms that write go through here, so that a full disk or a read-only folder reads the same everywhere.
+All packages that write go through here, so that a full disk or a read-only folder reads the same everywhere.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ In: a path. Out: its bytes, an open file, or what its JSON says. Held in memory:
 bytes as the caller says.
 
 What stands at the path may be a pipe that nobody writes to or a device that never ends, and a file may have
-any size: all of them are an OSError, whose words the caller tells with what it wanted there.
+any size: all of them are an OSError, to whose text the caller adds what it wanted there.
 """
 
 from __future__ import annotations

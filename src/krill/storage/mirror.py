@@ -29,7 +29,7 @@ KEPT_BYTES: Final = 2 * 10**9
 """What stays on this machine's disk between stages and tasks, as it may be read again."""
 _SCRATCH: Final = "krill-scratch-"
 _LOCK: Final = "lock"
-# A listing tells of a thousand objects at once: from so many questions on it is cheaper.
+# A listing names a thousand objects at once: from so many single questions on it is cheaper.
 _QUESTIONS: Final = 16
 
 

@@ -4,7 +4,9 @@ Comes in: a URL such as `s3://bucket/folder`. Goes out: objects read, written, l
 there on. An object appears when it is whole, or not at all; nothing is ever appended or renamed. Held in
 memory: a part of the object that is sent or fetched, and what is known of each object while some are listed.
 
-Credentials and addresses are those that the protocol's own file system finds in its environment.
+Credentials and addresses are those that the protocol's own file system finds in its environment. Objects are
+cut into parts here, as s3fs itself would hold up to ten parts of 50 MiB at once; obstore, which bounds that,
+would be a second library beside fsspec, by which the corpus and `datasets` read every protocol.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def is_object_url(path: str) -> bool:
 
 @contextmanager
 def store_errors(url: str, doing: str) -> Iterator[None]:
-    """What a store's file system says, said to the user: `doing` is what could not be done with `url`."""
+    """Turn what a store's file system raises into an error of ours; `doing` is what failed with `url`."""
     try:
         yield
     except KrillError:
@@ -46,11 +48,11 @@ def store_errors(url: str, doing: str) -> Iterator[None]:
     except Exception as error:  # a store's file system may raise anything
         if isinstance(error, OSError) and error.errno in _OF_THIS_MACHINE:
             raise
-        fact, hint = _told(error)
+        fact, hint = _describe(error)
         raise StorageError(f"cannot {doing} `{url}`: {fact}", hint=hint) from error
 
 
-def _told(error: Exception) -> tuple[str, str]:
+def _describe(error: Exception) -> tuple[str, str]:
     """What happened, and the remedy."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     fact = lines[0] if lines else type(error).__name__

@@ -83,14 +83,13 @@ class BlockListFilter:
                 "the filter `blocklist` has no pattern",
                 hint="list some under filters: blocklist: patterns, or name a file of them, one a line",
             )
-        made = _Making(self.section, sizes)
+        made = _PatternCompiler(self.section, sizes)
         searches = tuple(_combined(made.expressions(), self.section.ignore_case))
         object.__setattr__(self, "searches", searches)
         object.__setattr__(self, "_literals", made.literals())
         object.__setattr__(self, "_digest", made.digest.hexdigest())
 
     def apply(self, documents: Documents) -> Documents:
-        """The documents that survive."""
         text = documents.batch.column("text")
         found = self._literals.search(*text_buffers(text))
         for search in self.searches:
@@ -103,7 +102,7 @@ class BlockListFilter:
 
 
 def blocklist_bytes(section: filters.BlockList) -> int:
-    """What the patterns of a section take, known before they are read for good."""
+    """What the patterns of a section take, known before they are loaded."""
     sizes = sizes_of(section)
     literal = sizes.literal_bytes + LITERAL_BYTES * sizes.literals
     library = BLOCKLIST_BYTES if sizes.expressions else 0
@@ -119,7 +118,7 @@ def searching_bytes(section: filters.BlockList, max_document_bytes: int) -> int:
     return max(folded, BLOCKLIST_THREAD_BYTES if sizes.expressions else 0)
 
 
-class _Making:
+class _PatternCompiler:
     """One pass over the patterns, from which both kinds of searches are made."""
 
     def __init__(self, section: filters.BlockList, sizes: PatternSizes) -> None:

@@ -1,8 +1,8 @@
 """The steps of a config, in the order in which documents pass through them, and what they hold.
 
 In: the section `preprocess`. Out: the list of steps, everything that they need loaded and checked, so that a
-pattern that doesn't compile, a language that isn't known or a function that can't be imported is told before
-anything is read. Held in memory: the steps; `step_needs` says for the plan how much that is.
+pattern that doesn't compile, a language that isn't known or a function that can't be imported is reported
+before anything is read. Held in memory: the steps; `step_needs` says for the plan how much that is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from krill.text.step import Step
 from krill.text.user_step import Function, FunctionStep
 
 REASONS: Final[Mapping[str, str]] = {**quality.REASONS, **language.REASONS, **blocklist.REASONS}
-"""Why filters drop documents, in words; a step of one's own drops them as `step:NAME`."""
+"""Why filters drop documents, for people; a user's step drops them as `step:NAME`."""
 
 LOADING: Final = "load"
 """The stage before all others, in which models are read."""
@@ -54,9 +54,9 @@ def filter_steps(settings: PreprocessConfig, *, label: bool = False) -> list[Ste
     """The filters alone, in their order; what changes text is followed by the limit of length. With `label`,
     every document has the language that was found, whether it is dropped or not."""
     steps: list[Step] = []
-    for run in _runs(settings.filters):
-        steps.append(_step(run, statistics=settings.statistics, label=label))
-        if any(isinstance(section, _CHANGE_TEXT) for section in run):
+    for group in _grouped(settings.filters):
+        steps.append(_step(group, statistics=settings.statistics, label=label))
+        if any(isinstance(section, _CHANGE_TEXT) for section in group):
             steps += _still_long_enough(settings)
     return steps
 
@@ -71,8 +71,8 @@ def _still_long_enough(settings: PreprocessConfig) -> list[Step]:
 
 
 def fingerprints_of(steps: Sequence[Step]) -> list[str]:
-    """What shapes the result besides the config: the code of one's own steps, the patterns in files, the
-    version of datatrove where it judges."""
+    """What shapes the result besides the config: the code of user steps, the patterns in files, the
+    version of datatrove where it filters."""
     return [
         step.fingerprint()
         for step in steps
@@ -84,12 +84,12 @@ def step_needs(
     settings: PreprocessConfig, threads: int, extra: Sequence[Function] = (), *, made: bool = False
 ) -> list[Need]:
     """What the steps hold besides batches; if they are `made`, what they will hold on top of what they do."""
-    runs = list(_runs(settings.filters))
-    kinds = {type(section) for run in runs for section in run}
+    groups = list(_grouped(settings.filters))
+    kinds = {type(section) for group in groups for section in group}
     needs = []
-    judged = [run for run in runs if _judged_here(run[0])]
+    judged = [group for group in groups if _judged_here(group[0])]
     if judged:
-        scratch = sum(quality.scratch_bytes(run, settings.max_document_bytes, threads) for run in judged)
+        scratch = sum(quality.scratch_bytes(group, settings.max_document_bytes, threads) for group in judged)
         expected = threads * len(judged) * quality.EXPECTED_SCRATCH_BYTES
         needs.append(Need("quality filters", scratch, expected=expected))
     if filters.Language in kinds:
@@ -112,24 +112,24 @@ def step_needs(
     return needs
 
 
-def _runs(sections: Sequence[Section]) -> Iterator[list[Section]]:
-    """Quality filters that stand together, for they share their words; every other section alone."""
-    run: list[Section] = []
+def _grouped(sections: Sequence[Section]) -> Iterator[list[Section]]:
+    """Consecutive quality filters together, for they share their words; every other section alone."""
+    group: list[Section] = []
     for section in sections:
-        if run and not (_judged_here(section) and _judged_here(run[-1])):
-            yield run
-            run = []
-        run.append(section)
-    if run:
-        yield run
+        if group and not (_judged_here(section) and _judged_here(group[-1])):
+            yield group
+            group = []
+        group.append(section)
+    if group:
+        yield group
 
 
 def _judged_here(section: Section) -> bool:
     return isinstance(section, quality.JUDGED) and not judged_by_datatrove(section)
 
 
-def _step(run: Sequence[Section], *, statistics: bool, label: bool) -> Step:
-    match run[0]:
+def _step(group: Sequence[Section], *, statistics: bool, label: bool) -> Step:
+    match group[0]:
         case filters.JudgedSection(implementation="datatrove") as section:
             return DatatroveFilter(section)
         case filters.Language() as section:
@@ -139,4 +139,4 @@ def _step(run: Sequence[Section], *, statistics: bool, label: bool) -> Step:
         case filters.UserStep() as section:
             return FunctionStep.named(section.function)
         case _:
-            return quality.quality_step(run, statistics=statistics)
+            return quality.quality_step(group, statistics=statistics)

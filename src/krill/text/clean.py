@@ -36,7 +36,6 @@ class CleanText:
     min_chars: int
 
     def apply(self, documents: Documents) -> Documents:
-        """The documents that survive, cleaned."""
         batch = documents.batch
         at = batch.schema.get_field_index("text")
         text = batch.column(at)

@@ -1,4 +1,4 @@
-"""datatrove's own filters, for whoever wants their decisions to the last document.
+"""datatrove's own filters, for users who want exactly their decisions.
 
 In: cleaned documents. Out: those that datatrove's filter keeps, with the text that it leaves of them. Held in
 memory: what spaCy loads, and for the document being judged its words: some 64 bytes for each of its bytes.
@@ -43,7 +43,6 @@ _ONE_AT_A_TIME: Final = Lock()
 
 
 def judged_by_datatrove(section: Section) -> bool:
-    """Whether datatrove is to judge."""
     return isinstance(section, filters.JudgedSection) and section.implementation == "datatrove"
 
 
@@ -64,7 +63,6 @@ class DatatroveFilter:
         object.__setattr__(self, "_judge", _judge_of(self.section))
 
     def apply(self, documents: Documents) -> Documents:
-        """The documents that survive."""
         batch = documents.batch
         at = batch.schema.get_field_index("text")
         with _ONE_AT_A_TIME:

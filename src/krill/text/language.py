@@ -47,16 +47,15 @@ class LanguageFilter:
     def __post_init__(self) -> None:
         unknown = [code for code in self.section.allow or () if code not in self.model.languages]
         if unknown:
-            told, more = unknown[:MOST_LISTED], len(unknown) - MOST_LISTED
+            named, more = unknown[:MOST_LISTED], len(unknown) - MOST_LISTED
             others = f" and {more:,} more" if more > 0 else ""
-            meant = _meant(told, self.model.languages)
+            suggestion = _suggestion(named, self.model.languages)
             raise ConfigError(
-                f"the language model does not know {listed(told)}{others}{meant}",
+                f"the language model does not know {listed(named)}{others}{suggestion}",
                 hint=f"filters: language: allow takes some of {', '.join(sorted(set(self.model.languages)))}",
             )
 
     def apply(self, documents: Documents) -> Documents:
-        """The documents that survive."""
         offsets, data = text_buffers(documents.batch.column("text"))
         languages, scores = self.model.native.classify(offsets, data)
         if self.statistics or self.label:
@@ -91,13 +90,13 @@ def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}_{number}"
 
 
-def _meant(unknown: Sequence[str], known: Sequence[str]) -> str:
+def _suggestion(unknown: Sequence[str], known: Sequence[str]) -> str:
     near = [found for code in unknown if (found := nearest(code, known)) is not None]
     return f"; did you mean {listed(dict.fromkeys(near))}?" if near else ""
 
 
 def _names(languages: Sequence[str], numbers: NDArray[np.uint8]) -> pa.Array:
-    """The name of each number, without a look at one after the other in Python."""
+    """The name of each number, without Python per row."""
     encoded = np.array([name.encode() for name in languages], np.bytes_)
     letters = encoded.view(np.uint8).reshape(len(languages), -1)[numbers]
     offsets = np.zeros(len(numbers) + 1, np.int64)

@@ -104,7 +104,7 @@ _KINDS: Final = {
 
 
 def _ordered(stream: BinaryIO) -> Iterator[ArrayStream]:
-    """The arrays that a model is made of, in the order in which they must stand."""
+    """The arrays that a model is made of, in the order in which they must be stored."""
     stored = npz_arrays(stream)
     for name, kind in _KINDS.items():
         array = next(stored, None)
@@ -115,8 +115,6 @@ def _ordered(stream: BinaryIO) -> Iterator[ArrayStream]:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """All that the native model is made of."""
-
     weights: _Weights
     prior: NDArray[np.float32]
     languages: tuple[str, ...]
@@ -157,7 +155,7 @@ class _Parts:
 
 
 class _Gathered:
-    """Numbers that come piece by piece, in memory that grows where it stands."""
+    """Numbers that come piece by piece, in one buffer that grows."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype = np.dtype(dtype)
@@ -184,7 +182,6 @@ class _Weights:
 
     @classmethod
     def read(cls, array: ArrayStream) -> _Weights:
-        """All features, some thousand at a time."""
         if len(array.shape) != 2 or not 0 < array.shape[1] <= _MOST_LANGUAGES:
             raise ValueError(f"weights of the shape {array.shape} are not for languages")
         background: NDArray[np.float32] | None = None
@@ -201,7 +198,6 @@ class _Weights:
         return cls(background, number_of.astype(np.uint32), *tables)
 
     def tables(self) -> tuple[NDArray[np.int16], NDArray[np.uint32], NDArray[np.uint8], NDArray[np.int16]]:
-        """As the native model takes them."""
         return self.dense, _starts(self.pairs), self.pair_languages, self.pair_steps
 
 
@@ -247,7 +243,6 @@ class _Changes:
 
     @classmethod
     def read(cls, array: ArrayStream) -> _Changes:
-        """All rows, a megabyte at a time."""
         if len(array.shape) != 1 or array.shape[0] == 0 or array.shape[0] % _BYTES:
             raise ValueError("the automaton's rows have not 256 states")
         slices = array.slices(_ROWS_AT_ONCE * _BYTES)
@@ -256,14 +251,13 @@ class _Changes:
         first = before[0].copy()
         return cls(first, *_differences((rows_, first) for rows_ in chain((before,), rows)))
 
-    def stretches(self) -> Iterator[tuple[slice, NDArray[np.uint32]]]:
+    def row_slices(self) -> Iterator[tuple[slice, NDArray[np.uint32]]]:
         """The rows again, some at a time, with their numbers."""
         for begin in range(0, len(self.starts) - 1, _ROWS_AT_ONCE):
             numbers = slice(begin, min(begin + _ROWS_AT_ONCE, len(self.starts) - 1))
             yield numbers, self.rows(np.arange(numbers.start, numbers.stop))
 
     def rows(self, numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Some rows as they were."""
         rows = np.tile(self.first, (len(numbers), 1))
         begins = self.starts[numbers].astype(np.int64)
         counts = self.starts[numbers + 1] - begins
@@ -289,7 +283,7 @@ def _own_entries(changes: _Changes, row_of: NDArray[np.uint32]) -> _OwnEntries:
     default_of[row_of] = last_byte
     (from_root,) = changes.rows(row_of[:1].astype(np.int64))
     defaults = changes.rows(row_of[from_root].astype(np.int64))
-    own = _differences((some, defaults[default_of[numbers]]) for numbers, some in changes.stretches())
+    own = _differences((some, defaults[default_of[numbers]]) for numbers, some in changes.row_slices())
     return defaults.reshape(-1), default_of, *own
 
 
@@ -333,7 +327,6 @@ class ArrayStream:
             yield np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
 
     def whole(self) -> NDArray[Any]:
-        """All of it at once."""
         return next(self.slices(max(1, self.shape[0])), np.empty(self.shape, self.dtype))
 
 

@@ -77,18 +77,17 @@ REASONS: Mapping[str, str] = {
     "fineweb_char_dup_ratio": "FineWeb: too many characters in repeated lines",
     "fineweb_list_ratio": "FineWeb: too many newlines for its words",
 }
-"""Why documents are dropped, in words."""
+"""Why documents are dropped, for people."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class QualityFilter:
     """Drops and changes documents as the native filters say."""
 
     filters: _native.Quality
     statistics: bool
 
     def apply(self, documents: Documents) -> Documents:
-        """The documents that no filter drops."""
         batch = documents.batch
         offsets, data = text_buffers(batch.column("text"))
         codes, values, text = self.filters.judge(offsets, data, self.statistics)
@@ -116,8 +115,8 @@ class Judge:
 
 
 def quality_step(sections: Sequence[Section], *, statistics: bool) -> Step:
-    """A run of consecutive `JUDGED` sections as one step, applied in their order."""
-    return Judge(_filters(sections), statistics)
+    """Consecutive `JUDGED` sections as one step, applied in their order."""
+    return QualityFilter(_filters(sections), statistics)
 
 
 def _filters(sections: Sequence[Section]) -> _native.Quality:
@@ -126,7 +125,7 @@ def _filters(sections: Sequence[Section]) -> _native.Quality:
         for section in sections
         if isinstance(section, JUDGED)
     ]
-    assert len(judged) == len(sections), "a section that is no quality filter"
+    assert len(judged) == len(sections), "a section that is not a quality filter"
     try:
         return _native.Quality(judged)
     except ValueError as error:
@@ -140,7 +139,7 @@ def length_step(min_words: int, max_words: int | None, max_chars: int | None) ->
     if min_words == 0 and max_words is None and max_chars is None:
         return None
     limits = {"min_words": min_words, "max_words": max_words, "max_chars": max_chars}
-    return Judge(_native.Quality([("lengths", limits)]), statistics=False)
+    return QualityFilter(_native.Quality([("lengths", limits)]), statistics=False)
 
 
 def scratch_bytes(sections: Sequence[Section], max_document_bytes: int, threads: int = 1) -> int:

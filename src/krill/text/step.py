@@ -51,7 +51,7 @@ def drop(documents: Documents, codes: NDArray[np.uint8], reasons: Sequence[str])
 def with_statistics(documents: Documents, columns: Sequence[tuple[str, pa.Array]]) -> Documents:
     """The documents with columns of what was measured, one value a row, after those they have.
 
-    One that came with the input under the same name, as from an earlier run's output, gives way.
+    One that came with the input under the same name, as from an earlier run's output, is replaced.
     """
     batch = with_columns(documents.batch, columns, STATISTIC)
     return Documents(batch, documents.counts, documents.rejected)

@@ -1,4 +1,4 @@
-"""A step of one's own: a Python function on an Arrow batch, from a config or from a call.
+"""A user's step: a Python function on an Arrow batch, from a config or from a call.
 
 In: cleaned documents. The function gets a `pa.RecordBatch` with the columns `text`, `position` and those
 carried along. Out: what it returns, either a batch of the same rows with other texts or more columns, or a
@@ -67,10 +67,9 @@ class FunctionStep:
 
     @classmethod
     def of(cls, function: Any, path: str | None = None) -> FunctionStep:
-        """A function as a step."""
         if not callable(function):
             raise ConfigError(
-                f"the step `{shown(path or function)}` is no function but a `{type(function).__name__}`",
+                f"the step `{shown(path or function)}` is not a function but a `{type(function).__name__}`",
                 hint="a step is a function that takes a pyarrow.RecordBatch",
             )
         return cls(function, getattr(function, "__name__", None) or type(function).__name__)
@@ -156,7 +155,7 @@ class FunctionStep:
 
 
 def _field(before: pa.Schema, field: pa.Field) -> pa.Field:
-    """A field as it was before the step, which may have lost what is noted on it, or as the step made it."""
+    """A field as it was before the step, which may have lost its metadata, or as the step made it."""
     at = before.get_field_index(field.name)
     if field.name == "text":
         return pa.field("text", pa.large_string())
@@ -207,7 +206,7 @@ def _is_ours(filename: str) -> bool:
 
 
 def _truth_values(returned: Any) -> NDArray[np.bool_] | None:
-    """A mask in any of its forms, or None if it is none; null in it is no answer, so none either."""
+    """A mask in any of its forms; None if it is not a mask, or has nulls."""
     if isinstance(returned, pa.ChunkedArray):
         returned = returned.combine_chunks()
     if isinstance(returned, pa.Array):

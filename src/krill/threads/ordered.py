@@ -48,7 +48,7 @@ def ordered_map(
 ) -> Generator[Result, None, None]:
     """`work` over `items` on `threads` threads; results in order.
 
-    No more than `bytes_in_flight` bytes of items (as `size` tells) are worked on or wait to be handed out,
+    No more than `bytes_in_flight` bytes of items (by `size`) are worked on or wait to be handed out,
     except that one item always goes, whatever its size; beside them the next item waits, already taken from
     `items`, until it fits. `items` is advanced in the caller's thread. An
     error surfaces at its place in the order; later work is abandoned. Closing the iterator early waits for

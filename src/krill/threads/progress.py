@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it."""
+"""Progress of a run, as whoever watches it sees it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Silent:
     """Watches nothing: the default of the Python API."""
 
     def begin(self, stage: str, total: int | None) -> None:
-        """Nothing."""
+        pass
 
     def advance(self, done: int) -> None:
-        """Nothing."""
+        pass
 
     def end(self, stage: str) -> None:
-        """Nothing."""
+        pass
 
     def note(self, line: str) -> None:
-        """Nothing."""
+        pass

@@ -32,13 +32,14 @@ __all__ = [
     "word_counts",
 ]
 
-_HOMES = {
-    "BPE": "krill.compat.bpe",
-    "MemoryEfficientBPE": "krill.compat.bpe",
-    "Tokenizer": "krill.tokenizer.tokenizer",
-    "load": "krill.tokenizer.tokenizer",
-    "train": "krill.tokenizer.training",
-    "word_counts": "krill.tokenizer.count",
-}
-
-__getattr__ = lazy_attributes(__name__, _HOMES)
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "BPE": "krill.compat.bpe",
+        "MemoryEfficientBPE": "krill.compat.bpe",
+        "Tokenizer": "krill.tokenizer.tokenizer",
+        "load": "krill.tokenizer.tokenizer",
+        "train": "krill.tokenizer.training",
+        "word_counts": "krill.tokenizer.count",
+    },
+)

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import orjson
 
-from krill.budget import Meter, resident_bytes, resolve_limit, resolve_threads
-from krill.budget.process import bounded_process
+from krill.budget import resident_bytes
+from krill.budget.process import metered_process
 from krill.corpus import Corpus, CorpusFile, DatasetSource, UnitEnd, open_corpus
 from krill.corpus.documents import position_of
 from krill.corpus.formats import Format
@@ -203,7 +203,7 @@ class _Counting:
         path = self.job.folder / WORD_COUNTS
         with storage_errors(path), damaged_spill(self.job.folder):
             spilled = self._counter.words.spilled_bytes
-            words, occurrences, word_bytes, byte_counts = self._counter.words.write_inventory(str(path))
+            words, occurrences, word_bytes, byte_counts = self._counter.words.write_counts(str(path))
         counts = WordCounts(path, words, occurrences, word_bytes, tuple(byte_counts.tolist()), spilled)
         del self._counter
         save_finished(self.job.folder, counts, self.bytes)
@@ -330,17 +330,14 @@ def word_counts(
     """
     options = TrainOptions(pattern=pattern, special_tokens=tuple(special_tokens))
     many = [inputs] if isinstance(inputs, str | Path) else inputs
-    limit, workers = resolve_limit(memory), resolve_threads(threads)
     with (
-        bounded_process(workers, parquet=False),
-        Meter(limit, resident_bytes()) as meter,
+        metered_process(memory, threads, floor=resident_bytes()) as meter,
         tempfile.TemporaryDirectory(prefix="krill-") as folder,
     ):
         corpus = open_sources([DatasetSource(str(path)) for path in many], options, None)
-        plan = meter.plan(counting_needs(corpus, workers))
-        job = CountJob(
-            corpus, options, Path(folder), plan.share(WORDS), plan.share(TEXT), workers, Silent(), meter
-        )
+        plan = meter.plan(counting_needs(corpus, meter.threads))
+        shares = plan.share(WORDS), plan.share(TEXT)
+        job = CountJob(corpus, options, Path(folder), *shares, meter.threads, Silent(), meter)
         with count(job).path.open("rb") as file:
             return dict(_records(file))
 

@@ -1,43 +1,68 @@
 """Counting on an engine: tasks count portions of the input, tasks merge the counts, the driver joins them.
 
 In: a corpus and an engine. Out: the word counts that `count` makes, in another order, which shapes
-nothing. Held in memory: a number for each finished task, and one task's payload.
+nothing. Held in memory: as when everything is counted in one process, the blocks in flight and the
+counter within its cap; where counts are merged, the counter's buffers.
 
-Two rounds. In the first a task counts the words of a portion of the input into a file of its own. In the
+Two stages. In the first a task counts the words of a portion of the input into a file of its own. In the
 second a task takes the words of a few shards of the hash from all of these files and merges them: no word is
-in two shards, so what these tasks write is only put one behind the other. Each finished task is recorded,
-and a run that was killed goes on behind them.
+in two shards, so what these tasks write is only put one behind the other. A run that was killed goes on
+behind the tasks that are committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from krill import _native
+from krill.budget import Meter, Need, Plan
+from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
-from krill.corpus import Corpus
-from krill.engines import Resources, Task, TaskRunner, open_engine
-from krill.engines.worker_share import one_thread_of
+from krill.corpus import Corpus, CorpusFile
+from krill.corpus.fingerprint import fingerprint
+from krill.engines import LoggedStage, Resources, WorkerSpec, open_engine
+from krill.engines.worker import SPEC_FILE, CountedProgress, WorkerRun, load_run
+from krill.errors import InputError
 from krill.storage import CommitLog
 from krill.storage.atomic import atomic_writer, storage_errors
 from krill.storage.commits import reading_artifact
 from krill.storage.run import Run
-from krill.threads.progress import Progress
+from krill.threads import ordered_map
+from krill.threads.progress import Progress, Silent
 from krill.tokenizer import count as counting
-from krill.tokenizer.count import WORD_COUNTS, WordCounts, finished_counts, save_finished
-from krill.tokenizer.count_tasks import COUNTED, SHARDS, split_input
+from krill.tokenizer.count import (
+    BLOCK_BYTES,
+    WORD_COUNTS,
+    WordCounts,
+    corpus_of,
+    finished_counts,
+    save_finished,
+)
+from krill.tokenizer.count_tasks import (
+    COUNTED,
+    SHARDS,
+    SegmentCollector,
+    TaskInput,
+    append_index,
+    renamed_when_done,
+    split_input,
+    task_blocks,
+    temporary_beside,
+)
+from krill.tokenizer.needs import TEXT, WORDS, counting_needs, gathering_needs
 from krill.tokenizer.options import TrainOptions
-from krill.tokenizer.word_counter import boundary_tokens
+from krill.tokenizer.word_counter import BlockCounter, boundary_tokens, damaged_spill, split_points
 
-ENTRY: Final = "tokenizer"
+KIND: Final = "tokenizer"
 PARTS: Final = 16
 """Tasks that merge counts. Each reads from all files, so there are more only where there is much to merge."""
 
 _MANY_TASKS: Final = 1024
-_COUNTS: Final = "counts"
-_PARTS: Final = "parts"
 _PART: Final = "word-counts"
 _COPIED_AT_ONCE: Final = 1 << 20
 
@@ -45,9 +70,8 @@ _COPIED_AT_ONCE: Final = 1 << 20
 def count_on(
     config: EngineConfig,
     corpus: Corpus,
-    inputs: Sequence[Mapping[str, Any]],
     options: TrainOptions,
-    folder: Run,
+    run: Run,
     *,
     memory: int,
     threads: int,
@@ -61,169 +85,226 @@ def count_on(
     finished = finished_counts(counts_folder, progress)
     if finished is not None:
         return finished, {"name": config.name, "tasks": 0}
-    engine = open_engine(config)
-    assert engine is not None  # `local` needs no tasks
-    done = _Done()
-    try:
-        word_counts = Distributed(
-            engine,
-            done,
-            Resources(memory, threads),
-            corpus,
-            inputs,
-            options,
-            counts_folder.absolute(),
-            folder.stages.absolute(),
-            folder.work.absolute(),
-            progress,
-        ).count()
-        return word_counts, {"name": config.name, "workers": engine.workers, **asdict(done)}
-    finally:
-        engine.close()
+    with storage_errors(counts_folder):
+        counts_folder.mkdir(parents=True, exist_ok=True)
+    stages = run.stages.absolute()
+    settings = {
+        "stages": str(stages),
+        "options": asdict(options),
+        "verify": corpus.verify,
+        "boundaries": [token.decode() for token in boundary_tokens(options, corpus.files)],
+    }
+    run.note(SPEC_FILE, settings)
+    spec = WorkerSpec(KIND, run.address, run.description["identity"], Resources(memory, threads))
+    count = CountWords(CountingRun.of(settings), corpus, run.description["inputs"])
+    merge = MergeCounts(count)
+    progress.advance(sum(record["bytes"] for _, record in count.log))
+    engine = open_engine(config, spec, lambda result: progress.advance(result["bytes"]))
+    with closing(engine):
+        engine.run(count)
+        engine.run(merge)
+        facts = dict(engine.facts())
+    word_counts = merge.join(counts_folder)
+    for log in (count.log, count.portions, merge.log):
+        log.clear()
+    return word_counts, facts
 
 
-@dataclass(slots=True)
-class _Done:
-    """What workers have done in this life."""
-
-    tasks: int = 0
-    worker_peak: int = 0
+def open_run(address: str, identity: str, resources: Resources, workers: int, held: ExitStack) -> WorkerRun:
+    """The stages as a worker has them."""
+    _, spec = load_run(address, identity)
+    meter = held.enter_context(metered_process(resources.memory, resources.threads, floor=resources.floor))
+    progress = CountedProgress()
+    count = CountWords(CountingRun.of(spec, resources.threads, meter, progress))
+    return WorkerRun([count, MergeCounts(count)], progress)
 
 
 @dataclass(frozen=True, slots=True)
-class Distributed:
-    """How one corpus is counted by others. `stages` and `work` are folders that all of them see."""
+class CountingRun:
+    """What both stages must know; where nothing is counted, there is no meter."""
 
-    engine: TaskRunner
-    done: _Done
-    resources: Resources
-    corpus: Corpus
-    inputs: Sequence[Mapping[str, Any]]
-    """The fingerprints of the corpus' files."""
-    options: TrainOptions
-    folder: Path
-    """Where the word counts go."""
     stages: Path
-    work: Path
+    options: TrainOptions
+    verify: bool
+    boundaries: tuple[bytes, ...]
+    threads: int
+    meter: Meter | None
     progress: Progress
 
-    def count(self) -> WordCounts:
-        """Count everything that an earlier run of the same has not counted yet."""
-        with storage_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-        counts, parts = CommitLog(self.stages / _COUNTS), CommitLog(self.stages / _PARTS)
-        totals = _Totals()
+    @classmethod
+    def of(
+        cls,
+        spec: Mapping[str, Any],
+        threads: int = 1,
+        meter: Meter | None = None,
+        progress: Progress | None = None,
+    ) -> CountingRun:
+        """From what a worker must know of the run."""
+        special = {"special_tokens": tuple(spec["options"]["special_tokens"])}
+        boundaries = tuple(token.encode() for token in spec["boundaries"])
+        options = TrainOptions(**{**spec["options"], **special})
+        stages = Path(spec["stages"])
+        return cls(stages, options, spec["verify"], boundaries, threads, meter, progress or Silent())
 
-        def add_counted(record: Mapping[str, Any]) -> None:
-            totals.add_counted(record)
-            self.progress.advance(record["bytes"])
+    def open_log(self, name: str) -> CommitLog:
+        return CommitLog(self.stages / name)
 
-        self._run(self._count_tasks(counts), counts, self.resources, add_counted)
-        merging = range(SHARDS if len(counts) >= _MANY_TASKS else PARTS)
-        gathering = self._gather_tasks(counts, parts, merging)
-        self._run(gathering, parts, one_thread_of(self.resources), totals.add_part)
-        word_counts = self._joined(parts, merging, totals)
-        save_finished(self.folder, word_counts, totals.bytes)
-        counts.clear()
-        parts.clear()
-        return word_counts
+    def plan(self, needs: Sequence[Need]) -> Plan:
+        assert self.meter is not None
+        return self.meter.plan(needs)
 
-    def _run(
+
+class CountWords(LoggedStage):
+    """Counts the words of portions of the input.
+
+    The driver, which has the corpus, cuts it as tasks are asked for, and keeps each portion in a commit log;
+    workers have the number of a portion and find it there.
+    """
+
+    def __init__(
         self,
-        tasks: Iterable[Task],
-        log: CommitLog,
-        resources: Resources,
-        add: Callable[[Mapping[str, Any]], None],
+        run: CountingRun,
+        corpus: Corpus | None = None,
+        inputs: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """All tasks that have no record yet; `add` is told what each has found, in any order."""
+        super().__init__("counts", run.open_log)
+        self.counting = run
+        self._corpus = corpus
+        self._inputs = inputs
 
-        def missing() -> Iterator[Task]:
-            for task in tasks:
-                if task.payload["number"] in log:
-                    add(log.record(task.payload["number"]))
-                else:
-                    yield task
+    @property
+    def portions(self) -> CommitLog:
+        return self.open_log("portions")
 
-        for task, result in self.engine.run(ENTRY, missing(), resources):
-            self.done.tasks += 1
-            self.done.worker_peak = max(self.done.worker_peak, result["peak"])
-            log.commit(task.payload["number"], dict(result))
-            add(result)
+    def tasks(self) -> Iterable[int]:
+        if self._corpus is None:
+            yield from self.portions.units()
+            return
+        kept = self.portions
+        for number, portion in enumerate(split_input(self._corpus, counting.UNIT_BYTES)):
+            if number not in kept:
+                known = [self._inputs[ordinal]["fingerprint"] for ordinal in portion.ordinals]
+                record = {"name": portion.name, "portion": portion.to_json(), "fingerprints": known}
+                kept.commit(number, record)
+            yield number
 
-    def _count_tasks(self, log: CommitLog) -> Iterator[Task]:
-        common = {
-            "kind": "count",
-            "work": str(self.work),
-            "options": asdict(self.options),
-            "verify": self.corpus.verify,
-            "boundaries": [token.decode() for token in boundary_tokens(self.options, self.corpus.files)],
-        }
-        for number, portion in enumerate(split_input(self.corpus, counting.UNIT_BYTES)):
-            fingerprints = [self.inputs[ordinal]["fingerprint"] for ordinal in portion.ordinals]
-            payload = {
-                **common,
-                "number": number,
-                "portion": portion.to_json(),
-                "fingerprints": fingerprints,
-                "output": str(log.place(number, COUNTED)),
-            }
-            yield Task(f"count {number + 1:,}, {portion.name}", payload)
+    def describe(self, tasks: Sequence[int]) -> str:
+        return f"count {tasks[0] + 1:,}, {self.portions.record(tasks[0])['name']}"
 
-    def _gather_tasks(self, counts: CommitLog, parts: CommitLog, merging: range) -> Iterator[Task]:
-        each = SHARDS // len(merging)
-        for number in merging:
-            shards = [number * each, (number + 1) * each]
-            payload = {
-                "kind": "gather",
-                "work": str(self.work),
-                "number": number,
-                "counts": str(counts.folder),
-                "tasks": len(counts),
-                "shards": shards,
-                "output": str(parts.place(number, _PART)),
-            }
-            yield Task(f"merge the counts of shards {shards[0]} to {shards[1] - 1}", payload)
+    def input_bytes(self) -> int | None:
+        return None if self._corpus is None else self._corpus.input_bytes
 
-    def _joined(self, parts: CommitLog, merging: range, totals: _Totals) -> WordCounts:
-        path = self.folder / WORD_COUNTS
+    def run(self, tasks: Iterable[int]) -> None:
+        log, portions = self.log, self.portions
+        for number in tasks:
+            output = log.place(number, COUNTED)
+            log.commit(number, self.count_portion(portions.record(number), output), [output])
+
+    def count_portion(self, kept: Mapping[str, Any], output: Path) -> dict[str, Any]:
+        """Count what one task says into a file; what its record says of that."""
+        run = self.counting
+        portion = TaskInput.from_json(kept["portion"])
+        _check_same(portion.files, kept["fingerprints"])
+        corpus = corpus_of(portion.files, run.options, verify=run.verify)
+        plan = run.plan(counting_needs(corpus, run.threads))
+        in_flight = plan.share(TEXT)
+        cuts = split_points(run.options, run.boundaries, in_flight // (run.threads + 1))
+        with renamed_when_done(output) as made:
+            counter = BlockCounter(
+                run.options, run.boundaries, cap_bytes=plan.share(WORDS), threads=run.threads, spill=made
+            )
+            with storage_errors(output):
+                sizes = ordered_map(
+                    counter.add,
+                    task_blocks(portion, corpus, cuts, BLOCK_BYTES),
+                    threads=run.threads,
+                    bytes_in_flight=in_flight,
+                    size=lambda piece: piece.held,
+                    throttle=run.meter,
+                )
+                counted = sum(sizes)
+                segments = counter.words.checkpoint()
+            size = append_index(made, segments, counter.words.spilled_bytes)
+        run.progress.advance(counted)
+        return {"bytes": counted, "size": size}
+
+
+class MergeCounts(LoggedStage):
+    """Merges what all tasks of `count` have found of some shards: these words are in no other part."""
+
+    one_thread = True
+
+    def __init__(self, count: CountWords) -> None:
+        super().__init__("parts", count.open_log)
+        self._count = count
+
+    def tasks(self) -> Sequence[int]:
+        return range(SHARDS if len(self._count.log) >= _MANY_TASKS else PARTS)
+
+    def describe(self, tasks: Sequence[int]) -> str:
+        shards = self._shards(tasks[0])
+        return f"merge the counts of shards {shards[0]} to {shards[-1]}"
+
+    def run(self, tasks: Iterable[int]) -> None:
+        log = self.log
+        for number in tasks:
+            output = log.place(number, _PART)
+            log.commit(number, self._merge(self._shards(number), output), [output])
+
+    def join(self, folder: Path) -> WordCounts:
+        """The word counts in `folder`, when all parts are merged."""
+        counted = [record for _, record in self._count.log]
+        path, log = folder / WORD_COUNTS, self.log
+        merged = [log.record(number) for number in self.tasks()]
         with atomic_writer(path) as word_counts:
-            for number in merging:
-                part = parts.path(number, _PART)
+            for number in self.tasks():
+                part = log.path(number, _PART)
                 with reading_artifact(part), part.open("rb") as file:
                     while some := file.read(_COPIED_AT_ONCE):
                         word_counts.write(some)
-        return totals.word_counts(path)
-
-
-class _Totals:
-    """What all tasks have found, added up."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self._spilled = 0
-        self._words = self._occurrences = self._word_bytes = 0
-        self._byte_counts = [0] * 256
-
-    def add_counted(self, record: Mapping[str, Any]) -> None:
-        """What a task that counted has found."""
-        self.bytes += record["bytes"]
-        self._spilled += record["size"]
-
-    def add_part(self, record: Mapping[str, Any]) -> None:
-        """What a task that merged counts has found."""
-        self._words += record["words"]
-        self._occurrences += record["occurrences"]
-        self._word_bytes += record["word_bytes"]
-        self._byte_counts = [
-            one + other for one, other in zip(self._byte_counts, record["byte_counts"], strict=True)
-        ]
-
-    def word_counts(self, path: Path) -> WordCounts:
-        return WordCounts(
+        found = WordCounts(
             path,
-            self._words,
-            self._occurrences,
-            self._word_bytes,
-            tuple(self._byte_counts),
-            self._spilled,
+            sum(record["words"] for record in merged),
+            sum(record["occurrences"] for record in merged),
+            sum(record["word_bytes"] for record in merged),
+            tuple(map(sum, zip(*(record["byte_counts"] for record in merged), strict=True))),
+            sum(record["size"] for record in counted),
         )
+        save_finished(folder, found, sum(record["bytes"] for record in counted))
+        return found
+
+    def _shards(self, number: int) -> range:
+        each = SHARDS // len(self.tasks())
+        return range(number * each, (number + 1) * each)
+
+    def _merge(self, shards: range, output: Path) -> dict[str, Any]:
+        plan = self._count.counting.plan(gathering_needs())
+        counts = self._count.log
+        with temporary_beside(output) as spill, renamed_when_done(output) as made:
+            gathered = SegmentCollector(spill, shards)
+            try:
+                for number in counts.units():
+                    gathered.add(counts.path(number, COUNTED))
+            finally:
+                gathered.close()
+            with storage_errors(output), damaged_spill(output.parent):
+                counter = _native.WordCounter(
+                    "", [], False, plan.share(WORDS), 1, str(spill), gathered.segments, gathered.size
+                )
+                words, occurrences, word_bytes, byte_counts = counter.write_counts(str(made))
+        return {
+            "words": words,
+            "occurrences": occurrences,
+            "word_bytes": word_bytes,
+            "byte_counts": byte_counts.tolist(),
+        }
+
+
+def _check_same(files: Sequence[CorpusFile], expected: Sequence[str]) -> None:
+    """Words of two versions of a file must not end in one vocabulary."""
+    for file, known in zip(files, expected, strict=True):
+        if fingerprint(file)["fingerprint"] != known:
+            raise InputError(
+                f"`{file.path}` is not the same on `{platform.node()}` as where the run was started",
+                hint="let all machines see one folder, and don't change the input while it is read",
+            )

@@ -65,7 +65,7 @@ def push_tokenizer(folder: Path, repo_id: str, *, private: bool = False, endpoin
 
     `krill-run.json` is not uploaded: it names the machine's paths.
     """
-    from krill.storage.hub_upload import push_files
+    from krill.storage.hub import push_files
 
     if not (folder / TOKENIZER_FILE).is_file():
         raise InputError(

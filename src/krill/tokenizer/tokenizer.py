@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from krill.budget import Meter, make_plan, resolve_limit, resolve_threads
-from krill.budget.process import bounded_process
+from krill.budget import make_plan, resolve_limit, resolve_threads
+from krill.budget.process import metered_process
 from krill.config.messages import shown
 from krill.errors import InputError
 from krill.faults import system_errors
@@ -50,7 +50,7 @@ def open_within(path: str | Path, memory: str | int, threads: int) -> Iterator[T
     """The same for a command, whose budget is the whole process while the body runs: what a text becomes
     in a tokenizer is known only then, so that a guard ends the process where it is too much."""
     file = tokenizer_file(path)
-    with bounded_process(threads, parquet=False), Meter(resolve_limit(memory)) as meter:
+    with metered_process(memory, threads) as meter:
         plan = meter.plan(file_needs(file, max_document_bytes=PIECE_BYTES, threads=threads))
         yield Tokenizer(open_file(file, plan, threads), threads)
 

@@ -19,8 +19,7 @@ from krill.budget import Meter, Need, Plan, resident_bytes
 from krill.budget.process import metered_process
 from krill.config.messages import shown
 from krill.corpus import Corpus, DatasetSource
-from krill.engines import driver_needs, load_engine
-from krill.engines.worker_share import engine_named, worker_part
+from krill.engines import driver_needs, engine_named, load_engine, worker_part
 from krill.errors import ConfigError, InputError, KrillError
 from krill.faults import system_errors
 from krill.storage.folder_storage import FolderStorage
@@ -252,7 +251,6 @@ class _Training:
         word_counts, self.worked = count_on(
             self.engine,
             self.corpus,
-            self.described["inputs"],
             self.options,
             self.folder,
             memory=self.meter.limit,

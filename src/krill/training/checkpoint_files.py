@@ -1,7 +1,7 @@
-"""One checkpoint on disk: the arrays as orbax writes them, all else with their checksums in one JSON file.
+"""One checkpoint on disk: arrays as orbax writes them, everything else with their checksums in a JSON file.
 
-In: a tree of arrays and plain JSON. Out: a folder, synced; and from such a folder its header, the certainty
-that every byte is as it was written, and the arrays, bit by bit the same. Held in memory: while
+In: a tree of arrays and plain JSON. Out: a folder, synced; and from such a folder its header, a check
+of every byte, and the arrays, bit-identical. Held in memory: while
 writing nothing, arrays go to the disk from where they are (compressing would hold a second copy, and float
 weights hardly shrink); while reading, an array twice.
 
@@ -33,12 +33,12 @@ HEADER = "checkpoint.json"
 ARRAYS = "arrays"
 _READ_BYTES = 2**20
 _FORMAT = 1
-# What the name of a tensor in 8 bits ends with.
+# Suffix of the names of 8-bit tensors.
 _CODES = ".codes"
 
 
-class Damaged(Exception):
-    """What is on disk is not what was written; the message says where."""
+class DamagedCheckpoint(Exception):
+    """What is on disk is not what was written; the message says which file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Header:
 
 
 def named_arrays(tree: Any) -> dict[str, Any]:
-    """The leaves of a tree by their path, `model.layers.query`: what arrays are called on disk."""
+    """The leaves of a tree by their path, `model.layers.query`: their names on disk."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
@@ -71,7 +71,7 @@ def write_checkpoint(
     step: int,
     metric: float | None,
 ) -> None:
-    """Fill the empty `folder`; a `StorageError` where the device refuses."""
+    """Fill the empty `folder`; raises `StorageError` where it can't be written."""
     _reserve(folder, [leaf.nbytes for leaf in arrays.values()])
     _save_arrays(folder / ARRAYS, arrays)
     header = Header(step, metric, shape, dict(extra), _described(arrays), _synced_files(folder))
@@ -80,23 +80,23 @@ def write_checkpoint(
 
 
 def read_header(folder: Path) -> Header:
-    """What `write_checkpoint` stored beside the arrays; `Damaged` where that is not whole."""
+    """What `write_checkpoint` stored beside the arrays; `DamagedCheckpoint` where that is not whole."""
     try:
         body = json.loads(read_input(folder / HEADER, MOST_SETTINGS))
         stored = body.pop("sha256")
         if stored != _digest(body) or body.pop("format") != _FORMAT:
-            raise Damaged(f"`{HEADER}` was changed after it was written")
+            raise DamagedCheckpoint(f"`{HEADER}` was changed after it was written")
         header = Header(**{**body, "shape": ModelShape(**body["shape"])})
         _check_types(header)
         return header
     except OSError as error:
-        raise Damaged(f"`{HEADER}` can't be read: {error.strerror or error}") from error
+        raise DamagedCheckpoint(f"`{HEADER}` can't be read: {error.strerror or error}") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError) as error:
-        raise Damaged(f"`{HEADER}` is not what was written") from error
+        raise DamagedCheckpoint(f"`{HEADER}` is not what was written") from error
 
 
 def _check_types(header: Header) -> None:
-    """TypeError for what `write_checkpoint` would not have written, however right its checksum is."""
+    """TypeError or ValueError for what `write_checkpoint` never writes, even with a right checksum."""
     numbers = isinstance(header.metric, int | float | None) and isinstance(header.step, int)
     mappings = (header.extra, header.arrays, header.files)
     if not numbers or not all(isinstance(each, dict) for each in mappings):
@@ -112,16 +112,16 @@ def _check_types(header: Header) -> None:
 
 
 def verify(folder: Path, header: Header) -> None:
-    """Read every file through; `Damaged` names the first that is not as it was written."""
+    """Read every file; `DamagedCheckpoint` names the first that has changed."""
     for name, (size, digest) in header.files.items():
         path = folder / name
         try:
             if path.stat().st_size != size:
-                raise Damaged(f"`{name}` has {path.stat().st_size:,} bytes instead of {size:,}")
+                raise DamagedCheckpoint(f"`{name}` has {path.stat().st_size:,} bytes instead of {size:,}")
             if _file_digest(path) != digest:
-                raise Damaged(f"`{name}` has changed bytes")
+                raise DamagedCheckpoint(f"`{name}` has changed bytes")
         except OSError as error:
-            raise Damaged(f"`{name}` can't be read: {error.strerror or error}") from error
+            raise DamagedCheckpoint(f"`{name}` can't be read: {error.strerror or error}") from error
 
 
 def read_arrays(folder: Path, header: Header, like: Mapping[str, Any]) -> dict[str, jax.Array]:
@@ -129,7 +129,7 @@ def read_arrays(folder: Path, header: Header, like: Mapping[str, Any]) -> dict[s
     import orbax.checkpoint as ocp
 
     _require_same(folder, header.arrays, like)
-    with _calm_logs():
+    with _quiet_logs():
         here = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
         shapes = {
             name: jax.ShapeDtypeStruct(
@@ -153,14 +153,14 @@ def read_arrays(folder: Path, header: Header, like: Mapping[str, Any]) -> dict[s
 def _save_arrays(folder: Path, arrays: Mapping[str, jax.Array]) -> None:
     import orbax.checkpoint as ocp
 
-    with _calm_logs(), _refusals(folder), ocp.Checkpointer(_handler()) as writer:
+    with _quiet_logs(), _refusals(folder), ocp.Checkpointer(_handler()) as writer:
         writer.save(folder.absolute(), args=ocp.args.PyTreeSave(dict(arrays)))
 
 
 def _handler(in_flight: int | None = None) -> Any:
     import orbax.checkpoint as ocp
 
-    # One file an array instead of a database of them: that one gathers everything in memory first.
+    # A file for each array instead of OCDBT, which collects everything in memory first.
     plain = ocp.BasePyTreeCheckpointHandler(
         use_ocdbt=False, use_zarr3=True, use_compression=False, restore_concurrent_bytes=in_flight
     )
@@ -171,7 +171,7 @@ def _handler(in_flight: int | None = None) -> Any:
 
 @contextmanager
 def _refusals(folder: Path) -> Iterator[None]:
-    """The device said no after all: tensorstore tells it as an OSError, or in the words of a ValueError."""
+    """A failed write: tensorstore raises an OSError, or a ValueError that has its code in the message."""
     try:
         with storage_errors(folder):
             yield
@@ -182,8 +182,8 @@ def _refusals(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _calm_logs() -> Iterator[None]:
-    """Orbax reports what it does, and every failure with its stack; ours are told once, by `note`."""
+def _quiet_logs() -> Iterator[None]:
+    """Orbax logs what it does, and every failure with its stack; failures are noted once, by the store."""
     loggers = [logging.getLogger(name) for name in ("absl", "asyncio")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -196,7 +196,7 @@ def _calm_logs() -> Iterator[None]:
 
 
 def _reserve(folder: Path, sizes: Iterable[int]) -> None:
-    """Find out whether the device will take files of these sizes, before orbax's threads trip over it."""
+    """Raises where the disk has no room for files of these sizes, before orbax's threads fail on it."""
     allocate: Callable[[int, int, int], None] | None = getattr(os, "posix_fallocate", None)
     if allocate is None:  # macOS
         return
@@ -208,7 +208,7 @@ def _reserve(folder: Path, sizes: Iterable[int]) -> None:
                 try:
                     allocate(file.fileno(), 0, max(size, 1))
                 except OSError as error:
-                    if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # this file system can't tell
+                    if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # the file system can't
                         raise
     finally:
         for path in reserved:
@@ -238,7 +238,7 @@ def _require_same(folder: Path, stored: Mapping[str, list[Any]], like: Mapping[s
 
 
 def _synced_files(folder: Path) -> dict[str, list[Any]]:
-    """Every file below `folder`, safe from a power cut, with its length and digest."""
+    """Every file below `folder`, synced, with its length and digest."""
     files: dict[str, list[Any]] = {}
     for place, _, names in os.walk(folder):
         for name in sorted(names):

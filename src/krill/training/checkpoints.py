@@ -1,12 +1,15 @@
-"""The checkpoints of a run: the newest few and the best, each one whole or not there.
+"""The checkpoints of a run: the newest few and the best, each one whole or absent.
 
 In: the state of a training, and as plain JSON whatever else a run needs to go on. Out: a folder for each
-step; the newest state that is whole, bit by bit as it was, with what was stored beside it. Held in memory:
+step; the newest state that is whole, bit-identical, with what was stored beside it. Held in memory:
 while saving, a few megabytes above the state (`checkpoint_files`); while restoring, the state.
 
-A checkpoint is written in a hidden folder, synced and renamed. A device that refuses does not end training:
-the reason is noted and the checkpoints before stay. One that was damaged later is found by its checksums,
-noted, and the one before is taken.
+Not orbax's `CheckpointManager`: saving a state of 200 MB took 284 MB with it and 42 MB here, and it restores
+a flipped bit without a word.
+
+A checkpoint is written in a hidden folder, synced and renamed. A full disk does not end training: the
+reason is noted and earlier checkpoints stay. A damaged one is found by its checksums, noted, and
+the one before it is used.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from krill.model.sizing import ModelShape
 from krill.storage.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
 from krill.training.checkpoint_files import (
     HEADER,
-    Damaged,
+    DamagedCheckpoint,
     Header,
     named_arrays,
     read_arrays,
@@ -49,8 +52,6 @@ Model = TypeVar("Model")
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A checkpoint in memory again."""
-
     step: int
     state: TrainState
     extra: dict[str, Any]
@@ -66,27 +67,27 @@ class CheckpointStore:
         self._folder = folder
         self._keep = max(keep, 1)
         self._note = note
-        # Whether something half-written may lie around: of a killed run, or of a save that was refused.
-        self._untidy = True
+        # Whether partly written files may be left, of a killed run or a failed save.
+        self._leftovers = True
 
     def save(
         self, step: int, state: TrainState, extra: Mapping[str, Any], *, metric: float | None = None
     ) -> bool:
-        """Write the state after `step`, then remove what need not be kept; False where it can't be written.
+        """Write the state after `step`, then remove old checkpoints; False where it can't be written.
 
-        `metric` is what the best is the smallest of; a checkpoint without one is never the best.
+        The best checkpoint has the smallest `metric`; one without a metric is never the best.
         """
         unfinished = self._folder / f".{_name(step)}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}"
         try:
-            self._tidy()
+            self._clean_up()
             with storage_errors(self._folder):
                 unfinished.mkdir(parents=True)
             write_checkpoint(
                 unfinished, named_arrays(state), state.model.shape, extra, step=step, metric=metric
             )
-            self._put_in_place(unfinished, step)
+            self._publish(unfinished, step)
         except StorageError as error:
-            self._untidy = True
+            self._leftovers = True
             self._note(f"no checkpoint at step {step:,}: {error.message}; training goes on ({error.hint})")
             return False
         finally:
@@ -100,11 +101,11 @@ class CheckpointStore:
         return sorted(int(name) for name in names if name.isdecimal())
 
     def latest(self) -> int | None:
-        """The newest, as far as can be seen without reading it through."""
+        """The newest; its files are not verified."""
         return max(self.steps(), default=None)
 
     def best(self) -> int | None:
-        """The one with the smallest metric; the first of those that are equal."""
+        """The one with the smallest metric, the first of equals."""
         metrics = {step: header.metric for step in self.steps() if (header := self._header(step))}
         known = [(metric, step) for step, metric in metrics.items() if _counts(metric)]
         return min(known)[1] if known else None
@@ -118,7 +119,6 @@ class CheckpointStore:
         return None if header is None else header.extra
 
     def read_shape(self, step: int | None = None) -> ModelShape | None:
-        """The model's shape, as `read_extra`."""
         header = self._newest_header(step)
         return None if header is None else header.shape
 
@@ -127,7 +127,7 @@ class CheckpointStore:
 
         `like` is a state of the same form: shapes (`jax.eval_shape`), or arrays or shapes with a sharding.
         """
-        self._tidy()
+        self._clean_up()
         found = self._read(named_arrays(like), step)
         if found is None:
             return None
@@ -143,9 +143,9 @@ class CheckpointStore:
         return model
 
     def close(self) -> None:
-        """The run is over: what a save that was refused could not remove at once is removed."""
+        """Removes what a failed save left."""
         with suppress(StorageError):
-            self._tidy()
+            self._clean_up()
 
     def _read(self, like: Mapping[str, Any], step: int | None) -> tuple[Header, list[jax.Array]] | None:
         for candidate in self._candidates(step):
@@ -153,7 +153,7 @@ class CheckpointStore:
             try:
                 header = read_header(folder)
                 verify(folder, header)
-            except Damaged as damage:
+            except DamagedCheckpoint as damage:
                 self._note(f"the checkpoint of step {candidate:,} is damaged and left out: {damage}")
                 continue
             found = read_arrays(folder, header, like)
@@ -161,7 +161,7 @@ class CheckpointStore:
         return None
 
     def _candidates(self, step: int | None) -> list[int]:
-        """Where to look, the best choice first: nothing before a step that was asked for by its number."""
+        """The steps to try, in order: a step that is given by its number has no substitute."""
         return [step] if step is not None else self.steps()[::-1]
 
     def _newest_header(self, step: int | None) -> Header | None:
@@ -173,11 +173,11 @@ class CheckpointStore:
     def _header(self, step: int) -> Header | None:
         try:
             return read_header(self._folder / _name(step))
-        except Damaged:
+        except DamagedCheckpoint:
             return None
 
-    def _put_in_place(self, unfinished: Path, step: int) -> None:
-        """Rename; a checkpoint of the same step makes room and comes back if that goes wrong in between."""
+    def _publish(self, unfinished: Path, step: int) -> None:
+        """Rename; a checkpoint of the same step is moved aside, and back by `_clean_up` after a failure."""
         target = self._folder / _name(step)
         replaced = self._folder / f".{_name(step)}{_REPLACED}"
         with storage_errors(target):
@@ -194,18 +194,18 @@ class CheckpointStore:
                 self._remove(step)
 
     def _remove(self, step: int) -> None:
-        """Out of sight in one move, then away: a kill in between leaves nothing that looks like one."""
+        """Renamed first: a kill in between leaves nothing that looks like a checkpoint."""
         hidden = self._folder / f".{_name(step)}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}"
         with suppress(OSError):
             (self._folder / _name(step)).rename(hidden)
         shutil.rmtree(hidden, ignore_errors=True)
 
-    def _tidy(self) -> None:
-        """Bring back what was moved aside for one that never came, and remove what is half-written.
+    def _clean_up(self) -> None:
+        """Restore a checkpoint whose replacement never came, and remove partly written ones.
 
-        For the process that writes: another's unfinished checkpoint looks the same.
+        Only for the process that writes: it can't tell another's unfinished checkpoint from a leftover.
         """
-        if not self._untidy or not self._folder.is_dir():
+        if not self._leftovers or not self._folder.is_dir():
             return
         with storage_errors(self._folder):
             for replaced in self._folder.glob(f".*{_REPLACED}"):
@@ -216,7 +216,7 @@ class CheckpointStore:
                     replaced.rename(target)
             for leftover in self._folder.glob(f".*{TEMPORARY_SUFFIX}"):
                 shutil.rmtree(leftover)
-        self._untidy = False
+        self._leftovers = False
 
 
 def _name(step: int) -> str:

@@ -6,7 +6,7 @@ Held in memory: what goes in and out.
 A code is a small float of its own: the value's share of its block's largest, moved up by the least exponent
 so that the numbers near zero are evenly spaced instead of lost, and then simply the top bits of that
 float32. So both ways are a few integer operations on its bits, no table and no search. The bits that are cut
-off decide by chance whether the code is rounded up: on average a value is kept exactly, and a running mean
+off decide by noise whether the code is rounded up: on average a value is kept exactly, and a running mean
 that moves by less than a code's distance still moves (always rounding to the nearest would pin it).
 """
 
@@ -73,13 +73,11 @@ def _own(largest: jax.Array) -> jax.Array:
     return largest
 
 
-def encode_mean(
-    values: jax.Array, chance: jax.Array, whole: Callable[[jax.Array], jax.Array] = _own
-) -> Coded:
-    """Values of either sign; `chance` is 32 random bits for each. `whole` gives the largest value of each
+def encode_mean(values: jax.Array, noise: jax.Array, whole: Callable[[jax.Array], jax.Array] = _own) -> Coded:
+    """Values of either sign; `noise` is 32 random bits for each. `whole` gives the largest value of each
     block from that of the part of it which is here."""
     scales = whole(jnp.abs(values).max(axis=-1))
-    codes = _magnitude(jnp.abs(values), scales, chance, MEAN)
+    codes = _magnitude(jnp.abs(values), scales, noise, MEAN)
     return Coded(codes | jnp.where(values < 0, _SIGN, np.uint8(0)), scales)
 
 
@@ -90,11 +88,11 @@ def decode_mean(coded: Coded) -> jax.Array:
 
 
 def encode_deviation(
-    values: jax.Array, chance: jax.Array, whole: Callable[[jax.Array], jax.Array] = _own
+    values: jax.Array, noise: jax.Array, whole: Callable[[jax.Array], jax.Array] = _own
 ) -> Coded:
     """Values of at least 0. What is not 0 never becomes 0: an update is divided by it."""
     scales = whole(values.max(axis=-1))
-    codes = _magnitude(values, scales, chance, DEVIATION)
+    codes = _magnitude(values, scales, noise, DEVIATION)
     return Coded(jnp.maximum(codes, (values > 0).astype(jnp.uint8)), scales)
 
 
@@ -103,10 +101,10 @@ def decode_deviation(coded: Coded) -> jax.Array:
     return _value(coded.codes, coded.scales, DEVIATION)
 
 
-def _magnitude(sizes: jax.Array, scales: jax.Array, chance: jax.Array, code: Code) -> jax.Array:
+def _magnitude(sizes: jax.Array, scales: jax.Array, noise: jax.Array, code: Code) -> jax.Array:
     share = sizes * (1 / jnp.where(scales > 0, scales, 1.0))[:, None]
     bits = jax.lax.bitcast_convert_type(share * code.stretch + code.lift, jnp.uint32)
-    cut_off = chance & np.uint32(2**code.shift - 1)
+    cut_off = noise & np.uint32(2**code.shift - 1)
     codes = (bits - code.base + cut_off) >> code.shift
     return jnp.minimum(codes, code.largest).astype(jnp.uint8)
 

@@ -1,4 +1,4 @@
-"""What a model is trained on, whatever it comes from: batches without end, and a state to go on from.
+"""Training data from any source: endless batches, and a state to continue from.
 
 In: the config. Out: a `TrainData`: over prepared rows (`prepared_data.py`) or over text that is tokenised on
 the fly (`streamed_data.py`). Held in memory: what the source says it holds, in `held_bytes`.
@@ -23,7 +23,29 @@ if TYPE_CHECKING:
 Batch = dict[str, "NDArray[Any]"]
 
 
-class TrainData(Protocol):
+class BatchSource(Protocol):
+    """Batches that a run can continue from, and what reading them holds."""
+
+    @property
+    def held_bytes(self) -> int:
+        """The most that reading holds."""
+
+    @property
+    def expected_bytes(self) -> int:
+        """What it will hold of that, for the prediction."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Epoch after epoch, endless."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position after the last batch that was yielded, as JSON."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TrainData(BatchSource, Protocol):
     """Batches of `input_ids`, `labels`, `segment_ids` and `position_ids`: int32, one line a row."""
 
     @property
@@ -39,40 +61,19 @@ class TrainData(Protocol):
         """Tokens in a row."""
 
     @property
-    def vocabulary(self) -> Vocabulary:
-        """Of the tokens."""
-
-    @property
-    def held_bytes(self) -> int:
-        """The most that reading holds."""
-
-    @property
-    def expected_bytes(self) -> int:
-        """What it will hold of that, for the prediction."""
+    def vocabulary(self) -> Vocabulary: ...
 
     def identity(self) -> dict[str, Any]:
-        """What decides the batches and their order, fit for JSON."""
+        """What decides the batches and their order, as JSON."""
 
     def steps_per_epoch(self, progress: Progress) -> int:
         """Batches in an epoch; text has to be read once to know."""
 
-    def batches(self) -> Iterator[Batch]:
-        """Epoch after epoch, without end."""
-
     def validation(self, rows: int, most: int | None) -> list[Batch]:
-        """At most so many rows that are not trained on, in batches of `rows`; none if there are none.
+        """Up to `most` rows that are not trained on, in batches of `rows`; empty without a validation split.
 
-        The last batch is filled up with rows whose labels count for nothing.
+        The last batch is padded with rows whose labels are ignored.
         """
-
-    def state_dict(self) -> dict[str, Any]:
-        """After the batch that was last handed out; JSON can hold it."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was made."""
-
-    def close(self) -> None:
-        """Let go of files and threads."""
 
 
 def open_data(config: KrillConfig, limit: int) -> TrainData:
@@ -87,7 +88,7 @@ def open_data(config: KrillConfig, limit: int) -> TrainData:
 
 
 def check_ids(batch: Mapping[str, NDArray[Any]], vocab_size: int, name: str) -> None:
-    """Refuse ids that the model has no embedding for: JAX would take another one's without a word."""
+    """Refuse ids that the model has no embedding for: JAX would silently use another one's."""
     highest = int(batch["input_ids"].max(initial=0))
     if highest >= vocab_size:
         raise InputError(
@@ -96,8 +97,8 @@ def check_ids(batch: Mapping[str, NDArray[Any]], vocab_size: int, name: str) -> 
         )
 
 
-def filled_up(batch: Batch, rows: int) -> Batch:
-    """With empty rows up to `rows`, in which nothing is predicted."""
+def padded_rows(batch: Batch, rows: int) -> Batch:
+    """The batch with empty rows up to `rows`, in which nothing is predicted."""
     missing = rows - len(batch["labels"])
     if missing == 0:
         return batch

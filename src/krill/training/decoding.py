@@ -6,7 +6,7 @@ floats, whose positions are a power of two and at most the model's context.
 
 A token is drawn from what the model expects, or the likeliest is taken: temperature comes first, then the k
 likeliest, then the fewest that have the probability p together, as in `transformers`. The model sees no more
-positions than it was trained on. When they are full, the older half is forgotten and
+positions than it was trained on. When they are full, the older half is dropped and
 the newer half is read again as if the text began there: text goes on as long as is asked for. Everything is
 compiled once for a size of prompt and cache, both rounded up, so prompts of similar length share programs.
 """
@@ -92,7 +92,7 @@ class Programs:
 
 
 def find_sizes(*, prompt: int, max_tokens: int, samples: int, context: int) -> DecodingSizes:
-    """The sizes for a prompt of so many tokens and so many to follow, in a model of this context."""
+    """For a prompt of `prompt` tokens and `max_tokens` new ones, in a model with this context."""
     if max_tokens < 1 or samples < 1:
         raise ConfigError(
             f"`{samples}` samples of `{max_tokens}` tokens can't be made", hint="give at least 1 of each"
@@ -143,7 +143,7 @@ def generate_tokens(
     seed: int,
     max_tokens: int,
 ) -> Iterator[SampledTokens]:
-    """`max_tokens` steps; whoever has seen enough stops iterating. The same seed gives the same tokens."""
+    """`max_tokens` steps; a caller may stop iterating earlier. The same seed gives the same tokens."""
     sizes = programs.sizes
     if len(prompt) == 0:
         raise InputError(

@@ -47,7 +47,6 @@ class EvaluationReport:
     budget: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
         figures = {**asdict(self), **asdict(self.evaluation)}
         del figures["evaluation"]
         return figures
@@ -68,13 +67,15 @@ def run_evaluate(
 ) -> EvaluationReport:
     """Score a model on a prepared dataset or on text; `floor` is what the process held before. With `verify`,
     what Krill wrote is held against its checksums."""
-    with inference_process("evaluating", memory, threads, floor) as (meter, count):
+    with inference_process("evaluating", memory, threads, floor) as meter:
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.training.evaluation_data import open_rows
         from krill.training.saved_model import open_model
 
         saved = open_model(model, checkpoint=checkpoint)
-        rows = open_rows(str(data), saved, split=split, text_column=text_column, threads=count, verify=verify)
+        rows = open_rows(
+            str(data), saved, split=split, text_column=text_column, threads=meter.threads, verify=verify
+        )
         try:
             return _evaluate(saved, rows, meter, progress or Silent(), str(data))
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What a model is scored on: the rows of a prepared dataset, or text cut into rows as it comes.
+"""Data to evaluate a model on: the rows of a prepared dataset, or text that is tokenised and cut into rows.
 
 In: a path and the model's folder. Out: batches of rows in order, each token predicted once, the last batch
 filled up with rows in which nothing is predicted. Held in memory: what `needs` says; two batches.
@@ -29,9 +29,9 @@ from krill.loading.stream.plan import BLOCKS, UNIT_BYTES, StreamSizes, stream_ne
 from krill.loading.stream.tokens import BEGINNING, TextTokens
 from krill.tokenizer.open import open_file
 from krill.tokenizer.tokenizer_file import DECLARATIONS, file_fingerprint, read_tokenizer_file
-from krill.training.data import Batch, check_ids, filled_up
+from krill.training.data import Batch, check_ids, padded_rows
 from krill.training.saved_model import TOKENIZER, SavedModel, check_vocabulary
-from krill.training.streamed_data import with_documents
+from krill.training.streamed_data import with_segments
 from krill.training.vocabulary import (
     DECODED_ROWS,
     TokenBytes,
@@ -57,20 +57,20 @@ class EvaluationRows(Protocol):
 
     @property
     def split(self) -> str | None:
-        """Which part of the data it is, where it has parts."""
+        """The split, where the data has splits."""
 
     @property
     def length(self) -> int:
         """Tokens in a row."""
 
     def needs(self, rows: int) -> list[Need]:
-        """What reading in batches of so many rows takes."""
+        """What reading in batches of `rows` takes."""
 
     def batches(self, rows: int, plan: Plan) -> Iterator[Batch]:
         """All rows, once."""
 
     def text_bytes(self, plan: Plan) -> TokenBytes | None:
-        """The bytes that each token stands for; None if nobody knows the tokenizer."""
+        """The bytes that each token stands for; None if the tokenizer is unknown."""
 
 
 def open_rows(
@@ -126,7 +126,7 @@ class PreparedRows:
             loader = dataset.loader(batch_size=rows, rank=0, world=1, prefetch=0, drop_last=False, **_COLUMNS)
             for batch in loader:
                 check_ids(batch, self._saved.shape.vocab_size, str(self._folder))
-                yield filled_up(batch, rows)
+                yield padded_rows(batch, rows)
 
     def text_bytes(self, plan: Plan) -> TokenBytes | None:
         file = self._saved.tokenizer_file
@@ -175,7 +175,7 @@ class TextRows:
             decompresses=any(file.compression is not None for file in files),
             parquet=any(file.format is Format.PARQUET for file in files),
         )
-        # All while the model runs; and what streaming would have the user change, nobody can change here.
+        # All while the model runs; the remedies are for settings of streaming, which do not exist here.
         needs = stream_needs(sizes, self._file, self._threads)
         return [replace(need, during=RUNNING, remedy="") for need in needs]
 
@@ -184,7 +184,7 @@ class TextRows:
         check_vocabulary(self._saved.shape.vocab_size, encoder.vocab_size, f"the tokenizer `{self._file}`")
         with closing(self._runs(encoder, plan)) as runs:
             for batch in cut_rows(runs, rows, self.length):
-                yield with_documents(batch, encoder.eos_id)
+                yield with_segments(batch, encoder.eos_id)
 
     def text_bytes(self, plan: Plan) -> TokenBytes | None:
         exact = token_bytes(self._file)
@@ -204,9 +204,9 @@ class TextRows:
             in_flight=plan.share(BLOCKS),
             max_documents=None,
         )
-        with closing(tokens.runs(BEGINNING.position)) as runs:
-            for run in runs:
-                yield run.ids
+        with closing(tokens.blocks(BEGINNING.position)) as blocks:
+            for block in blocks:
+                yield block.ids
 
 
 def cut_rows(runs: Iterable[NDArray[Any]], rows: int, length: int) -> Iterator[Batch]:
@@ -234,7 +234,7 @@ def cut_rows(runs: Iterable[NDArray[Any]], rows: int, length: int) -> Iterator[B
 
 
 def _same_tokenizer(described: Mapping[str, Any], file: Path) -> bool:
-    """Whether a dataset's tokenizer is the one beside the model, which may have got declarations there."""
+    """Whether a dataset's tokenizer is the one beside the model, which may have additional declarations."""
     content = read_tokenizer_file(file)
     if described.get("name") == "bytes":
         return content == byte_tokenizer_json()[TOKENIZER]

@@ -1,6 +1,6 @@
 """`krill generate` from end to end: the plan, the model, the prompt, the text as it comes.
 
-In: a model's folder and a prompt. Out: each token with its text to whoever listens, and a summary. Held in
+In: a model's folder and a prompt. Out: each token with its text to a callback, and a summary. Held in
 memory: what the plan says: the program with JAX, the weights, the cache of keys and values, the tokenizer;
 and the tokens themselves.
 """
@@ -35,7 +35,7 @@ _INCOMPLETE: Final = "\ufffd"
 
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
-    """What is to be continued, and how."""
+    """A prompt, and how it is continued."""
 
     model: str | Path
     prompt: str
@@ -49,7 +49,6 @@ class GenerateRequest:
 
     @property
     def sampling(self) -> Sampling:
-        """How a token is chosen; checked here."""
         from krill.training.decoding import Sampling
 
         return Sampling(self.temperature, self.top_k, self.top_p)
@@ -67,7 +66,7 @@ class GeneratedToken:
     entropy: float
 
 
-Listener = Callable[[GeneratedToken], None]
+OnToken = Callable[[GeneratedToken], None]
 
 
 @dataclass(slots=True)
@@ -81,7 +80,7 @@ class GeneratedSample:
 
 @dataclass(frozen=True, slots=True)
 class GenerationSummary:
-    """The end of a generation; `notes` are lines that are worth telling."""
+    """What was generated; `notes` are lines for the user."""
 
     request: GenerateRequest
     step: int | None
@@ -91,7 +90,6 @@ class GenerationSummary:
     budget: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
         request = {**asdict(self.request), "model": str(self.request.model)}
         return {
             **request,
@@ -108,23 +106,23 @@ def run_generate(
     *,
     memory: str | int = "auto",
     threads: int | str = "auto",
-    listen: Listener = lambda token: None,
+    on_token: OnToken = lambda token: None,
     floor: int = 0,
 ) -> GenerationSummary:
-    """Continue the prompt, telling `listen` of every token; `floor` is what the process held before."""
-    with inference_process("generating", memory, threads, floor) as (meter, _):
+    """Continue the prompt; `on_token` gets every token; `floor` is what the process held before."""
+    with inference_process("generating", memory, threads, floor) as meter:
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.training.saved_model import open_model
 
         saved = open_model(request.model, checkpoint=request.checkpoint)
         try:
-            return _generate(request, saved, meter, listen)
+            return _generate(request, saved, meter, on_token)
         except KeyboardInterrupt:
             raise Interrupted("interrupted: the text ends here") from None
 
 
 def _generate(
-    request: GenerateRequest, saved: SavedModel, meter: Meter, listen: Listener
+    request: GenerateRequest, saved: SavedModel, meter: Meter, on_token: OnToken
 ) -> GenerationSummary:
 
     from krill.training.decoding import compile_programs, find_sizes, generate_tokens
@@ -143,7 +141,7 @@ def _generate(
     running = running_need(programs.held_bytes, remedy="ask for fewer --samples or --max-tokens")
     plan = meter.plan([*needs, running], base)
     notes = _notes(len(prompt), request.max_tokens, sizes, saved.context)
-    writers = [_Writer(number, tokenizer, listen) for number in range(request.samples)]
+    writers = [_SampleWriter(number, tokenizer, on_token) for number in range(request.samples)]
     steps = generate_tokens(saved.model, programs, prompt, seed=request.seed, max_tokens=request.max_tokens)
     for number, chosen in enumerate(steps, 1):
         for writer in writers:
@@ -164,17 +162,17 @@ class TextStream:
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
         self._decode = decode
         # Ids that were shown last, and those that wait. Some decoders treat the first id of a text
-        # differently, so what is new is told by what it adds to ids that came before it.
+        # differently, so new text is what an id adds to the ids before it.
         self._shown: list[int] = []
         self._waiting: list[int] = []
 
     def add(self, token: int) -> str:
-        """What can be shown after one more token; perhaps nothing yet."""
+        """The text that is certain after one more token; may be empty."""
         self._waiting.append(token)
         return self._take(final=False)
 
     def end(self) -> str:
-        """What still waited: bytes that are no character show as U+FFFD."""
+        """The rest; bytes that are not a character become U+FFFD."""
         return self._take(final=True)
 
     def _take(self, *, final: bool) -> str:
@@ -188,13 +186,13 @@ class TextStream:
         return new
 
 
-class _Writer:
+class _SampleWriter:
     """Makes a sample's tokens into its text."""
 
-    def __init__(self, number: int, tokenizer: Tokenizer, listen: Listener) -> None:
+    def __init__(self, number: int, tokenizer: Tokenizer, on_token: OnToken) -> None:
         self._number = number
         self._tokenizer = tokenizer
-        self._listen = listen
+        self._listen = on_token
         self._stream = TextStream(lambda ids: tokenizer.decode(ids, skip_special_tokens=True))
         self.sample = GeneratedSample()
         self.ended = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import krill
 from krill.budget import resident_bytes
@@ -17,12 +17,15 @@ from krill.config import KrillConfig, load_config, to_dict
 from krill.errors import ConfigError
 from krill.faults import system_errors
 from krill.model import require_train_extra
-from krill.storage.run import CONTINUE, DONE, FINISHED, START, Run, RunSummary, identity_of, summarize
+from krill.storage.run import FINISHED, START, Run, RunSummary, identity_of, summarize
 from krill.threads.progress import Progress, Silent
 from krill.training.data import TrainData, open_data
-from krill.training.folder import COMMAND, TrainFolder
+from krill.training.folder import TrainFolder
 from krill.training.metrics import check_loggers
 from krill.training.xla import bound_xla
+
+if TYPE_CHECKING:
+    pass
 
 TrainSummary = RunSummary[Mapping[str, Any]]
 
@@ -78,22 +81,10 @@ def run_train(config: KrillConfig, *, overwrite: bool, progress: Progress, floor
         bound_xla(meter.threads, meter)
         # Not at the top: it imports JAX, for which everything before it needs not wait.
         from krill.training.language_task import LanguageModelTask
-        from krill.training.session import Session
+        from krill.training.session import train_task
 
-        session = Session(LanguageModelTask(config, data), folder, meter, progress, described)
-        facts = session.train(continues=state == CONTINUE)
-        manifest = {
-            "format": 1,
-            "command": COMMAND,
-            **described,
-            "seconds": meter.seconds,
-            "continued": run.continued,
-            **facts,
-            "budget": {**session.budget(), "threads": meter.threads},
-            "settings": to_dict(config),
-        }
-        run.publish(manifest)
-    return summarize(DONE, output, manifest)
+        task = LanguageModelTask(config, data)
+        return train_task(task, run, folder, meter, progress, described, to_dict(config))
 
 
 def describe_run(config: KrillConfig, data: TrainData) -> dict[str, Any]:

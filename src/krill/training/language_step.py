@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import jax
@@ -24,7 +24,7 @@ from krill.model.sizing import ModelShape, count_parameters
 from krill.model.transformer import Compute, Transformer, init_transformer
 from krill.training.compiler import FAST, Compiler, low_memory_compiler
 from krill.training.loss import count_labels, summed_loss
-from krill.training.mesh import ALONE, Exchange, Placement, along
+from krill.training.mesh import ONE_DEVICE, Collectives, Placement, along
 from krill.training.precision import Precision, cast, first_scale, next_scale
 from krill.training.step import (
     Batch,
@@ -84,13 +84,6 @@ class MemoryPlan:
     def options(self) -> StepOptions:
         return StepOptions(self.microbatch, self.loss_chunk, Compute(remat=self.remat))
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def from_json(stored: Mapping[str, Any]) -> MemoryPlan:
-        return MemoryPlan(**stored)
-
 
 @dataclass(frozen=True, slots=True)
 class LanguageModelStep:
@@ -128,13 +121,13 @@ class LanguageModelStep:
         take = functools.partial(_take_step, self.optimizer, self.precision)
         placement = self.placement
         if placement is None:
-            return jax.jit(functools.partial(take, options, ALONE), donate_argnums=0)
+            return jax.jit(functools.partial(take, options, ONE_DEVICE), donate_argnums=0)
         own = replace(options, microbatch=options.microbatch // placement.count)
 
         def spread(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
             specs, rows = placement.specs(state), placement.batch.spec
             run = jax.shard_map(
-                functools.partial(take, own, placement.exchange(state.model)),
+                functools.partial(take, own, placement.collectives(state.model)),
                 mesh=placement.mesh,
                 in_specs=(specs, rows),
                 out_specs=(specs, along(None)),
@@ -208,6 +201,9 @@ class LanguageModelStep:
             lean=compiler is not FAST,
         )
 
+    def stored_plan(self, stored: Mapping[str, Any]) -> MemoryPlan:
+        return MemoryPlan(**stored)
+
     def too_small(self, needed: int, budget: int) -> BudgetError:
         short = -(-(needed - budget) // 10**6)
         hint = (
@@ -234,25 +230,25 @@ def _take_step(
     optimizer: optax.GradientTransformation,
     precision: Precision,
     options: StepOptions,
-    exchange: Exchange,
+    collectives: Collectives,
     state: TrainState,
     batch: Batch,
 ) -> tuple[TrainState, Metrics]:
     assert state.scale is not None
-    labels = batch["labels"].size * exchange.count
+    labels = batch["labels"].size * collectives.count
     # Each token's gradient as a share of the batch: a sum over a large one would overflow float16.
-    own = _own_sums(state.model, batch, state.scale.scale / labels, options, precision, exchange)
-    tokens = exchange.total(own.tokens)
+    own = _own_sums(state.model, batch, state.scale.scale / labels, options, precision, collectives)
+    tokens = collectives.total(own.tokens)
     # From a share of all labels to a share of those that count, and the loss scale taken out.
     share = labels / (jnp.maximum(tokens, 1).astype(jnp.float32) * state.scale.scale)
-    gradients = jax.tree.map(lambda gradient: gradient * share, exchange.gradients(own.gradients))
-    norm = exchange.norm(gradients)
+    gradients = jax.tree.map(lambda gradient: gradient * share, collectives.gradients(own.gradients))
+    norm = collectives.norm(gradients)
     finite = jnp.isfinite(norm)
-    update = functools.partial(optimizer.update, norm=norm, part=exchange.part)
+    update = functools.partial(optimizer.update, norm=norm, part=collectives.part)
     model, held = _apply(update, state, gradients, finite if precision.scaled else None)
     scale = next_scale(state.scale, finite) if precision.scaled else state.scale
     skipped = jnp.logical_and(precision.scaled, ~finite).astype(jnp.int32)
-    metrics = Metrics(exchange.total(own.loss) * share, norm, tokens, skipped)
+    metrics = Metrics(collectives.total(own.loss) * share, norm, tokens, skipped)
     return TrainState(model, held, scale, state.step + 1), metrics
 
 
@@ -262,14 +258,14 @@ def _own_sums(
     scale: jax.Array,
     options: StepOptions,
     precision: Precision,
-    exchange: Exchange,
+    collectives: Collectives,
 ) -> GradientSums:
     """Of this device's rows: the gradients and the loss, times `scale`, and the tokens."""
-    fetch = None if exchange.count == 1 else exchange.layer
+    fetch = None if collectives.count == 1 else collectives.layer
 
     def summed(model: Transformer, microbatch: Batch) -> tuple[jax.Array, jax.Array]:
         used = cast(model, precision)
-        used = replace(used, embedding=exchange.embedding(used.embedding))
+        used = replace(used, embedding=collectives.embedding(used.embedding))
         states = used.hidden(
             microbatch["input_ids"],
             microbatch.get("segment_ids"),

@@ -68,9 +68,6 @@ class LanguageModelTask:
     def units(self) -> StepUnits:
         return count_tokens(self.data)
 
-    def stored_plan(self, stored: Mapping[str, Any]) -> MemoryPlan:
-        return MemoryPlan.from_json(stored["plan"])
-
     def pick_compiler(self, room: int) -> Compiler:
         return self.spec.pick_compiler(room)
 
@@ -106,7 +103,7 @@ class LanguageModelTask:
             "model": asdict(self.spec.shape),
             "parameters": self.spec.parameters,
             "parameters_by_part": breakdown(self.spec.shape),
-            "plan": plan.to_json(),
+            "plan": asdict(plan),
             "steps": trained.step,
             "tokens": tokens,
             "tokens_per_second": round(tokens / trained.seconds, 1) if trained.seconds else None,
@@ -150,7 +147,6 @@ class Validation:
 def language_step(
     settings: TrainConfig, schedule: Schedule, data: TrainData, placement: Placement | None = None
 ) -> LanguageModelStep:
-    """The step that the config describes."""
     optimizer = make_optimizer(
         settings.optimizer, schedule, weight_decay=settings.weight_decay, clip=settings.clip
     )
@@ -179,7 +175,6 @@ def make_schedule(settings: TrainConfig, steps: int) -> Schedule:
 
 
 def count_tokens(data: TrainData) -> StepUnits:
-    """What a step over some data processes."""
     text, tokens = data.vocabulary.bytes, data.rows * data.length
     if text is None:
         return StepUnits("train", "tokens", tokens)

@@ -1,11 +1,11 @@
-"""The loop: batch after batch through the compiled step, with what is logged, evaluated and saved between.
+"""The loop: batch after batch through the compiled step; between steps logging, evaluation, checkpoints.
 
-In: a state and where the run is, data, a compiled step. Out: the state after the last step, and where the run
-is then. Held in memory: the state, the batch in use and the one that is made while a step runs, and the
-figures of the steps since the last line, which are fetched only then.
+In: a state and its progress, data, a compiled step. Out: the state after the last step, and its progress.
+Held in memory: the state, the batch in use and the one that is made while a step runs, and the figures of the
+steps since the last line, which are fetched only then.
 
 What a step computes never depends on what is logged or saved, nor on how often the run was interrupted: a
-checkpoint holds everything that the next step needs, the sums of the line that is not written yet included.
+checkpoint holds everything that the next step needs, including the sums of the line that is not written yet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from types import FrameType, TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import jax
 
@@ -26,32 +26,22 @@ from krill.budget import format_size, resident_bytes
 from krill.errors import InputError, Interrupted
 from krill.threads.progress import Progress
 from krill.training.checkpoints import CheckpointStore
-from krill.training.data import Batch
+from krill.training.data import Batch, BatchSource
 from krill.training.metrics import MetricsFile, StepWindow
 from krill.training.optimizers import Schedule
 from krill.training.step import Metrics, Step, TrainState
 
 _INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
-# Of float16, one after the other, with the loss scale halved each time: after these it can't be the scale.
+# Consecutive steps that overflow in float16 with the loss scale halved each time: then it is not the scale.
 MOST_SKIPPED: Final = 64
-# How long the memory of a step is waited for, and how much of it may be missing: allocators keep some.
+# How long to wait until a step's memory is freed, and how much of it may stay: allocators keep some.
 RELEASE_SECONDS: Final = 2.0
 KEPT_PART: Final = 4
 KEPT_BYTES: Final = 64 * 10**6
-# Steps whose figures are not looked at yet: so many too late a loss that is no number is noticed at most.
+# Steps whose figures are not fetched yet: a loss of NaN is noticed at most this late.
 MOST_PENDING: Final = 32
 
 Evaluate = Callable[[Any], dict[str, Any]]
-
-
-class Batches(Protocol):
-    """What the loop needs of its data."""
-
-    def batches(self) -> Iterator[Batch]:
-        """Epoch after epoch, without end."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """After the batch that was last handed out; JSON can hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +103,7 @@ class Loop:
     """One run. `stored` goes into every checkpoint as it is."""
 
     step: Step
-    data: Batches
+    data: BatchSource
     store: CheckpointStore
     metrics: MetricsFile
     progress: Progress
@@ -180,10 +170,10 @@ class Loop:
         self._since = time.monotonic()
 
     def _wait_for_room(self) -> None:
-        """Until the step's memory is given back: what is done between steps is planned without it, and what
+        """Until the step's memory is freed: evaluation and saving are planned without it, and what
         the allocator keeps of every step adds up, 80 MB in three steps of 500 MB.
 
-        JAX hands a step's results out before it lets go of what the step held: up to half a second before on
+        JAX returns a step's results before it frees what the step held: up to half a second before on
         a busy machine, for 600 MB.
         """
         enough = self._held_before + max(KEPT_BYTES, self.memory.temporary // KEPT_PART)
@@ -193,7 +183,7 @@ class Loop:
         _native.trim()
 
     def _drain(self, trained: TrainProgress) -> None:
-        """Fetch the figures of the steps so far, and stop if one of them is no number."""
+        """Fetch the figures of the pending steps; raises if a loss is not finite."""
         for step, metrics, text_bytes in self._pending:
             loss, norm, tokens, skipped = jax.device_get(metrics)
             self._skipped_in_a_row = self._skipped_in_a_row + 1 if skipped else 0
@@ -254,9 +244,9 @@ class Loop:
         self._drain(trained)
         self._wait_for_room()
         kept = trained.step if self._save(state, trained, None) else self.store.latest()
-        said = "nothing was saved" if kept is None else f"step {kept:,} is saved"
+        outcome = "nothing was saved" if kept is None else f"step {kept:,} is saved"
         return Interrupted(
-            f"interrupted after step {trained.step:,}: {said}", hint="run the same command to continue"
+            f"interrupted after step {trained.step:,}: {outcome}", hint="run the same command to continue"
         )
 
     def _diverged(self, step: int, loss: float) -> InputError:
@@ -265,7 +255,7 @@ class Loop:
             remedy = "take `mixed_precision: bf16`, or"
         else:
             fact = f"the loss is `{loss}` at step {step:,}"
-            remedy = "begin anew with --overwrite and"
+            remedy = "start anew with --overwrite and"
         kept = self.store.latest()
         where = (
             "no checkpoint was saved before" if kept is None else f"the checkpoint of step {kept:,} is kept"

@@ -43,7 +43,6 @@ def summed_loss(
 
 
 def count_labels(labels: jax.Array) -> jax.Array:
-    """How many labels count."""
     return jnp.sum(labels != IGNORED, dtype=jnp.int32)
 
 

@@ -1,13 +1,13 @@
-"""Several devices for one step: each takes its rows of the batch, and under `fsdp` its part of the state.
+"""Several devices for one step: each computes its rows of the batch, with `fsdp` on its part of the state.
 
 In: how to spread (`data` or `fsdp`) and a batch's rows. Out: a `Placement`: which device holds what, for
-`first_state`, `make_step` and a checkpoint; and inside a step an `Exchange`: what devices send each other.
+`first_state`, a step and a checkpoint; and inside a step `Collectives`: the communication between devices.
 Held in memory by each device: with `data` the whole state and its rows' activations; with `fsdp` its part of
 every weight, gradient and moment, the whole embedding, and one layer's whole weights at a time.
 
-A step is one program that every device runs on its own part (`shard_map`), and every exchange is written
-down here: nothing is left to the compiler's choice, so what a device holds is known. Losses are those of one
-device to float tolerance: only the order of sums differs.
+A step is one program that every device runs on its own part (`shard_map`), and all communication is written
+out here: nothing is left to the compiler, so what a device holds is known. Losses are those of one device to
+float tolerance: only the order of sums differs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from krill.errors import ConfigError
 from krill.model.transformer import Layers, Transformer
 from krill.training.codes8bit import BLOCK, Coded
 
-Kind = Literal["none", "data", "fsdp"]
+Parallelism = Literal["none", "data", "fsdp"]
 AXIS = "devices"
 
 Tree = TypeVar("Tree")
 
 
-def make_devices(kind: Kind, batch_rows: int) -> Placement | None:
+def make_devices(kind: Parallelism, batch_rows: int) -> Placement | None:
     """All devices that JAX has, for batches of `batch_rows`; None where there is one, or `kind` is `none`."""
     count = jax.device_count()
     if kind == "none" or count == 1:
@@ -42,8 +42,8 @@ def make_devices(kind: Kind, batch_rows: int) -> Placement | None:
     return Placement(kind, jax.make_mesh((count,), (AXIS,), axis_types=(AxisType.Auto,)))
 
 
-class Part(NamedTuple):
-    """Which part of the weights a device has: `number` of `parts`, of those that `axes` cuts."""
+class DevicePart(NamedTuple):
+    """The shard of the weights that a device has: `number` of `parts`, where `axes` shards them."""
 
     number: jax.Array
     parts: int
@@ -54,31 +54,30 @@ class Part(NamedTuple):
 class Placement:
     """Which device holds which part of a state and of a batch."""
 
-    kind: Kind
+    kind: Parallelism
     mesh: Mesh
 
     @property
     def count(self) -> int:
-        """Devices."""
         return self.mesh.size
 
     @property
     def sharing_memory(self) -> int:
-        """How many of them hold their part in the memory of this process: all, where the CPU plays them."""
+        """How many of them hold their part in this process's memory: all, where the CPU emulates them."""
         return self.count if self.mesh.devices.flat[0].platform == "cpu" else 1
 
     @property
     def batch(self) -> NamedSharding:
-        """Of every column (B, T) of a batch: rows over devices."""
+        """The sharding of every column (B, T) of a batch: by rows."""
         return NamedSharding(self.mesh, along(0))
 
     def state(self, shapes: Tree) -> Tree:
-        """A sharding for every array of a state, whose shapes or arrays are given."""
+        """The sharding of every array of a state; arrays or their shapes are given."""
         found: Tree = jax.tree.map(lambda spec: NamedSharding(self.mesh, spec), self.specs(shapes))
         return found
 
     def specs(self, shapes: Any) -> Any:
-        """The same as partition specs; moments lie where their weights do."""
+        """The same as partition specs; moments are sharded as their weights."""
 
         def of_node(node: Any) -> Any:
             if not isinstance(node, Transformer):
@@ -92,7 +91,7 @@ class Placement:
         return jax.tree.map(of_node, shapes, is_leaf=lambda node: isinstance(node, Transformer))
 
     def axes(self, model: Transformer) -> Transformer:
-        """Along which axis each weight is cut, counted from its end (-1 or -2); 0 where it stays whole."""
+        """The axis along which each weight is sharded, counted from its end (-1 or -2); 0 where it is not."""
         found: Transformer = (
             jax.tree.map(lambda _: 0, model)
             if self.kind == "data"
@@ -109,13 +108,12 @@ class Placement:
         rows, columns = leaf.shape[-2:]
         return -2 if rows % self.count == 0 and rows // self.count * columns % BLOCK == 0 else 0
 
-    def exchange(self, model: Transformer) -> Exchange:
-        """For a step over a model of these shapes."""
-        return Exchange(self.count, self.axes(model))
+    def collectives(self, model: Transformer) -> Collectives:
+        return Collectives(self.count, self.axes(model))
 
 
 def along(axis: int | None) -> PartitionSpec:
-    """An array cut over devices along `axis`; None is a whole one on each."""
+    """An array sharded along `axis`; None replicates it."""
     names = () if axis is None else (*[None] * axis, AXIS)
     return PartitionSpec(*names)  # type: ignore[no-untyped-call]
 
@@ -125,27 +123,25 @@ def _spec(axis: int, array: Any, leaf: Any) -> PartitionSpec:
         return along(None)
     if not isinstance(leaf, Coded):
         return along(array.ndim + axis)
-    # Codes are (layers, blocks, width) and their scales (layers, blocks): both are cut along the blocks, or
-    # where rows of an embedding are cut each device has a part of every block and all scales.
+    # Codes are (layers, blocks, width) and their scales (layers, blocks): both are sharded along the blocks;
+    # or, where rows of an embedding are sharded, each device has a part of every block and all scales.
     if axis == -1:
         return along(2 if array.ndim == 3 else None)
     return along(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """What a device gets from the others inside a step; with one device nothing, and nothing is changed."""
+class Collectives:
+    """Communication inside a step; with one device every method returns what it is given."""
 
     count: int = 1
     axes: Any = None
 
     @property
-    def part(self) -> Part | None:
-        """This device's part of the weights."""
-        return None if self.count == 1 else Part(jax.lax.axis_index(AXIS), self.count, self.axes)
+    def part(self) -> DevicePart | None:
+        return None if self.count == 1 else DevicePart(jax.lax.axis_index(AXIS), self.count, self.axes)
 
     def total(self, value: jax.Array) -> jax.Array:
-        """The sum over devices."""
         if self.count == 1:
             return value
         summed: jax.Array = jax.lax.psum(value, AXIS)  # type: ignore[no-untyped-call]
@@ -153,14 +149,14 @@ class Exchange:
 
     def layer(self, weights: Layers) -> Layers:
         """One layer's whole weights; on the way back each device gets its part of the summed gradient."""
-        return weights if self.count == 1 else _gathered(weights, self.axes.layers)
+        return weights if self.count == 1 else _all_gather(weights, self.axes.layers)
 
     def embedding(self, weights: jax.Array) -> jax.Array:
-        """The whole embedding, likewise."""
-        return weights if self.count == 1 else _gathered(weights, self.axes.embedding)
+        """The whole embedding, in the same way."""
+        return weights if self.count == 1 else _all_gather(weights, self.axes.embedding)
 
     def gradients(self, own: Transformer) -> Transformer:
-        """Sums over devices of each device's own; those of weights that are cut are summed already."""
+        """Summed over devices; those of sharded weights are summed already."""
         if self.count == 1:
             return own
         summed: Transformer = jax.tree.map(
@@ -169,7 +165,7 @@ class Exchange:
         return summed
 
     def norm(self, gradients: Transformer) -> jax.Array:
-        """Of all gradients as one vector."""
+        """The global norm of all gradients."""
         squares = jax.tree.map(lambda leaf: jnp.vdot(leaf, leaf), gradients)
         if self.count == 1:
             return jnp.sqrt(sum(jax.tree.leaves(squares)))
@@ -178,10 +174,10 @@ class Exchange:
         return jnp.sqrt(self.total(cut) + sum(square for square, axis in pairs if not axis))
 
 
-ALONE = Exchange()
+ONE_DEVICE = Collectives()
 
 
-def _gathered(weights: Tree, axes: Any) -> Tree:
+def _all_gather(weights: Tree, axes: Any) -> Tree:
     def whole(leaf: jax.Array, axis: int) -> jax.Array:
         if axis == 0:
             return leaf

@@ -1,4 +1,4 @@
-"""What a run says of its steps: one JSON object a line in `metrics.jsonl`, and to the loggers asked for.
+"""Figures of a run: one JSON object a line in `metrics.jsonl`, and the loggers that the config names.
 
 In: the figures of steps and evaluations. Out: a line for every `log_every` steps and every evaluation, in the
 order of the steps, none twice and none missing however often the run was killed: what a run wrote after the
@@ -44,7 +44,7 @@ class StepWindow:
     skipped: int = 0
 
     def add(self, loss: float, grad_norm: float, tokens: int, text_bytes: float, *, skipped: bool) -> None:
-        """One step more. Of a step that was skipped nothing counts but that it was."""
+        """One more step; of a skipped one only that it was skipped is counted."""
         self.steps += 1
         if skipped:
             self.skipped += 1
@@ -61,11 +61,10 @@ class StepWindow:
 
     @property
     def bits_per_byte(self) -> float | None:
-        """The same against the text that was predicted."""
+        """Over the bytes of text that the tokens stand for."""
         return self.nats * BITS_PER_NAT / self.text_bytes if self.text_bytes else None
 
     def line(self) -> dict[str, Any]:
-        """For the metrics."""
         taken = self.steps - self.skipped
         return {
             "loss": self.loss,
@@ -76,7 +75,7 @@ class StepWindow:
 
 
 class Logger(Protocol):
-    """Somewhere that figures go besides the file."""
+    """Where figures go besides the file."""
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         """Figures of a step, by name."""
@@ -121,12 +120,12 @@ class MetricsFile:
             logger.log(step, numbers)
 
     def sync(self) -> None:
-        """Safe from a power cut: before the checkpoint that vouches for these lines."""
+        """Before a checkpoint is written, so that it never is ahead of the lines on disk."""
         with suppress(OSError):
             os.fsync(self._file.fileno())
 
     def _write_waiting(self) -> None:
-        """What could not be written before comes first; a line that was torn off is cut away again."""
+        """Lines that could not be written before come first; a partly written one is truncated again."""
         size = self._file.seek(0, os.SEEK_END)
         try:
             with storage_errors(self._path):
@@ -138,7 +137,7 @@ class MetricsFile:
                     self._waiting.popleft()
         except StorageError as error:
             self._file.truncate(size)
-            if len(self._waiting) == 1:  # told when it begins, not with each line
+            if len(self._waiting) == 1:  # noted once, not with each line
                 self._note(f"{error.message}; training goes on ({error.hint})")
 
     def close(self) -> None:
@@ -148,7 +147,7 @@ class MetricsFile:
 
 
 def _whole_lines(path: Path) -> list[bytes]:
-    """Without one that was torn off by a full disk."""
+    """Without a last line that a full disk cut short."""
     try:
         content = read_input(path)
     except FileNotFoundError:
@@ -168,7 +167,6 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 def open_loggers(names: Sequence[str], config: KrillConfig) -> tuple[Logger, ...]:
-    """Those that the config names."""
     kinds: dict[str, Callable[[KrillConfig], Logger]] = {
         "tensorboard": TensorBoard,
         "wandb": WeightsAndBiases,
@@ -192,7 +190,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run named after the output folder; where and as whom, its own settings say."""
+    """A run named after the output folder; project and account come from wandb's own settings."""
 
     def __init__(self, config: KrillConfig) -> None:
         library = import_module(_LIBRARIES["wandb"])

@@ -30,7 +30,7 @@ from krill.training.codes8bit import (
     encode_mean,
     random_bits,
 )
-from krill.training.mesh import AXIS, Part
+from krill.training.mesh import AXIS, DevicePart
 
 LEAST_ELEMENTS = 4096
 # 262,144 numbers: a few arrays of 1 MB, which stay in the cache.
@@ -80,7 +80,7 @@ def scale_by_adam8bit(
         return Adam8bitState(jnp.zeros((), jnp.int32), mean, deviation)
 
     def update(
-        gradients: Any, state: Adam8bitState, weights: Any = None, *, part: Part | None = None, **_: Any
+        gradients: Any, state: Adam8bitState, weights: Any = None, *, part: DevicePart | None = None, **_: Any
     ) -> tuple[Any, Adam8bitState]:
         steps = state.steps + 1
         power = steps.astype(jnp.float32)
@@ -93,7 +93,7 @@ def scale_by_adam8bit(
         for number, (gradient, mean, deviation) in enumerate(zip(leaves, means, deviations, strict=True)):
             if isinstance(mean, Coded):
                 step = functools.partial(
-                    _coded_tile, rates, steps, number, _Where.of(mean, part, cuts[number])
+                    _coded_tile, rates, steps, number, _BlockRange.of(mean, part, cuts[number])
                 )
                 done.append(_in_tiles(step, gradient, mean, deviation, tile_blocks))
             else:
@@ -119,16 +119,16 @@ def _layers(leaf: Any) -> int:
     return int(math.prod(leaf.shape[:-2]))
 
 
-class _Where(NamedTuple):
+class _BlockRange(NamedTuple):
     """Which part of a tensor a device has: some blocks of each layer, or some columns of each block."""
 
     layer_blocks: int
     width: int
-    part: Part | None
+    part: DevicePart | None
     by_columns: bool
 
     @classmethod
-    def of(cls, coded: Coded, part: Part | None, axis: int) -> _Where:
+    def of(cls, coded: Coded, part: DevicePart | None, axis: int) -> _BlockRange:
         """`axis` is the one along which the weight is cut, 0 where it is whole."""
         _, layer_blocks, width = coded.codes.shape
         return cls(layer_blocks, width, part if axis else None, axis == -1)
@@ -156,19 +156,19 @@ def _coded_tile(
     rates: _Rates,
     steps: jax.Array,
     tensor: int,
-    where: _Where,
+    where: _BlockRange,
     first: jax.Array,
     parts: tuple[jax.Array, Coded, Coded],
 ) -> tuple[jax.Array, Coded, Coded]:
     """The same over some blocks, from block `first` of the tensor on."""
     gradient, mean, deviation = parts
     updated = _adam(rates, gradient, decode_mean(mean), decode_deviation(deviation))
-    chance = where.bits(first + jnp.arange(gradient.shape[0]), steps, tensor)
+    noise = where.bits(first + jnp.arange(gradient.shape[0]), steps, tensor)
     # Both roundings take bits of the same hash, from its two ends.
     return (
         updated[0],
-        encode_mean(updated[1], chance >> 12, where.largest),
-        encode_deviation(updated[2], chance, where.largest),
+        encode_mean(updated[1], noise >> 12, where.largest),
+        encode_deviation(updated[2], noise, where.largest),
     )
 
 

@@ -33,7 +33,6 @@ class Precision(StrEnum):
 
     @property
     def dtype(self) -> jnp.dtype[Any]:
-        """The type of its arrays."""
         return jnp.dtype({"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[self.value])
 
     @property
@@ -50,7 +49,7 @@ class LossScale(NamedTuple):
 
 
 def first_scale(precision: Precision) -> LossScale:
-    """Where a run begins; 1 for ever where no scale is needed."""
+    """The first loss scale; 1, and never changed, where none is needed."""
     size = FIRST_SCALE if precision.scaled else 1.0
     return LossScale(jnp.asarray(size, jnp.float32), jnp.zeros((), jnp.int32))
 

@@ -17,12 +17,12 @@ from krill.dataset.manifest import MANIFEST_NAME, Manifest
 from krill.errors import ConfigError, InputError
 from krill.loading.dataset import LoadedDataset, load
 from krill.threads.progress import Progress
-from krill.training.data import Batch, check_ids, filled_up
+from krill.training.data import Batch, check_ids, padded_rows
 from krill.training.vocabulary import DECODED_ROWS, Vocabulary, vocabulary_of_config, vocabulary_of_dataset
 
-# Reading needs little: a step takes a thousand times as long as its rows take to come.
+# Little is enough: a step takes a thousand times as long as reading its rows.
 READING_BYTES: Final = 16_000_000
-# Of a batch: the one that is trained on, the one being made, and what an ended one leaves for the next.
+# Batches in memory: the one in training, the next one, and what the allocator keeps of earlier ones.
 _BATCHES: Final = 6
 _COLUMN_BYTES: Final = 4 * 4
 _COLUMNS: Final[dict[str, Any]] = {"labels": "shifted", "segment_ids": True, "position_ids": True}
@@ -80,7 +80,7 @@ class PreparedData:
                 return []
             loader = dataset.loader(
                 batch_size=rows,
-                # The first rows would be those of the first documents: of some, take them from everywhere.
+                # A part of them is taken from everywhere: the first rows are only of the first documents.
                 shuffle=wanted < len(dataset),
                 seed=0,
                 rank=0,
@@ -92,7 +92,7 @@ class PreparedData:
             batches = list(islice(loader, -(-wanted // rows)))
         # Whole batches may be more rows than were asked for.
         last = wanted - (len(batches) - 1) * rows
-        batches[-1] = filled_up({name: column[:last] for name, column in batches[-1].items()}, rows)
+        batches[-1] = padded_rows({name: column[:last] for name, column in batches[-1].items()}, rows)
         for batch in batches:
             check_ids(batch, self.vocabulary.size, self.name)
         return batches
@@ -122,7 +122,7 @@ class PreparedData:
 
 
 def _manifest(path: Path) -> Manifest | None:
-    """What Krill says of a dataset of its own; None for one that `krill.load` opens all the same."""
+    """The manifest of a dataset that Krill wrote; None for others, which `krill.load` opens too."""
     if not path.exists():
         raise InputError(
             f"there is no dataset at `{path}`",

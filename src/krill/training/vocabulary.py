@@ -3,7 +3,7 @@
 In: the config's `tokenizer:`, and what a prepared dataset says of its own. Out: a `Vocabulary`, or the
 refusal of a tokenizer that is not the dataset's. Held in memory: eight bytes for each id.
 
-Bytes turn a loss into bits per byte. A byte-level vocabulary tells them exactly: the bytes of labels add up
+Bytes turn a loss into bits per byte. A byte-level vocabulary has them exactly: the bytes of labels add up
 to the text that was predicted. Special tokens, such as the one that ends a document, stand for no text. Other
 tokenizers join tokens by rules of their own; for these some rows are decoded, and every token counts as their
 mean.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from krill.config import TokenizerConfig
 
-# Rows that are decoded where only that tells how many bytes a token stands for.
+# Rows that are decoded where only that shows how many bytes a token stands for.
 DECODED_ROWS: Final = 64
 
 
@@ -58,7 +58,7 @@ def byte_tokenizer_bytes() -> TokenBytes:
 
 
 def token_bytes(file: Path) -> TokenBytes | None:
-    """Of a tokenizer file; None where only decoding can tell."""
+    """Of a tokenizer file; None where only decoding shows them."""
     spec = read_spec(file, read_tokenizer_file(file))
     if isinstance(spec, NotNative) or not spec.byte_decoder:
         return None
@@ -89,14 +89,13 @@ class Vocabulary:
     bytes: TokenBytes | None
 
     def with_mean_bytes(self, rows: Iterable[NDArray[Any]]) -> Vocabulary:
-        """If only decoding can tell the bytes of tokens: with their mean over some rows."""
+        """With the mean over some rows, if only decoding shows the bytes of tokens."""
         if self.bytes is not None or not isinstance(self.source, Path):
             return self
         return replace(self, bytes=mean_token_bytes(self.source, self.size, rows))
 
 
 def vocabulary_of_config(tokenizer: TokenizerConfig) -> Vocabulary:
-    """Of the tokenizer that a config names."""
     # Opened for a moment: only an encoder knows the ids of tokenizers that are not ours.
     return _vocabulary(open_encoder(tokenizer).describe())
 
@@ -116,7 +115,7 @@ def vocabulary_of_dataset(path: Path, described: Mapping[str, Any], tokenizer: T
 
 
 def _vocabulary(described: Mapping[str, Any]) -> Vocabulary:
-    """By what an encoder says of itself."""
+    """From what `Encoder.describe` returned."""
     size, mark, eos = described["vocab_size"], str(described.get("fingerprint")), described.get("eos_id")
     if described.get("name") == ByteEncoder.name:
         return Vocabulary(size, mark, eos, "bytes", byte_tokenizer_bytes())

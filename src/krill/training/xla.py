@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from krill.budget import Kind, Meter, Need, Plan, format_size, resolve_limit, resolve_threads
+from krill.budget import Kind, Meter, Need, Plan, format_size
 from krill.budget.machine import require_address_space
-from krill.budget.process import bounded_process
+from krill.budget.process import metered_process
 from krill.errors import BudgetError, ConfigError, KrillError
 from krill.faults import first_line, refused_resources
 from krill.model import require_train_extra
@@ -25,8 +25,8 @@ from krill.model.sizing import ModelShape, count_parameters
 MAPPED: Final = 1_500_000_000
 # The same for private memory, of which 200 MB were too little.
 PRIVATE: Final = 400_000_000
-# Importing JAX and starting its backend adds 150 to 165 MB where its libraries are in the page cache; here is
-# the least, since what is refused by it is refused for good.
+# Importing JAX and starting its backend adds 150 to 165 MB where its libraries are in the page cache; this is
+# less, so that nothing is refused here that would fit.
 LOADED: Final = 140_000_000
 # The least that any program takes while it compiles: `compiler.py` has the figures.
 COMPILING: Final = 105_000_000
@@ -61,7 +61,7 @@ def bound_xla(threads: int, meter: Meter) -> None:
 
 
 def start_backend() -> None:
-    """Before stock is taken of what the process holds."""
+    """Before the plan measures what the process holds."""
     import jax
 
     with _environment_errors():
@@ -97,18 +97,15 @@ def _environment_errors() -> Iterator[None]:
 
 
 @contextmanager
-def inference_process(
-    what: str, memory: str | int, threads: int | str, floor: int
-) -> Iterator[tuple[Meter, int]]:
-    """A process that runs a model within a budget, JAX imported: its meter, and how many threads it has.
+def inference_process(what: str, memory: str | int, threads: int | str, floor: int) -> Iterator[Meter]:
+    """A process that runs a model within a budget, with JAX imported.
 
     Refused where the extra `train` is missing, which `what` needs; `floor` is what the process held before.
     """
     require_train_extra(what)
-    limit, count = resolve_limit(memory), resolve_threads(threads)
-    with bounded_process(count, parquet=False), Meter(limit, floor) as meter:
-        bound_xla(count, meter)
-        yield meter, count
+    with metered_process(memory, threads, floor=floor) as meter:
+        bound_xla(meter.threads, meter)
+        yield meter
 
 
 def inference_needs(shape: ModelShape) -> list[Need]:
@@ -130,5 +127,4 @@ def running_need(held_bytes: int, *, remedy: str = "") -> Need:
 
 
 def measured_budget(plan: Plan, meter: Meter) -> dict[str, Any]:
-    """For `--json`."""
     return {**plan.to_json(), "measured_peak": meter.peak}

@@ -66,7 +66,7 @@ def test_filters_survive_being_written_and_read_again() -> None:
     [
         (["gofer_quality"], "there is no filter `gofer_quality`; did you mean `gopher_quality`?"),
         ([{"gofer_quality": {}}], "did you mean `gopher_quality`?"),
-        ([{"c4": {"min": 1}}], "`preprocess.filters.0.c4.min` is no key of this section"),
+        ([{"c4": {"min": 1}}], "`preprocess.filters.0.c4.min` is not a key of this section"),
         ([{"c4": 5}], "`c4` takes a section of keys, not `5`"),
         ([{"c4": {}, "fineweb": {}}], "an entry is a filter's name or `name: {its thresholds}`"),
         ([5], "an entry is a filter's name"),

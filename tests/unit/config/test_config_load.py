@@ -157,7 +157,7 @@ def test_an_index_beyond_the_next_entry_is_refused() -> None:
     ("text", "message"),
     [
         ("memory: 1GB\nseed: [1\n", "config.yaml:3:1: while parsing a flow sequence, expected ',' or ']'"),
-        ("memory: 1GB\nseed: 1\nmemory: 2GB\n", "config.yaml:3:1: the key `memory` stands twice"),
+        ("memory: 1GB\nseed: 1\nmemory: 2GB\n", "config.yaml:3:1: the key `memory` appears twice"),
         ("a: 1\n---\nb: 2\n", "config.yaml:2:1: expected a single document in the stream"),
         ("seed: !!python/object/apply:os.getcwd []", "config.yaml:1:7: could not determine a constructor"),
         ("seed: !!bool maybe", "config.yaml:1:7: `maybe` can't be read as `bool`"),

@@ -140,7 +140,7 @@ def test_a_stream_with_dictionaries_in_other_columns_is_read(tmp_path: Path) -> 
     assert column(read, "tag") == ["x", "y", "x"]
 
 
-def test_repeated_documents_of_a_parquet_file_unfold_within_bounds(tmp_path: Path) -> None:
+def test_repeated_documents_of_a_parquet_file_decode_within_bounds(tmp_path: Path) -> None:
     documents = ["x" * 5000, "y" * 3000] * 1000
     write_parquet(tmp_path / "a.parquet", documents, rows=2000)
     assert (tmp_path / "a.parquet").stat().st_size < 50_000
@@ -188,7 +188,7 @@ def test_columns_carried_along_fill_blocks_too(tmp_path: Path, ending: str) -> N
 
 
 @pytest.mark.parametrize("words", [1, 200])
-def test_repeated_values_of_carried_columns_unfold_within_bounds(tmp_path: Path, words: int) -> None:
+def test_repeated_values_of_carried_columns_decode_within_bounds(tmp_path: Path, words: int) -> None:
     documents = [f"{i} " * words for i in range(2000)]
     pages = [str(i % 4) * 5000 for i in range(2000)]
     pq.write_table(pa.table({"text": documents, "html": pages}), tmp_path / "a.parquet")

@@ -277,7 +277,7 @@ def test_a_server_that_is_not_there_is_told() -> None:
         patch.setattr(remote, "FIRST_WAIT", 0.01)
         with pytest.raises(InputError, match=r"the connection to `http://127.0.0.1:1/a.jsonl` was lost: "):
             corpus_of("http://127.0.0.1:1/a.jsonl")
-    with pytest.raises(InputError, match=r"no host of the name in `http://host\.invalid/a\.jsonl`\n"):
+    with pytest.raises(InputError, match=r"the host in `http://host\.invalid/a\.jsonl` does not exist\n"):
         corpus_of("http://host.invalid/a.jsonl")
 
 

@@ -52,7 +52,7 @@ def test_noise_is_no_page_and_nothing_worse(noise: bytes) -> None:
         pass
 
 
-def test_a_nested_value_that_unfolds_is_counted_and_one_that_does_not_is_not(tmp_path: Path) -> None:
+def test_a_nested_value_that_decodes_to_more_is_counted_and_one_that_does_not_is_not(tmp_path: Path) -> None:
     long = pa.array([["z" * 1000] * 5000 if row == 5 else [] for row in range(100)])
     short = pa.array([[f"tag {row % 9}", "z" * 1000] for row in range(5000)])
     for name, column in (("long", long), ("short", short)):

@@ -108,7 +108,7 @@ def test_the_table_gives_back_the_files_it_was_given() -> None:
     files = [
         CorpusFile(0, "~/a/é.txt", "/home/me/a/é.txt", Format.TEXT, None, 5, source, 0),
         CorpusFile(1, "b.jsonl", "b.jsonl", Format.JSON_LINES, None, 2**40, other, 1, start=7, stop=99),
-        CorpusFile(2, "x", "y", Format.TEXT, None, 0, source, 0, remote=True, stop=0, mark='"é"'),
+        CorpusFile(2, "x", "y", Format.TEXT, None, 0, source, 0, remote=True, stop=0, version='"é"'),
         CorpusFile(3, "z", "z", Format.TEXT, None, 0, source, 0, remote=True),
     ]
     table = FileTable(files)

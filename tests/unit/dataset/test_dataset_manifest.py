@@ -232,5 +232,5 @@ def test_folders_of_others_are_named_for_what_they_are(tmp_path: Path) -> None:
 
 def test_what_another_command_wrote_is_named(tmp_path: Path) -> None:
     (tmp_path / MANIFEST_NAME).write_bytes(orjson.dumps({"command": "qa prepare", "format": 1}))
-    with pytest.raises(InputError, match=r"was written by `krill qa prepare`: its folder is no dataset"):
+    with pytest.raises(InputError, match=r"was written by `krill qa prepare`: its folder is not a dataset"):
         Manifest.load(tmp_path)

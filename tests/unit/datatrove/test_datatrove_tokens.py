@@ -132,10 +132,10 @@ def test_files_that_do_not_fit_their_index_are_refused(tokens: Path, tmp_path: P
         lambda: krill.load(tmp_path),
         PackDataset(str(tmp_path), tmp_path / "out", tokenizer).run,
     ):
-        with pytest.raises(InputError, match="has 20 bytes, and its index speaks of 9 tokens"):
+        with pytest.raises(InputError, match="has 20 bytes, and its index has 9 tokens"):
             attempt()
     np.array([9, 4, 10], "<u8").tofile(tmp_path / "a.ds.index")
-    with pytest.raises(InputError, match="is no index"):
+    with pytest.raises(InputError, match="is not an index"):
         krill.load(tmp_path)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from krill import _native
 from krill.dedup import bloom_bytes, dedup_bloom
-from krill.dedup.bloom import false_positives
+from krill.dedup.bloom import false_positives, filter_blocks, filter_shape
 
 
 def hashes(seed: int, count: int) -> np.ndarray:
@@ -50,12 +50,10 @@ def test_the_stated_rate_holds_when_the_filter_is_full(tmp_path: Path, rate: flo
 
 def test_a_full_filter_mistakes_nearly_as_many_as_it_may() -> None:
     # A filter for 60,000 hashes at one in a hundred, asked about many new ones, a few at a time.
-    from krill.dedup.bloom import _blocks, _shape
-
-    bits, load = _shape(0.01)
+    bits, load = filter_shape(0.01)
     mistaken = 0
     for seed in range(20):
-        table = _native.BloomFilter(_blocks(60_000, load), bits)
+        table = _native.BloomFilter(filter_blocks(60_000, load), bits)
         table.insert(hashes(seed, 60_000))
         mistaken += int((table.insert(hashes(1000 + seed, 500)) == 0).sum())
     assert 0.007 < mistaken / 10_000 < 0.013
@@ -93,10 +91,8 @@ def test_a_filter_takes_so_many_bits_for_a_document(rate: float, bits_per_docume
 
 
 def test_the_plan_holds_the_filter_that_is_made() -> None:
-    from krill.dedup.bloom import _blocks, _shape
-
-    bits, load = _shape(0.001)
-    table = _native.BloomFilter(_blocks(10**6, load), bits)
+    bits, load = filter_shape(0.001)
+    table = _native.BloomFilter(filter_blocks(10**6, load), bits)
     assert table.nbytes < bloom_bytes(10**6, 0.001) < table.nbytes + 400_000
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from krill.dedup import (
     MIN_SHARE,
-    Shuffle,
+    ShufflePlan,
     answer_hashes,
     cut_groups,
     dedup_exact,
@@ -163,13 +163,13 @@ def test_a_partition_that_does_not_fit_is_split_again_by_its_next_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     shifts = []
-    on_disk = exact_module._on_disk
+    on_disk = exact_module.flags_on_disk
 
     def counted(stream, shift, *rest):
         shifts.append(shift)
         return on_disk(stream, shift, *rest)
 
-    monkeypatch.setattr(exact_module, "_on_disk", counted)
+    monkeypatch.setattr(exact_module, "flags_on_disk", counted)
     units = random_units(0, [700, 300, 1000], distinct=1500)
     files, keep = write_units(tmp_path, units), [tmp_path / f"{number}.keep" for number in range(3)]
     in_tasks(
@@ -262,12 +262,12 @@ def test_units_are_grouped_in_order_up_to_a_number_of_documents(
 
 
 def test_a_plan_has_partitions_that_fit_a_table_and_something_for_every_worker() -> None:
-    assert plan_hashes(0, share=MIN_SHARE, workers=1) == Shuffle(1, 1)
+    assert plan_hashes(0, share=MIN_SHARE, workers=1) == ShufflePlan(1, 1)
     # A table of 4 MiB takes 209,715 keys; a million of them in 8 partitions leave room for chance.
-    assert plan_hashes(10**6, share=MIN_SHARE, workers=4) == Shuffle(3, 152_274)
-    assert plan_hashes(10**6, share=10**9, workers=5) == Shuffle(3, 200_000)
-    assert plan_hashes(10**9, share=10**8, workers=16) == Shuffle(8, 2_939_248)
-    assert plan_hashes(10**12, share=MIN_SHARE, workers=16) == Shuffle(12, 4096 * 4096)
+    assert plan_hashes(10**6, share=MIN_SHARE, workers=4) == ShufflePlan(3, 152_274)
+    assert plan_hashes(10**6, share=10**9, workers=5) == ShufflePlan(3, 200_000)
+    assert plan_hashes(10**9, share=10**8, workers=16) == ShufflePlan(8, 2_939_248)
+    assert plan_hashes(10**12, share=MIN_SHARE, workers=16) == ShufflePlan(12, 4096 * 4096)
 
 
 def prepared(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:

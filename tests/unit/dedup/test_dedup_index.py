@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import warm
+import preloaded
 from krill.dedup import DedupIndex, MinHash, hash_kind, minhash_kind
 from krill.errors import ConfigError, StorageError
 
@@ -153,7 +153,7 @@ def test_the_original_tools_cache_is_refused_by_name_and_left_alone(tmp_path: Pa
 
 def test_a_folder_of_other_things_and_a_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "holiday.jpg").touch()
-    with pytest.raises(StorageError, match=r"holds `holiday\.jpg` and is no index"):
+    with pytest.raises(StorageError, match=r"holds `holiday\.jpg` and is not an index"):
         DedupIndex(tmp_path).prepare(KIND, "x", [], [])
     with pytest.raises(StorageError, match="is not a folder"):
         DedupIndex(tmp_path / "holiday.jpg").pin(KIND, "x")
@@ -204,7 +204,7 @@ def test_a_writer_killed_at_any_moment_leaves_nothing_or_a_whole_generation(tmp_
     for turn in range(6):
         folder = tmp_path / f"index{turn}"
         ours, theirs = os.pipe()
-        writer = warm.launch([folder, files[0], keep[0], "one"], out=theirs, err=theirs, script=WRITER)
+        writer = preloaded.launch([folder, files[0], keep[0], "one"], out=theirs, err=theirs, script=WRITER)
         os.close(theirs)
         with os.fdopen(ours) as printed:
             assert printed.readline() == "begun\n"
@@ -232,7 +232,7 @@ def test_two_writers_at_once_both_publish(tmp_path: Path) -> None:
     files, keep = unit(tmp_path, rows, [True] * len(rows))
     script = WRITER.replace("range(1000)", "range(15)")
     writers = [
-        warm.launch([tmp_path / "index", files[0], keep[0], name], out=1, err=2, script=script)
+        preloaded.launch([tmp_path / "index", files[0], keep[0], name], out=1, err=2, script=script)
         for name in ("one", "two")
     ]
     assert [writer.wait() for writer in writers] == [0, 0]

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 import pytest
 
-import warm
+import preloaded
 from krill.dedup import DedupIndex, MinHash, hash_kind, minhash_kind
 from krill.dedup.index import storage_of
 from krill.dedup.index_database import DatabaseIndex, IndexInput
@@ -234,7 +234,7 @@ def test_a_database_that_another_program_holds_is_said_to_be(
     what = noted(tmp_path, some_rows(3), [True] * 3)
     publish(index, "one", what)
     ours, theirs = os.pipe()
-    holder = warm.launch([index.path], out=theirs, err=2, script=HOLDER)
+    holder = preloaded.launch([index.path], out=theirs, err=2, script=HOLDER)
     os.close(theirs)
     try:
         with os.fdopen(ours) as printed:
@@ -268,9 +268,9 @@ for turn in range(int(turns)):
 
 def writer(
     folder: Path, storage: str, identity: str, noted: IndexInput, turns: int, out: int
-) -> warm.Launched:
+) -> preloaded.Launched:
     files = (noted.files[0], noted.keep_files[0], noted.position_files[0])
-    return warm.launch([folder, storage, identity, turns, *files], out=out, err=2, script=WRITER)
+    return preloaded.launch([folder, storage, identity, turns, *files], out=out, err=2, script=WRITER)
 
 
 def test_a_writer_killed_at_any_moment_leaves_nothing_or_a_whole_run(tmp_path: Path, storage: str) -> None:

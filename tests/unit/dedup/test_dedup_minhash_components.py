@@ -119,9 +119,9 @@ class Paths:
         self.splits: list[int] = []
         self.in_memory = self.on_disk = 0
         real_on_disk, real_memory, real_disk = (
-            tables._visit_on_disk,
-            components._InMemory.of,
-            components._OnDisk.of,
+            tables.visit_on_disk,
+            components.ClustersInMemory.of,
+            components.ClustersOnDisk.of,
         )
 
         def on_disk(stream, shift, *rest, **options):
@@ -136,9 +136,9 @@ class Paths:
             self.on_disk += 1
             return real_disk(*arguments)
 
-        monkeypatch.setattr(tables, "_visit_on_disk", on_disk)
-        monkeypatch.setattr(components._InMemory, "of", memory)
-        monkeypatch.setattr(components._OnDisk, "of", disk)
+        monkeypatch.setattr(tables, "visit_on_disk", on_disk)
+        monkeypatch.setattr(components.ClustersInMemory, "of", memory)
+        monkeypatch.setattr(components.ClustersOnDisk, "of", disk)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -261,7 +261,7 @@ def test_a_useful_share_splits_nothing_if_there_is_little(
 
 @pytest.mark.parametrize("documents", [0, 1000, 10**6, 10**9, 5 * 10**9])
 def test_the_least_share_has_a_range_of_labels_for_any_number_of_documents(documents: int) -> None:
-    ranges = components._Ranges.of(documents, minhash_min_share(documents) // 2)
+    ranges = components.DocumentRanges.of(documents, minhash_min_share(documents) // 2)
     assert ranges.bits.partitions <= 4096
     assert (1 << ranges.bits.shift) * 48 <= minhash_min_share(documents)
 
@@ -278,8 +278,8 @@ def status(name):
 
 bands, keep, share = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 ways = []
-of = components._OnDisk.of
-components._OnDisk.of = lambda *arguments: ways.append("disk") or of(*arguments)
+of = components.ClustersOnDisk.of
+components.ClustersOnDisk.of = lambda *arguments: ways.append("disk") or of(*arguments)
 before = status("VmRSS")
 found = dedup_minhash([bands], [keep], bands=2, share=share, spill=keep.parent, threads=2)
 print(status("VmHWM") - before, found.duplicates, *ways)

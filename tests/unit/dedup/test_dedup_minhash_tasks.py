@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from krill.dedup import (
     MinhashResult,
-    Shuffle,
+    ShufflePlan,
     answer_bands,
     cluster_edges,
     cut_groups,
@@ -178,13 +178,13 @@ def test_a_partition_that_does_not_fit_is_split_again_by_its_next_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shifts = []
-    on_disk = tables._visit_on_disk
+    on_disk = tables.visit_on_disk
 
     def counted(stream, shift, *rest, **options):
         shifts.append(shift)
         return on_disk(stream, shift, *rest, **options)
 
-    monkeypatch.setattr(tables, "_visit_on_disk", counted)
+    monkeypatch.setattr(tables, "visit_on_disk", counted)
     units = random_units(0, [300, 200], distinct=600)
     files = write_units(tmp_path, units)
     layout = tiny(10, 32, share=10**6)
@@ -254,10 +254,10 @@ def test_tasks_with_the_least_share_give_the_bytes_of_one_process(tmp_path: Path
 
 
 def test_a_plan_counts_bands_for_partitions_and_documents_for_groups() -> None:
-    assert plan_bands(0, 14, share=MIN_SHARE, workers=1) == Shuffle(1, 1)
+    assert plan_bands(0, 14, share=MIN_SHARE, workers=1) == ShufflePlan(1, 1)
     # 14 million bands in tables of 209,715 keys.
-    assert plan_bands(10**6, 14, share=MIN_SHARE, workers=2) == Shuffle(7, 4096 * 128 // 14)
-    assert plan_bands(10**6, 14, share=10**9, workers=4) == Shuffle(2, 250_000)
+    assert plan_bands(10**6, 14, share=MIN_SHARE, workers=2) == ShufflePlan(7, 4096 * 128 // 14)
+    assert plan_bands(10**6, 14, share=10**9, workers=4) == ShufflePlan(2, 250_000)
 
 
 def test_no_groups_and_no_documents_give_no_clusters(tmp_path: Path) -> None:

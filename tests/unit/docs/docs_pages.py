@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import krill
-import warm
+import preloaded
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -123,7 +123,7 @@ def _model(folder: Path) -> None:
     """Some of the documents, and a small model of bytes with one checkpoint, as a training leaves it."""
     _documents(folder, 20)
     # In a process of its own: JAX has threads, and this one forks.
-    done = warm.run([], script=_MAKE_MODEL, cwd=folder)
+    done = preloaded.run([], script=_MAKE_MODEL, cwd=folder)
     assert done.code == 0, done.err
 
 

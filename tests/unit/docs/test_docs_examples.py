@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from docs_pages import DATA, PAGES, Block, blocks_of
 
-import warm
+import preloaded
 from krill.config import load_config, to_dict
 from krill.errors import ConfigError
 from measured import Outcome
@@ -96,5 +96,5 @@ def run_python(blocks: list[Block], folder: Path) -> None:
     if not blocks:
         return
     program = "\n".join(block.content for block in blocks)
-    done = warm.run([], script=program, cwd=folder, timeout=100)
+    done = preloaded.run([], script=program, cwd=folder, timeout=100)
     assert done.code == 0, f"{blocks[0]} and on\n{done.err}"

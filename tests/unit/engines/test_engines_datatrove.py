@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
-import orjson
 import psutil
 import pytest
 
-import errands
 import slurm_cluster
-from errands import errand
+import small_stages
 from krill.config.engine import EngineConfig
-from krill.engines import Engine, Resources, Task, open_engine
+from krill.engines import Resources, WorkerSpec, open_engine
+from krill.engines.datatrove import DatatroveEngine
 from krill.errors import BudgetError, ConfigError, InputError, KrillError, MissingExtra
+from small_stages import Squares, write_run
 
 WORKER = Resources(memory=150_000_000, threads=1)
 
 
 @pytest.fixture(autouse=True)
 def taught(monkeypatch, tmp_path) -> None:
-    errands.teach(monkeypatch, tmp_path / "site")
+    small_stages.teach(monkeypatch, tmp_path / "site")
 
 
 @pytest.fixture
 def work(tmp_path) -> Path:
-    folder: Path = tmp_path / "work"
-    folder.mkdir()
-    return folder
+    return tmp_path / "work"
 
 
 @pytest.fixture
@@ -45,22 +43,25 @@ def slurm(monkeypatch, tmp_path) -> Iterator[Path]:
         yield tmp_path / "slurm" / "jobs"
 
 
-def engine_of(executor: str = "local", **more) -> Engine:
+def engine_of(spec: WorkerSpec, executor: str = "local", **more) -> DatatroveEngine:
     if executor == "slurm":
         more = {"partition": slurm_cluster.PARTITION, **more}
-    engine = open_engine(EngineConfig(name="datatrove", executor=executor, **{"workers": 2, **more}))
-    assert engine is not None
+    config = EngineConfig(name="datatrove", executor=executor, **{"workers": 2, **more})
+    engine = open_engine(config, spec, lambda result: None)
+    assert isinstance(engine, DatatroveEngine)
     return engine
 
 
-def squares(engine: Engine, tasks: Iterator[Task] | list[Task]) -> list[int]:
-    try:
-        return sorted(done.result["square"] for done in engine.run("errand", tasks, WORKER))
-    finally:
-        engine.close()
+def run(work: Path, *stages: list[str], **config) -> list[Squares]:
+    spec, made = write_run(work, WORKER, *stages)
+    with closing(engine_of(spec, **config)) as engine:
+        for stage in made:
+            engine.run(stage)
+        assert engine.facts()["worker_peak"] > 0
+    return made
 
 
-def wait_for(what, seconds: float = 20.0) -> None:
+def wait_for(what, seconds: float = 30.0) -> None:
     limit = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < limit, "it did not happen"
@@ -72,117 +73,109 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
 
 
-def worker_processes(work: Path) -> list[int]:
-    signs = work.glob("engine/*/workers/*")
-    return [orjson.loads(sign.read_bytes())["process"] for sign in signs if not sign.name.startswith(".")]
-
-
 def test_tasks_are_done_whatever_becomes_of_the_first_attempt(work) -> None:
-    doings = ["square", "die once", "fail once"]
-    tasks = [errand(work, number, doings[number % 3]) for number in range(9)]
-    assert squares(engine_of(), tasks) == [number**2 for number in range(9)]
+    [stage] = run(work, ["square", "die once", "fail once", "square", "square", "square"])
+    assert stage.results() == [number**2 for number in range(6)]
+
+
+def test_two_processes_do_all_stages_with_what_a_worker_has(work) -> None:
+    first, second = run(work, ["square"] * 7, ["square"] * 4)
+    assert first.results() == [0, 1, 4, 9, 16, 25, 36]
+    assert second.results() == [0, 1, 4, 9]
+    assert len({*first.results("worker"), *second.results("worker")}) == 2
+    assert set(first.results("memory")) == {150_000_000}
+    assert set(first.results("threads")) == {1}
     assert list((work / "engine").iterdir()) == []
 
 
-def test_tasks_are_taken_as_workers_get_free_and_run_in_few_processes(work) -> None:
-    taken = 0
-
-    def tasks() -> Iterator[Task]:
-        nonlocal taken
-        for taken in range(1, 31):
-            yield errand(work, taken)
-
-    engine = engine_of()
-    results = []
-    for ended, done in enumerate(engine.run("errand", tasks(), WORKER)):
-        assert taken <= ended + 3 * 2
-        results.append(done.result)
-    engine.close()
-    assert sorted(result["square"] for result in results) == [number**2 for number in range(1, 31)]
-    assert len({result["worker"] for result in results}) == 2
-    assert {(result["memory"], result["threads"]) for result in results} == {(150_000_000, 1)}
+def test_what_was_committed_before_is_not_done_again(work) -> None:
+    spec, [stage] = write_run(work, WORKER, ["refuse", "square"])
+    stage.log.commit(0, {"square": "of another life"})
+    with closing(engine_of(spec)) as engine:
+        engine.run(stage)
+    assert stage.results() == ["of another life", 1]
 
 
-def test_workers_stay_from_one_stage_to_the_next(work) -> None:
-    engine = engine_of()
-    stages = [
-        {done.result["worker"] for done in engine.run("errand", [errand(work, 1), errand(work, 2)], WORKER)}
-        for _ in range(3)
-    ]
-    engine.close()
-    assert len(set.union(*stages)) <= 2
-
-
-def test_an_error_of_a_task_is_raised_as_it_is_and_the_logs_stay(work) -> None:
+def test_an_error_of_a_rank_is_raised_as_it_is_and_the_logs_stay(work) -> None:
     with pytest.raises(InputError, match=r"`a.jsonl` is damaged") as raised:
-        squares(engine_of(), [errand(work, 1, "refuse"), *(errand(work, n) for n in range(2, 20))])
+        run(work, ["refuse", *["square"] * 8])
     assert raised.value.hint == "get it again"
-    assert len(list(work.glob("engine/*/crews/0000/start.log"))) == 1
+    assert len(list(work.glob("engine/*/start-0/start.log"))) == 1
 
 
-def test_a_task_that_always_dies_is_named_with_the_reason(work) -> None:
-    with pytest.raises(KrillError, match=r"`errand 3` failed 2 times.*ended by SIGKILL"):
-        squares(engine_of(retries=1), [errand(work, 3, "die")])
+@pytest.mark.parametrize(("does", "reason"), [("die", "ended by SIGKILL"), ("fail", "no luck with 1")])
+def test_a_rank_that_always_fails_is_named_with_its_own_reason(work, does, reason) -> None:
+    with pytest.raises(KrillError, match=rf"the rank 2 of 2 failed 2 times.*{reason}"):
+        run(work, ["square", does], retries=1)
 
 
-def test_a_worker_that_dies_in_the_middle_is_replaced(work) -> None:
-    engine = engine_of()
-    tasks = [errand(work, 1, "sleep", seconds=1), errand(work, 2, "sleep", seconds=1), errand(work, 3)]
-    found = engine.run("errand", tasks, WORKER)
-    results = [next(found).result["square"]]
-    for process in worker_processes(work):
-        os.kill(process, signal.SIGKILL)
-    results += [done.result["square"] for done in found]
-    engine.close()
-    assert sorted(results) == [1, 4, 9]
+@pytest.mark.parametrize("whose", ["the rank", "its parent in datatrove's pool"])
+def test_a_rank_that_is_killed_in_the_middle_is_started_again(work, whose) -> None:
+    spec, [stage] = write_run(work, WORKER, ["sleep for 2", "sleep for 2", "square"])
+    killed = False
+
+    def kill_one() -> None:
+        nonlocal killed
+        for path in (
+            [] if killed or not (work / "ran-1").exists() else work.glob("engine/*/start-0/process-2")
+        ):
+            process = psutil.Process(int(path.read_text()))
+            (process if whose == "the rank" else process.parent()).send_signal(signal.SIGKILL)
+            killed = True
+
+    with closing(engine_of(spec)) as engine:
+        looked_after = engine._look_after_ranks
+        engine._look_after_ranks = lambda: (kill_one(), looked_after())  # type: ignore[method-assign]
+        engine.run(stage)
+        engine.facts()
+    assert killed
+    assert stage.results() == [0, 1, 4]
 
 
 def test_nothing_runs_on_when_the_caller_stops(work) -> None:
     before = psutil.Process().children(recursive=True)
-    engine = engine_of()
-    found = engine.run("errand", [errand(work, 1), errand(work, 2, "sleep", seconds=60)], WORKER)
-    next(found)
-    wait_for(lambda: (work / "ran-2").exists())
+    spec, [stage] = write_run(work, WORKER, ["refuse", "sleep for 60"])
+    with closing(engine_of(spec)) as engine, pytest.raises(InputError):
+        engine.run(stage)
     processes = [one for one in psutil.Process().children(recursive=True) if one not in before]
-    assert len(processes) >= 5  # the executor, its manager, two workers, and a hand at least
-    found.close()
-    engine.close()
     wait_for(lambda: gone(processes), 5)
 
 
-def test_workers_of_a_killed_driver_leave_by_themselves(work) -> None:
+def test_ranks_of_a_killed_driver_end_by_themselves(work) -> None:
     code = f"""
 from pathlib import Path
-from errands import errand
 from krill.config.engine import EngineConfig
 from krill.engines import Resources, open_engine
-engine = open_engine(EngineConfig(name="datatrove", workers=2))
-list(engine.run("errand", [errand(Path({str(work)!r}), 1, "sleep", seconds=60)], Resources(10**8, 1)))
+from small_stages import write_run
+spec, [stage] = write_run(Path({str(work)!r}), Resources(10**8, 1), ["square", "sleep for 60"])
+open_engine(EngineConfig(name="datatrove", workers=2), spec, lambda result: None).run(stage)
 """
     with subprocess.Popen([sys.executable, "-c", code]) as driver:
         wait_for(lambda: (work / "ran-1").exists())
         processes = psutil.Process(driver.pid).children(recursive=True)
+        assert len(processes) >= 5  # the executor, its manager, two of its pool, and a rank at least
         driver.kill()
     wait_for(lambda: gone(processes))
 
 
 def test_without_tasks_nothing_is_started(work) -> None:
-    assert squares(engine_of(), []) == []
-    assert list(work.iterdir()) == []
+    spec, [stage] = write_run(work, WORKER, [])
+    with closing(engine_of(spec)) as engine:
+        engine.run(stage)
+        engine.facts()
+    assert not (work / "engine").exists()
 
 
-def test_a_missing_extra_is_named(monkeypatch) -> None:
+def test_a_missing_extra_is_named(work, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "datatrove", None)
     with pytest.raises(MissingExtra, match="the engine `datatrove` needs the extra `datatrove`"):
-        engine_of()
+        run(work, ["square"])
 
 
-def test_slurm_runs_tasks_with_what_the_plan_and_the_config_say(work, slurm) -> None:
-    tasks = [errand(work, number, ["square", "die once"][number % 2]) for number in range(6)]
-    engine = engine_of(
-        "slurm", account="open", sbatch={"constraint": "avx2", "exclusive": ""}, time="1:00:00"
-    )
-    assert squares(engine, tasks) == [number**2 for number in range(6)]
+def test_slurm_runs_ranks_with_what_the_plan_and_the_config_say(work, slurm) -> None:
+    more = {"account": "open", "sbatch": {"constraint": "avx2", "exclusive": ""}, "time": "1:00:00"}
+    [stage] = run(work, ["square"] * 6, executor="slurm", **more)
+    assert stage.results() == [number**2 for number in range(6)]
     [script] = [path.read_text() for path in slurm.glob("*.script")]
     wanted = {"array=0-1%2", "cpus-per-task=1", "mem-per-cpu=220M", "nodes=1", "partition=work"}
     wanted |= {"time=1:00:00", "account=open", "constraint=avx2", "exclusive"}
@@ -192,56 +185,72 @@ def test_slurm_runs_tasks_with_what_the_plan_and_the_config_say(work, slurm) -> 
 
 
 def test_a_job_that_somebody_cancels_is_submitted_again(work, slurm) -> None:
-    engine = engine_of("slurm")
-    found = engine.run("errand", [errand(work, 1), errand(work, 2, "sleep", seconds=1)], WORKER)
-    results = [next(found).result["square"]]
-    wait_for(lambda: (work / "ran-2").exists())
-    subprocess.run(["scancel", "1"], check=True)
-    results += [done.result["square"] for done in found]
-    engine.close()
-    assert sorted(results) == [1, 4]
+    spec, [stage] = write_run(work, WORKER, ["square", "sleep for 2"])
+    cancelled = False
+
+    def cancel() -> None:
+        nonlocal cancelled
+        if not cancelled and (work / "ran-1").exists():
+            subprocess.run(["scancel", "1_1"], check=True)
+            cancelled = True
+
+    with closing(engine_of(spec, "slurm")) as engine:
+        looked_after = engine._look_after_ranks
+        engine._look_after_ranks = lambda: (cancel(), looked_after())  # type: ignore[method-assign]
+        engine.run(stage)
+        engine.facts()
+    assert stage.results() == [0, 1]
     states = {path.name: path.read_text() for path in slurm.glob("*.state")}
-    assert (states["1_0.state"], states["1_1.state"], states["2_0.state"]) == (
-        "CANCELLED",
-        "CANCELLED",
-        "COMPLETED",
-    )
+    assert (states["1_1.state"], states["2_0.state"]) == ("CANCELLED", "COMPLETED")
 
 
-def test_jobs_that_fail_at_once_are_told_with_the_end_of_their_log(work, slurm, monkeypatch) -> None:
+def test_jobs_that_fail_at_once_are_named_with_the_end_of_their_log(work, slurm) -> None:
     (slurm.parent / "bin" / "launch_pickled_pipeline").write_text(
         "#!/bin/sh\necho no module datatrove\nexit 3\n"
     )
     (slurm.parent / "bin" / "launch_pickled_pipeline").chmod(0o755)
     (slurm.parent / "bin" / "srun").write_text('#!/bin/sh\nshift 4\nexec "$(dirname $0)/$@"\n')
     with pytest.raises(KrillError, match=r"state FAILED; `.*1_0.out` ends with: .*no module datatrove"):
-        squares(engine_of("slurm", retries=0), [errand(work, 1)])
+        run(work, ["square"], executor="slurm", retries=0)
 
 
-def test_what_slurm_refuses_is_told(work, slurm, tmp_path) -> None:
+def test_what_slurm_refuses_is_reported(work, slurm, tmp_path) -> None:
     with pytest.raises(ConfigError, match=r"Slurm did not take the job.*Invalid account"):
-        squares(engine_of("slurm", account="mine"), [errand(work, 1)])
+        run(work, ["square"], executor="slurm", account="mine")
     with pytest.raises(ConfigError, match="no partition `night` with nodes"):
-        engine_of("slurm", partition="night")
+        run(work, ["square"], executor="slurm", partition="night")
     with pytest.raises(ConfigError, match=r"`engine.sbatch` has `array`"):
-        engine_of("slurm", sbatch={"array": "1-3"})
+        run(work, ["square"], executor="slurm", sbatch={"array": "1-3"})
     with pytest.raises(ConfigError, match="can't be named in a script"):
-        squares(engine_of("slurm"), [errand(tmp_path / "a folder", 1)])
+        run(tmp_path / "a folder", ["square"], executor="slurm")
 
 
-def test_a_machine_without_slurm_is_told(monkeypatch, tmp_path) -> None:
+def test_a_machine_without_slurm_is_reported(work, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="`sinfo` is not on this machine"):
-        engine_of("slurm")
-
-
-def test_a_run_in_an_object_store_is_refused(work) -> None:
-    with pytest.raises(ConfigError, match=r"needs a folder .* and the run is in `s3://bucket/run`"):
-        squares(engine_of(), [Task("errand 1", {"work": "s3://bucket/run"}, anywhere=True)])
+        run(work, ["square"], executor="slurm")
 
 
 def test_more_workers_than_the_machine_has_memory_for_are_refused(work) -> None:
-    engine = engine_of()
+    spec, _ = write_run(work, Resources(memory=10**15, threads=1), ["square"])
     with pytest.raises(BudgetError, match="2 workers of 1,000,000,000,000,000 bytes each"):
-        list(engine.run("errand", [errand(work, 1)], Resources(memory=10**15, threads=1)))
-    engine.close()
+        engine_of(spec)
+
+
+def test_the_executor_ray_is_the_engine_ray(work, monkeypatch) -> None:
+    asked: list[EngineConfig] = []
+
+    class Runner:
+        workers = 2
+
+        def __init__(self, config: EngineConfig) -> None:
+            asked.append(config)
+
+        def ready(self, spec: WorkerSpec) -> None: ...
+
+    monkeypatch.setattr("krill.engines.ray_engine.RayRunner", Runner)
+    spec, _ = write_run(work, WORKER, ["square"])
+    config = EngineConfig(name="datatrove", executor="ray", address="auto")
+    engine = open_engine(config, spec, lambda result: None)
+    assert asked == [config]
+    assert (engine.facts()["name"], engine.workers) == ("datatrove", 2)

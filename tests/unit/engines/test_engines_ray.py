@@ -11,18 +11,19 @@ import pytest
 
 from krill.config import load_config
 from krill.config.engine import EngineConfig
-from krill.engines import Resources, Task
-from krill.engines.entries import unpacked
+from krill.engines import Resources, WorkerSpec
+from krill.engines.contract import Task
 from krill.engines.ray_cluster import check_machine, connect, import_ray
-from krill.engines.ray_engine import RayEngine, _perform
+from krill.engines.ray_engine import RayRunner, _perform
+from krill.engines.worker import unpacked
 from krill.errors import BudgetError, ConfigError, KrillError, MissingExtra, StorageError
 
 pytest_plugins = ["ray_fixtures"]
 
 SMALL = Resources(memory=200 * 10**6, threads=1)
-# The entry reads what the task names: this one fails in a way that is worth another try, that one is not.
-FAULTY: dict[str, Any] = {}
-REFUSED = {"work": "/nowhere", "identity": "none", "stage": "scan", "parts": []}
+# A worker opens what the order names: this one fails in a way that is worth another try, that one is not.
+FAULTY = WorkerSpec("no kind", "/nowhere", "none", SMALL)
+REFUSED = WorkerSpec("preprocess", "/nowhere", "none", SMALL)
 
 
 def config_of(address: str | None, **settings: Any) -> EngineConfig:
@@ -36,15 +37,15 @@ def on_cluster(two_nodes) -> Iterator[Any]:
     connect(ray, two_nodes.address)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("krill.engines.ray_engine.connect", lambda ray, address: None)
-        yield lambda **settings: RayEngine(config_of(two_nodes.address, **settings))
+        yield lambda **settings: RayRunner(config_of(two_nodes.address, **settings))
     ray.shutdown()
 
 
-def tasks(number: int, payload: dict[str, Any], taken: list[int] | None = None) -> Iterator[Task]:
+def tasks(number: int, taken: list[int] | None = None) -> Iterator[Task]:
     for at in range(number):
         if taken is not None:
             taken.append(at)
-        yield Task(f"task {at}", payload)
+        yield Task(f"task {at}", "scan", [])
 
 
 def test_there_are_as_many_workers_as_cores(on_cluster):
@@ -54,15 +55,15 @@ def test_there_are_as_many_workers_as_cores(on_cluster):
 
 def test_an_error_of_a_task_is_raised_as_it_was(on_cluster):
     with pytest.raises(StorageError, match=r"can't read `/nowhere/run\.json`") as caught:
-        list(on_cluster().run("preprocess", tasks(1, REFUSED), SMALL))
+        list(on_cluster().run(REFUSED, tasks(1), SMALL))
     assert caught.value.hint is not None
     assert "folders that all machines see" in caught.value.hint
 
 
 def test_a_task_that_fails_is_tried_again_and_then_named(on_cluster):
     begun = time.monotonic()
-    with pytest.raises(KrillError, match=r"the task `task 0` failed 2 times, .*KeyError: 'work'"):
-        list(on_cluster(retries=1).run("preprocess", tasks(1, FAULTY), SMALL))
+    with pytest.raises(KrillError, match=r"the task `task 0` failed 2 times, .*KeyError: 'no kind'"):
+        list(on_cluster(retries=1).run(FAULTY, tasks(1), SMALL))
     assert time.monotonic() - begun > 0.5, "it waits a little before it tries again"
 
 
@@ -70,14 +71,14 @@ def test_a_task_that_fails_is_tried_again_and_then_named(on_cluster):
 def test_tasks_are_taken_as_workers_get_free(on_cluster, workers, most):
     taken: list[int] = []
     with pytest.raises(KrillError):
-        list(on_cluster(workers=workers, retries=0).run("preprocess", tasks(100, FAULTY, taken), SMALL))
+        list(on_cluster(workers=workers, retries=0).run(FAULTY, tasks(100, taken), SMALL))
     assert len(taken) == most
 
 
 def test_a_worker_for_which_no_node_has_room_is_refused(on_cluster):
     for resources in (Resources(SMALL.memory, 3), Resources(10**12, 1)):
         with pytest.raises(ConfigError, match="the most that one has is 1 cores, 2,000,000,000 bytes"):
-            next(on_cluster().run("preprocess", tasks(1, REFUSED), resources))
+            next(on_cluster().run(REFUSED, tasks(1), resources))
 
 
 def test_more_workers_than_the_machine_has_memory_for_are_refused():
@@ -115,7 +116,7 @@ def test_the_environment_says_where_auto_is(monkeypatch):
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match="the engine `ray` needs the extra `ray`") as caught:
-        RayEngine(config_of("auto"))
+        RayRunner(config_of("auto"))
     assert caught.value.hint == "pip install 'krill-lm[ray]'"
 
 

@@ -211,7 +211,7 @@ def test_missing_and_torn_files_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../data.arrow", "/etc/passwd", ".hidden", ""])
 def test_a_state_can_not_name_files_outside_of_its_folder(tmp_path: Path, name: str) -> None:
     folder = save_folder(tmp_path / "saved", [table_of(ROWS)], _data_files=[{"filename": name}])
-    with pytest.raises(InputError, match=r"which is no file in the folder"):
+    with pytest.raises(InputError, match=r"which is not a file name"):
         opened(folder, tmp_path)
 
 

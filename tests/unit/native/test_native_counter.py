@@ -47,7 +47,7 @@ def add_words(counter, words):
 
 def counted(counter, folder):
     """The file of word counts, whose totals must be those of its words."""
-    words, occurrences, size, of_bytes = counter.write_inventory(str(folder / "word-counts"))
+    words, occurrences, size, of_bytes = counter.write_counts(str(folder / "word-counts"))
     counts = read_word_counts(folder / "word-counts")
     assert (words, occurrences, size) == (len(counts), sum(counts.values()), sum(map(len, counts)))
     assert of_bytes.tolist() == byte_counts(counts)
@@ -259,7 +259,7 @@ def test_a_spill_file_that_becomes_shorter_under_way_is_refused(tmp_path, spille
         counter = new_counter(tmp_path, pattern="", segments=segments, size=size)
         (tmp_path / "spill").write_bytes(content[:kept])
         with pytest.raises(_native.DamagedFile):
-            counter.write_inventory(str(tmp_path / "word-counts"))
+            counter.write_counts(str(tmp_path / "word-counts"))
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_lengths_that_can_not_be_are_refused(tmp_path, content):
     segments = np.array([[0, 0, len(content)]], np.uint64)
     counter = new_counter(tmp_path, segments=segments, size=len(content))
     with pytest.raises(_native.DamagedFile):
-        counter.write_inventory(str(tmp_path / "word-counts"))
+        counter.write_counts(str(tmp_path / "word-counts"))
 
 
 def test_any_changed_byte_is_refused_or_read_as_something_else(tmp_path, spilled):
@@ -299,7 +299,7 @@ def test_any_changed_byte_is_refused_or_read_as_something_else(tmp_path, spilled
             (tmp_path / "spill").write_bytes(changed)
             counter = new_counter(tmp_path, pattern="", segments=segments, size=size)
             try:
-                words, *_ = counter.write_inventory(str(tmp_path / "word-counts"))
+                words, *_ = counter.write_counts(str(tmp_path / "word-counts"))
             except _native.DamagedFile:
                 refused += 1
             else:

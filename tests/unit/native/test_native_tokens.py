@@ -38,7 +38,7 @@ def test_only_kept_runs_remain(dtype: type, runs: list[tuple[list[int], bool]]) 
     ids = np.array([id_ for run, _ in runs for id_ in run], dtype)
     lengths = np.array([len(run) for run, _ in runs], np.uint32)
     keep = np.array([keep for _, keep in runs], np.uint8)
-    kept_ids, kept_lengths = _native.select_runs(ids, lengths, keep)
+    kept_ids, kept_lengths = _native.select_documents(ids, lengths, keep)
     assert (kept_ids.dtype, kept_lengths.dtype) == (dtype, np.uint32)
     assert kept_ids.tolist() == [id_ for run, kept in runs if kept for id_ in run]
     assert kept_lengths.tolist() == [len(run) for run, kept in runs if kept]
@@ -48,12 +48,12 @@ def test_only_kept_runs_remain(dtype: type, runs: list[tuple[list[int], bool]]) 
 def test_lengths_that_do_not_add_up_are_refused(lengths: list[int]) -> None:
     keep = np.ones(len(lengths), np.uint8)
     with pytest.raises(ValueError, match="don't add up"):
-        _native.select_runs(np.zeros(3, np.uint16), np.array(lengths, np.uint32), keep)
+        _native.select_documents(np.zeros(3, np.uint16), np.array(lengths, np.uint32), keep)
 
 
 def test_a_keep_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="one byte for each length"):
-        _native.select_runs(np.zeros(3, np.uint16), np.array([3], np.uint32), np.ones(2, np.uint8))
+        _native.select_documents(np.zeros(3, np.uint16), np.array([3], np.uint32), np.ones(2, np.uint8))
 
 
 def resident() -> int:

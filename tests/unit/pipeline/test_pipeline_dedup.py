@@ -64,7 +64,7 @@ def test_near_duplicates_are_dropped_and_their_clusters_told(tmp_path: Path) -> 
 
 def test_an_output_that_kept_no_clusters_says_how_to_get_them(tmp_path: Path) -> None:
     run(tmp_path, write(tmp_path / "in.jsonl", [article(1), article(2)]), dedup="minhash")
-    with pytest.raises(InputError, match="does not tell which documents") as caught:
+    with pytest.raises(InputError, match="does not say which documents") as caught:
         find_clusters(tmp_path / "out", 5)
     assert "clusters: true" in str(caught.value.hint)
 

@@ -108,7 +108,7 @@ def test_a_vocabulary_that_nobody_declared_is_not_held_against_a_tokenizer(tmp_p
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
 def test_beginnings_are_put_before_documents_of_any_type(dtype: str) -> None:
-    ids, lengths = _native.begin_runs(np.arange(6, dtype=dtype), np.array([2, 0, 4], np.uint32), 9)
+    ids, lengths = _native.prepend_token(np.arange(6, dtype=dtype), np.array([2, 0, 4], np.uint32), 9)
     assert ids.tolist() == [9, 0, 1, 9, 9, 2, 3, 4, 5]
     assert ids.dtype == dtype
     assert lengths.tolist() == [3, 1, 5]
@@ -116,7 +116,7 @@ def test_beginnings_are_put_before_documents_of_any_type(dtype: str) -> None:
 
 def test_lengths_that_do_not_add_up_are_refused() -> None:
     with pytest.raises(ValueError, match="lengths don't add up"):
-        _native.begin_runs(np.arange(6, dtype=np.uint16), np.array([2, 5], np.uint32), 9)
+        _native.prepend_token(np.arange(6, dtype=np.uint16), np.array([2, 5], np.uint32), 9)
 
 
 def encoded(outcomes: list[int], lengths: list[int]) -> EncodedBlock:

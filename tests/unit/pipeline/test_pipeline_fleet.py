@@ -14,28 +14,27 @@ from typing import Any
 import pytest
 
 import krill
-from in_process_engine import InProcessEngine
-from krill.engines import Done, Resources, Task
+from in_process_engine import InProcessRunner, opening
+from krill.engines import Resources, WorkerSpec, worker
+from krill.engines.contract import Done, Task
+from krill.engines.local import LocalEngine
 from krill.errors import ConfigError, InputError
-from krill.pipeline import worker
 from krill.pipeline.stages import scan as scan_stage
 from krill.pipeline.stages.base import bundle_sizes
 from krill.pipeline.summary import Summary
 
 
-class Recorded(InProcessEngine):
+class Recorded(InProcessRunner):
     """The engine of this process, as if it had several workers; remembers what it was given."""
 
     workers = 3
 
     def __init__(self) -> None:
         super().__init__()
-        self.tasks: list[Task] = []
         self.fail_after: int | None = None
 
-    def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
-        for done in super().run(entry, tasks, resources):
-            self.tasks.append(done.task)
+    def run(self, spec: WorkerSpec, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
+        for done in super().run(spec, tasks, resources):
             if self.fail_after is not None and len(self.tasks) >= self.fail_after:
                 raise KeyboardInterrupt
             yield done
@@ -44,7 +43,7 @@ class Recorded(InProcessEngine):
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
     recorded = Recorded()
-    monkeypatch.setattr("krill.pipeline.job.open_engine", lambda config: recorded)
+    monkeypatch.setattr("krill.pipeline.job.open_engine", opening(recorded))
     monkeypatch.setattr("krill.dataset.layout.BATCH_BYTES", 2048)
     yield recorded
     worker.release()
@@ -80,6 +79,7 @@ def prepare(folder: Path, name: str, datasets: list[dict[str, Any]], **settings:
     config = {
         "memory": "400MB",
         "threads": 2,
+        "engine": settings.pop("engine", "ray"),  # in name: the tests say who does the work
         "datasets": datasets,
         "tokenizer": {"builtin": "bytes"},
         "preprocess": {
@@ -114,7 +114,7 @@ def both(
 ) -> tuple[Summary, Summary]:
     """The same job in tasks, and without any."""
     shared = prepare(folder, "shared", datasets, **settings)
-    monkeypatch.setattr("krill.pipeline.job.open_engine", lambda config: None)
+    monkeypatch.setattr("krill.pipeline.job.open_engine", lambda *given: LocalEngine())
     return shared, prepare(folder, "alone", datasets, **settings)
 
 
@@ -150,7 +150,7 @@ def test_compressed_files_are_read_by_several_workers(
 ) -> None:
     both(tmp_path, engine, monkeypatch, write_input(tmp_path, compressed=True))
     assert contents(tmp_path / "shared") == contents(tmp_path / "alone")
-    scans = [task for task in engine.tasks if task.payload["stage"] == "scan"]
+    scans = [task for task in engine.tasks if task.stage == "scan"]
     assert len(scans) == 3
 
 
@@ -201,7 +201,7 @@ def test_what_is_seen_before_counts(
         settings = {"dedup": {"method": dedup, "against": against}}
         shared = prepare(tmp_path, f"shared-{dedup}", datasets, **settings)
         with monkeypatch.context() as patch:
-            patch.setattr("krill.pipeline.job.open_engine", lambda config: None)
+            patch.setattr("krill.pipeline.job.open_engine", lambda *given: LocalEngine())
             prepare(tmp_path, f"alone-{dedup}", datasets, **settings)
         assert contents(tmp_path / f"shared-{dedup}") == contents(tmp_path / f"alone-{dedup}")
         assert shared.manifest.documents["dropped"]["duplicate"] > 0
@@ -220,12 +220,10 @@ def test_a_worker_that_sees_another_input_says_so(
 def test_a_worker_with_another_version_refuses(
     tmp_path: Path, engine: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from krill.engines import entries
+    sent = worker.packed
 
-    sent = entries.packed
-
-    def older(*order: Any) -> bytes:
-        return sent(*order).replace(krill.__version__.encode(), b"0.0.1", 1)
+    def older(*given: Any, **what: Any) -> bytes:
+        return sent(*given, **what).replace(krill.__version__.encode(), b"0.0.1", 1)
 
     monkeypatch.setattr("in_process_engine.packed", older)
     with pytest.raises(ConfigError, match=r"has Krill .*, the run was started with 0\.0\.1"):
@@ -259,7 +257,7 @@ def test_tasks_get_smaller_until_all_units_are_given_out(units: int, workers: in
 
 def test_a_task_that_is_no_unit_is_sent_alone(tmp_path: Path, engine: Recorded) -> None:
     prepare(tmp_path, "shared", write_input(tmp_path))
-    packed = [task.payload["tasks"] for task in engine.tasks if task.payload["stage"] == "pack"]
+    packed = [task.tasks for task in engine.tasks if task.stage == "pack"]
     assert len(packed) > 1
     assert {len(tasks) for tasks in packed} == {1}
 

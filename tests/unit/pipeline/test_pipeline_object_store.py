@@ -12,38 +12,38 @@ import fsspec
 import pytest
 
 import krill
-from in_process_engine import InProcessEngine
-from krill.engines import Done, Resources, Task
+from in_process_engine import InProcessRunner, opening
+from krill.engines import Resources, WorkerSpec, worker
+from krill.engines.contract import Done, Task
+from krill.engines.local import LocalEngine
 from krill.errors import ConfigError, InputError, StorageError
-from krill.pipeline import worker
 from krill.pipeline.job import run_preprocess
 from krill.pipeline.summary import Summary
 from krill.tokenizer import open_encoder as open_in_earnest
 
 OUTPUT = "memory://bucket/out/set"
 WORK = "/bucket/out/.set.krill"
+engine_name = "local"
 
 
-class Strangers(InProcessEngine):
+class Strangers(InProcessRunner):
     """Workers of this process, a new one for each task: none finds on its disk what another has made."""
 
     workers = 3
 
     def __init__(self) -> None:
         super().__init__()
-        self.tasks: list[Task] = []
         self.stop_after: int | None = None
 
-    def run(self, entry: str, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
-        for done in super().run(entry, tasks, resources):
+    def run(self, spec: WorkerSpec, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
+        for done in super().run(spec, tasks, resources):
             worker.release()
-            self.tasks.append(done.task)
             if self.stop_after is not None and len(self.tasks) >= self.stop_after:
                 raise KeyboardInterrupt
             yield done
 
     def stages(self) -> list[str]:
-        return [task.payload["stage"] for task in self.tasks]
+        return [task.stage for task in self.tasks]
 
 
 @pytest.fixture
@@ -56,7 +56,8 @@ def store() -> Iterator[Any]:
 @pytest.fixture
 def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Strangers]:
     engine = Strangers()
-    monkeypatch.setattr("krill.pipeline.job.open_engine", lambda config: engine)
+    monkeypatch.setattr("krill.pipeline.job.open_engine", opening(engine))
+    monkeypatch.setitem(globals(), "engine_name", "ray")  # in name only
     monkeypatch.setattr("krill.dataset.layout.BATCH_BYTES", 2048)
     yield engine
     worker.release()
@@ -87,6 +88,7 @@ def config_of(place: Path | str, datasets: list[dict[str, Any]], **settings: Any
     return {
         "memory": "1500MB",  # tasks run in this process, which holds whatever other tests have loaded
         "threads": 2,
+        "engine": engine_name,
         "datasets": datasets,
         "tokenizer": settings.pop("tokenizer", {"builtin": "bytes"}),
         "spill_dir": settings.pop("spill_dir", None),
@@ -121,7 +123,7 @@ def in_store(store: Any) -> dict[str, bytes]:
 
 def alone(tmp_path: Path, datasets: list[dict[str, Any]], monkeypatch: Any, **settings: Any) -> Summary:
     """The same in one process and one folder."""
-    monkeypatch.setattr("krill.pipeline.job.open_engine", lambda config: None)
+    monkeypatch.setattr("krill.pipeline.job.open_engine", lambda *given: LocalEngine())
     return prepare(tmp_path / "alone", datasets, **settings)
 
 
@@ -153,7 +155,7 @@ def test_workers_that_share_only_the_store_give_the_same_bytes(
         local.manifest.tokens,
     )
     assert len(strangers.tasks) > 1
-    assert all(task.anywhere and task.payload["work"] == OUTPUT for task in strangers.tasks)
+    assert all(spec.anywhere and spec.address == OUTPUT for spec in strangers.specs)
     assert store.find("/bucket") == store.find("/bucket/out/set")
     assert store.cat(f"{OUTPUT}/krill-run.json")
 
@@ -214,11 +216,11 @@ def test_a_killed_run_goes_on_with_what_is_in_the_store(
     with pytest.raises(KeyboardInterrupt):
         prepare(OUTPUT, datasets)
     assert f"{WORK}/run.json" in store.find(WORK)
-    first = [(task.name, task.payload["stage"]) for task in strangers.tasks]
+    first = [(task.name, task.stage) for task in strangers.tasks]
     strangers.stop_after, strangers.tasks = None, []
     summary = prepare(OUTPUT, datasets)
     assert summary.manifest.extra["continued"]
-    assert not set(first) & {(task.name, task.payload["stage"]) for task in strangers.tasks}
+    assert not set(first) & {(task.name, task.stage) for task in strangers.tasks}
     alone(tmp_path, datasets, monkeypatch)
     assert contents(in_store(store)) == contents(in_folder(tmp_path / "alone"))
 

@@ -50,5 +50,5 @@ def test_texts_are_packed_as_they_come(tmp_path: Path, as_rows: bool) -> None:
 
 
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="document 1 is no text: `5`"):
+    with pytest.raises(InputError, match="document 1 is not text: `5`"):
         krill.tokenize_and_pack(["some text", {"text": 5}], config(tmp_path))

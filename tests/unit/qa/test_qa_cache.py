@@ -131,7 +131,7 @@ def test_so_many_examples_and_no_more(tmp_path) -> None:
     ("name", "content", "said"),
     [
         ("none.json", None, "there is no file or folder `"),
-        ("a.csv", "x", "is in no format that questions are read from"),
+        ("a.csv", "x", "is not in a supported format"),
         ("a.json", json.dumps(squad()), "has a feature: it has none"),
         ("a.json", '{"data": [', "is cut short"),
     ],
@@ -159,7 +159,7 @@ def test_a_hub_id_that_can_t_be_had_is_said_and_a_path_is_never_asked_for(tmp_pa
     monkeypatch.chdir(tmp_path)
     for name in ("squad_v2", "user/squad"):
         with pytest.raises(
-            InputError, match=f"`{name}` is no file or folder, and can't be had from the hub: no"
+            InputError, match=f"`{name}` is not a file or folder, and can't be downloaded from the hub: no"
         ):
             prepare(name, tokenizer_of("wordpiece"), output=tmp_path / "out", shape=SHAPE)
     for name in ("./squad", "~/squad", "/data/squad", "data/my/squad", "squad.json", "a/squad.jsonl.gz"):

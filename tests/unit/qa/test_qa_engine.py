@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-import warm
+import preloaded
 from conftest import dataset_bytes
-from crews import Crew
+from in_process_engine import InProcessRunner, opening
 from krill.budget.meter import resident_bytes
 from krill.errors import BudgetError, StorageError
 from krill.qa import QaDataset, Shape, distributed, prepare
 from krill.qa import units as making
-from krill.qa import worker as working
+from krill.qa.distributed import paragraphs_json, read_paragraphs
 from krill.qa.encoding import open_tokenizer, tokenizer_from
 from krill.qa.examples import Paragraph, Question
-from krill.qa.worker import paragraphs_json, read_paragraphs
 from questions import question, story, story_file, tokenizer_of, write_squad
 
 pytest_plugins = ["ray_fixtures"]
@@ -42,8 +44,7 @@ def with_engine(monkeypatch):
     """Preparations on `ray` are done by `engine`."""
 
     def use(engine):
-        monkeypatch.setattr(distributed, "open_engine", lambda config: engine)
-        monkeypatch.setattr(working, "_kept", None)
+        monkeypatch.setattr(distributed, "open_engine", opening(engine))
         return engine
 
     return use
@@ -68,11 +69,11 @@ def assert_same(found, expected):
 def test_the_files_are_the_local_ones_with_every_tokenizer(tmp_path, with_engine, kind):
     source, tokenizer = story_file(tmp_path / "train.json"), tokenizer_of(kind)
     local = made(source, tokenizer, tmp_path / "local")
-    crew = with_engine(Crew())
+    runner = with_engine(InProcessRunner())
     found = made(source, tokenizer, tmp_path / "out", engine="ray")
     assert_same(found, local)
-    assert len(crew.tasks) == len(local[0]["units"]) > 2
-    assert found[0]["engine"]["tasks"] == len(crew.tasks)
+    assert len(runner.tasks) == len(local[0]["units"]) > 2
+    assert found[0]["engine"]["tasks"] == len(runner.tasks)
     assert len(QaDataset(tmp_path / "out", memory="200MB")) == local[0]["features"]
 
 
@@ -81,7 +82,7 @@ def test_an_id_that_comes_again_in_a_later_unit_is_left_out(tmp_path, with_engin
     source = write_squad(tmp_path / "train.json", *paragraphs)
     local = made(source, tokenizer_of("wordpiece"), tmp_path / "local")
     assert local[0]["counts"]["duplicate_ids"] == 5
-    with_engine(Crew())
+    with_engine(InProcessRunner())
     assert_same(made(source, tokenizer_of("wordpiece"), tmp_path / "out", engine="ray"), local)
 
 
@@ -89,10 +90,10 @@ def test_an_id_that_comes_again_in_a_later_unit_is_left_out(tmp_path, with_engin
 def test_a_driver_that_was_killed_goes_on_behind_what_was_committed(tmp_path, with_engine, most):
     source, tokenizer = story_file(tmp_path / "train.json"), tokenizer_of("byte_bpe")
     local = made(source, tokenizer, tmp_path / "local")
-    with_engine(Crew(most))
+    with_engine(InProcessRunner(most))
     with pytest.raises(KeyboardInterrupt):
         made(source, tokenizer, tmp_path / "out", engine="ray")
-    second = with_engine(Crew())
+    second = with_engine(InProcessRunner())
     assert_same(made(source, tokenizer, tmp_path / "out", engine="ray"), local)
     assert len(second.tasks) == len(local[0]["units"]) - most
 
@@ -100,7 +101,7 @@ def test_a_driver_that_was_killed_goes_on_behind_what_was_committed(tmp_path, wi
 def test_a_life_on_an_engine_and_a_local_one_share_what_was_committed(tmp_path, with_engine, monkeypatch):
     source, tokenizer = story_file(tmp_path / "train.json"), tokenizer_of("byte_bpe")
     local = made(source, tokenizer, tmp_path / "local")
-    with_engine(Crew(2))
+    with_engine(InProcessRunner(2))
     with pytest.raises(KeyboardInterrupt):
         made(source, tokenizer, tmp_path / "out", engine="ray")
     units = []
@@ -113,37 +114,39 @@ def test_a_life_on_an_engine_and_a_local_one_share_what_was_committed(tmp_path, 
 def test_a_task_that_is_run_twice_changes_nothing(tmp_path, with_engine):
     source, tokenizer = story_file(tmp_path / "train.json"), tokenizer_of("byte_bpe")
     local = made(source, tokenizer, tmp_path / "local")
-    with_engine(Crew(lives=2))
+    with_engine(InProcessRunner(times=2))
     assert_same(made(source, tokenizer, tmp_path / "out", engine="ray"), local)
 
 
 def test_what_waited_for_workers_is_gone_in_the_end(tmp_path, with_engine):
     source = story_file(tmp_path / "train.json")
-    with_engine(Crew())
+    with_engine(InProcessRunner())
     made(source, tokenizer_of("byte_bpe"), tmp_path / "out", engine="ray")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "train.json"]
 
 
 def test_a_context_that_is_too_long_for_a_worker_is_refused_by_it(tmp_path, with_engine, monkeypatch):
     source = write_squad(tmp_path / "train.json", ("long " * 300_000, [question(1, "which one?")]))
-    with_engine(Crew())
-    fits = working.check_fits
-    monkeypatch.setattr(working, "check_fits", lambda one, share, tokenizer: fits(one, 10**6, tokenizer))
+    with_engine(InProcessRunner())
+    fits = distributed.check_fits
+    monkeypatch.setattr(distributed, "check_fits", lambda one, share, tokenizer: fits(one, 10**6, tokenizer))
     with pytest.raises(BudgetError, match="a context of 1,500,000 characters takes 72 MB"):
         made(source, tokenizer_of("byte_bpe"), tmp_path / "out", engine="ray")
 
 
-@pytest.mark.parametrize("name", ["tokenizer", "paragraphs"])
+@pytest.mark.parametrize("name", ["tokenizer", "waiting/*.paragraphs"])
 def test_files_that_are_damaged_on_their_way_are_refused(tmp_path, with_engine, name):
-    class Spoils(Crew):
-        def run(self, entry, tasks, resources):
+    class Spoils(InProcessRunner):
+        def run(self, spec, tasks, resources):
             def spoilt():
                 for task in tasks:
-                    with open(task.payload[name], "r+b") as file:
-                        file.truncate(file.seek(0, 2) // 2)
+                    stages = json.loads((Path(spec.address) / "worker.json").read_text())["stages"]
+                    for path in Path(stages).glob(name):
+                        with path.open("r+b") as file:
+                            file.truncate(file.seek(0, 2) // 2)
                     yield task
 
-            yield from super().run(entry, spoilt(), resources)
+            yield from super().run(spec, spoilt(), resources)
 
     with_engine(Spoils())
     with pytest.raises(StorageError, match="is not as it was written"):
@@ -174,6 +177,6 @@ def test_two_nodes_of_a_ray_cluster_make_the_local_features(tmp_path, ray_cluste
     tokenizer_of("byte_bpe").save_pretrained(tmp_path / "tokenizer")
     local = made(source, tmp_path / "tokenizer", tmp_path / "local")
     arguments = (source, tmp_path / "tokenizer", tmp_path / "ray", ray_cluster.address)
-    outcome = warm.run(arguments, script=SCRIPT, server=ray_cluster.server)
+    outcome = preloaded.run(arguments, script=SCRIPT, server=ray_cluster.server)
     assert outcome.code == 0, outcome.err
     assert dataset_bytes(tmp_path / "ray") == local[1]

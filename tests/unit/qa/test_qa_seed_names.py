@@ -78,7 +78,7 @@ def test_memory_tokens_are_added_once_and_told(tmp_path) -> None:
     assert tokenizer.convert_ids_to_tokens(ids["mem_write_ids"]) == [f"[MEM_WRITE_{n}]" for n in range(4)]
     with pytest.raises(ConfigError, match="`memory_num_tokens` is `-1`"):
         configure_memory_tokens(tokenizer, -1)
-    with pytest.raises(ConfigError, match="`str` is no tokenizer that tokens can be added to"):
+    with pytest.raises(ConfigError, match="`str` is not a tokenizer that tokens can be added to"):
         configure_memory_tokens("tokenizer.json")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from runs_to_kill import KILLED, describe, opened, run
 
-import warm
+import preloaded
 from krill.errors import ConfigError, StorageError
 from krill.storage.outputs import OutputKind
 
@@ -36,7 +36,7 @@ def killed_at(change: int, output: Path, spill_dir: Path | None, *, overwrite: b
     A warm one: to fork pytest, which has grown large by now, takes longer than the run.
     """
     arguments = [change, output, "new", spill_dir or "", "overwrite" if overwrite else ""]
-    outcome = warm.run(arguments, script=RUN)
+    outcome = preloaded.run(arguments, script=RUN)
     assert outcome.code in (0, KILLED), outcome.err
     return outcome.code == KILLED
 

@@ -83,11 +83,11 @@ def test_steps_stand_in_the_order_of_the_config(own_steps: None) -> None:
     )
     assert names_of(steps_of(settings)) == [
         "CleanText",
-        "Judge",  # limits of length
-        "Judge",  # both filters in one
+        "QualityFilter",  # limits of length
+        "QualityFilter",  # both filters in one
         "LongEnough",  # for c4 may have shortened texts
         "LanguageFilter",
-        "Judge",
+        "QualityFilter",
         "BlockListFilter",
         "FunctionStep",
         "LongEnough",
@@ -100,7 +100,7 @@ def test_functions_of_a_call_come_last_and_each_is_checked() -> None:
 
     steps = steps_of(PreprocessConfig(min_chars=0), extra=[keep_all])
     assert names_of(steps) == ["CleanText", "FunctionStep"]
-    with pytest.raises(ConfigError, match="is no function but a `int`"):
+    with pytest.raises(ConfigError, match="is not a function but a `int`"):
         steps_of(PreprocessConfig(), extra=[3])  # type: ignore[list-item]
 
 

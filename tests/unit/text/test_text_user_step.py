@@ -218,7 +218,7 @@ def test_a_function_is_found_in_the_working_folder_which_then_leaves_the_path(
         ("krill_c:f", "x = 1\ny = x / 0\n", "krill_c.py, line 2"),
         ("krill_d:f", "def f(:\n", "its module raised `SyntaxError"),
         ("krill_e:f", "g = 1\n", "there is no `f` in the module `krill_e`"),
-        ("krill_f:f", "f = 1\n", "the step `krill_f:f` is no function but a `int`"),
+        ("krill_f:f", "f = 1\n", "the step `krill_f:f` is not a function but a `int`"),
         ("krill_g:", "", "there is no `` in the module"),
     ],
 )

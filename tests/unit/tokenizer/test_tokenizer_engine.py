@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from itertools import islice
+from pathlib import Path
 
 import orjson
 import pyarrow as pa
@@ -15,17 +16,19 @@ from hypothesis import strategies as st
 
 import krill.tokenizer.count as counting
 from conftest import dataset_bytes
-from crews import Crew
+from in_process_engine import InProcessRunner, opening
 from jobs import json_lines
+from krill.budget import Meter
 from krill.budget.meter import peak_bytes, resident_bytes
 from krill.corpus import CorpusFile, DatasetSource
 from krill.corpus.formats import Format
-from krill.engines import worker_share
-from krill.engines.contract import Resources
+from krill.engines import open as engines_open
+from krill.engines import worker_part
 from krill.errors import BudgetError, ConfigError, InputError, StorageError
-from krill.tokenizer import distributed, train, worker
+from krill.storage import CommitLog
+from krill.tokenizer import distributed, train
 from krill.tokenizer.count import corpus_of, open_sources
-from krill.tokenizer.count_tasks import MOST_FILES, MOST_TASKS, TaskInput, split_input
+from krill.tokenizer.count_tasks import COUNTED, MOST_FILES, MOST_TASKS, TaskInput, split_input
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.word_counter import BlockCounter
 from properties import tried
@@ -38,8 +41,8 @@ TEXTS = [text[:4000] for text in islice(real_texts(), 60)]
 VOCAB_SIZE = 700
 
 
-def kinds(crew):
-    return [task.payload["kind"] for task in crew.tasks]
+def kinds(runner):
+    return [task.stage for task in runner.tasks]
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def with_engine(monkeypatch):
     """Trainings on `ray` are done by `engine`, in units of 20 kB."""
 
     def use(engine, unit_bytes=20_000):
-        monkeypatch.setattr(distributed, "open_engine", lambda config: engine)
+        monkeypatch.setattr(distributed, "open_engine", opening(engine))
         monkeypatch.setattr(counting, "UNIT_BYTES", unit_bytes)
         return engine
 
@@ -103,15 +106,15 @@ def expected(folder, tmp_path_factory):
 def test_the_tokenizer_is_the_local_one_however_the_input_is_cut(
     tmp_path, folder, expected, with_engine, unit_bytes
 ):
-    crew = with_engine(Crew(), unit_bytes)
+    runner = with_engine(InProcessRunner(), unit_bytes)
     held_before = peak_bytes()
     summary, files = trained(folder, tmp_path / "out", engine="ray", threads=1)
     assert files == expected[1]
-    assert kinds(crew).count("gather") == distributed.PARTS
-    assert kinds(crew).count("count") >= {3_000: 20, 20_000: 5, 10**7: 1}[unit_bytes]
+    assert kinds(runner).count("parts") == distributed.PARTS
+    assert kinds(runner).count("counts") >= {3_000: 20, 20_000: 5, 10**7: 1}[unit_bytes]
     local, found = expected[0].to_json(), summary.to_json()
-    assert found["engine"]["tasks"] == len(crew.tasks)
-    assert held_before <= found["engine"]["worker_peak"] <= peak_bytes(), "the crew works in this process"
+    assert found["engine"]["tasks"] == len(runner.tasks)
+    assert held_before <= found["engine"]["worker_peak"] <= peak_bytes(), "the runner works in this process"
     for fact in ("words", "unique_words", "input_bytes", "merges"):
         assert found[fact] == local[fact]
 
@@ -121,9 +124,9 @@ def test_workers_with_little_memory_spill_and_count_the_same(
     tmp_path, folder, expected, with_engine, monkeypatch, cap
 ):
     monkeypatch.setattr(
-        worker, "BlockCounter", lambda *given, **more: BlockCounter(*given, **{**more, "cap_bytes": cap})
+        distributed, "BlockCounter", lambda *given, **more: BlockCounter(*given, **{**more, "cap_bytes": cap})
     )
-    with_engine(Crew())
+    with_engine(InProcessRunner())
     assert trained(folder, tmp_path / "out", engine="ray", threads=2)[1] == expected[1]
 
 
@@ -131,9 +134,9 @@ def test_the_counts_of_many_tasks_are_merged_in_more_parts(
     tmp_path, folder, expected, with_engine, monkeypatch
 ):
     monkeypatch.setattr(distributed, "_MANY_TASKS", 3)
-    crew = with_engine(Crew())
+    runner = with_engine(InProcessRunner())
     assert trained(folder, tmp_path / "out", engine="ray")[1] == expected[1]
-    assert kinds(crew).count("gather") == 64
+    assert kinds(runner).count("parts") == 64
 
 
 @pytest.mark.parametrize(
@@ -147,7 +150,7 @@ def test_the_counts_of_many_tasks_are_merged_in_more_parts(
 )
 def test_options_shape_both_alike(tmp_path, folder, with_engine, chosen):
     local = trained(folder, tmp_path / "local", **chosen)[1]
-    with_engine(Crew(), 5_000)
+    with_engine(InProcessRunner(), 5_000)
     assert trained(folder, tmp_path / "out", engine="ray", **chosen)[1] == local
 
 
@@ -172,15 +175,15 @@ def counted(place, options, in_portions):
     """The words of the folder, counted in portions, each on its own, or as one."""
     corpus = open_sources([DatasetSource(str(place / "*"))], options, None)
     portions = list(split_input(corpus, counting.UNIT_BYTES if in_portions else 10**9))
-    resources = Resources(room(), 1)
     words = {}
     for number, portion in enumerate(portions):
         output = place / f"counted-{number}"
         read = TaskInput.from_json(orjson.loads(orjson.dumps(portion.to_json())))
         prints = [corpus.fingerprints()[ordinal]["fingerprint"] for ordinal in portion.ordinals]
-        payload = {"kind": "count", "options": options_json(options), "boundaries": [END], "verify": True}
-        payload |= {"portion": read.to_json(), "fingerprints": prints, "output": str(output)}
-        worker.run_task(payload, resources)
+        spec = {"options": options_json(options), "boundaries": [END], "verify": True, "stages": str(place)}
+        with Meter(room()) as meter:
+            stage = distributed.CountWords(distributed.CountingRun.of(spec, 1, meter))
+            stage.count_portion({"portion": read.to_json(), "fingerprints": prints}, output)
         for word, count in segment_words(output):
             words[word] = words.get(word, 0) + count
         output.unlink()
@@ -218,10 +221,10 @@ def test_a_driver_that_was_killed_goes_on_behind_what_was_committed(
 ):
     with_engine(None)
     tasks = distributed.PARTS + len(list(split_input(opened(folder), 20_000)))
-    first = with_engine(Crew(most % tasks))
+    first = with_engine(InProcessRunner(most % tasks))
     with pytest.raises(KeyboardInterrupt):
         trained(folder, tmp_path / "out", engine="ray")
-    second = with_engine(Crew())
+    second = with_engine(InProcessRunner())
     assert (
         trained(folder, tmp_path / "out", engine="ray", memory=room(8 * 10**8), threads=1)[1] == expected[1]
     )
@@ -230,26 +233,26 @@ def test_a_driver_that_was_killed_goes_on_behind_what_was_committed(
 
 
 def test_a_task_that_is_run_twice_changes_nothing(tmp_path, folder, expected, with_engine):
-    with_engine(Crew(lives=2))
+    with_engine(InProcessRunner(times=2))
     assert trained(folder, tmp_path / "out", engine="ray")[1] == expected[1]
 
 
 def test_a_life_on_an_engine_and_a_local_one_can_follow_each_other(tmp_path, folder, expected, with_engine):
-    with_engine(Crew(5))
+    with_engine(InProcessRunner(5))
     with pytest.raises(KeyboardInterrupt):
         trained(folder, tmp_path / "out", engine="ray")
     assert trained(folder, tmp_path / "out")[1] == expected[1]
 
 
 def test_a_finished_training_needs_no_engine(tmp_path, folder, with_engine):
-    with_engine(Crew())
+    with_engine(InProcessRunner())
     trained(folder, tmp_path / "out", engine="ray")
     with_engine(None)
     assert trained(folder, tmp_path / "out", engine="ray")[0].status == "finished"
 
 
 def test_nothing_is_left_beside_the_output(tmp_path, folder, with_engine):
-    with_engine(Crew())
+    with_engine(InProcessRunner())
     trained(folder, tmp_path / "out", engine="ray")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -257,17 +260,18 @@ def test_nothing_is_left_beside_the_output(tmp_path, folder, with_engine):
 # ---- faults
 
 
-class Spoils(Crew):
+class Spoils(InProcessRunner):
     """Does something to the files of the first counting task before counts are merged."""
 
     def __init__(self, spoil):
         super().__init__()
         self.spoil = spoil
 
-    def run(self, entry, tasks, resources):
+    def run(self, spec, tasks, resources):
         if self.tasks:
-            self.spoil(self.tasks[0].payload["output"])
-        yield from super().run(entry, tasks, resources)
+            stages = json.loads((Path(spec.address) / "worker.json").read_text())["stages"]
+            self.spoil(CommitLog(Path(stages) / "counts").path(0, COUNTED))
+        yield from super().run(spec, tasks, resources)
 
 
 @pytest.mark.parametrize("kept", [0, 10, -1])
@@ -285,11 +289,11 @@ def test_counts_that_were_damaged_are_refused(tmp_path, folder, with_engine, kep
 def test_a_worker_that_sees_another_file_says_so(tmp_path, with_engine):
     path = write(tmp_path, "a.txt")
 
-    class Changes(Crew):
-        def run(self, entry, tasks, resources):
+    class Changes(InProcessRunner):
+        def run(self, spec, tasks, resources):
             with path.open("r+b") as file:
                 file.write(b"!")
-            yield from super().run(entry, tasks, resources)
+            yield from super().run(spec, tasks, resources)
 
     with_engine(Changes())
     with pytest.raises(InputError, match=r"`.*a\.txt` is not the same on `.*` as where the run was started"):
@@ -299,10 +303,10 @@ def test_a_worker_that_sees_another_file_says_so(tmp_path, with_engine):
 def test_text_that_fits_no_worker_is_refused_as_it_is_locally(tmp_path, with_engine, monkeypatch):
     path = tmp_path / "a.txt"
     path.write_bytes(b"word " + b"x" * 300_000)
-    with_engine(Crew())
-    split_points = worker.split_points
+    with_engine(InProcessRunner())
+    split_points = distributed.split_points
     monkeypatch.setattr(
-        worker, "split_points", lambda options, tokens, longest: split_points(options, tokens, 10_000)
+        distributed, "split_points", lambda options, tokens, longest: split_points(options, tokens, 10_000)
     )
     with pytest.raises(BudgetError, match=r"has no place to cut it in 10\.0 kB"):
         trained(path, tmp_path / "out", engine="ray")
@@ -347,10 +351,10 @@ def test_auto_is_a_part_for_each_worker_on_this_machine(monkeypatch):
     from krill.config import load_config
 
     def part(engine, memory, threads):
-        return worker_share.worker_part(load_config({"engine": engine}, environ={}).engine, memory, threads)
+        return worker_part(load_config({"engine": engine}, environ={}).engine, memory, threads)
 
-    monkeypatch.setattr(worker_share, "resolve_threads", lambda threads: 8 if threads == "auto" else threads)
-    monkeypatch.setattr(worker_share, "resolve_limit", lambda memory: 8000 if memory == "auto" else memory)
+    monkeypatch.setattr(engines_open, "resolve_threads", lambda threads: 8 if threads == "auto" else threads)
+    monkeypatch.setattr(engines_open, "resolve_limit", lambda memory: 8000 if memory == "auto" else memory)
     assert part("ray", "auto", "auto") == (8000, 8)
     assert part({"name": "ray", "workers": 4}, "auto", "auto") == (2000, 2)
     assert part({"name": "ray", "workers": 4}, 500, 3) == (500, 3)
@@ -359,10 +363,10 @@ def test_auto_is_a_part_for_each_worker_on_this_machine(monkeypatch):
 
 def test_a_task_says_which_part_of_the_input_it_counts(tmp_path, with_engine):
     path = write(tmp_path, "a.txt")
-    crew = with_engine(Crew())
+    runner = with_engine(InProcessRunner())
     trained(path, tmp_path / "out", engine="ray")
-    assert crew.tasks[1].name == f"count 2, `{path}` from 20,000"
-    assert crew.tasks[-1].name == "merge the counts of shards 60 to 63"
+    assert runner.tasks[1].name == f"count 2, `{path}` from 20,000"
+    assert runner.tasks[-1].name == "merge the counts of shards 60 to 63"
 
 
 # ---- a real cluster

@@ -25,7 +25,7 @@ def counted(folder, texts, special=(), **chosen):
     )
     parts = [text.encode() if isinstance(text, str) else text for text in texts]
     words.count(counter, np.cumsum([0, *map(len, parts)], dtype=np.int64), b"".join(parts))
-    counter.write_inventory(str(folder / "word-counts"))
+    counter.write_counts(str(folder / "word-counts"))
     return read_word_counts(folder / "word-counts")
 
 

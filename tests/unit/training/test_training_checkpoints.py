@@ -18,7 +18,7 @@ import pytest
 from krill.errors import InputError
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer
-from krill.training.checkpoint_files import HEADER, Damaged, named_arrays, read_header, verify
+from krill.training.checkpoint_files import HEADER, DamagedCheckpoint, named_arrays, read_header, verify
 from krill.training.checkpoints import CheckpointStore
 from krill.training.codes8bit import Coded
 from krill.training.optimizers import make_optimizer
@@ -191,7 +191,7 @@ def test_every_byte_of_a_checkpoint_is_guarded(tmp_path, two_steps):
         changed = bytearray(whole)
         changed[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
         path.write_bytes(changed)
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedCheckpoint):
             verify(folder, read_header(folder))
         path.write_bytes(whole)
     verify(folder, read_header(folder))

@@ -18,11 +18,11 @@ from krill.threads.progress import Silent
 from krill.tokenizer import ByteEncoder
 from krill.tokenizer.open import open_encoder
 from krill.training.data import check_ids, open_data
-from krill.training.streamed_data import with_documents
+from krill.training.streamed_data import with_segments
 from krill.training.vocabulary import byte_tokenizer_bytes, mean_token_bytes, token_bytes
 from properties import tried
 from real_text import real_texts
-from trainings import prepare, write_text
+from tiny_trainings import prepare, write_text
 
 COLUMNS = {"input_ids", "labels", "segment_ids", "position_ids"}
 
@@ -35,7 +35,7 @@ def home(tmp_path_factory):
 
 
 def opened(home, *, streaming=False, overrides=()):
-    from trainings import tiny_config
+    from tiny_trainings import tiny_config
 
     config = load_config(tiny_config(home, streaming=streaming), overrides=["seed=3", *overrides], environ={})
     return open_data(config, 10**9)
@@ -139,7 +139,7 @@ def test_ids_beyond_the_vocabulary_are_refused():
 def test_documents_are_told_apart_as_a_loop_over_tokens_would(rows):
     ids = np.array([row[:-1] for row in rows], np.int32)
     labels = np.array([row[1:] for row in rows], np.int32)
-    batch = with_documents({"input_ids": ids, "labels": labels}, eos_id=0)
+    batch = with_segments({"input_ids": ids, "labels": labels}, eos_id=0)
     for row, found in enumerate(ids.tolist()):
         document = position = 0
         for place, token in enumerate(found):

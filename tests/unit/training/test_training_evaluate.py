@@ -22,7 +22,7 @@ from krill.training.evaluate import run_evaluate
 from krill.training.evaluation_data import cut_rows
 from krill.training.saved_model import save_model
 from krill.training.scoring import LossSums, make_evaluator
-from krill.training.streamed_data import with_documents
+from krill.training.streamed_data import with_segments
 from properties import tried
 from tiny_models import tiny_model
 
@@ -73,7 +73,7 @@ def scored_batches(rows: int) -> list[dict[str, np.ndarray]]:
     """The documents as they are scored: one stream, cut into rows."""
     ids = [[*document.encode(), EOS] for document in DOCUMENTS if document]
     stream = np.concatenate([np.asarray(some, np.int32) for some in ids])
-    return [with_documents(batch, EOS) for batch in cut_rows([stream], rows, CONTEXT)]
+    return [with_segments(batch, EOS) for batch in cut_rows([stream], rows, CONTEXT)]
 
 
 def test_sums_are_those_of_the_whole_logits_whatever_the_chunk(model):

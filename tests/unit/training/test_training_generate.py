@@ -205,7 +205,7 @@ def test_a_decoder_that_drops_the_first_space_of_a_text_loses_none_in_pieces():
 def test_a_generation_tells_every_token_and_its_text(saved):
     heard = []
     request = GenerateRequest(saved, "Größe", max_tokens=40, seed=3, temperature=1.0, samples=2)
-    done = run_generate(request, listen=heard.append)
+    done = run_generate(request, on_token=heard.append)
     assert done.prompt_tokens == 7
     for number, sample in enumerate(done.samples):
         assert [token.id for token in heard if token.sample == number] == [

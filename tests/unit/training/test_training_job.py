@@ -17,7 +17,7 @@ from krill.training.language_step import LanguageModelStep, MemoryPlan
 from krill.training.language_task import count_steps, make_schedule
 from krill.training.metrics import check_loggers
 from krill.training.session import no_longer_fits
-from trainings import prepare, tiny_config
+from tiny_trainings import prepare, tiny_config
 
 pytestmark = pytest.mark.jax
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import asdict
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from krill.training.loop import Intervals, Loop, StepMemory, TrainProgress
 from krill.training.memory_plan import plan_step
 from krill.training.metrics import MetricsFile
 from krill.training.step import first_state, state_shapes
-from trainings import MEASURED, prepare, tiny_config
+from tiny_trainings import MEASURED, prepare, tiny_config
 
 pytestmark = pytest.mark.jax
 
@@ -75,7 +76,7 @@ def make_loop(setting, folder, *, step=None, data=None, after=0, save_every=2, l
         memory=StepMemory(10**9, tight=True),
         schedule=setting.schedule,
         evaluate=evaluate,
-        stored={"plan": setting.planned.plan.to_json()},
+        stored={"plan": asdict(setting.planned.plan)},
     )
     return loop, store
 

@@ -23,7 +23,7 @@ from krill.model.sizing import ModelShape
 from krill.model.transformer import Compute
 from krill.training.memory_plan import compile_plan, plan_step
 from krill.training.codes8bit import Coded
-from krill.training.mesh import AXIS, Part, _spec, along, make_devices
+from krill.training.mesh import AXIS, DevicePart, _spec, along, make_devices
 from krill.training.optimizer8bit import scale_by_adam8bit
 from krill.training.optimizers import make_optimizer
 from krill.training.language_step import LanguageModelStep, StepOptions
@@ -80,7 +80,7 @@ def embedding_codes(vocabulary, parts):
     axis = 0 if placement is None else placement._axis((jax.tree_util.DictKey("embedding"),), numbers[0])
 
     def take(gradients, state):
-        part = None if axis == 0 else Part(jax.lax.axis_index(AXIS), parts, {"embedding": axis})
+        part = None if axis == 0 else DevicePart(jax.lax.axis_index(AXIS), parts, {"embedding": axis})
         for gradient in gradients:
             updates, state = adam.update({"embedding": gradient}, state, part=part)
         return updates["embedding"], state

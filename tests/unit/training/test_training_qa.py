@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,10 @@ from krill.training.qa import ReaderSettings, evaluate_reader, train_reader
 from krill.training.qa.data import ReaderData
 from krill.training.qa.features import check_fits, design_for, inspect_tokenizer
 from krill.training.qa.saved import open_reader, save_reader
-from krill.training.qa.step import ReaderPlan, ReaderStep
+from krill.training.qa.step import ReaderStep
 from krill.training.step import first_state
-from readings import LENGTH, TINY_READER, write_recall
 from recall_task import write_tokenizer
+from tiny_readers import LENGTH, TINY_READER, write_recall
 
 pytestmark = pytest.mark.jax
 
@@ -161,11 +161,11 @@ def test_features_without_any_answer_are_refused(home, tmp_path):
         ReaderData(tmp_path / "silent", TINY)
 
 
-def test_documents_are_computed_by_pieces_where_the_budget_is_too_small_for_all(plans):
+def test_documents_are_computed_by_pieces_where_the_budget_is_too_small_for_all(plans, spec):
     roomy, tight = (planned.plan for planned in plans)
     assert (roomy.microbatch, tight.microbatch) == (4, 2)
     assert tight.step_bytes < roomy.step_bytes
-    assert ReaderPlan.from_json(tight.to_json()) == tight
+    assert spec.stored_plan(asdict(tight)) == tight
 
 
 def test_a_step_that_cannot_fit_says_how_much_more_it_needs(spec):

@@ -1,8 +1,8 @@
 """A prepared dataset in the formats of other tools: Parquet, Megatron-LM, nanoGPT, datatrove, JSON lines.
 
-Comes in: a finished output of `krill preprocess`. Goes out: a folder with the files and a manifest, whole or
-not at all. Held in memory: the batches in flight, a row group where Parquet is read or written, the tokenizer
-and the longest document where documents are decoded; never more for a larger dataset.
+In: a finished output of `krill preprocess`. Out: a folder with the files and a manifest, whole or not at all.
+Held in memory: the batches in flight, a row group where Parquet is read or written, the tokenizer and the
+longest document where documents are decoded; never more for a larger dataset.
 """
 
 from krill.dataset.export.job import ExportSummary, export, run_export

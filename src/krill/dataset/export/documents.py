@@ -1,13 +1,13 @@
-"""Rows -> the documents that they were packed from.
+"""Documents, put together again from the rows that they were packed into.
 
-Comes in: batches of rows with `seq_lengths`. Goes out: where documents end in them, or the documents
-themselves. Held in memory: one batch, and of a document that goes on in the next batch its tokens so far.
+In: batches of rows with `seq_lengths`. Out: where documents end in them, or the documents themselves. Held in
+memory: one batch, and of a document that continues in the next batch its tokens so far.
 
-A row's last piece goes on in the next row if three things hold: rows stand in the order of the documents
+A row's last piece continues in the next row if three things hold: rows are in the order of the documents
 (`packing` is `wrapped` or `none`, and `shuffle` is off), the row is full, and the piece does not end with
-EOS, which ends every document. Where the tokenizer has no EOS, nothing tells, and every piece is a document.
-So is every piece of `bfd`, which sorts the pieces of long documents apart. The first row of a source that was
-packed on its own never goes on with what stands before it.
+EOS, which ends every document. Without an EOS nothing can tell, and every piece is a document. So is every
+piece of `bfd`, which sorts the pieces of long documents apart. The first row of a source that was packed on
+its own never continues what comes before it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from krill.errors import BudgetError, InputError
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """How documents go on over rows; `eos_id` None stands for not at all.
+    """How documents continue over rows; `eos_id` None: they never do.
 
     `first_rows` are the ascending numbers of the rows with which sources begin.
     """
@@ -35,19 +35,19 @@ class Joining:
     first_rows: tuple[int, ...] = (0,)
 
     def continues(self, batch: RowBatch, first_row: int) -> npt.NDArray[np.bool_]:
-        """Which rows' last pieces go on in the next row; `first_row` is the number of the batch's first."""
+        """Which rows' last pieces continue in the next row; `first_row` is the batch's first."""
         if self.eos_id is None or batch.rows == 0:
             return np.zeros(batch.rows, np.bool_)
         full = np.diff(batch.offsets) == self.sequence_len
-        goes_on = full & (batch.tokens[batch.offsets[1:] - 1] != self.eos_id)
+        continued = full & (batch.tokens[batch.offsets[1:] - 1] != self.eos_id)
         before_source = np.array(self.first_rows, np.int64) - 1 - first_row
-        goes_on[before_source[(before_source >= 0) & (before_source < batch.rows)]] = False
-        return np.asarray(goes_on, np.bool_)
+        continued[before_source[(before_source >= 0) & (before_source < batch.rows)]] = False
+        return np.asarray(continued, np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
 class EndedTokens:
-    """A batch's tokens and where documents end in them; what follows the last end goes on in the next."""
+    """A batch's tokens and where documents end in them; what follows the last end continues in the next."""
 
     tokens: npt.NDArray[Any]
     ends: npt.NDArray[np.int64]
@@ -70,7 +70,7 @@ def ended_tokens(batches: Iterable[RowBatch], joining: Joining) -> Iterator[Ende
 
 
 def documents(batches: Iterable[RowBatch], joining: Joining, longest: int) -> Iterator[DocumentBatch]:
-    """All documents, whole; one that goes on after more than `longest` tokens is refused.
+    """All documents, whole; one that continues after more than `longest` tokens is refused.
 
     The last one may have been cut by packing, which drops what does not fill a row.
     """
@@ -105,7 +105,7 @@ def _document_ends(batch: RowBatch, first_row: int, joining: Joining) -> npt.NDA
 def _check_lengths(
     batch: RowBatch, first_row: int, ends: npt.NDArray[np.int64], last_pieces: npt.NDArray[np.int64]
 ) -> None:
-    """Refuse rows of which somebody has changed the lengths: documents would be cut anywhere."""
+    """Refuse rows whose lengths were changed: documents would be cut at random places."""
     empty = np.diff(batch.seq_offsets) < 1
     wrong = empty | (ends[np.where(empty, 0, last_pieces)] != batch.offsets[1:]) if len(ends) else empty
     if wrong.any():

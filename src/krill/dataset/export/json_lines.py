@@ -1,7 +1,7 @@
 """JSON lines: a row, a document's ids, a document's text or a kept document with its columns on each line.
 
-Comes in: rows, documents of ids, or records. Goes out: one file, UTF-8, one JSON object a line. Held in
-memory: the lines of a batch, twice while they are joined.
+In: rows, documents of ids, or records. Out: one file, UTF-8, one JSON object a line. Held in memory: the
+lines of a batch, twice while they are joined.
 
 Lines are made by C functions that `map` calls one after the other: for ids and records the interpreter runs
 no code of its own for each of them. Only a tokenizer's `decode` is called once for each document.

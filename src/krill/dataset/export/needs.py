@@ -1,7 +1,7 @@
 """What an export holds: its plan's needs, from measured costs.
 
-Comes in: the source and the options. Goes out: needs for the plan, and what one item in flight costs.
-Held in memory: nothing.
+In: the source and the options. Out: needs for the plan, and what one item in flight costs. Held in memory:
+nothing.
 """
 
 from __future__ import annotations

@@ -39,11 +39,11 @@ class ExportOptions:
         return self.lines == "documents" or (self.lines is None and self.text)
 
     def to_json(self) -> dict[str, Any]:
-        """All that makes one export of a dataset differ from another."""
+        """What shapes the files of an export."""
         return asdict(self)
 
     def check(self) -> None:
-        """Refuse what is not known, and what the format has no use for."""
+        """Refuse unknown values, and options that the format does not have."""
         for name, value, known in (
             ("to", self.to, FORMATS),
             ("split", self.split, get_args(Split)),

@@ -1,9 +1,9 @@
 """Rows as Parquet: `input_ids` and `seq_lengths`, zstd, in files and row groups of bounded size.
 
-Comes in: rows. Goes out: `train-00000.parquet` and so on, with the types of the dataset and Hugging Face's
-description of them. A row group ends with the batch that brings it to 8 MB of tokens, a file with the row
-group that brings it to 500 MB, so that neither a reader nor the writer's footer grows with the dataset. Held
-in memory: one row group, and what Arrow makes of it.
+In: rows. Out: `train-00000.parquet` and so on, with the types of the dataset and Hugging Face's description
+of them. A row group ends with the batch that brings it to 8 MB of tokens, a file with the row group that
+brings it to 500 MB, so that neither a reader nor the writer's footer grows with the dataset. Held in memory:
+one row group, and what Arrow makes of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What every format is written through: prepared on any thread, written in order, whole or not at all.
+"""How every format is written: prepared on any thread, written in order, whole or not at all.
 
-Comes in: items in the order of the dataset. Goes out: files under their names, when all of them are written.
-Held in memory: the items in flight, bounded in bytes, and what the sink says that it holds.
+In: items in the order of the dataset. Out: files under their names, when all of them are written. Held in
+memory: the items in flight, bounded in bytes, and what the sink holds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class ExportedFile:
         return cls(info.file, info.bytes, info.sha256, counts)
 
     def to_json(self) -> dict[str, Any]:
-        """What the manifest says of it."""
         split = {} if self.split is None else {"split": self.split}
         return {"file": self.file, **split, **self.counts, "bytes": self.bytes, "sha256": self.sha256}
 
@@ -71,13 +70,13 @@ class Sink(Protocol[Item_contra, Prepared]):
         ...
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Remove what was written."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ExportFlow:
-    """How items flow: on how many threads, how many bytes at once, and who watches."""
+    """On how many threads, how many bytes at once, and who shows the progress."""
 
     threads: int
     bytes_in_flight: int

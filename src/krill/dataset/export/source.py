@@ -1,7 +1,7 @@
-"""The output of `krill preprocess` that is exported.
+"""The output of `krill preprocess` that an export reads.
 
-Comes in: a folder. Goes out: its parts by split, how documents go on over their rows, its documents, its
-tokenizer, and a hash of its content. Held in memory: the manifest, and one batch or row group while reading.
+In: a folder. Out: its parts by split, how documents continue over their rows, its documents, its tokenizer,
+and a hash of its content. Held in memory: the manifest, and one batch or row group while reading.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from krill import _native
 from krill.dataset.export.documents import Joining
 from krill.dataset.export.options import ExportOptions, What
 from krill.dataset.manifest import DatasetPart, Manifest
-from krill.dataset.reader import Dataset
+from krill.dataset.reader import Dataset, part_of
 from krill.dataset.rows import RowBatch
 from krill.dataset.shard_file import ShardFile
 from krill.dataset.text_shard import TextShardReader
@@ -42,7 +42,7 @@ class ExportSource:
     folder: Path
     manifest: Manifest
     verify: bool = True
-    """Whether what is read is held against the checksums of the manifest, as it is read."""
+    """Whether what is read is held against the checksums of the manifest, while it is read."""
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = True, limit: int | None = None) -> ExportSource:
@@ -72,15 +72,9 @@ class ExportSource:
 
     def parts(self, split: str) -> dict[str, DatasetPart]:
         """The token rows by the name of their split; what was not split is all `train`."""
-        parts = {part.split or "train": part for part in self.manifest.parts}
         if split == "all":
-            return parts
-        if split not in parts:
-            raise InputError(
-                f"`{self.folder}` has no split `{split}`: it has {', '.join(f'`{name}`' for name in parts)}",
-                hint="leave out --split, or set `preprocess.split.validation` and prepare it anew",
-            )
-        return {split: parts[split]}
+            return {part.split or "train": part for part in self.manifest.parts}
+        return {split: part_of(self.folder, self.manifest, split)}
 
     @property
     def vocab_size(self) -> int:
@@ -97,7 +91,7 @@ class ExportSource:
         return int(self._setting("max_document_bytes", 4_000_000))
 
     def joining(self, part: DatasetPart) -> Joining:
-        """When a document goes on in the next row of a part."""
+        """When a document continues in the next row of a part."""
         packing = self._setting("packing", "wrapped" if part.layout.fixed else "bfd")
         in_order = packing in ("wrapped", "none") and not self._setting("shuffle", False)
         first_rows = tuple(source.first for source in part.sources) or (0,)
@@ -114,7 +108,6 @@ class ExportSource:
         """All kept documents with their columns, in order."""
         assert self.manifest.text is not None
         for shard in self.manifest.text.shards:
-            # It is there, and has the size that the manifest says.
             with TextShardReader(ShardFile(self.folder, shard), verify=self.verify) as opened:
                 groups = len(opened.group_rows)
                 for group in range(groups):
@@ -124,7 +117,7 @@ class ExportSource:
                 opened.finish()
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the source is: its run, and a hash of its files and of what puts documents together."""
+        """The source's run, and a hash of its files and of what joins documents."""
         content: list[Any] = [self.manifest.tokenizer]
         for part in self.manifest.parts:
             content += [part.split, asdict(self.joining(part)), *(shard.sha256 for shard in part.shards)]
@@ -138,7 +131,7 @@ class ExportSource:
         }
 
     def tokenizer_config(self, moved_to: Path | None) -> TokenizerConfig:
-        """The tokenizer that the run was configured with, or the place where it is now."""
+        """The tokenizer that the run was configured with, or the path where it is now."""
         from krill.config import load_config
         from krill.tokenizer.tokenizer_file import tokenizer_file
 

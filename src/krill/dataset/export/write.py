@@ -1,7 +1,7 @@
 """The files of an export, format by format.
 
-Comes in: an opened source, the options, and a folder that is published later. Goes out: the files in it.
-Held in memory: what the plan's shares allow: the items in flight and what each format's sink holds.
+In: an opened source, the options, and a folder that is published later. Out: the files in it. Held in memory:
+what the plan's shares allow: the items in flight and what each format's sink holds.
 """
 
 from __future__ import annotations
@@ -130,10 +130,10 @@ class ExportWriter:
         return write_in_order(items, sink, lambda item: self.costs.per_byte * item.tokens.nbytes, self.flow)
 
     def _check_space(self, parts: Iterable[DatasetPart], dtype: str) -> None:
-        """Refuse at once what can't end well: the least that the files will take is known."""
+        """Refuse at once what can't fit: the least that the files will take is known."""
         least = sum(part.tokens for part in parts) * np.dtype(dtype).itemsize
         if self.options.to not in ("bin", "datatrove", "megatron"):
-            return  # compressed, or of a size that only the tokens tell
+            return  # compressed, or of a size that depends on the tokens
         free = shutil.disk_usage(self.folder).free
         if least > free:
             raise StorageError(

@@ -88,7 +88,7 @@ def _buffers(kind: pa.DataType, name: str) -> int:
     if types.is_list(kind) or types.is_large_list(kind) or types.is_map(kind):
         return 2 + inner
     raise InputError(
-        f"`{name}` has a column of the type `{kind}`, which can't be passed by",
+        f"`{name}` has a column of the type `{kind}`, which can't be skipped",
         hint=f"remove the column; `{IDS}` and `{SEQ_LENGTHS}` are all that is read",
     )
 
@@ -220,7 +220,7 @@ def _checked_offsets(stored: npt.NDArray[Any], most: int, column: str, name: str
 
 
 def open_arrow_rows(name: str, files: RowFiles, *, cache_bytes: int, mark: str = "") -> ChunkedRows:
-    """The rows of Arrow files. `mark` is what else tells the data apart: its own fingerprint."""
+    """The rows of Arrow files. `mark` is the fingerprint that `datasets` gave it."""
     columns: BatchColumns | None = None
     found: list[tuple[int, ...]] = []
     lengths: list[tuple[int, int, int]] = []
@@ -249,7 +249,7 @@ class _RecordBatches:
     def __init__(self, files: RowFiles, columns: BatchColumns, batches: npt.NDArray[Any], mark: str) -> None:
         self.dtype = columns.ids.dtype
         self.chunk_rows = batches["rows"]
-        # What is fetched as a whole lies together, so that shuffling needs few files at a time.
+        # A file that is fetched as a whole is one block, so that shuffling needs few files at a time.
         blocks = np.bincount(batches["file"], batches["rows"]) if files.fetched else batches["rows"]
         self.block_rows = int(blocks.max())
         self._batches = batches
@@ -297,7 +297,7 @@ class _RecordBatches:
         lengths = file.read(dtype, int(batch["seq_at"]), count)
         if not batch["seq_valid_at"]:
             return offsets, lengths.astype(np.int32)
-        # What lies beneath a null list means nothing: those rows state no pieces.
+        # What is stored beneath a null list means nothing: those rows have no pieces.
         flags = file.read(np.uint8, int(batch["seq_valid_at"]), -(-rows // 8))
         valid = np.unpackbits(flags, bitorder="little", count=rows).astype(bool)
         counts = np.diff(offsets)
@@ -323,7 +323,7 @@ def saved_files(folder: str, content: bytes) -> tuple[list[str], str]:
     for name in names:
         if not is_plain_name(name):
             raise InputError(
-                f"`{folder}/state.json` names `{name[:80]}`, which is no file in the folder",
+                f"`{folder}/state.json` names `{name[:80]}`, which is not a file name",
                 hint="copy or save the dataset again",
             )
     return names, str(state.get("_fingerprint", ""))

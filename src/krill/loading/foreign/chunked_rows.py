@@ -1,8 +1,8 @@
-"""Rows of tables that lie in chunks of any size: record batches or row groups.
+"""Rows of tables that are stored in chunks of any size: record batches or row groups.
 
-Comes in: where the chunks are. Goes out: the rows asked for, their tokens read from their positions straight
-into the result. Held in memory: eight bytes for each chunk, and the offsets and `seq_lengths` of chunks used
-last, at most `cache_bytes` of them; never the tokens. No file stays open, so that what a cache drops is gone.
+In: where the chunks are. Out: the rows asked for, their tokens read from their positions straight into the
+result. Held in memory: eight bytes for each chunk, and the offsets and `seq_lengths` of chunks used last, at
+most `cache_bytes` of them; never the tokens. No file stays open, so that what a cache drops takes no space.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def pick_lists(values: npt.NDArray[Any], starts: Counts, counts: Counts) -> npt.
     """The lists that begin at `starts`, one after the other."""
     ends = ends_of(counts)
     # Each value's index: its list's beginning, and how far it is into that list.
-    places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], counts)
-    return np.take(values, places)
+    indices = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], counts)
+    return np.take(values, indices)
 
 
 def row_batch(
@@ -140,7 +140,7 @@ class ChunkStore(Protocol):
     chunk_rows: Counts
     """How many rows each chunk has."""
     block_rows: int
-    """Rows that lie together, as `RowSource` has it."""
+    """Rows that are stored together, as in `RowSource`."""
 
     @property
     def nbytes(self) -> int:
@@ -252,7 +252,7 @@ class ChunkedRows:
         return self._indexes.get(chunk, self._read_index)
 
     def close(self) -> None:
-        """Forget the indexes; they are read again when needed."""
+        """Drop the indexes; they are read again when needed."""
         self._renew()
 
     def _read_index(self, chunk: int) -> ChunkIndex:
@@ -270,7 +270,7 @@ class ChunkedRows:
             return NumbersFile(self._store.path(number), self._store.shown(number))
 
     def _tokens(self, found: _Found) -> npt.NDArray[Any]:
-        """The tokens of all rows in the order asked for; what lies together is read together."""
+        """The tokens of all rows in the order asked for; neighbours on disk are read together."""
         sizes = found.lengths * self.dtype.itemsize
         tokens = np.empty(int(found.lengths.sum()), self.dtype)
         used, which = np.unique(found.files, return_inverse=True)

@@ -1,9 +1,9 @@
 """Documents of datatrove's `.ds` files, each a row.
 
-Comes in: `.ds` files with their `.ds.index`, from datatrove's `DocumentTokenizer` and
-`DocumentTokenizerMerger`, `krill.datatrove` or `krill export --to datatrove`. Goes out: a `RowSource`. All
-indexes are read once when it is opened, for the longest document. Held in memory: 24 bytes for each 4,096
-documents, and what `chunked_rows.py` says.
+In: `.ds` files with their `.ds.index`, from datatrove's `DocumentTokenizer` and `DocumentTokenizerMerger`,
+`krill.datatrove` or `krill export --to datatrove`. Out: a `RowSource`. All indexes are read once when it is
+opened, for the longest document. Held in memory: 24 bytes for each 4,096 documents, and what
+`chunked_rows.py` says.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Lengths:
         lengths = np.diff(ends, prepend=begin)
         if lengths.min() < 0:
             raise InputError(
-                f"`{shown}` is no index: an end comes before the one before it", hint="write both files again"
+                f"`{shown}` is not an index: its ends are not ascending", hint="write both files again"
             )
         self.shortest = min(self.shortest, int(lengths.min()))
         self.longest = max(self.longest, int(lengths.max()))
@@ -93,7 +93,7 @@ def _token_bytes(files: RowFiles, number: int, tokens: int) -> int:
         return 0
     if tokens == 0 or size not in (2 * tokens, 4 * tokens):
         raise InputError(
-            f"`{shown}` has {size:,} bytes, and its index speaks of {tokens:,} tokens of 2 or 4 bytes",
+            f"`{shown}` has {size:,} bytes, and its index has {tokens:,} tokens of 2 or 4 bytes",
             hint="copy both files again",
         )
     return size // tokens

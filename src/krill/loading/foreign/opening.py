@@ -1,9 +1,9 @@
 """From a path or URL to the rows behind it.
 
-Comes in: a Hugging Face `save_to_disk` folder, Parquet, Arrow or datatrove's `.ds` files (one, a folder, a
-glob), here or at any URL that fsspec knows, or a URL of a dataset of Krill's; one on this machine needs no
-looking, and `dataset.py` opens it by itself. Goes out: a `RowSource`. What it is, is told by which files
-are there. Held in memory: what the source says.
+In: a Hugging Face `save_to_disk` folder, Parquet, Arrow or datatrove's `.ds` files (one, a folder, a glob),
+here or at any URL that fsspec knows, or a URL of a Krill dataset; a local one is opened by
+`loading/dataset.py`. Out: a `RowSource`; the files that are there decide of which format. Held in memory:
+what the source says.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import glob
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from krill.corpus.splits import canonical, splits_of
 from krill.dataset.manifest import MANIFEST_NAME
@@ -34,30 +33,13 @@ from krill.loading.foreign.shard_cache import ShardCache, default_cache_dir
 from krill.loading.krill_rows import OnMissing
 from krill.storage.input_file import MOST_MANIFEST, read_input
 
-
-class Location(Protocol):
-    """Where a dataset may be."""
-
-    name: str
-
-    def read(self, name: str) -> bytes | None:
-        """All of a small file of this folder; None if it is not there."""
-
-    def inside(self, name: str) -> Location:
-        """A folder of this folder."""
-
-    def within(self, names: Sequence[str]) -> list[str]:
-        """Paths or URLs of files of this folder."""
-
-    def find(self, suffixes: tuple[str, ...]) -> list[str]:
-        """Sorted paths or URLs of what is meant: the file itself, what matches, or what is in the folder."""
-
-    def files(self, paths: Sequence[str]) -> RowFiles:
-        """These files, in this order."""
+_PARQUET = (".parquet",)
+_ARROW = (".arrow", ".ipc", ".feather")
+_DATATROVE = (".ds",)
 
 
 class LocalLocation:
-    """A path of this machine."""
+    """A folder, file or glob on this machine that holds a dataset."""
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -68,6 +50,7 @@ class LocalLocation:
             )
 
     def read(self, name: str) -> bytes | None:
+        """All of a small file of this folder; None if it is not there."""
         path = self._path / name
         if not self._path.is_dir() or not path.exists():
             return None
@@ -81,6 +64,7 @@ class LocalLocation:
         return [str(self._path / name) for name in names]
 
     def find(self, suffixes: tuple[str, ...]) -> list[str]:
+        """Sorted paths of the file itself, of what matches, or of what is in the folder."""
         if self._path.is_dir():
             paths = [str(path) for path in self._path.rglob("[!.]*")]
         else:
@@ -92,7 +76,7 @@ class LocalLocation:
 
 
 class RemoteLocation:
-    """A URL. Whole files come through the cache."""
+    """The same at a URL. Whole files come through the cache."""
 
     def __init__(self, url: str, cache: ShardCache) -> None:
         self.name = url
@@ -111,16 +95,14 @@ class RemoteLocation:
         return list_files(self.name, suffixes)
 
     def files(self, paths: Sequence[str]) -> RowFiles:
-        return RemoteRowFiles([RemoteShard.look_up(url) for url in paths], self._cache)
+        return RemoteRowFiles([RemoteShard.describe(url) for url in paths], self._cache)
 
     @property
     def _folder(self) -> str:
         return self.name.rstrip("/")
 
 
-_PARQUET = (".parquet",)
-_ARROW = (".arrow", ".ipc", ".feather")
-_DATATROVE = (".ds",)
+Location = LocalLocation | RemoteLocation
 
 
 def open_source(
@@ -137,7 +119,7 @@ def open_source(
     `cache_dir`, which what is remote is fetched into and Parquet decoded into."""
     if on_missing == "skip":
         raise ConfigError(
-            f'`on_missing="skip"` is for datasets of Krill\'s on this machine, and not for `{path}`',
+            f'`on_missing="skip"` is for Krill datasets on this machine, not for `{path}`',
             hint="leave it out",
         )
     cache = ShardCache(default_cache_dir() if cache_dir is None else cache_dir, cache_size)
@@ -156,7 +138,7 @@ def open_source(
 
 
 def _foreign(location: Location, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
-    """What somebody else has written."""
+    """The rows of a dataset that another tool wrote."""
     dataset_dict = location.read("dataset_dict.json")
     if dataset_dict is not None:
         location, split = location.inside(split_folder(location.name, dataset_dict, split)), "train"
@@ -170,7 +152,7 @@ def _foreign(location: Location, split: str, reading_bytes: int, cache: ShardCac
 
 
 def _data_files(location: Location, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
-    """Parquet, Arrow or `.ds` files that nothing else speaks of."""
+    """Parquet, Arrow or `.ds` files without a description of the dataset."""
     found = location.find((*_PARQUET, *_ARROW, *_DATATROVE))
     for suffixes in (_PARQUET, _ARROW, _DATATROVE):
         names = [name for name in found if name.lower().endswith(suffixes)]
@@ -192,7 +174,7 @@ def _data_files(location: Location, split: str, reading_bytes: int, cache: Shard
 
 
 def _of_split(name: str, paths: Sequence[str], split: str) -> list[str]:
-    """Those of a split, where file names speak of several; what speaks of one is all for training."""
+    """Those of a split, if file names have several; without, all are for training."""
     # The folders above have names of their own; they may be a URL's, so this is about characters.
     shared = os.path.commonprefix(paths).rfind("/") + 1  # noqa: RUF071
     by_split = splits_of(path[shared:] for path in paths)

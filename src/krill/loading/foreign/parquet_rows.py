@@ -1,11 +1,11 @@
 """Rows of Parquet files.
 
-Comes in: Parquet files with a list column of ids. Goes out: a `RowSource`. Parquet can't give one row without
-decoding those around it, so each row group is decoded when first needed into a file of the cache on disk,
-from which rows are read one by one, in any order; shuffling decodes each row group once as long as the cache
-holds a window of them. Opening reads the footers; where they don't show that all rows are equally long, it
-decodes every row group once to find the longest row.
-Held in memory: 32 bytes for each row group, what `chunked_rows.py` says, and what decoding holds.
+In: Parquet files with a list column of ids. Out: a `RowSource`. Parquet can't give one row without decoding
+those around it, so each row group is decoded when first needed into a file of the cache on disk, from which
+rows are read one by one, in any order; shuffling decodes each row group once as long as the cache holds a
+window of them. Opening reads the footers; where they don't show that all rows are equally long, it decodes
+every row group once to find the longest row. Held in memory: 32 bytes for each row group, what
+`chunked_rows.py` says, and what decoding holds.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _lengths_in(rows: ChunkedRows, group: int) -> tuple[int, int]:
 class _RowGroups:
     """A `ChunkStore` of row groups, each in a file of its own once it is decoded.
 
-    `even_width` is what all rows must be long, if that is so as far as the footers tell.
+    `even_width` is what all rows must be long, if the footers agree on it.
     """
 
     def __init__(self, name: str, files: RowFiles, cache: ShardCache) -> None:
@@ -200,7 +200,7 @@ class _RowGroups:
         self.chunk_rows = self.groups["rows"]
         self.block_rows = int(self.chunk_rows.max())
         self.even_width: int | None = None
-        self._places = [_place(files.mark(number)) for number in range(len(files.names))]
+        self._folders = [_cache_folder(files.mark(number)) for number in range(len(files.names))]
 
     @property
     def nbytes(self) -> int:
@@ -219,7 +219,7 @@ class _RowGroups:
         """The decoded row group number `file`."""
         group = self.groups[file]
         return self._cache.path(
-            f"{self._places[int(group['file'])]}/rows-{int(group['group']):05d}",
+            f"{self._folders[int(group['file'])]}/rows-{int(group['group']):05d}",
             lambda target: self._decode(group, target),
             size=int(group["tokens"]) * self.columns.dtype.itemsize,
         )
@@ -257,7 +257,7 @@ class _RowGroups:
             write_group(self._files.names[number], columns, int(group["rows"]), batches, target)
 
 
-def _place(mark: str) -> str:
+def _cache_folder(mark: str) -> str:
     """The folder of a file's row groups in the cache."""
     return hashlib.blake2b(mark.encode(), digest_size=8).hexdigest()
 
@@ -271,7 +271,7 @@ def _opened(files: RowFiles, number: int) -> Iterator[tuple[pq.ParquetFile, Foot
     with files.open_ranges(number) as source, reading(name):
         size = files.size(number)
         footer = read_footer(lambda start, end: read_exactly(source, name, start, end), size)
-        # As a file of Python's, which Arrow reads in pieces instead of whole column chunks.
+        # As a Python file, which Arrow reads in pieces instead of whole column chunks.
         inside = pa.PythonFile(_WithinFile(source, size), "r")
         opened = pq.ParquetFile(inside, metadata=footer.arrow, pre_buffer=False, buffer_size=_BUFFER_BYTES)
         yield opened, footer

@@ -1,9 +1,9 @@
-"""Datasets elsewhere: any URL that fsspec knows.
+"""Remote datasets: any URL that fsspec knows.
 
-Comes in: URLs. Goes out: small files whole (`state.json`, a manifest), parts of files where the server gives
-them, and whole shards through the cache on this machine's disk, fetched when first needed. What a URL gives
-must not change while it is in use; a shard whose size or checksum is not what was promised is refused.
-Held in memory: one chunk of 1 MiB while fetching, besides what the protocol's library holds.
+In: URLs. Out: small files whole (`state.json`, a manifest), parts of files where the server gives them, and
+whole shards through the cache on this machine's disk, fetched when first needed. What a URL gives must not
+change while it is in use; a shard whose size or checksum is not what was promised is refused. Held in memory:
+one chunk of 1 MiB while fetching, besides what the protocol's library holds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import orjson
 
 from krill import _native
-from krill.corpus.remote import RemoteFile, ask, file_system
+from krill.corpus.remote import RemoteFile, file_system, with_retries
 from krill.dataset.fields import Fields
 from krill.dataset.manifest import MANIFEST_NAME, Manifest
 from krill.dataset.reader import ShardReader, part_of
@@ -32,7 +32,7 @@ from krill.storage.atomic import AtomicFile
 from krill.storage.input_file import open_regular
 
 _CHUNK_BYTES = 1 << 20
-_LOOK_BYTES = 1 << 16
+_RANGE_BYTES = 1 << 16
 # A file of a cache that several processes fill may be dropped between fetching and opening it.
 _TRIES = 5
 
@@ -47,7 +47,7 @@ def read_small(url: str) -> bytes | None:
         except FileNotFoundError:
             return None
 
-    return ask(url, content)
+    return with_retries(url, content)
 
 
 def names_files(url: str) -> bool:
@@ -60,7 +60,7 @@ def list_files(url: str, suffixes: tuple[str, ...]) -> list[str]:
     if names_files(url) and not _is_glob(url):
         return [url]
     filesystem, path = _filesystem(url)
-    found = ask(url, lambda: filesystem.glob(path) if _is_glob(url) else filesystem.find(path))
+    found = with_retries(url, lambda: filesystem.glob(path) if _is_glob(url) else filesystem.find(path))
     names = sorted(name for name in found if name.lower().endswith(suffixes))
     return [str(filesystem.unstrip_protocol(name)) for name in names]
 
@@ -76,8 +76,8 @@ def _filesystem(url: str) -> tuple[Any, str]:
 
 @dataclass(frozen=True)
 class RemoteShard:
-    """A remote file. `mark` tells this version of it from others: the SHA-256 where a manifest states it
-    (then `checked`), else whatever the server says."""
+    """A remote file. `mark` identifies this version of it: the SHA-256 where a manifest states it (then
+    `checked`), else whatever the server says."""
 
     url: str
     size: int
@@ -85,10 +85,10 @@ class RemoteShard:
     checked: bool = False
 
     @classmethod
-    def look_up(cls, url: str) -> RemoteShard:
+    def describe(cls, url: str) -> RemoteShard:
         """As the server describes it."""
         filesystem, path = _filesystem(url)
-        info = ask(url, lambda: filesystem.info(path))
+        info = with_retries(url, lambda: filesystem.info(path))
         described = sorted((str(key), str(value)) for key, value in info.items())
         return cls(url, int(info.get("size") or 0), str(described))
 
@@ -129,7 +129,7 @@ class RemoteRowFiles:
         if size:
             filesystem, path = _filesystem(url)
             with reading(url):
-                opened = filesystem.open(path, "rb", block_size=_LOOK_BYTES)
+                opened = filesystem.open(path, "rb", block_size=_RANGE_BYTES)
                 try:
                     opened.seek(size - 1)
                     if len(opened.read(1)) == 1:
@@ -164,11 +164,11 @@ def _fetch(shard: RemoteShard, file: AtomicFile) -> None:
 
 
 class RemoteKrillRows:
-    """A `RowSource` over the URL of a dataset of Krill's.
+    """A `RowSource` over the URL of a Krill dataset.
 
     A shard is fetched into the cache when the first of its rows is asked for, its size and checksum held
-    against the manifest. What lies together is a shard, so that shuffling needs few of them at a time: the
-    order is another one than that of a copy on this machine, and so is the fingerprint.
+    against the manifest. A block is a shard, so that shuffling needs few of them at a time: the order is
+    another one than that of a copy on this machine, and so is the fingerprint.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The files that rows are read from, in order.
 
-Comes in: paths. Goes out: open files, by number. A dataset on this machine and one that is fetched from
-elsewhere (`remote.py`) look the same here. Held in memory: a name and a size for each file.
+In: paths. Out: open files, by number. A dataset on this machine and one that is fetched (`remote.py`) look
+the same here. Held in memory: a name and a size for each file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RowFiles(Protocol):
         """In bytes."""
 
     def mark(self, number: int) -> str:
-        """What tells this version of the file from any other, on this machine."""
+        """What identifies this version of the file on this machine."""
 
     def open_ranges(self, number: int) -> BinaryIO:
         """The file, to read small parts of it at any position."""
@@ -78,7 +78,7 @@ def is_url(path: str) -> bool:
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """What goes wrong in the body, which must do nothing but read the file `name`, said to the user."""
+    """Errors of the body, which must do nothing but read the file `name`, as errors for the user."""
     try:
         yield
     except KrillError:
@@ -92,7 +92,7 @@ def reading(name: str) -> Iterator[None]:
             raise InputError(f"can't read `{name}`: {error}", hint="pip install what it names") from error
         raise MissingExtra(f"reading `{name}`", "hub") from error
     except Exception as error:
-        # A remote file's protocol may raise anything; with a local one, the unexpected is a fault of ours.
+        # A remote file's protocol may raise anything; with a local one, the unexpected is a bug of ours.
         # Names inside of a damaged file may not be UTF-8.
         if not (is_url(name) or isinstance(error, OSError | pa.ArrowException | UnicodeDecodeError)):
             raise

@@ -1,9 +1,9 @@
 """Files that were fetched or decoded, kept on this machine's disk within a limit.
 
-Comes in: a key and how to make its file. Goes out: its path, the file being there already or newly made. All
-processes of a machine may use one folder: a lock is held while a file is made, so each is made once, and the
-limit holds for all of them together. Whole files are dropped, those unused for longest first. Held in memory:
-the list of files, while room is made.
+In: a key and how to make its file. Out: its path, the file being there already or newly made. All processes
+of a machine may use one folder: a lock is held while a file is made, so each is made once, and the limit
+holds for all of them together. Whole files are dropped, those unused for longest first. Held in memory: the
+list of files, while room is made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from krill.errors import BudgetError
 from krill.storage.atomic import AtomicFile, atomic_writer, storage_errors, sweep_temporaries
 
 _LOCK = "krill-cache.lock"
-# Nothing of another form is looked at, and nothing else ever removed: the folder may have other uses.
+# Only such files are counted and removed: the folder may have other uses.
 _FOLDER = re.compile(r"[0-9a-f]{16}")
 _FILE = re.compile(r"(shard|rows)-[0-9a-zA-Z-]+")
 
@@ -34,7 +34,7 @@ _locked_here: set[Path] = set()
 
 
 def _after_fork() -> None:
-    """A child does not have its parent's locks, whoever held them."""
+    """A child does not hold its parent's locks."""
     global _threads
     _threads = threading.RLock()
     _locked_here.clear()
@@ -60,8 +60,8 @@ class ShardCache:
     def path(self, key: str, make: Make, *, size: int = 0) -> Path:
         """The file `key` (`folder/name`), now the one used last; `make` writes it if it is not there.
 
-        `size` is what it will take, if that is known. The file may be gone by the time it is opened, if
-        other processes need the room: then ask again.
+        `size` is what it will take, if that is known. The file may be gone by the time it is opened, if other
+        processes need the room: then ask again.
         """
         path = self.folder / key
         assert _FOLDER.fullmatch(path.parent.name) and _FILE.fullmatch(path.name), key
@@ -72,7 +72,7 @@ class ShardCache:
                 return path
             with storage_errors(path):
                 path.parent.mkdir(exist_ok=True)
-            sweep_temporaries(path.parent)  # whoever makes a file holds the lock: these were left by the dead
+            sweep_temporaries(path.parent)  # made under this lock: these are left over from killed processes
             self._make_room(size, path)
             with atomic_writer(path) as file:
                 make(file)

@@ -13,13 +13,13 @@ come.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from krill.budget import Plan, resolve_limit, resolve_threads
 from krill.corpus import DatasetSource
+from krill.dataset.rows import ClosedOnExit
 from krill.errors import ConfigError, InputError
 from krill.loading.stream.options import (
     Labels,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Batch = dict[str, "NDArray[Any]"]
 
 
-class StreamingDataLoader:
+class StreamingDataLoader(ClosedOnExit):
     """Iterates over batches of tokenised text.
 
     `iter()` gives the rest of the current epoch. When that has ended, the next one begins, in another order.
@@ -176,14 +176,6 @@ class StreamingDataLoader:
         if self._stream is not None:
             self._stream.close()
         self._stream = self._sequences = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _bound_to(self) -> dict[str, Any]:
         if self._identity is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from krill.pack.permutation import Permutation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# Sequences read between two checks whether all of them will fit.
+_CHECK_EVERY: Final = 4096
 
 
 class WindowOrder:
@@ -55,37 +59,11 @@ def _cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
     return list(pairwise(borders))
 
 
-# Sequences read between two looks at whether all of them will fit.
-_LOOK_EVERY: Final = 4096
-
-
-class Sequences(Protocol):
-    """Shuffled sequences, of which those from `first` to `last` are at hand."""
-
-    @property
-    def first(self) -> int: ...
-
-    @property
-    def last(self) -> int: ...
-
-    def take(self, first: int, last: int) -> NDArray[Any]:
-        """The sequences at these numbers of the shuffled order, all at hand, as rows that the caller owns."""
-        ...
-
-    def advance(self) -> bool:
-        """Have the following ones at hand instead; False if there are none."""
-        ...
-
-    def resume_at(self, number: int) -> tuple[int, Cursor]:
-        """The window to begin with, and where that is, so that the sequence at `number` comes next.
-
-        `number` is at hand or follows what is.
-        """
-        ...
-
-
 class ShuffleBuffer:
-    """One window of the stream at a time, in the given matrix; `seeds` key the order, None leaves it."""
+    """One window of the stream at a time, in the given matrix; `seeds` key the order, None leaves it.
+
+    The sequences from `first` to `last` of the shuffled order are in memory.
+    """
 
     def __init__(
         self, stream: SequenceStream, rows: NDArray[Any], seeds: tuple[int, ...] | None, window: int
@@ -95,14 +73,16 @@ class ShuffleBuffer:
         self._seeds = seeds
         self._window = window - 1
         self._begins = stream.cursor()
-        self.first = self.last = 0  # nothing is at hand if this window is empty
+        self.first = self.last = 0  # of an empty window
         self.advance()
 
     def take(self, first: int, last: int) -> NDArray[Any]:
+        """The sequences at these numbers, all in memory, as rows that the caller owns."""
         rows: NDArray[Any] = self._rows[self._order(first - self.first, last - self.first)]
         return rows
 
     def advance(self) -> bool:
+        """Read the following ones instead; False if there are none."""
         begins = self._stream.cursor()
         count = self._stream.fill(self._rows)
         if count == 0:
@@ -115,13 +95,14 @@ class ShuffleBuffer:
         return True
 
     def resume_at(self, number: int) -> tuple[int, Cursor]:
+        """The window to begin with, and where that is, so that the sequence at `number` comes next."""
         if number < self.last:
             return self._window, self._begins
         return self._window + 1, self._stream.cursor()
 
 
 class HeldSequences:
-    """All sequences in memory, in one order over all of them."""
+    """The same of all sequences, which are in memory, in one order over all of them."""
 
     first = 0
 
@@ -141,6 +122,9 @@ class HeldSequences:
         return 0, BEGINNING
 
 
+Sequences = ShuffleBuffer | HeldSequences
+
+
 def hold_all(
     stream: SequenceStream,
     rows: NDArray[Any],
@@ -154,9 +138,9 @@ def hold_all(
     """
     filled = 0
     while filled < len(rows):
-        took = stream.fill(rows[filled : filled + _LOOK_EVERY])
+        took = stream.fill(rows[filled : filled + _CHECK_EVERY])
         filled += took
-        if took < _LOOK_EVERY:
+        if took < _CHECK_EVERY:
             break
         if expected(filled) > 2 * len(rows):
             raise refusal(expected(filled))

@@ -128,7 +128,7 @@ class StreamSource:
             max_documents=self._options.max_examples,
         )
         shape = {"length": self._options.length, "stride": self._options.stride}
-        return SequenceStream(tokens.runs(start.position), start, dtype=self._dtype, **shape)
+        return SequenceStream(tokens.blocks(start.position), start, dtype=self._dtype, **shape)
 
     def shuffled(self, stream: SequenceStream, state: StreamState) -> Sequences:
         """The sequences in the order of an epoch. `stream` begins where the state's window does."""

@@ -1,8 +1,9 @@
-"""Text to runs of tokens, from any position of a corpus on.
+"""Text to tokens, block by block from any position of a corpus on, and to sequences of one length.
 
 In: a corpus, an encoder, and the position to begin at. Out: the tokens of block after block, in input order,
-each run with the position that it can be read again from. Held in memory: the blocks in flight, bounded in
-bytes, and the run at hand.
+each with the position that it can be read again from; or rows of a matrix, each beginning `stride` tokens
+after the one before, and a cursor that says where the next one begins. Held in memory: the blocks in flight,
+bounded in bytes, the current block's tokens, and those before it that are in no sequence yet.
 
 Text is taken as it is: what is not UTF-8 is removed, and documents without a character are left out and
 counted. Nothing else is changed or dropped.
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# What readers and cleaning count besides documents, as it is shown.
+# What readers and cleaning count besides documents, by the name in `counts`.
 _NOTES: Final = ("malformed", "oversize_split", "invalid_utf8")
 
 
@@ -53,21 +54,16 @@ class BlockPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenRun:
-    """The tokens of one block's documents, and what was counted meanwhile."""
+class BlockTokens:
+    """The tokens of one block's documents, and what was counted."""
 
     position: BlockPosition
     ids: NDArray[Any]
     counts: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbered:
-    """A block, and which one it is."""
-
-    unit: int
-    number: int
-    block: Block
+# The position of a unit, the number of a block in it, the block.
+_NumberedBlock = tuple[int, int, Block]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +79,8 @@ class _Encoded:
     lengths: NDArray[np.uint32]
     notes: Mapping[str, int]
 
-    def run(self, documents: int, most: int | None) -> TokenRun:
-        """As it follows `documents` others; of no more than the first `most` of its own, if that is given."""
+    def tokens(self, documents: int, most: int | None) -> BlockTokens:
+        """Of the block after `documents` others; of its first `most` documents, if that is given."""
         rows, kept, ids = self.rows, len(self.kept), self.ids
         if most is not None and rows > most:
             rows, kept = most, int(self.kept.searchsorted(most))
@@ -96,7 +92,7 @@ class _Encoded:
             "bytes": self.size,
             **self.notes,
         }
-        return TokenRun(BlockPosition(self.unit, self.number, documents), ids, counts)
+        return BlockTokens(BlockPosition(self.unit, self.number, documents), ids, counts)
 
 
 class TextTokens:
@@ -119,28 +115,28 @@ class TextTokens:
         self._in_flight = in_flight
         self._max_documents = max_documents
 
-    def runs(self, start: BlockPosition) -> Generator[TokenRun, None, None]:
-        """Runs from the block at `start` on."""
+    def blocks(self, start: BlockPosition) -> Generator[BlockTokens, None, None]:
+        """The tokens of each block from `start` on."""
         documents = start.documents
         if self._max_documents is not None and documents >= self._max_documents:
             return
         encoded = ordered_map(
             self._encode,
-            self._blocks(start),
+            self._text(start),
             threads=self._threads,
             bytes_in_flight=self._in_flight,
-            size=lambda numbered: encode_cost(numbered.block.nbytes),
+            size=lambda text: encode_cost(text[2].nbytes),
         )
         with closing(encoded):
-            for piece in encoded:
+            for block in encoded:
                 left = None if self._max_documents is None else self._max_documents - documents
-                yield piece.run(documents, left)
-                documents += piece.rows
-                if left is not None and piece.rows >= left:
+                yield block.tokens(documents, left)
+                documents += block.rows
+                if left is not None and block.rows >= left:
                     return
 
-    def _blocks(self, start: BlockPosition) -> Iterator[_Numbered]:
-        """The corpus from a block on. Files before it are not even looked at."""
+    def _text(self, start: BlockPosition) -> Iterator[_NumberedBlock]:
+        """The corpus from a block on. Files before it are not opened."""
         first, offset = file_and_offset(start.unit)
         corpus = self._corpus.only(lambda file: file.ordinal >= first) if first else self._corpus
 
@@ -152,22 +148,22 @@ class TextTokens:
             skipped = start.block if position == start.unit else 0
             for number, block in enumerate(blocks):
                 if number >= skipped:
-                    yield _Numbered(position, number, block)
+                    yield position, number, block
 
-    def _encode(self, numbered: _Numbered) -> _Encoded:
-        """The work of a thread."""
-        documents = numbered.block.documents()
+    def _encode(self, text_block: _NumberedBlock) -> _Encoded:
+        unit, number, block = text_block
+        documents = block.documents()
         text = documents.batch.column("text")
         offsets, data, kept, _, cleaned = _native.clean(*text_buffers(text), _null_mask(text), False, 1)
-        file, _ = file_and_offset(numbered.unit)
-        places = as_numpy(documents.batch.column("position"), "uint64")[kept]
-        with naming_document((), places, self._corpus.files[file]):
+        file, _ = file_and_offset(unit)
+        positions = as_numpy(documents.batch.column("position"), "uint64")[kept]
+        with naming_document((), positions, self._corpus.files[file]):
             ids, lengths = self._encoder.encode(text_column(offsets, data))
         counts = {**documents.counts, **cleaned}
         return _Encoded(
-            numbered.unit,
-            numbered.number,
-            numbered.block.size,
+            unit,
+            number,
+            block.size,
             ids.astype(self._dtype, copy=False),
             len(text),
             kept,
@@ -196,21 +192,27 @@ BEGINNING: Final = Cursor(BlockPosition(0, 0, 0), 0)
 
 
 class SequenceStream:
-    """Sequences of `length` tokens from a cursor on; `runs` must begin with the block at its position."""
+    """Sequences of `length` tokens from a cursor on; `blocks` must begin with the one at its position."""
 
     def __init__(
-        self, runs: Generator[TokenRun, None, None], start: Cursor, *, length: int, stride: int, dtype: str
+        self,
+        blocks: Generator[BlockTokens, None, None],
+        start: Cursor,
+        *,
+        length: int,
+        stride: int,
+        dtype: str,
     ) -> None:
         self.counts: Counter[str] = Counter()
         """What was read so far: `documents`, `empty` ones among them, `tokens`, and what else was noted."""
-        self._runs = runs
+        self._blocks = blocks
         self._length = length
         self._stride = stride
         self._tokens: NDArray[Any] = np.empty(0, dtype)
         self._begins = 0  # of `_tokens`, counted from the start of the first block
         self._next = start.tokens  # where the next sequence begins, likewise
-        self._read = 0  # tokens of all runs that were read
-        self._places = deque([(0, start.position)])  # where runs begin that the next sequence may begin in
+        self._read = 0  # tokens of all blocks that were read
+        self._starts = deque([(0, start.position)])  # of blocks that the next sequence may begin in
 
     def fill(self, rows: NDArray[Any]) -> int:
         """Write the next sequences into the rows of a matrix; fewer than there are rows only at the end."""
@@ -218,7 +220,7 @@ class SequenceStream:
         while filled < len(rows):
             ready = self._ready()
             if ready == 0:
-                if not self._read_run():
+                if not self._read_block():
                     break
                 continue
             take = min(ready, len(rows) - filled)
@@ -230,29 +232,29 @@ class SequenceStream:
 
     def cursor(self) -> Cursor:
         """Where the next sequence begins."""
-        while len(self._places) > 1 and self._places[1][0] <= self._next:
-            self._places.popleft()
-        begins, position = self._places[0]
+        while len(self._starts) > 1 and self._starts[1][0] <= self._next:
+            self._starts.popleft()
+        begins, position = self._starts[0]
         return Cursor(position, self._next - begins)
 
     def close(self) -> None:
         """Stop reading."""
-        self._runs.close()
+        self._blocks.close()
 
     def _ready(self) -> int:
-        """Sequences that lie wholly in what was read."""
+        """Sequences that are complete in what was read."""
         left = self._begins + len(self._tokens) - self._next - self._length
         return left // self._stride + 1 if left >= 0 else 0
 
-    def _read_run(self) -> bool:
-        run = next(self._runs, None)
-        if run is None:
+    def _read_block(self) -> bool:
+        block = next(self._blocks, None)
+        if block is None:
             return False
-        self._places.append((self._read, run.position))
-        self._read += len(run.ids)
-        self.counts.update(run.counts)
+        self._starts.append((self._read, block.position))
+        self._read += len(block.ids)
+        self.counts.update(block.counts)
         passed = min(self._next - self._begins, len(self._tokens))
-        self._tokens = np.concatenate((self._tokens[passed:], run.ids))
+        self._tokens = np.concatenate((self._tokens[passed:], block.ids))
         self._begins += passed
-        self.cursor()  # forgets runs that are done with
+        self.cursor()  # drops blocks that are used up
         return True

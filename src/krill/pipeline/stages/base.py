@@ -10,6 +10,7 @@ from itertools import islice, repeat
 from typing import Any, Protocol
 
 from krill.corpus.documents import Unit, file_and_offset
+from krill.engines import LoggedStage
 from krill.pipeline.context import Context
 from krill.pipeline.surviving_units import SurvivingUnits
 from krill.storage import CommitLog
@@ -30,36 +31,12 @@ class UnitSource(Protocol):
         ...
 
 
-class PipelineStage:
-    """The parts of `Stage` that are the same for most; a task here is a key of the commit log."""
-
-    one_thread = False
+class PipelineStage(LoggedStage):
+    """A stage of preprocessing; its commit log is one of the run's."""
 
     def __init__(self, context: Context, name: str) -> None:
+        super().__init__(name, context.log)
         self.context = context
-        self.name = name
-
-    @property
-    def part_of(self) -> str:
-        return self.name
-
-    @property
-    def log(self) -> CommitLog:
-        """What is committed now."""
-        return self.context.log(self.name)
-
-    def missing(self, tasks: Iterable[Any]) -> Iterator[Any]:
-        log = self.log
-        return (task for task in tasks if task not in log)
-
-    def bundles(self, tasks: Iterable[Any], workers: int) -> Iterator[list[Any]]:
-        return ([task] for task in tasks)
-
-    def describe(self, tasks: Sequence[Any]) -> str:
-        return f"{self.name}, part {tasks[0]:,}"
-
-    def input_bytes(self) -> int | None:
-        return None
 
     def text_bytes(self, records: CommitLog | None) -> int | None:
         """Bytes of text that were kept so far, or of the input where nothing was scanned."""

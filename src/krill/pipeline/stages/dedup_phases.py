@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from krill.dedup import (
     MIN_SHARE,
-    Shuffle,
+    ShufflePlan,
     answer_bands,
     answer_hashes,
     cluster_edges,
@@ -32,7 +32,7 @@ from krill.dedup import (
     split_bands,
     split_hashes,
 )
-from krill.engines.stage import StageReport
+from krill.engines.contract import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import DEDUP_TABLE, minhash_of
 from krill.pipeline.seen_before import noted_files
@@ -187,7 +187,7 @@ class Phases:
 
     @property
     def partitions(self) -> int:
-        return Shuffle(self.width, 1).partitions
+        return ShufflePlan(self.width, 1).partitions
 
     @property
     def prior_groups(self) -> int:

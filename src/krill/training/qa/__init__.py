@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ReaderReport", "ReaderSettings", "ReaderSummary", "evaluate_reader", "train_reader"]
 
-_HOMES = {
-    "ReaderReport": "krill.training.qa.evaluate",
-    "ReaderSettings": "krill.training.qa.settings",
-    "ReaderSummary": "krill.training.qa.job",
-    "evaluate_reader": "krill.training.qa.evaluate",
-    "train_reader": "krill.training.qa.job",
-}
-
-__getattr__ = lazy_attributes(__name__, _HOMES)
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "ReaderReport": "krill.training.qa.evaluate",
+        "ReaderSettings": "krill.training.qa.settings",
+        "ReaderSummary": "krill.training.qa.job",
+        "evaluate_reader": "krill.training.qa.evaluate",
+        "train_reader": "krill.training.qa.job",
+    },
+)

@@ -1,4 +1,4 @@
-"""Documents to train a reader on: batches of all their segments, without end, and a place to go on from.
+"""Documents to train a reader on: batches of all their segments, endless, and a state to continue from.
 
 In: a cache of features and the settings. Out: for each step the columns of some documents, (documents,
 segments, tokens), always of the same size: what a document lacks in segments is masked. Held in memory: the
@@ -23,9 +23,9 @@ from krill.training.data import Batch
 from krill.training.qa.settings import ReaderSettings
 
 Numbers = npt.NDArray[np.int64]
-# Mapped units of the cache: so many that a shuffled window does not read them again and again.
+# Mapped units of the cache: enough that a shuffled window does not read them repeatedly.
 MAPPED_BYTES: Final = 64_000_000
-# Of a batch: the one that is trained on, the one being made, and what an ended one leaves for the next.
+# Batches in memory: the one in training, the next one, and what the allocator keeps of earlier ones.
 _BATCHES: Final = 4
 _COLUMN_BYTES: Final = 4
 
@@ -45,7 +45,6 @@ class ReaderData:
 
     @property
     def length(self) -> int:
-        """Tokens of a segment."""
         return self.stored.width
 
     @property
@@ -55,7 +54,6 @@ class ReaderData:
 
     @property
     def held_bytes(self) -> int:
-        """The most that reading holds."""
         rows = self.documents * self.segments
         units = np.array(self.stored.manifest["units"], np.int64).reshape(-1, 4)[:, 3]
         mapped = min(int(units.sum()), max(MAPPED_BYTES, 2 * int(units.max(initial=0))))
@@ -78,7 +76,7 @@ class ReaderData:
         self._taken = int(state["batches"])
 
     def close(self) -> None:
-        pass
+        """Mapped units are closed with the process."""
 
     def _batch(self, number: int) -> Batch:
         """The documents at their places in the endless row of epochs, with what is drawn for each epoch."""
@@ -126,7 +124,7 @@ def columns_of(stored: StoredFeatures, features: Numbers) -> Batch:
 
 
 def most_segments(stored: StoredFeatures) -> int:
-    """Of any document."""
+    """The segments of the longest document."""
     return max(
         int(np.bincount(stored.unit(number).features.example).max(initial=0))
         for number in range(len(stored.first_example) - 1)
@@ -134,12 +132,12 @@ def most_segments(stored: StoredFeatures) -> int:
 
 
 def _check(stored: StoredFeatures, folder: Path) -> None:
-    """Refuse features that teach nothing."""
+    """Refuse features without documents or answers."""
     if stored.documents == 0:
         raise InputError(f"`{folder}` has no features", hint="prepare it from a source with questions")
     units = range(len(stored.first_example) - 1)
     if not any((stored.unit(number).features.first != NOWHERE).any() for number in units):
         raise InputError(
-            f"no feature of `{folder}` has an answer: there is nothing to learn but silence",
+            f"no feature of `{folder}` has an answer: there is nothing to learn",
             hint="prepare it from questions with `answers`; see what `krill qa prepare` counted",
         )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from krill.qa.dataset import QaDataset
     from krill.qa.predictions import Prediction
     from krill.training.qa.saved import SavedReader
-    from krill.training.qa.scoring import Answering, Tell
+    from krill.training.qa.scoring import Answering, OnPrediction
 
 # A larger file is not looked into, and stays.
 _MOST_PREDICTIONS: Final = 64_000_000
@@ -61,7 +61,6 @@ class ReaderReport:
     budget: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
         figures = asdict(self)
         return {**figures.pop("scores"), **figures}
 
@@ -78,49 +77,20 @@ def evaluate_reader(
     threads: int | str = "auto",
     verify: bool = True,
     progress: Progress | None = None,
+    floor: int | None = None,
 ) -> ReaderReport:
     """Score a reader on a cache of features; `predictions` is a JSON file to write, the answer of each id.
 
-    `memory` is how much this process may grow while it works. With `verify`, features are held against their
-    checksums when they are first read.
+    `memory` is how much this process may grow above `floor`, by default what it holds now; a command gives 0.
+    With `verify`, features are held against their checksums when they are first read.
     """
-    return run_evaluate(
-        model,
-        features,
-        predictions=predictions,
-        checkpoint=checkpoint,
-        n_best=n_best,
-        max_answer_length=max_answer_length,
-        memory=memory,
-        threads=threads,
-        verify=verify,
-        progress=progress or Silent(),
-        floor=resident_bytes(),
-    )
-
-
-def run_evaluate(
-    model: str | Path,
-    features: str | Path,
-    *,
-    predictions: str | Path | None,
-    checkpoint: str | int | None,
-    n_best: int,
-    max_answer_length: int,
-    memory: str | int,
-    threads: int | str,
-    progress: Progress,
-    verify: bool = True,
-    floor: int = 0,
-) -> ReaderReport:
-    """The same for the command line, where `floor` is 0: the budget is the whole process."""
     for name, number in (("n_best", n_best), ("max_answer_length", max_answer_length)):
         if number < 1:
             raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 1 on")
     if predictions is not None:
         _check_replaceable(Path(predictions))
-    started = time.monotonic()
-    with inference_process("evaluating a reader", memory, threads, floor) as (meter, _):
+    started, held = time.monotonic(), resident_bytes() if floor is None else floor
+    with inference_process("evaluating a reader", memory, threads, held) as meter:
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.qa.dataset import QaDataset
         from krill.training.qa.features import check_fits
@@ -131,7 +101,7 @@ def run_evaluate(
         dataset = QaDataset(features, memory=_MAPPED_BYTES, verify=verify)
         check_fits(dataset.stored, saved.design, saved.fingerprint, f"the model `{saved.folder}`")
         answering = Answering(n_best, max_answer_length)
-        found, plan = _score(saved, dataset, answering, predictions, meter, progress)
+        found, plan = _score(saved, dataset, answering, predictions, meter, progress or Silent())
     return ReaderReport(
         model=str(saved.folder),
         step=saved.step,
@@ -154,7 +124,6 @@ def _score(
     meter: Meter,
     progress: Progress,
 ) -> tuple[dict[str, Any], Plan]:
-    """The figures, and the plan that they were found within."""
 
     from krill.training.qa.scoring import SegmentReader, score
 
@@ -167,8 +136,15 @@ def _score(
     plan = meter.plan([*needs, running_need(segments.held_bytes)], base)
     progress.begin("answer", dataset.documents)
     try:
-        with _prediction_file(predictions) as tell:
-            found = score(segments, saved.reader, dataset, answering, tell=tell, advance=progress.advance)
+        with _prediction_file(predictions) as on_prediction:
+            found = score(
+                segments,
+                saved.reader,
+                dataset,
+                answering,
+                on_prediction=on_prediction,
+                advance=progress.advance,
+            )
     except KeyboardInterrupt:
         raise Interrupted("interrupted: nothing was scored to the end") from None
     progress.end("answer")
@@ -192,7 +168,7 @@ def _check_replaceable(path: Path) -> None:
 
 
 @contextmanager
-def _prediction_file(path: str | Path | None) -> Iterator[Tell | None]:
+def _prediction_file(path: str | Path | None) -> Iterator[OnPrediction | None]:
     """Where predictions go: one JSON object of texts by id, as SQuAD's official script takes it."""
     if path is None:
         yield None
@@ -200,10 +176,10 @@ def _prediction_file(path: str | Path | None) -> Iterator[Tell | None]:
     with atomic_writer(Path(path)) as file:
         before = b"{"
 
-        def tell(name: str, found: Prediction) -> None:
+        def on_prediction(name: str, found: Prediction) -> None:
             nonlocal before
             file.write(before + b"\n" + orjson.dumps(name) + b": " + orjson.dumps(found.text))
             before = b","
 
-        yield tell
+        yield on_prediction
         file.write(b"{}\n" if before == b"{" else b"\n}\n")

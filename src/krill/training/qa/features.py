@@ -1,7 +1,7 @@
 """What a reader is trained or scored on, opened and checked: features, their tokenizer, the evaluation.
 
-In: a `TrainRequest`; or a saved reader and a cache. Out: an `OpenedFeatures` with the shape of the reader
-that reads them, or the reason why its parts don't belong together. Held in memory: the tokenizer for a
+In: a cache and its tokenizer; or a saved reader and a cache. Out: an `OpenedFeatures` with the shape of the
+reader that reads them, or the reason why its parts don't belong together. Held in memory: the tokenizer for a
 moment, and the units of the caches that are mapped.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from krill.errors import ConfigError, InputError
 from krill.model.recurrent import MemoryTokens, ReaderShape
@@ -22,10 +22,6 @@ from krill.tokenizer.huggingface import open_library
 from krill.tokenizer.tokenizer_file import tokenizer_file
 from krill.training.qa.data import ReaderData
 from krill.training.qa.settings import DEFAULT_SLOTS, ReaderSettings
-
-if TYPE_CHECKING:
-    from krill.training.qa.job import TrainRequest
-
 
 # What an evaluation's cache may have mapped: it is read in order.
 EVALUATION_BYTES: Final = 32_000_000
@@ -43,7 +39,6 @@ class ReaderTokenizer:
 
 
 def inspect_tokenizer(path: str | Path) -> ReaderTokenizer:
-    """The tokenizer in a file or a folder."""
     file = tokenizer_file(path)
     library = open_library(file)
     reads, writes = memory_token_ids(library)
@@ -112,18 +107,24 @@ class OpenedFeatures:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What decides the batches, fit for JSON."""
+        """What decides the batches, as JSON."""
         manifest = self.data.stored.manifest
         return {"features": manifest["identity"], "tokenizer": manifest["tokenizer"]["fingerprint"]}
 
 
-def open_request(request: TrainRequest) -> OpenedFeatures:
-    """Open and check what `request` names."""
-    data = ReaderData(request.features, request.settings, verify=request.verify)
-    tokenizer = inspect_tokenizer(request.tokenizer)
-    design = design_for(data.stored, tokenizer, request.settings)
-    evaluation = None
-    if request.evaluation is not None:
-        evaluation = QaDataset(request.evaluation, memory=EVALUATION_BYTES, verify=request.verify)
-        check_fits(evaluation.stored, design, tokenizer.fingerprint, "the model")
-    return OpenedFeatures(request.settings, tokenizer, data, design, evaluation)
+def open_features(
+    folder: str | Path,
+    tokenizer: str | Path,
+    evaluation: str | Path | None,
+    settings: ReaderSettings,
+    *,
+    verify: bool,
+) -> OpenedFeatures:
+    data = ReaderData(Path(folder), settings, verify=verify)
+    found = inspect_tokenizer(tokenizer)
+    design = design_for(data.stored, found, settings)
+    dataset = None
+    if evaluation is not None:
+        dataset = QaDataset(Path(evaluation), memory=EVALUATION_BYTES, verify=verify)
+        check_fits(dataset.stored, design, found.fingerprint, "the model")
+    return OpenedFeatures(settings, found, data, design, dataset)

@@ -8,7 +8,6 @@ the step.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ import krill
 from krill.budget import resident_bytes
 from krill.budget.process import metered_process
 from krill.model import require_train_extra
-from krill.storage.run import CONTINUE, DONE, FINISHED, Run, RunSummary, identity_of, summarize
+from krill.storage.run import FINISHED, Run, RunSummary, identity_of, summarize
 from krill.threads.progress import Progress, Silent
 from krill.training.folder import TrainFolder
 from krill.training.qa.settings import ReaderSettings
@@ -39,80 +38,30 @@ def train_reader(
     overwrite: bool = False,
     verify: bool = True,
     progress: Progress | None = None,
+    floor: int | None = None,
 ) -> ReaderSummary:
     """Train a reader on the cache `features`; `evaluation` is a cache that it is scored on meanwhile.
 
-    `memory` is how much this process may grow while it works. Calling it again on a training that was killed
+    `memory` is how much this process may grow above `floor`, by default what it holds now; a command gives 0.
+    Calling it again on a training that was killed
     continues it from its last checkpoint; on a finished one it returns the same summary and does nothing.
     With `verify`, features are held against their checksums when they are first read.
     """
-    request = TrainRequest(
-        Path(features),
-        tokenizer,
-        Path(output_dir),
-        None if evaluation is None else Path(evaluation),
-        settings,
-        verify,
-    )
-    return run_train(
-        request,
-        memory=memory,
-        threads=threads,
-        overwrite=overwrite,
-        progress=progress or Silent(),
-        floor=resident_bytes(),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class TrainRequest:
-    """What is trained on what, and where it goes."""
-
-    features: Path
-    tokenizer: str | Path
-    output: Path
-    evaluation: Path | None
-    settings: ReaderSettings
-    verify: bool = True
-
-
-def run_train(
-    request: TrainRequest,
-    *,
-    memory: str | int,
-    threads: int | str,
-    overwrite: bool,
-    progress: Progress,
-    floor: int = 0,
-) -> ReaderSummary:
-    """The same for the command line, where `floor` is 0: the budget is the whole process."""
     require_train_extra("training a reader")
-    folder = TrainFolder(request.output, command=COMMAND, setting=SETTING)
-    with metered_process(memory, threads, floor=floor) as meter, Run(folder) as run:
+    folder = TrainFolder(Path(output_dir), command=COMMAND, setting=SETTING)
+    held = resident_bytes() if floor is None else floor
+    with metered_process(memory, threads, floor=held) as meter, Run(folder) as run:
         bound_xla(meter.threads, meter)
         # Not at the top: they import JAX, for which everything before needs not wait.
-        from krill.training.qa.features import open_request
+        from krill.training.qa.features import open_features
         from krill.training.qa.task import ReaderTask
-        from krill.training.session import Session
+        from krill.training.session import train_task
 
-        opened = open_request(request)
-        described = describe_run(opened.identity, request.settings)
-        state = run.begin(described, overwrite=overwrite)
-        if state == FINISHED:
-            return summarize(FINISHED, request.output, folder.finished() or {})
-        session = Session(ReaderTask(opened), folder, meter, progress, described)
-        facts = session.train(continues=state == CONTINUE)
-        manifest = {
-            "format": 1,
-            "command": COMMAND,
-            **described,
-            "seconds": meter.seconds,
-            "continued": run.continued,
-            **facts,
-            "budget": {**session.budget(), "threads": meter.threads},
-        }
-        run.publish(manifest)
-    return summarize(DONE, request.output, manifest)
+        opened = open_features(features, tokenizer, evaluation, settings, verify=verify)
+        described = describe_run(opened.identity, settings)
+        if run.begin(described, overwrite=overwrite) == FINISHED:
+            return summarize(FINISHED, folder.output, folder.finished() or {})
+        return train_task(ReaderTask(opened), run, folder, meter, progress or Silent(), described)
 
 
 def describe_run(identity: Mapping[str, Any], settings: ReaderSettings) -> dict[str, Any]:

@@ -56,7 +56,6 @@ def save_reader(folder: Path, reader: Reader, *, tokenizer: Path, fingerprint: s
 
 
 def reader_config(design: ReaderShape, fingerprint: str) -> dict[str, Any]:
-    """The contents of `config.json`."""
     encoder = llama_config(design.encoder, context=design.length)
     memory = design.memory
     own = {
@@ -98,7 +97,6 @@ class SavedReader:
 
     @cached_property
     def reader(self) -> Reader:
-        """The weights, read once."""
         if self.step is None:
             return _read_exported(self.folder, self.design)
         return restore_weights(self.folder, self.step, lambda: init_reader(self.design, 0))

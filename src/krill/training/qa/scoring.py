@@ -40,7 +40,7 @@ from krill.training.step import memory_of
 BATCH_TOKENS: Final = 2048
 MOST_DOCUMENTS: Final = 64
 
-Tell = Callable[[str, Prediction], None]
+OnPrediction = Callable[[str, Prediction], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class SegmentReader:
             yield step, np.asarray(scores)[:, :rows], float(loss)
 
     def _filled(self, column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """With rows of documents that have ended, up to the program's number."""
+        """Padded with rows of ended documents to the program's batch size."""
         missing = self.documents - len(column)
         return np.pad(column, [(0, missing)] + [(0, 0)] * (column.ndim - 1)) if missing else column
 
@@ -97,12 +97,12 @@ def score(
     dataset: QaDataset,
     answering: Answering,
     *,
-    tell: Tell | None = None,
+    on_prediction: OnPrediction | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """The figures over all documents of `dataset`.
 
-    `tell` is handed every prediction in order; `advance` how many documents were done.
+    `on_prediction` gets every prediction in order; `advance` the number of finished documents.
     """
     shape = BatchShape(segments.documents, framework="numpy")
     # The best span and the probability of none: at one half they decide as the collector does.
@@ -115,8 +115,8 @@ def score(
             read += int(step["document_mask"].sum())
         for number, (name, found) in enumerate(collector.predictions(), documents):
             squad.add(found.best_text, dataset.answers(number)["text"], found.no_answer_probability)
-            if tell is not None:
-                tell(name, found)
+            if on_prediction is not None:
+                on_prediction(name, found)
         documents += len(collector)
         if advance is not None:
             advance(len(collector))

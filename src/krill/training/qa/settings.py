@@ -13,11 +13,15 @@ from krill.errors import ConfigError
 from krill.model.sizing import ModelShape
 from krill.qa.batches import STRATEGIES, Strategy
 
-# Memory vectors that are carried where the features have no memory tokens and nobody says how many.
+# Memory vectors that are carried where the features have no memory tokens and no number is given.
 DEFAULT_SLOTS: Final = 16
 # Settings that change neither the weights nor how they come about.
 SHAPES_NOTHING: Final = ("save_every", "keep_checkpoints", "log_every", "evaluate_every")
 _HEAD_SIZE: Final = 32
+_POSITIVE: Final = (
+    *("hidden", "layers", "heads", "bptt", "max_segments", "batch_size", "epochs", "max_steps"),
+    *("log_every", "save_every", "evaluate_every", "keep_checkpoints"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class ReaderSettings:
     """Layers of the encoder."""
 
     heads: int | None = None
-    """Attention heads in a layer. Default: so many that each has 32 numbers, or a few more."""
+    """Attention heads in a layer. Default: as many as leave each 32 numbers or a few more."""
 
     memory_tokens: int | None = None
     """Vectors that are carried from segment to segment; 0 reads each segment by itself. Default: as many as
@@ -77,7 +81,7 @@ class ReaderSettings:
     """Newest checkpoints that are kept, beside the best."""
 
     def __post_init__(self) -> None:
-        for name in _FROM_ONE:
+        for name in _POSITIVE:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 1 on")
@@ -101,7 +105,7 @@ class ReaderSettings:
         return ModelShape(vocab_size, self.hidden, self.layers, heads, heads, feed_forward)
 
     def shaping(self) -> dict[str, Any]:
-        """What makes two trainings the same, fit for JSON."""
+        """What makes two trainings the same, as JSON."""
         return {name: value for name, value in asdict(self).items() if name not in SHAPES_NOTHING}
 
 
@@ -109,19 +113,3 @@ def _split_heads(width: int) -> int:
     """As many heads of an even size as come nearest to `_HEAD_SIZE` from above."""
     most = max(1, width // _HEAD_SIZE)
     return next((count for count in range(most, 1, -1) if width % (2 * count) == 0), 1)
-
-
-_FROM_ONE: Final = (
-    "hidden",
-    "layers",
-    "heads",
-    "bptt",
-    "max_segments",
-    "batch_size",
-    "epochs",
-    "max_steps",
-    "log_every",
-    "save_every",
-    "evaluate_every",
-    "keep_checkpoints",
-)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -69,13 +69,6 @@ class ReaderPlan:
     def options(self) -> ReaderOptions:
         return ReaderOptions(self.microbatch, self.bptt, Compute(remat=self.remat))
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def from_json(stored: Mapping[str, Any]) -> ReaderPlan:
-        return ReaderPlan(**stored)
-
 
 @dataclass(frozen=True, slots=True)
 class ReaderStep:
@@ -121,6 +114,9 @@ class ReaderStep:
     def plan(self, options: ReaderOptions, step_bytes: int, compiler: Compiler) -> ReaderPlan:
         sizes = self.documents, self.segments, self.design.length
         return ReaderPlan(*sizes, options.microbatch, options.compute.remat, options.bptt, step_bytes)
+
+    def stored_plan(self, stored: Mapping[str, Any]) -> ReaderPlan:
+        return ReaderPlan(**stored)
 
     def too_small(self, needed: int, budget: int) -> BudgetError:
         more = -(-(needed - budget) // 10**6)

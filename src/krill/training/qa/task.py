@@ -47,9 +47,6 @@ class ReaderTask:
     def prepare(self, stored: Mapping[str, Any] | None, progress: Progress) -> None:
         """Nothing depends on what a checkpoint stored."""
 
-    def stored_plan(self, stored: Mapping[str, Any]) -> ReaderPlan:
-        return ReaderPlan.from_json(stored["plan"])
-
     def pick_compiler(self, room: int) -> Compiler:
         return low_memory_compiler()
 
@@ -86,7 +83,7 @@ class ReaderTask:
             "model": asdict(design.encoder),
             "memory_tokens": design.memory.slots,
             "parameters": design.parameters,
-            "plan": plan.to_json(),
+            "plan": asdict(plan),
             "steps": trained.step,
             "documents": documents,
             "documents_per_second": round(documents / trained.seconds, 1) if trained.seconds else None,

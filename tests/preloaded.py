@@ -1,9 +1,9 @@
 """`krill` commands without the wait: each a process of its own, forked from one that has loaded everything.
 
 A command imports for most of a second before it does anything, and the tests run hundreds that then work for
-a moment. Here a server (`warm_server.py`) loads the rooms once for each process of pytest. What is launched
-is a fork of it, with its own working directory, environment, output, limits, session and signals, and it ends
-as any process does: by `krill.cli.main`, by a signal, by an exit code.
+a moment. Here a server (`preloaded_server.py`) loads the packages once for each process of pytest. What is
+launched is a fork with its own working directory, environment, output, limits, session and signals, and it
+ends as any process does: by `krill.cli.main`, by a signal, by an exit code.
 
 Commands that compute with JAX have a server of their own, which has loaded that too; it reads the settings
 of JAX's own in the environment of pytest, and no other ones later.
@@ -29,7 +29,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import warm_server
+import preloaded_server
 from measured import Outcome
 
 WITH_JAX = (("train",), ("evaluate",), ("generate",), ("qa", "train"), ("qa", "evaluate"))
@@ -138,10 +138,10 @@ def _text_of(file: Any) -> str:
 def _server(jax: bool) -> socket.socket:
     """The connection to the server without or with JAX, which ends with this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, warm_server.MOST_REQUEST)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, preloaded_server.MOST_REQUEST)
     with theirs:
         subprocess.Popen(
-            [sys.executable, warm_server.__file__, str(theirs.fileno()), *(["jax"] if jax else [])],
+            [sys.executable, preloaded_server.__file__, str(theirs.fileno()), *(["jax"] if jax else [])],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
         )

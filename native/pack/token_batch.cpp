@@ -1,10 +1,10 @@
-#include "pack/runs.hpp"
+#include "pack/token_batch.hpp"
 
 namespace krill::pack {
 
-TokenRuns<uint16_t> encode_bytes(const text::TextColumn& documents, uint16_t eos) {
-  TokenRuns<uint16_t> result{Buffer<uint16_t>(documents.total() + documents.rows),
-                             Buffer<uint32_t>(documents.rows)};
+TokenBatch<uint16_t> encode_bytes(const text::TextColumn& documents, uint16_t eos) {
+  TokenBatch<uint16_t> result{Buffer<uint16_t>(documents.total() + documents.rows),
+                              Buffer<uint32_t>(documents.rows)};
   uint16_t* out = result.ids.data();
   for (size_t row = 0; row < documents.rows; ++row) {
     const uint8_t* text = documents.begin(row);

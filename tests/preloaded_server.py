@@ -1,4 +1,4 @@
-"""The server of `warm.py`: loads what commands import, and becomes each command that it is asked for.
+"""The server of `preloaded.py`: loads what commands import, and becomes each command that it is asked for.
 
 In: requests as JSON on the socket whose descriptor is its argument (behind which `jax` may stand, for what
 computes with it), each with four descriptors: where the command reads, prints and complains, and where to

@@ -1,4 +1,4 @@
-// How often each feature stands in a text, and what that adds up to.
+// How often each feature occurs in a text, and the sum of their weights.
 #pragma once
 
 #include <array>
@@ -8,20 +8,20 @@
 #include <vector>
 
 #include "buffer.hpp"
-#include "language/walk.hpp"
+#include "language/automaton.hpp"
 #include "language/weights.hpp"
 
 namespace krill::language {
 
 // One for each thread, used for one text after another. Holds 12 bytes for each feature.
-class LanguageTally {
+class FeatureCounter {
  public:
-  LanguageTally(const LanguageWalk& walk, const LanguageWeights& weights);
+  FeatureCounter(const FeatureAutomaton& automaton, const FeatureWeights& weights);
 
   void count(std::span<const uint8_t> text);
 
-  // For each language the sum, over the features counted, of what they say in steps, weighted by how often
-  // each stands there; what one says that says nothing is not in it, but `all_weights` times. Begins anew.
+  // For each language the sum of the counted features' weights in steps, each times the weight of its count;
+  // the background, which is not included, has to be added `all_weights` times. Resets the counts.
   struct Sums {
     std::span<const double> steps;
     double all_weights;  // 0 = no feature at all
@@ -29,11 +29,10 @@ class LanguageTally {
   Sums take();
 
  private:
-  // Features that stand equally often are added up together, in whole numbers; from here on each stands
-  // alone.
+  // Features of equal count are summed together, in integers; from this count on each by itself.
   static constexpr size_t kCommonCounts = 256;
 
-  // Where features are marked, by itself so that a loop keeps it in registers.
+  // The counters, in a struct of their own so that a loop keeps it in registers.
   struct Marks {
     uint32_t* counts;
     uint32_t* seen;
@@ -48,13 +47,13 @@ class LanguageTally {
 
   Marks marks() { return {counts_.data(), seen_.data(), seen_count_}; }
   void clear();
-  void count_stretch(uint32_t state, std::span<const uint8_t> text);
+  void count_range(uint32_t state, std::span<const uint8_t> text);
   bool count_in_lanes(std::span<const uint8_t> text);
   void group_by_count();
   void add_group(std::span<const uint32_t> features, double weight);
 
-  const LanguageWalk& walk_;
-  const LanguageWeights& weights_;
+  const FeatureAutomaton& automaton_;
+  const FeatureWeights& weights_;
   Buffer<uint32_t> counts_;
   Buffer<uint32_t> seen_;
   size_t seen_count_ = 0;

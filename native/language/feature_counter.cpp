@@ -1,4 +1,4 @@
-#include "language/tally.hpp"
+#include "language/feature_counter.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,77 +8,77 @@ namespace krill::language {
 
 namespace {
 
-// A step waits for the one before it, so several places of a text are walked at once.
+// A step waits for the one before it, so several ranges of a text are counted at once.
 constexpr size_t kLanes = 4;
 constexpr size_t kShort = 256;  // bytes for which that is not worth it
-// Bytes after which the state depends on nothing before them: features are six bytes long at most. Where that
-// should not hold, it shows, and the text is walked from its beginning.
+// Bytes after which the state depends on nothing before them: features are six bytes long at most. If that
+// does not hold, it is detected, and the text is counted from its beginning.
 constexpr size_t kWarmUp = 16;
 
-constexpr size_t kAhead = 4;  // features whose weights are on their way
+constexpr size_t kAhead = 4;  // features whose weights are prefetched
 
 // Rounded to 32 bits, as the peer rounds it.
 double weight_of_count(uint32_t count) { return std::log1p(static_cast<float>(count)); }
 
 }  // namespace
 
-LanguageTally::LanguageTally(const LanguageWalk& walk, const LanguageWeights& weights)
-    : walk_(walk),
+FeatureCounter::FeatureCounter(const FeatureAutomaton& automaton, const FeatureWeights& weights)
+    : automaton_(automaton),
       weights_(weights),
-      counts_(Buffer<uint32_t>::zeros(walk.features() + LanguageWalk::kNoFeatures)),
-      seen_(walk.features() + 1),
-      grouped_(walk.features()),
+      counts_(Buffer<uint32_t>::zeros(automaton.features() + FeatureAutomaton::kNoFeatures)),
+      seen_(automaton.features() + 1),
+      grouped_(automaton.features()),
       group_steps_(weights.width()),
       steps_(weights.width()) {
   for (size_t count = 0; count < kCommonCounts; ++count)
     weight_of_[count] = weight_of_count(static_cast<uint32_t>(count));
 }
 
-void LanguageTally::count(std::span<const uint8_t> text) {
+void FeatureCounter::count(std::span<const uint8_t> text) {
   if (text.size() >= kShort && count_in_lanes(text)) return;
   clear();
-  count_stretch(LanguageWalk::kRoot, text);
+  count_range(FeatureAutomaton::kRoot, text);
 }
 
-void LanguageTally::clear() {
+void FeatureCounter::clear() {
   for (size_t i = 0; i < seen_count_; ++i) counts_[seen_[i]] = 0;
   seen_count_ = 0;
-  // What stands for no feature is never seen for the first time, so never seen.
-  std::fill_n(counts_.data() + walk_.features(), LanguageWalk::kNoFeatures, 1);
+  // The numbers for no feature start at 1, so that they are never recorded as seen.
+  std::fill_n(counts_.data() + automaton_.features(), FeatureAutomaton::kNoFeatures, 1);
 }
 
-void LanguageTally::count_stretch(uint32_t state, std::span<const uint8_t> text) {
+void FeatureCounter::count_range(uint32_t state, std::span<const uint8_t> text) {
   Marks marks = this->marks();
   for (const uint8_t byte : text) {
-    state = walk_.next(state, byte);
-    marks.add(walk_.feature(state));
+    state = automaton_.next(state, byte);
+    marks.add(automaton_.feature(state));
   }
   seen_count_ = marks.seen_count;
 }
 
 // False if a lane did not begin in the state in which the one before it ended.
-bool LanguageTally::count_in_lanes(std::span<const uint8_t> text) {
+bool FeatureCounter::count_in_lanes(std::span<const uint8_t> text) {
   clear();
   const size_t length = text.size() / kLanes;
   std::array<uint32_t, kLanes> begun{};
   for (size_t lane = 1; lane < kLanes; ++lane)
     for (const uint8_t byte : text.subspan(lane * length - kWarmUp, kWarmUp))
-      begun[lane] = walk_.next(begun[lane], byte);
+      begun[lane] = automaton_.next(begun[lane], byte);
   std::array<uint32_t, kLanes> states = begun;
   Marks marks = this->marks();
   for (size_t at = 0; at < length; ++at) {
     for (size_t lane = 0; lane < kLanes; ++lane) {
-      states[lane] = walk_.next(states[lane], text[lane * length + at]);
-      marks.add(walk_.feature(states[lane]));
+      states[lane] = automaton_.next(states[lane], text[lane * length + at]);
+      marks.add(automaton_.feature(states[lane]));
     }
   }
   seen_count_ = marks.seen_count;
   const bool joined = std::equal(begun.begin() + 1, begun.end(), states.begin());
-  count_stretch(states[kLanes - 1], text.subspan(kLanes * length));
+  count_range(states[kLanes - 1], text.subspan(kLanes * length));
   return joined;
 }
 
-LanguageTally::Sums LanguageTally::take() {
+FeatureCounter::Sums FeatureCounter::take() {
   group_by_count();
   std::fill(steps_.begin(), steps_.end(), 0.0);
   double all_weights = 0;
@@ -99,7 +99,7 @@ LanguageTally::Sums LanguageTally::take() {
 }
 
 // Those of one count together, those of many at the end.
-void LanguageTally::group_by_count() {
+void FeatureCounter::group_by_count() {
   const auto group = [this](uint32_t feature) { return std::min<size_t>(counts_[feature], kCommonCounts); };
   const std::span<const uint32_t> seen(seen_.data(), seen_count_);
   group_starts_.fill(0);
@@ -109,7 +109,7 @@ void LanguageTally::group_by_count() {
   for (const uint32_t feature : seen) grouped_[places[group(feature)]++] = feature;
 }
 
-void LanguageTally::add_group(std::span<const uint32_t> features, double weight) {
+void FeatureCounter::add_group(std::span<const uint32_t> features, double weight) {
   std::fill(group_steps_.begin(), group_steps_.end(), 0);
   for (size_t i = 0; i < features.size(); ++i) {
     if (i + kAhead < features.size()) weights_.prefetch(features[i + kAhead]);

@@ -1,9 +1,9 @@
-// The automaton that finds features in text: which state follows a state on a byte, and the feature of a
+// The automaton that finds features in text: the next state of a state and a byte, and the feature of a
 // state.
 //
-// Its rows resemble each other: nearly all of what a row says is also said by one of a few default rows. Only
-// what differs is kept, in one array in which rows overlap (row displacement): each entry names the row that
-// it belongs to, and where it belongs to another, the default row answers. A step is three loads, with no
+// Its rows are similar: nearly all entries of a row are those of one of a few default rows. Only the others
+// are stored, in one array in which rows overlap (row displacement): each entry names the row that it belongs
+// to, and where it belongs to another, the default row applies. A step is three loads, with no
 // branch.
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace krill::language {
 
 // As read from the model's file; borrowed while the automaton is made.
-struct LanguageRows {
+struct AutomatonRows {
   const uint32_t* defaults;   // default_count rows of 256 states
   size_t default_count;       // 256 at most
   const uint8_t* default_of;  // for each row
@@ -30,13 +30,13 @@ struct LanguageRows {
   size_t state_count;
   size_t feature_count;
 
-  // Everything in range, so that walking needs no checks. Throws std::invalid_argument.
+  // Checks that all numbers are in range, so that `next` needs no checks. Throws std::invalid_argument.
   void check() const;
 };
 
-class LanguageWalk {
+class FeatureAutomaton {
  public:
-  explicit LanguageWalk(const LanguageRows& rows);
+  explicit FeatureAutomaton(const AutomatonRows& rows);
 
   static constexpr uint32_t kRoot = 0;
 
@@ -44,12 +44,12 @@ class LanguageWalk {
     const uint32_t row = states_[state].row;
     const Entry& own = entries_[(row >> 8) + byte];
     const uint32_t common = defaults_[(row & 0xff) << 8 | byte];
-    const uint32_t is_own = 0u - static_cast<uint32_t>(own.row == row);  // a mask, not a guess of a branch
+    const uint32_t is_own = 0u - static_cast<uint32_t>(own.row == row);  // a mask instead of a branch
     return common ^ ((common ^ own.target) & is_own);
   }
 
-  // Numbers from `features()` on mean that there is none. There are several of them, so that counting what is
-  // never looked at doesn't wait for the last time that it was counted.
+  // Numbers from `features()` on mean that there is none. There are several of them, so that counting
+  // them doesn't wait for the previous increment.
   uint32_t feature(uint32_t state) const { return states_[state].feature; }
   static constexpr size_t kNoFeatures = 16;
 
@@ -72,12 +72,12 @@ class LanguageWalk {
     size_t size;
   };
 
-  LanguageWalk(const LanguageRows& rows, const Placement& placed);
-  static Placement place(const LanguageRows& rows);
+  FeatureAutomaton(const AutomatonRows& rows, const Placement& placed);
+  static Placement place(const AutomatonRows& rows);
 
   size_t features_;
   std::vector<State> states_;
-  Buffer<Entry> entries_;  // in huge pages, where there are such: walking is waiting for memory
+  Buffer<Entry> entries_;  // in huge pages where available: `next` waits for memory
   std::vector<uint32_t> defaults_;
 };
 

@@ -1,4 +1,4 @@
-#include "language/walk.hpp"
+#include "language/automaton.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -55,7 +55,7 @@ class Places {
 
 }  // namespace
 
-void LanguageRows::check() const {
+void AutomatonRows::check() const {
   expect(state_count > 0 && row_count > 0, "an automaton has a state and a row");
   expect(default_count > 0 && default_count <= kBytes, "there are between 1 and 256 default rows");
   expect(all_below(defaults, default_count * kBytes, state_count), "a default row leads to no state");
@@ -72,9 +72,9 @@ void LanguageRows::check() const {
   }
 }
 
-LanguageWalk::LanguageWalk(const LanguageRows& rows) : LanguageWalk(rows, place(rows)) {}
+FeatureAutomaton::FeatureAutomaton(const AutomatonRows& rows) : FeatureAutomaton(rows, place(rows)) {}
 
-LanguageWalk::LanguageWalk(const LanguageRows& rows, const Placement& placed)
+FeatureAutomaton::FeatureAutomaton(const AutomatonRows& rows, const Placement& placed)
     : features_(rows.feature_count),
       entries_(placed.size),
       defaults_(rows.defaults, rows.defaults + rows.default_count * kBytes) {
@@ -92,7 +92,7 @@ LanguageWalk::LanguageWalk(const LanguageRows& rows, const Placement& placed)
   }
 }
 
-LanguageWalk::Placement LanguageWalk::place(const LanguageRows& rows) {
+FeatureAutomaton::Placement FeatureAutomaton::place(const AutomatonRows& rows) {
   rows.check();
   const auto length = [&](size_t row) { return rows.starts[row + 1] - rows.starts[row]; };
   std::vector<uint32_t> order(rows.row_count);
@@ -106,7 +106,7 @@ LanguageWalk::Placement LanguageWalk::place(const LanguageRows& rows) {
   return {std::move(row_at), places.size()};
 }
 
-size_t LanguageWalk::nbytes() const {
+size_t FeatureAutomaton::nbytes() const {
   return states_.size() * sizeof(State) + entries_.size() * sizeof(Entry) +
          defaults_.size() * sizeof(uint32_t);
 }

@@ -1,4 +1,4 @@
-// Token runs: the ids of all documents end to end, and how many belong to each document.
+// Tokens of several documents: all ids end to end, and the length of each document.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,20 @@
 namespace krill::pack {
 
 template <class Id>
-struct TokenRuns {
+struct TokenBatch {
   Buffer<Id> ids;
   Buffer<uint32_t> lengths;
 };
 
 // The byte tokenizer: each byte is its own id, and `eos` ends each document. The column must have been
 // checked.
-TokenRuns<uint16_t> encode_bytes(const text::TextColumn& documents, uint16_t eos);
+TokenBatch<uint16_t> encode_bytes(const text::TextColumn& documents, uint16_t eos);
 
-// The runs of those documents whose `keep` is not 0. Throws std::invalid_argument if the lengths don't add
+// The documents whose `keep` is not 0. Throws std::invalid_argument if the lengths don't add
 // up to the ids.
 template <class Id>
-TokenRuns<Id> select_runs(const Id* ids, size_t id_count, const uint32_t* lengths, const uint8_t* keep,
-                          size_t documents) {
+TokenBatch<Id> select_documents(const Id* ids, size_t id_count, const uint32_t* lengths, const uint8_t* keep,
+                                size_t documents) {
   size_t total = 0;
   size_t kept_ids = 0;
   size_t kept = 0;
@@ -37,7 +37,7 @@ TokenRuns<Id> select_runs(const Id* ids, size_t id_count, const uint32_t* length
   }
   if (total != id_count) throw std::invalid_argument("lengths don't add up to the number of ids");
 
-  TokenRuns<Id> result{Buffer<Id>(kept_ids), Buffer<uint32_t>(kept)};
+  TokenBatch<Id> result{Buffer<Id>(kept_ids), Buffer<uint32_t>(kept)};
   size_t read = 0;
   size_t written = 0;
   size_t row = 0;
@@ -59,8 +59,8 @@ TokenRuns<Id> select_runs(const Id* ids, size_t id_count, const uint32_t* length
 
 // The same documents, each with the id `first` before its own.
 template <class Id>
-TokenRuns<Id> begin_runs(const Id* ids, size_t id_count, const uint32_t* lengths, size_t documents,
-                         Id first) {
+TokenBatch<Id> prepend_token(const Id* ids, size_t id_count, const uint32_t* lengths, size_t documents,
+                             Id first) {
   size_t total = 0;
   for (size_t i = 0; i < documents; ++i) {
     if (lengths[i] == std::numeric_limits<uint32_t>::max())
@@ -69,7 +69,7 @@ TokenRuns<Id> begin_runs(const Id* ids, size_t id_count, const uint32_t* lengths
   }
   if (total != id_count) throw std::invalid_argument("lengths don't add up to the number of ids");
 
-  TokenRuns<Id> result{Buffer<Id>(id_count + documents), Buffer<uint32_t>(documents)};
+  TokenBatch<Id> result{Buffer<Id>(id_count + documents), Buffer<uint32_t>(documents)};
   Id* out = result.ids.data();
   for (size_t i = 0; i < documents; ++i) {
     *out++ = first;

@@ -1,0 +1,239 @@
+"""The worker's side of a run, whatever engine started it: from an order to committed tasks.
+
+In: an order, which says what kind of job it is, where the run is and what to do of it: some tasks of a stage,
+or a rank's share of all stages. Out: the tasks, committed, and a few figures, or an error that can travel.
+Held in memory: what a stage holds and, from one order to the next, the run.
+
+Orders, results and errors are JSON: nothing is unpickled that another machine has sent, and only the kinds
+below can be opened. A worker that has another Krill than the one that sends the work refuses it: the two
+would not make the same bytes. A worker keeps no lock and publishes nothing: whoever started the run does.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import krill
+from krill import _native, errors
+from krill.budget.meter import peak_bytes
+from krill.engines.contract import Resources, Stage, WorkerSpec
+from krill.engines.rank import Rank, RankEngine
+from krill.errors import ConfigError, KrillError, StorageError
+from krill.storage.atomic import write_bytes
+from krill.storage.input_file import MOST_MANIFEST, read_json
+from krill.storage.run import RUN
+
+KINDS: dict[str, str] = {
+    "preprocess": "krill.pipeline.worker",
+    "tokenizer": "krill.tokenizer.distributed",
+    "qa": "krill.qa.distributed",
+}
+"""The kinds of jobs: the module whose `open_run(address, identity, resources, workers, held)` gives a
+`WorkerRun`."""
+SPEC_FILE = "worker.json"
+"""What a worker must know of a run beside `run.json`, in the same folder."""
+
+
+@dataclass(slots=True)
+class CountedProgress:
+    """Progress that is only added up: it travels back with the order's end."""
+
+    done: int = 0
+
+    def begin(self, stage: str, total: int | None) -> None: ...
+
+    def advance(self, done: int) -> None:
+        self.done += done
+
+    def end(self, stage: str) -> None: ...
+
+    def note(self, line: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRun:
+    """A run as a worker holds it: its stages in order, what they count, and how to end what one order
+    needed."""
+
+    stages: Sequence[Stage]
+    progress: CountedProgress = field(default_factory=CountedProgress)
+    kept: Callable[[], int] = lambda: 0
+    """Bytes that the stages kept on disk so far."""
+    end_order: Callable[[], None] = lambda: None
+
+    def do(self, name: str, tasks: Sequence[Any]) -> None:
+        """Some tasks of a stage."""
+        if tasks:
+            stage = next(stage for stage in self.stages if stage.name == name)
+            stage.run(stage.missing(tasks))
+
+    def do_rank(self, engine: RankEngine) -> None:
+        """A rank's share of all stages."""
+        for stage in self.stages:
+            engine.run(stage)
+            stage.finish()
+            self.end_order()
+            _native.trim()
+
+
+class TaskFault(Exception):
+    """A task raised something that is no error of the user's: it may be worth another try."""
+
+
+def packed(spec: WorkerSpec, resources: Resources, **what: Any) -> bytes:
+    """An order: `stage` and `tasks`, or `rank`, `world` and the file `alive` that the driver touches."""
+    return orjson.dumps(
+        {
+            "krill": krill.__version__,
+            "folder": None if spec.anywhere else str(Path.cwd()),
+            "kind": spec.kind,
+            "address": spec.address,
+            "identity": spec.identity,
+            "resources": [resources.memory, resources.threads, resources.floor],
+            **what,
+        }
+    )
+
+
+def perform(order: bytes) -> bytes:
+    """Do what was sent; the result or the error, as bytes."""
+    try:
+        result = _perform(orjson.loads(order))
+    except KrillError as error:
+        described = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
+        return orjson.dumps({"error": described})
+    except Exception as error:
+        import traceback
+
+        trace = "".join(traceback.format_exception(error)[-4:])
+        return orjson.dumps({"fault": f"{type(error).__name__}: {error}", "trace": trace})
+    return orjson.dumps({"result": result})
+
+
+def unpacked(answer: bytes) -> Mapping[str, Any]:
+    """The result that a worker sent; raises the error that it sent instead."""
+    found = orjson.loads(answer)
+    if "error" in found:
+        described = found["error"]
+        kind: type[KrillError] = getattr(errors, described["kind"], KrillError)
+        error = kind.__new__(kind)  # not every kind is made of a message and a hint
+        KrillError.__init__(error, described["message"], hint=described["hint"])
+        raise error
+    if "fault" in found:
+        raise TaskFault(f"{found['fault']}\n{found['trace']}".rstrip())
+    result = found["result"]
+    assert isinstance(result, dict)
+    return result
+
+
+def release() -> None:
+    """Let go of what is kept from one order to the next."""
+    global _kept
+    if _kept is not None:
+        _kept[2].close()
+        _kept = None
+
+
+def load_run(address: str, identity: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a run in a folder is, and what a worker must know of it."""
+    run, spec = _read(Path(address) / RUN), _read(Path(address) / SPEC_FILE)
+    check_identity(run, address, identity)
+    return run, spec
+
+
+def check_identity(run: Mapping[str, Any], address: str, identity: str) -> None:
+    if run.get("identity") != identity:
+        raise StorageError(
+            f"`{address}` belongs to another run than this task", hint="start the command again"
+        )
+
+
+def _perform(order: Mapping[str, Any]) -> Mapping[str, Any]:
+    if order["krill"] != krill.__version__:
+        raise ConfigError(
+            f"the worker on `{platform.node()}` has Krill {krill.__version__}, the run was started with"
+            f" {order['krill']}",
+            hint="install the same version of krill-lm on all machines",
+        )
+    if order["folder"] is not None:
+        _enter(order["folder"])
+    try:
+        run = _opened(order)
+        kept, run.progress.done = run.kept(), 0
+        if "rank" in order:
+            alive = Path(order["alive"])
+            rank = Rank(order["rank"], order["world"])
+            run.do_rank(RankEngine(rank, alive=lambda: alive.stat().st_mtime))
+        else:
+            run.do(order["stage"], order["tasks"])
+        run.end_order()
+    except BaseException:
+        release()  # its threads were told to end, and would end whatever comes next
+        raise
+    return {"bytes": run.progress.done, "kept": run.kept() - kept, "peak": peak_bytes()}
+
+
+_kept: tuple[tuple[Any, ...], WorkerRun, ExitStack] | None = None
+
+
+def _opened(order: Mapping[str, Any]) -> WorkerRun:
+    """The run, in this process; another one is let go."""
+    global _kept
+    key = (order["address"], order["identity"], Resources(*order["resources"]), order.get("world", 2))
+    if _kept is None or _kept[0] != key:
+        release()
+        with ExitStack() as stack:
+            run = import_module(KINDS[order["kind"]]).open_run(*key, stack)
+            _kept = key, run, stack.pop_all()
+    _native.trim()  # what the order before has freed, so that a plan has it
+    return _kept[1]
+
+
+def _enter(folder: str) -> None:
+    """Relative paths in the config are to mean here what they mean to whoever started the run."""
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise StorageError(
+            f"the worker on `{platform.node()}` can't enter `{folder}`: {error.strerror}",
+            hint="start the run in a folder that all machines see under the same path",
+        ) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = read_json(path, MOST_MANIFEST)
+    except (OSError, ValueError) as error:
+        raise StorageError(
+            f"the worker on `{platform.node()}` can't read `{path}`: {error}",
+            hint="put the output and `spill_dir` into folders that all machines see under the same paths",
+        ) from None
+    assert isinstance(found, dict)
+    return found
+
+
+def main() -> None:
+    """A process for one order: `ORDER ANSWER PROCESS` are files, of which the last says that it has begun."""
+    import sys
+    import threading
+
+    order, answer, process = map(Path, sys.argv[1:])
+    write_bytes(process, str(os.getpid()).encode())
+    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
+    write_bytes(answer, perform(order.read_bytes()))
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
