@@ -211,7 +211,7 @@ class LanguageModelStep:
             " or `train.optimizer: adamw8bit`"
         )
         if self.microbatch is not None:
-            hint += "; or leave `train.gradient_accumulation_steps` out, and steps are cut to fit"
+            hint += "; or leave `train.gradient_accumulation_steps` out, and steps are divided to fit"
         return BudgetError(
             f"the budget is too small: a step over `{self.rows}` rows of `{self.length}` tokens needs at"
             f" least {format_size(needed)}, {format_size(budget)} of the budget are left for it",
