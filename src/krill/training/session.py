@@ -203,7 +203,7 @@ class Session:
         self._progress.note("compiling the step")
         if before is None:
             return plan_step(task.spec, budget=share, compiler=compiler)
-        planned = compile_plan(task.spec, before.options, compiler)
+        planned = compile_plan(task.spec, before, compiler)
         if planned.plan.step_bytes > share:
             raise no_longer_fits(planned.plan, share)
         return planned
