@@ -5,7 +5,20 @@ Held in memory: the batches in flight, a row group where Parquet is read or writ
 longest document where documents are decoded; never more for a larger dataset.
 """
 
-from krill.dataset.export.job import ExportSummary, export, run_export
-from krill.dataset.export.options import FORMATS, ExportOptions
+from typing import TYPE_CHECKING
+
+from krill.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from krill.dataset.export.job import ExportSummary, export, run_export
+    from krill.dataset.export.options import FORMATS, ExportOptions
 
 __all__ = ["FORMATS", "ExportOptions", "ExportSummary", "export", "run_export"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "krill.dataset.export.job": ("ExportSummary", "export", "run_export"),
+        "krill.dataset.export.options": ("FORMATS", "ExportOptions"),
+    },
+)

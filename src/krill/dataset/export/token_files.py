@@ -171,6 +171,18 @@ class DsSink:
             self._ended = int(ends[-1])
 
 
+def ds_token_bytes(name: object, size: int, tokens: int) -> int:
+    """How many bytes a token takes in a file of `size` bytes; 0 for a file of none."""
+    if tokens == 0 and size == 0:
+        return 0
+    if tokens == 0 or size not in (2 * tokens, 4 * tokens):
+        raise InputError(
+            f"`{name}` has {size:,} bytes, and its index has {tokens:,} tokens of 2 or 4 bytes",
+            hint="copy or write both files again",
+        )
+    return size // tokens
+
+
 def metadata_of(tokenizer: str, tokens: int, token_bytes: int) -> str:
     """The lines of a `.metadata` file: tokenizer and bytes of a token, how many tokens, and for people."""
     return f"{tokenizer}|{token_bytes}\n{tokens}\n{format_tokens(tokens)}"
