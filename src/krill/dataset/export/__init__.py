@@ -7,7 +7,7 @@ longest document where documents are decoded; never more for a larger dataset.
 
 from typing import TYPE_CHECKING
 
-from krill.lazy import lazy_names
+from krill.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from krill.dataset.export.job import ExportSummary, export, run_export
@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "ExportOptions", "ExportSummary", "export", "run_export"]
 
-__getattr__ = lazy_names(
+_JOB, _OPTIONS = "krill.dataset.export.job", "krill.dataset.export.options"
+__getattr__ = lazy_attributes(
     __name__,
     {
-        "krill.dataset.export.job": ("ExportSummary", "export", "run_export"),
-        "krill.dataset.export.options": ("FORMATS", "ExportOptions"),
+        "ExportOptions": _OPTIONS,
+        "ExportSummary": _JOB,
+        "FORMATS": _OPTIONS,
+        "export": _JOB,
+        "run_export": _JOB,
     },
 )
