@@ -83,12 +83,8 @@ class DatasetPart:
             totals["split"] = self.split
         if self.sources:
             totals["sources"] = [source.to_json() for source in self.sources]
-        return (
-            self.layout.to_json()
-            | totals
-            | {"shards": [shard.to_json() for shard in self.shards]}
-            | dict(self.extra)
-        )
+        totals["shards"] = [shard.to_json() for shard in self.shards]
+        return self.layout.to_json() | totals | dict(self.extra)
 
     @classmethod
     def from_fields(cls, fields: Fields) -> DatasetPart:
@@ -151,7 +147,7 @@ class TextPart:
         return sum(shard.rows for shard in self.shards)
 
     def to_json(self) -> dict[str, Any]:
-        return {"rows": self.rows} | {"shards": [shard.to_json() for shard in self.shards]} | dict(self.extra)
+        return {"rows": self.rows, "shards": [shard.to_json() for shard in self.shards]} | dict(self.extra)
 
     @classmethod
     def from_fields(cls, fields: Fields) -> TextPart:

@@ -101,14 +101,11 @@ class _Chunks:
     ) -> None:
         self.dtype = dtype
         self.chunk_rows = chunk_rows
+        self.nbytes = chunk_rows.nbytes + chunk_files.nbytes
         self._files = files
         self._indexes = indexes
         self._chunk_files = chunk_files
         self._mark = mark
-
-    @property
-    def nbytes(self) -> int:
-        return self.chunk_rows.nbytes + self._chunk_files.nbytes
 
     def digest(self) -> hashlib.blake2b:
         return hashlib.blake2b(f"{self._mark} {self.dtype}".encode(), digest_size=16)
