@@ -220,7 +220,7 @@ class Dataset(ClosedOnExit):
         self.reader.close()
 
 
-def part_of(path: str | Path, manifest: Manifest, split: str) -> DatasetPart:
+def part_of(path: str | Path, manifest: Manifest, split: str, *, hint: str | None = None) -> DatasetPart:
     """The rows of a split; what was not split is all `train`."""
     if manifest.dataset is None:
         raise InputError(
@@ -229,7 +229,8 @@ def part_of(path: str | Path, manifest: Manifest, split: str) -> DatasetPart:
         )
     parts = {part.split or "train": part for part in manifest.parts}
     if split not in parts:
-        hint = "set `preprocess.split.validation` to write one" if split == "validation" else None
+        if hint is None and split == "validation":
+            hint = "set `preprocess.split.validation` to write one"
         names = ", ".join(f"`{name}`" for name in parts)
         raise InputError(f"`{path}` has no split `{split}`: it has {names}", hint=hint)
     return parts[split]

@@ -74,7 +74,8 @@ class ExportSource:
         """The token rows by the name of their split; what was not split is all `train`."""
         if split == "all":
             return {part.split or "train": part for part in self.manifest.parts}
-        return {split: part_of(self.folder, self.manifest, split)}
+        hint = "leave out --split, or set `preprocess.split.validation` and prepare it again"
+        return {split: part_of(self.folder, self.manifest, split, hint=hint)}
 
     @property
     def vocab_size(self) -> int:
