@@ -13,7 +13,7 @@ import krill as package
 from jobs import Job, check_error, document, json_lines
 from krill.dataset import Dataset
 from krill.tokenizer.encoder import EOS
-from lives import Life
+from krill_process import KrillProcess
 
 pytest_plugins = ["job_fixtures"]
 
@@ -120,7 +120,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(prepared):
 
 def signalled(job: Job, number: signal.Signals) -> tuple[int, str]:
     """An export that gets a signal while it writes: its exit code and what it said."""
-    running = Life(job.folder, "export", "out", "--to", "jsonl", "--quiet")
+    running = KrillProcess(job.folder, "export", "out", "--to", "jsonl", "--quiet")
     running.wait_until(lambda: any(job.folder.glob(".out-jsonl.krill/dataset/.train.jsonl.*")))
     running.process.send_signal(number)
     return running.wait(), running.output

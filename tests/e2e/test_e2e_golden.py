@@ -16,7 +16,7 @@ from golden_cases import DATASETS, EXPORTS, FEATURES, TOKENIZERS, commands, dige
 from golden_inputs import write_inputs
 
 import preloaded
-from lives import Life
+from krill_process import KrillProcess
 from measured import Outcome
 from ray_cluster import RayCluster
 
@@ -98,7 +98,7 @@ def test_features_are_what_they_were(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("name", SHARED)
 def test_several_tasks_make_it_too(folder: Path, name: str) -> None:
     config = write_config(folder, name, "tasks/out")
-    shares = [Life(folder, "preprocess", config, "--task", f"{number}/2") for number in (1, 2)]
+    shares = [KrillProcess(folder, "preprocess", config, "--task", f"{number}/2") for number in (1, 2)]
     assert [share.wait() for share in shares] == [0, 0], [share.output for share in shares]
     run(folder, "preprocess", config, "--task", "finish")
     check("dataset", name, folder / "tasks/out")
@@ -123,7 +123,7 @@ def test_an_engine_makes_it_too(request: Any, folder: Path, name: str, engine: s
 def test_a_killed_run_that_goes_on_makes_it_too(tmp_path: Path, name: str, records: int) -> None:
     write_inputs(tmp_path)
     config = write_config(tmp_path, name, "out")
-    killed = Life(tmp_path, "preprocess", config, "--threads", "1")
+    killed = KrillProcess(tmp_path, "preprocess", config, "--threads", "1")
     killed.wait_until(lambda: len(list(killed.work.glob("stages/*/*.json"))) >= records)
     os.kill(killed.process.pid, signal.SIGKILL)
     killed.wait()

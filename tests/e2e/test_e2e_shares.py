@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs import Job, document, json_lines
-from lives import Life
+from krill_process import KrillProcess
 
 pytest_plugins = ["job_fixtures"]
 
@@ -26,8 +26,8 @@ def large(job: Job, dedup: str) -> None:
     job.set(dedup=dedup, unit_bytes="64KB", max_document_bytes="8KB", shard_size="64KB", packing="bfd")
 
 
-def start(job: Job, task: str, *more: str) -> Life:
-    return Life(job.folder, "preprocess", "config.yaml", "--task", task, *more)
+def start(job: Job, task: str, *more: str) -> KrillProcess:
+    return KrillProcess(job.folder, "preprocess", "config.yaml", "--task", task, *more)
 
 
 @pytest.mark.parametrize("dedup", ["exact", "minhash"])

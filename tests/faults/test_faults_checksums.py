@@ -22,7 +22,7 @@ from krill.dataset import Dataset, Manifest
 from krill.dataset.shard_file import ShardFile
 from krill.errors import InputError
 from krill.storage import checksums
-from lives import Life
+from krill_process import KrillProcess
 from tiny_readers import write_recall
 from tiny_trainings import prepare, tiny_config
 
@@ -157,7 +157,7 @@ def test_a_tokenizer_reads_a_text_output_only_if_it_is_whole(verb, source, job):
 
 
 def test_a_run_that_goes_on_verifies_what_it_still_reads(job):
-    """Damage comes between two lives of a run, to a file so large that its fingerprint doesn't show it."""
+    """Damage comes between two processes of a run, to a file too large for its fingerprint to show it."""
     rows = (f"{number} {random.Random(number).randbytes(6000).hex()}" for number in range(3200))
     job.write("input.jsonl", json_lines(rows))
     job.set(prepared_path="earlier", output="text", dedup="none")
@@ -168,9 +168,9 @@ def test_a_run_that_goes_on_verifies_what_it_still_reads(job):
     job.read_from("earlier")
     job.set(prepared_path="out", output="tokens", unit_bytes="2MB", max_document_bytes="1MB", dedup="exact")
     job.save()
-    life = Life(job.folder, "preprocess", "config.yaml", "--quiet")
-    life.wait_until(lambda: any(job.work.glob("stages/encode/*.json")))
-    life.kill()
+    running = KrillProcess(job.folder, "preprocess", "config.yaml", "--quiet")
+    running.wait_until(lambda: any(job.work.glob("stages/encode/*.json")))
+    running.kill()
     times = shard.stat()
     found = flip(shard)
     os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))

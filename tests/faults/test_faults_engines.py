@@ -21,7 +21,7 @@ import preloaded
 from conftest import dataset_bytes
 from jobs import Job, check_error
 from krill.budget import parse_size
-from lives import Life
+from krill_process import KrillProcess
 from ray_cluster import RayCluster
 from real_text import grow_jsonl
 
@@ -90,8 +90,8 @@ def case(tmp_path_factory) -> Case:
     return Case(tmp_path_factory.mktemp("case"), corpus, dedup="minhash")
 
 
-def start(job: Job, cluster: RayCluster) -> Life:
-    return Life(job.folder, "preprocess", "config.yaml", server=cluster.server)
+def start(job: Job, cluster: RayCluster) -> KrillProcess:
+    return KrillProcess(job.folder, "preprocess", "config.yaml", server=cluster.server)
 
 
 def committed(job: Job) -> dict[str, tuple[int, int]]:

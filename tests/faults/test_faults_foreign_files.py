@@ -14,7 +14,7 @@ import pytest
 from conftest import dataset_bytes
 from jobs import Job, check_error, document, json_lines
 from krill.storage.run import PUT_INTO_PLACE
-from lives import Life
+from krill_process import KrillProcess
 from questions import story_file, tokenizer_of
 from real_text import grow_jsonl
 
@@ -33,8 +33,8 @@ def sources(tmp_path_factory) -> Path:
     job = Job(folder, krill=None)
     job.set(prepared_path="prepared", sequence_len=1024, output="both", shard_size="1MB")
     job.save()
-    life = Life(folder, "preprocess", "config.yaml", "--quiet")
-    assert life.wait() == 0, life.output
+    running = KrillProcess(folder, "preprocess", "config.yaml", "--quiet")
+    assert running.wait() == 0, running.output
     return folder
 
 
@@ -54,19 +54,19 @@ def command(request, sources, tmp_path) -> tuple[Path, tuple[object, ...]]:
     return tmp_path, COMMANDS[request.param]
 
 
-def interfere(folder: Path, arguments: tuple[object, ...], deed: Callable[[], object]) -> Life:
+def interfere(folder: Path, arguments: tuple[object, ...], deed: Callable[[], object]) -> KrillProcess:
     """Run the command, and do something while it works: it is stopped meanwhile."""
-    life = Life(folder, *arguments)
-    life.wait_until((folder / ".out.krill" / "run.json").exists)
-    life.process.send_signal(signal.SIGSTOP)
-    assert life.process.poll() is None, life.output
+    running = KrillProcess(folder, *arguments)
+    running.wait_until((folder / ".out.krill" / "run.json").exists)
+    running.process.send_signal(signal.SIGSTOP)
+    assert running.process.poll() is None, running.output
     assert not (folder / ".out.krill" / "dataset" / "krill-run.json").exists(), (
         "it was too fast to be stopped"
     )
     deed()
-    life.process.send_signal(signal.SIGCONT)
-    life.wait()
-    return life
+    running.process.send_signal(signal.SIGCONT)
+    running.wait()
+    return running
 
 
 def inodes(folder: Path) -> dict[str, int]:
@@ -81,16 +81,18 @@ def test_a_folder_that_is_made_while_a_run_works_is_kept_and_the_run_can_be_publ
         out.mkdir()
         (out / "precious.txt").write_text(PRECIOUS)
 
-    life = interfere(folder, arguments, make)
-    assert life.process.poll() == 5, life.output
-    assert "`out` was made by somebody else while this run worked: nothing in it was touched" in life.output
+    running = interfere(folder, arguments, make)
+    assert running.process.poll() == 5, running.output
+    assert (
+        "`out` was made by somebody else while this run worked: nothing in it was touched" in running.output
+    )
     assert [(path.name, path.read_text()) for path in out.iterdir()] == [("precious.txt", PRECIOUS)]
     finished = inodes(made)
     assert "krill-run.json" in finished
-    refused = Life(folder, *arguments)
+    refused = KrillProcess(folder, *arguments)
     assert refused.wait() == 5 and "move what is there away" in refused.output
     out.rename(folder / "elsewhere")
-    again = Life(folder, *arguments)
+    again = KrillProcess(folder, *arguments)
     assert again.wait() == 0, again.output
     assert PUT_INTO_PLACE in again.output
     assert inodes(out) == finished  # put into place, and not made again
@@ -113,8 +115,8 @@ def test_whatever_has_the_name_in_the_end_stays(kind, sources, tmp_path):
         else:
             out.mkdir()  # in which nothing can be lost
 
-    life = interfere(folder, arguments, make)
-    assert life.process.poll() == (0 if kind == "empty" else 5), life.output
+    running = interfere(folder, arguments, make)
+    assert running.process.poll() == (0 if kind == "empty" else 5), running.output
     if kind == "file":
         assert out.read_text() == PRECIOUS
     elif kind == "link":
@@ -126,13 +128,13 @@ def test_whatever_has_the_name_in_the_end_stays(kind, sources, tmp_path):
 def test_overwriting_is_refused_before_any_work_while_the_output_holds_other_files(command):
     folder, arguments = command
     out = folder / "out"
-    first = Life(folder, *arguments)
+    first = KrillProcess(folder, *arguments)
     assert first.wait() == 0, first.output
     (out / "NOTES.md").write_text(PRECIOUS)
     (out / "figures").mkdir()
     (out / "figures" / "a.png").write_bytes(b"\x89PNG")
     before = inodes(out)
-    refused = Life(folder, *arguments, "--overwrite")
+    refused = KrillProcess(folder, *arguments, "--overwrite")
     assert refused.wait() == 5, refused.output
     fact = "`out` holds `NOTES.md` and `figures/a.png`, which Krill did not write: nothing in it was touched"
     assert fact in refused.output
@@ -140,7 +142,7 @@ def test_overwriting_is_refused_before_any_work_while_the_output_holds_other_fil
     assert not (folder / ".out.krill").exists()
     shutil.move(out / "figures", folder)
     (out / "NOTES.md").rename(folder / "NOTES.md")
-    again = Life(folder, *arguments, "--overwrite")
+    again = KrillProcess(folder, *arguments, "--overwrite")
     assert again.wait() == 0, again.output
     assert not (folder / ".out.krill").exists()
     assert "NOTES.md" not in inodes(out)
@@ -149,17 +151,17 @@ def test_overwriting_is_refused_before_any_work_while_the_output_holds_other_fil
 def test_a_file_that_comes_into_the_output_while_it_is_overwritten_is_kept(command):
     folder, arguments = command
     out = folder / "out"
-    first = Life(folder, *arguments)
+    first = KrillProcess(folder, *arguments)
     assert first.wait() == 0, first.output
     before = dataset_bytes(out)
-    life = interfere(folder, (*arguments, "--overwrite"), lambda: (out / "NOTES.md").write_text(PRECIOUS))
-    assert life.process.poll() == 5, life.output
-    assert "`out` holds `NOTES.md`, which Krill did not write: the finished work is kept in" in life.output
+    running = interfere(folder, (*arguments, "--overwrite"), lambda: (out / "NOTES.md").write_text(PRECIOUS))
+    assert running.process.poll() == 5, running.output
+    assert "`out` holds `NOTES.md`, which Krill did not write: the finished work is kept in" in running.output
     assert (out / "NOTES.md").read_text() == PRECIOUS
     (out / "NOTES.md").rename(folder / "NOTES.md")
     assert dataset_bytes(out) == before
     made = inodes(folder / ".out.krill" / "dataset")
-    again = Life(folder, *arguments)
+    again = KrillProcess(folder, *arguments)
     assert again.wait() == 0, again.output
     assert PUT_INTO_PLACE in again.output
     assert inodes(out) == made
@@ -179,8 +181,8 @@ def test_an_output_that_another_one_was_moved_over_while_it_is_overwritten_is_ke
         (other / "data-00000.arrow").write_text(PRECIOUS)
         other.rename(job.output)
 
-    life = interfere(job.folder, ("preprocess", "config.yaml", "--overwrite"), swap)
-    assert life.process.poll() == 5, life.output
+    running = interfere(job.folder, ("preprocess", "config.yaml", "--overwrite"), swap)
+    assert running.process.poll() == 5, running.output
     assert (job.output / "data-00000.arrow").read_text() == PRECIOUS
 
 
@@ -203,13 +205,15 @@ def test_the_output_of_another_command_is_not_overwritten(job):
 def test_a_file_of_ids_is_not_put_in_the_place_of_one_that_came_meanwhile(sources, tmp_path):
     out = tmp_path / "ids.bin"
     corpus, tokenizer = sources / "input.jsonl", sources / "tokenizer"
-    life = Life(tmp_path, "tokenizer", "encode", "--tokenizer", tokenizer, "--input", corpus, "--output", out)
-    life.wait_until(lambda: any(tmp_path.glob(".ids.bin.*")))
-    os.kill(life.process.pid, signal.SIGSTOP)
-    assert life.process.poll() is None, life.output
+    running = KrillProcess(
+        tmp_path, "tokenizer", "encode", "--tokenizer", tokenizer, "--input", corpus, "--output", out
+    )
+    running.wait_until(lambda: any(tmp_path.glob(".ids.bin.*")))
+    os.kill(running.process.pid, signal.SIGSTOP)
+    assert running.process.poll() is None, running.output
     out.write_text(PRECIOUS)
-    os.kill(life.process.pid, signal.SIGCONT)
-    assert life.wait() == 5, life.output
-    assert "was made by somebody else meanwhile: it was not touched" in life.output
+    os.kill(running.process.pid, signal.SIGCONT)
+    assert running.wait() == 5, running.output
+    assert "was made by somebody else meanwhile: it was not touched" in running.output
     assert [path.name for path in tmp_path.iterdir()] == ["ids.bin"]
     assert out.read_text() == PRECIOUS

@@ -20,14 +20,14 @@ import pytest
 from conftest import dataset_bytes
 from jobs import Job, check_error, document, json_lines
 from krill.storage.run import LAYOUT, PUT_INTO_PLACE
-from lives import Life
+from krill_process import KrillProcess
 from real_text import grow_jsonl
 
 pytest_plugins = ["job_fixtures"]
 
 SOAK = pytest.mark.soak
-# Budgets and threads change from one life of a run to the next.
-LIVES = (("256MB", "2"), ("1GB", "1"), ("256MB", "1"), ("1GB", "2"))
+# Budgets and threads change from one process of a run to the next.
+ATTEMPTS = (("256MB", "2"), ("1GB", "1"), ("256MB", "1"), ("1GB", "2"))
 MANY_UNITS = {
     "unit_bytes": "1500KB",
     "max_document_bytes": "500KB",
@@ -113,9 +113,9 @@ def everything(corpus, tmp_path_factory) -> Case:
     )
 
 
-def start(job: Job, *arguments: str, verb: str = "preprocess", fresh: bool = False) -> Life:
+def start(job: Job, *arguments: str, verb: str = "preprocess", fresh: bool = False) -> KrillProcess:
     """`krill preprocess` (or `run`) on the job's config."""
-    return Life(job.folder, verb, "config.yaml", *arguments, fresh=fresh)
+    return KrillProcess(job.folder, verb, "config.yaml", *arguments, fresh=fresh)
 
 
 def committed(job: Job) -> dict[str, tuple[int, int]]:
@@ -130,12 +130,12 @@ def committed(job: Job) -> dict[str, tuple[int, int]]:
 
 def survive(case: Case, folder: Path, kills: int, chance: random.Random) -> None:
     """Kill runs at so many moments and let them go on; each that ends must have made the same bytes."""
-    lives = reused = 0
-    while kills > 0 or (not reused and lives < 50):  # on a busy machine, nothing may be committed at first
+    attempts = reused = 0
+    while kills > 0 or (not reused and attempts < 50):  # on a busy machine, nothing may be committed at first
         job = case.job(folder)
         while True:
-            memory, threads = LIVES[lives % len(LIVES)]
-            lives += 1
+            memory, threads = ATTEMPTS[attempts % len(ATTEMPTS)]
+            attempts += 1
             before = {} if job.output.exists() else committed(job)  # else it was killed while it tidied up
             run = start(job, "--memory", memory, "--threads", threads)
             if not run.kill_after(chance.uniform(0, case.seconds * 0.6)):

@@ -20,7 +20,7 @@ from krill.qa import Shape, prepare
 from krill.qa import units as making
 from krill.qa.dataset import QaDataset
 from krill.qa.examples import SeenIds
-from lives import Life
+from krill_process import KrillProcess
 from questions import SQUAD, grown_squad, question, story, story_file, tokenizer_of, write_squad
 
 UNIT = 3000
@@ -65,16 +65,16 @@ def test_a_run_that_is_killed_twice_goes_on_behind_what_it_has_done(folder, monk
     tables = folder / ".out.krill" / "dataset"
     kept: dict[str, int] = {}
     for threads, wanted in ((1, 3), (2, 6)):
-        life = Life(folder, threads, script=SCRIPT)
-        life.wait_until(lambda wanted=wanted: len(list(records.glob("*.json"))) >= wanted)
-        life.process.send_signal(signal.SIGKILL)
-        assert life.process.wait(30) == -signal.SIGKILL
+        running = KrillProcess(folder, threads, script=SCRIPT)
+        running.wait_until(lambda wanted=wanted: len(list(records.glob("*.json"))) >= wanted)
+        running.process.send_signal(signal.SIGKILL)
+        assert running.process.wait(30) == -signal.SIGKILL
         committed = {f"{int(path.stem):05d}" for path in records.glob("*.json")}
         now = {name: number for name, number in inodes(tables).items() if name[-11:-6] in committed}
         assert kept.items() <= now.items()
         kept = now
     assert 3 * 6 <= len(kept) < 3 * units
-    last = Life(folder, 2, script=SCRIPT)
+    last = KrillProcess(folder, 2, script=SCRIPT)
     assert last.process.wait(60) == 0
     assert dataset_bytes(folder / "out") == dataset_bytes(folder / "whole")
     assert kept.items() <= inodes(folder / "out").items()
@@ -89,14 +89,14 @@ def test_the_command_killed_at_random_moments_ends_with_the_same_bytes_and_makes
     grown_squad(tmp_path / "questions.json", 20)
     tokenizer_of("byte_bpe").save_pretrained(tmp_path / "tokenizer")
     command = ("qa", "prepare", "questions.json", "--tokenizer", "tokenizer", "--quiet", "--output")
-    assert Life(tmp_path, *command, "whole", "--threads", 1).wait() == 0
+    assert KrillProcess(tmp_path, *command, "whole", "--threads", 1).wait() == 0
     records = tmp_path / ".out.krill" / "stages" / "features"
     chance = random.Random(0)
     kept: dict[str, int] = {}
     kills = 0
     while kills < 12:
         budget = ("--memory", chance.choice(["300MB", "1GB"]), "--threads", chance.choice([1, 2]))
-        if not Life(tmp_path, *command, "out", *budget).kill_after(chance.uniform(0, 0.6)):
+        if not KrillProcess(tmp_path, *command, "out", *budget).kill_after(chance.uniform(0, 0.6)):
             break
         kills += 1
         committed = {f"{int(path.stem):05d}" for path in records.glob("*.json")}
@@ -106,17 +106,17 @@ def test_the_command_killed_at_random_moments_ends_with_the_same_bytes_and_makes
         kept = now
     assert kills > 4
     assert kept
-    assert Life(tmp_path, *command, "out").wait() == 0
+    assert KrillProcess(tmp_path, *command, "out").wait() == 0
     assert dataset_bytes(tmp_path / "out") == dataset_bytes(tmp_path / "whole")
     assert kept.items() <= inodes(tmp_path / "out").items()
 
 
 def test_a_run_on_a_folder_that_another_one_writes_is_refused(folder) -> None:
-    life = Life(folder, 1, script=SCRIPT)
-    life.wait_until_begun()
+    running = KrillProcess(folder, 1, script=SCRIPT)
+    running.wait_until_begun()
     with pytest.raises(StorageError, match="another run is writing"):
         prepare(folder / "questions.json", folder / "tokenizer", output=folder / "out", shape=Shape(64, 16))
-    assert life.process.wait(60) == 0
+    assert running.process.wait(60) == 0
 
 
 def test_a_context_that_the_budget_can_t_hold_is_refused_before_it_is_tokenised(tmp_path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import KRILL, dataset_bytes
 from jobs import Job, check_error, check_refused, document, json_lines
-from lives import Life
+from krill_process import KrillProcess
 
 pytest_plugins = ["job_fixtures"]
 
@@ -202,7 +202,7 @@ def test_an_empty_folder_is_used(job):
 def test_two_runs_on_one_folder_are_refused(job, grown):
     job.read_from(str(grown(16)))
     job.save()
-    first = Life(job.folder, "preprocess", "config.yaml", "--quiet")
+    first = KrillProcess(job.folder, "preprocess", "config.yaml", "--quiet")
     try:
         first.wait_until(lambda: (job.work / "stages" / "scan").exists())
         first.process.send_signal(signal.SIGSTOP)  # so that it surely works while the second one starts

@@ -17,11 +17,11 @@ import pytest
 
 from conftest import dataset_bytes
 from jobs import check_error
-from lives import Life
+from krill_process import KrillProcess
 from real_text import DOCUMENT_END, real_texts
 
-# Budgets and threads change from one life of a training to the next.
-LIVES = (("150MB", 2), ("1GB", 1), ("120MB", 1), ("300MB", 2))
+# Budgets and threads change from one process of a training to the next.
+ATTEMPTS = (("150MB", 2), ("1GB", 1), ("120MB", 1), ("300MB", 2))
 CORPUS_BYTES = 8_000_000
 UNIT_BYTES = 250_000
 VOCAB_SIZE = 2_000
@@ -81,8 +81,8 @@ class Case:
     seconds: float
     """That it worked, after it had begun."""
 
-    def live(self, folder: Path, memory: str = "1GB", threads: int = 2) -> Life:
-        return Life(folder, self.corpus, "out", memory, threads, script=SCRIPT)
+    def live(self, folder: Path, memory: str = "1GB", threads: int = 2) -> KrillProcess:
+        return KrillProcess(folder, self.corpus, "out", memory, threads, script=SCRIPT)
 
 
 def make_case(folder: Path, name: str) -> Case:
@@ -90,11 +90,11 @@ def make_case(folder: Path, name: str) -> Case:
     corpus = folder / name
     corpus.write_bytes(gzip.compress(text, 1) if name.endswith("gz") else text)
     case = Case(corpus, len(text), {}, 0)
-    life = case.live(folder)
-    life.wait_until_begun()
+    running = case.live(folder)
+    running.wait_until_begun()
     begun = time.monotonic()
-    assert life.wait() == 0, life.output
-    assert int(life.output) == len(text)
+    assert running.wait() == 0, running.output
+    assert int(running.output) == len(text)
     return Case(corpus, len(text), dataset_bytes(folder / "out"), time.monotonic() - begun)
 
 
@@ -112,26 +112,26 @@ def streamed(tmp_path_factory) -> Case:
 
 def survive(case: Case, folder: Path, kills: int, chance: random.Random) -> None:
     """Kill trainings at so many moments and let them go on; each that ends must have made the same bytes."""
-    lives = reused = 0
+    attempts = reused = 0
     while kills > 0:
         while True:
-            memory, threads = LIVES[lives % len(LIVES)]
-            lives += 1
+            memory, threads = ATTEMPTS[attempts % len(ATTEMPTS)]
+            attempts += 1
             before = state(folder)
             published = (folder / "out").exists()  # then it was killed while it tidied up
-            life = case.live(folder, memory, threads)
+            running = case.live(folder, memory, threads)
             # Now when some further units were written down, now at any moment from beginning to end.
-            if lives % 2:
+            if attempts % 2:
                 more = before["bytes"] + chance.randrange(8) * UNIT_BYTES
-                life.wait_until(lambda more=more: state(folder)["bytes"] > more)
-            if not life.kill_after(chance.uniform(0, case.seconds * (0.1 if lives % 2 else 0.7))):
+                running.wait_until(lambda more=more: state(folder)["bytes"] > more)
+            if not running.kill_after(chance.uniform(0, case.seconds * (0.1 if attempts % 2 else 0.7))):
                 break
             kills -= 1
             reused += before["bytes"]
             if not (folder / "out").exists():
                 check_kept(before, state(folder))
-        assert life.wait() == 0, life.output
-        assert int(life.output) == (0 if published else case.text_bytes - before["bytes"])
+        assert running.wait() == 0, running.output
+        assert int(running.output) == (0 if published else case.text_bytes - before["bytes"])
         reused += before["bytes"]
         assert dataset_bytes(folder / "out") == case.expected
         assert not (folder / ".out.krill").exists()
@@ -173,18 +173,18 @@ def counted(folder: Path) -> tuple[int, int]:
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_command_that_ended_while_merging_counts_nothing_again(local, tmp_path, end):
-    life = Life(tmp_path, *command(local))
-    life.wait_until(lambda: "word_counts" in state(tmp_path))
-    life.process.send_signal(end)
-    assert life.wait() == (-signal.SIGKILL if end == signal.SIGKILL else 130), life.output
-    assert "Traceback" not in life.output
+    running = KrillProcess(tmp_path, *command(local))
+    running.wait_until(lambda: "word_counts" in state(tmp_path))
+    running.process.send_signal(end)
+    assert running.wait() == (-signal.SIGKILL if end == signal.SIGKILL else 130), running.output
+    assert "Traceback" not in running.output
     if end != signal.SIGKILL:
-        assert life.output.endswith(
+        assert running.output.endswith(
             "interrupted: what was done is kept\nhint: run the same command to continue\n"
         )
     assert not (tmp_path / "out").exists()
     before = counted(tmp_path)
-    resumed = Life(tmp_path, *command(local))
+    resumed = KrillProcess(tmp_path, *command(local))
     resumed.wait_until_begun()
     assert counted(tmp_path) == before
     assert resumed.wait() == 0, resumed.output
@@ -194,25 +194,25 @@ def test_a_command_that_ended_while_merging_counts_nothing_again(local, tmp_path
 
 
 def test_a_command_that_was_interrupted_at_once_leaves_nothing(local, tmp_path):
-    life = Life(tmp_path, *command(local))
-    life.wait_until_begun()
-    life.process.send_signal(signal.SIGINT)
-    assert life.wait() == 130, life.output
-    assert "Traceback" not in life.output
+    running = KrillProcess(tmp_path, *command(local))
+    running.wait_until_begun()
+    running.process.send_signal(signal.SIGINT)
+    assert running.wait() == 130, running.output
+    assert "Traceback" not in running.output
     if not state(tmp_path)["bytes"]:
         assert not any(tmp_path.iterdir())
 
 
 def test_what_was_counted_and_then_damaged_is_refused(local, tmp_path):
-    life = Life(tmp_path, *command(local))
-    life.wait_until(lambda: "word_counts" in state(tmp_path))
-    life.kill()
+    running = KrillProcess(tmp_path, *command(local))
+    running.wait_until(lambda: "word_counts" in state(tmp_path))
+    running.kill()
     word_counts = tmp_path / ".out.krill" / "stages" / "count" / "word-counts"
     word_counts.write_bytes(word_counts.read_bytes()[:-1])
-    refused = Life(tmp_path, *command(local))
+    refused = KrillProcess(tmp_path, *command(local))
     assert refused.wait() == 5
     assert "word-counts` is damaged\nhint: start anew with --overwrite\n" in refused.output
-    again = Life(tmp_path, *command(local, "--overwrite"))
+    again = KrillProcess(tmp_path, *command(local, "--overwrite"))
     assert again.wait() == 0, again.output
     assert dataset_bytes(tmp_path / "out") == local.expected
 

@@ -1,4 +1,4 @@
-"""One process under way, to be killed or interrupted: a life of a run that others continue."""
+"""A `krill` command in a process of its own, to be killed or interrupted; another one continues its run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conftest import KRILL
 PATIENCE = 60
 
 
-class Life:
+class KrillProcess:
     """`krill ARGUMENTS` (or the Python `script`) in a folder, where it writes its output `out`.
 
     With `fresh=True` its imports are a part of it; `server` is as of `preloaded.launch`.
