@@ -114,7 +114,7 @@ def _token_bytes(path: Path, size: int, tokens: int) -> int:
         return 0
     if tokens == 0 or size not in (2 * tokens, 4 * tokens):
         raise InputError(
-            f"`{path}` has {size:,} bytes, and its index speaks of {tokens:,} tokens of 2 or 4 bytes",
+            f"`{path}` has {size:,} bytes, and its index has {tokens:,} tokens of 2 or 4 bytes",
             hint="write both files again",
         )
     return size // tokens
