@@ -28,8 +28,8 @@ import optax
 
 from krill import tokenizer
 from krill.model.sizing import ModelShape, count_parameters, find_shape
-from krill.model.transformer import Compute, Transformer
-from krill.training.language_step import LanguageModelStep, StepOptions
+from krill.model.transformer import Transformer
+from krill.training.language_step import LanguageModelStep, MemoryPlan
 from krill.training.loss import count_labels, summed_loss
 from krill.training.optimizers import OPTIMIZERS, cosine, make_optimizer
 from krill.training.step import first_state
@@ -108,7 +108,7 @@ def start(name: str, shape: ModelShape, steps: int, rows: int, seed: int) -> Run
     """Fresh weights, the same for both."""
     optimizer = make_optimizer(name, cosine(2e-3, steps))
     spec = LanguageModelStep(shape, optimizer, rows, LENGTH)
-    step = spec.make_step(StepOptions(rows, rows * LENGTH, Compute()))
+    step = spec.make_step(MemoryPlan(rows, LENGTH, rows, rows * LENGTH))
     return Run(name, seed, optimizer, step, first_state(spec, seed))
 
 

@@ -89,7 +89,7 @@ def train_krill(vocabulary: int, steps: int) -> tuple[int, float]:
     import jax.numpy as jnp
 
     from krill.model.sizing import ModelShape, count_parameters
-    from krill.training.language_step import LanguageModelStep, StepOptions
+    from krill.training.language_step import LanguageModelStep, MemoryPlan
     from krill.training.loss import summed_loss
     from krill.training.optimizers import cosine, make_optimizer
     from krill.training.step import first_state
@@ -98,7 +98,7 @@ def train_krill(vocabulary: int, steps: int) -> tuple[int, float]:
     schedule = cosine(PEAK, steps, warmup=WARMUP, floor=FLOOR)
     optimizer = make_optimizer("adamw", schedule, weight_decay=DECAY, b2=BETA2)
     spec = LanguageModelStep(shape, optimizer, ROWS, LENGTH)
-    step = spec.make_step(StepOptions(ROWS, ROWS * LENGTH))
+    step = spec.make_step(MemoryPlan(ROWS, LENGTH, ROWS, ROWS * LENGTH))
     state = first_state(spec, 1337)
     for inputs, labels in batches(steps):
         state, _ = step(state, {"input_ids": inputs, "labels": labels})

@@ -87,7 +87,7 @@ def test_a_finished_training_says_so_and_another_setting_is_refused_by_name(trai
     assert checkpoint.result["exact"] == lines[1]["exact"]
     other = krill("qa", "evaluate", "model", "features", "--checkpoint", "7", cwd=home)
     assert other.code == 3
-    assert "there is no whole checkpoint `7` of a reader in `model`" in other.err
+    assert "there is no intact checkpoint `7` of a reader in `model`" in other.err
 
 
 @pytest.mark.parametrize(

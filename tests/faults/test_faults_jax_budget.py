@@ -61,9 +61,9 @@ def test_every_budget_below_the_least_is_refused_within_it(files, fresh_krill, j
 @pytest.mark.parametrize(
     ("variable", "value", "fact"),
     [
-        ("JAX_PLATFORMS", "nonsense", "JAX does not start with what the environment says"),
-        ("JAX_PLATFORMS", "cuda", "JAX does not start with what the environment says"),
-        ("JAX_NUM_CPU_DEVICES", "x", "JAX does not start with what the environment says"),
+        ("JAX_PLATFORMS", "nonsense", "JAX does not start with these environment variables"),
+        ("JAX_PLATFORMS", "cuda", "JAX does not start with these environment variables"),
+        ("JAX_NUM_CPU_DEVICES", "x", "JAX does not start with these environment variables"),
         ("JAX_ENABLE_X64", "1", "JAX is set to `jax_enable_x64`"),
         ("JAX_DISABLE_JIT", "1", "JAX is set to `jax_disable_jit`"),
     ],

@@ -58,7 +58,6 @@ def _addressable(mapped: int) -> int | None:
 
 
 def available_threads() -> int:
-    """Cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1

@@ -49,7 +49,6 @@ def guard_process() -> None:
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process, now."""
     from krill import _native
 
     held = _native.resident_bytes()
@@ -153,7 +152,6 @@ class Meter:
 
     @property
     def seconds(self) -> float:
-        """Since the run began."""
         return round(time.monotonic() - self._begun, 3)
 
     @property

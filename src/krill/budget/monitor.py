@@ -23,7 +23,6 @@ class MemoryMonitor:
         self._highest_before = 0.0
 
     def get_memory_mb(self) -> float:
-        """Resident memory of this process now."""
         return resident_bytes() / 1e6
 
     def start_monitoring(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from krill.budget import format_size
 from krill.cli.formats import Row, format_duration, format_memory, format_rate
-from krill.cli.options import BudgetOptions, OutputOptions, Switch, VerifyOptions
+from krill.cli.options import BudgetOptions, OutputOptions, Overwrite, Switch, VerifyOptions
 from krill.errors import Interrupted
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def export(
     lines: Literal["rows", "documents"] | None = None,
     dtype: Literal["auto", "uint16", "uint32", "int32"] = "auto",
     tokenizer: Path | None = None,
-    overwrite: Switch = False,
+    overwrite: Overwrite = False,
     budget: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
     verify: VerifyOptions = VerifyOptions(),  # noqa: B008
     display: OutputOptions = OutputOptions(),  # noqa: B008
@@ -61,8 +61,6 @@ def export(
         by the vocabulary.
     tokenizer
         Where the dataset's tokenizer is now, for --text; by default where it was.
-    overwrite
-        Replace the export that is there; refused while it holds files that Krill did not write.
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 Switch = Annotated[bool, Parameter(negative="", show_default=False)]
 """A flag without a value, off unless it is given."""
 
+Overwrite = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Start anew, and replace the finished output in the end; refused while it holds files that "
+        "Krill did not write.",
+    ),
+]
+
 Many = Parameter(consume_multiple=True, negative="")
 """An option that takes several values: `--input a.txt b.txt`, or `--input a.txt --input b.txt`."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from krill.budget import format_size
 from krill.cli.formats import Row, format_count, format_duration, format_memory, format_rate
-from krill.cli.options import ConfigOptions, EngineOptions, OutputOptions, Switch, VerifyOptions, at_least
+from krill.cli.options import ConfigOptions, EngineOptions, OutputOptions, Overwrite, VerifyOptions, at_least
 
 if TYPE_CHECKING:
     from krill.dataset import Manifest
@@ -23,7 +23,7 @@ def preprocess(
     config: str,
     /,
     *,
-    overwrite: Switch = False,
+    overwrite: Overwrite = False,
     disk: str | None = None,
     task: str | None = None,
     wait: Annotated[float | None, at_least(0)] = None,
@@ -40,9 +40,6 @@ def preprocess(
     ----------
     config
         The config file (YAML). Relative paths in it are relative to the working directory.
-    overwrite
-        Start anew, and replace the finished output in the end; refused while it holds files that Krill did
-        not write.
     disk
         The most that may be kept on disk between stages, such as 20GB.
     task

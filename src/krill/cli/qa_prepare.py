@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from krill.budget import format_size
 from krill.cli.formats import Row, format_duration, format_memory
-from krill.cli.options import BudgetOptions, EngineOptions, OutputOptions, Switch
+from krill.cli.options import BudgetOptions, EngineOptions, OutputOptions, Overwrite
 from krill.errors import Interrupted
 
 
@@ -24,7 +24,7 @@ def prepare(
     max_segments: int | None = None,
     max_examples: int | None = None,
     missing_answers: Literal["no_answer", "drop"] = "no_answer",
-    overwrite: Switch = False,
+    overwrite: Overwrite = False,
     engine: EngineOptions = EngineOptions(),  # noqa: B008  a frozen value, never changed
     budget: BudgetOptions = BudgetOptions(),  # noqa: B008
     display: OutputOptions = OutputOptions(),  # noqa: B008
@@ -55,8 +55,6 @@ def prepare(
         Take only so many questions.
     missing_answers
         What becomes of a question whose answer is not in its context.
-    overwrite
-        Replace the features that are there; refused while their folder holds files that Krill did not write.
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result

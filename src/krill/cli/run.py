@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from krill.cli.options import ConfigOptions, OutputOptions, Switch, VerifyOptions
+from krill.cli.options import ConfigOptions, OutputOptions, Overwrite, VerifyOptions
 from krill.cli.steps import run_step
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def run(
     config: str,
     /,
     *,
-    overwrite: Switch = False,
+    overwrite: Overwrite = False,
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
     verify: VerifyOptions = VerifyOptions(),  # noqa: B008
     display: OutputOptions = OutputOptions(),  # noqa: B008
@@ -37,9 +37,6 @@ def run(
     ----------
     config
         The config file (YAML).
-    overwrite
-        Start anew, and replace what is there in the end; refused where that holds files that Krill did not
-        write.
     """
     # A mistake in the config is found before any step starts.
     loaded = options.load(config, verify=verify.override)

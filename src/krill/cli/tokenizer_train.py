@@ -17,6 +17,7 @@ from krill.cli.options import (
     EngineOptions,
     Many,
     OutputOptions,
+    Overwrite,
     Switch,
     TokenizerBudget,
     VerifyOptions,
@@ -80,7 +81,7 @@ def train(
     tiktoken: Switch = False,
     preset: Literal["chat"] | None = None,
     push: str | None = None,
-    overwrite: Switch = False,
+    overwrite: Overwrite = False,
     vocabulary: VocabularyFlags = VocabularyFlags(),
     budget: TokenizerBudget = TokenizerBudget(),  # noqa: B008
     engine: EngineOptions = EngineOptions(),  # noqa: B008
@@ -109,9 +110,6 @@ def train(
         With chat, special tokens for turns and tools are added before your own, and a chat template.
     push
         Upload the tokenizer to this repository of the Hugging Face hub.
-    overwrite
-        Start anew, and replace the finished output in the end; refused while it holds files that Krill did
-        not write.
     """
     from krill.corpus import DatasetSource
     from krill.tokenizer.options import TrainOptions
@@ -150,7 +148,7 @@ def train_tokenizer(
     config: str,
     /,
     *,
-    overwrite: Switch = False,
+    overwrite: Overwrite = False,
     push: Switch = False,
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
     verify: VerifyOptions = VerifyOptions(),  # noqa: B008
@@ -164,9 +162,6 @@ def train_tokenizer(
     ----------
     config
         The config file (YAML).
-    overwrite
-        Start anew, and replace the finished tokenizer in the end; refused while its folder holds files that
-        Krill did not write.
     push
         Upload the tokenizer to the Hugging Face hub, as `tokenizer.hub_id`.
     """

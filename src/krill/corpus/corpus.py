@@ -97,8 +97,8 @@ class Corpus:
     @property
     def each_batch_bytes(self) -> int:
         """What every batch in flight holds besides its rows: the dictionaries of an Arrow file."""
-        found = (self._openers.each_batch_bytes(file) for file in self.files if file.format is Format.ARROW)
-        return max(found, default=0)
+        arrow = (self._openers.columnar(file) for file in self.files if file.format is Format.ARROW)
+        return max((reader.each_batch_bytes for reader in arrow), default=0)
 
     @property
     def columns(self) -> int:

@@ -29,8 +29,7 @@ class Openers:
         self._limits = limits
         self._listed = ListedFiles() if verify else None
         self._footers = Footers()
-        self._parquets: dict[tuple[str, DatasetSource], ParquetReader] = {}
-        self._arrows: dict[tuple[str, DatasetSource], ArrowReader] = {}
+        self._columnar: dict[tuple[str, DatasetSource], ParquetReader | ArrowReader] = {}
 
     @property
     def verify(self) -> bool:
@@ -42,21 +41,16 @@ class Openers:
             self._listed.check(file.location, file.path)
 
     def columnar(self, file: CorpusFile) -> ParquetReader | ArrowReader:
-        """A Parquet or Arrow file, whose layout is looked at once."""
+        """A Parquet or Arrow file, whose layout is read once."""
+        key = file.location, file.source
         with input_errors(file):
-            return self._arrow(file) if file.format is Format.ARROW else self._parquet(file)
-
-    def _parquet(self, file: CorpusFile) -> ParquetReader:
-        key = file.location, file.source
-        if key not in self._parquets:
-            self._parquets[key] = ParquetReader(file, self._limits, self._footers)
-        return self._parquets[key]
-
-    def _arrow(self, file: CorpusFile) -> ArrowReader:
-        key = file.location, file.source
-        if key not in self._arrows:
-            self._arrows[key] = ArrowReader(file, self._limits)
-        return self._arrows[key]
+            if key not in self._columnar:
+                self._columnar[key] = (
+                    ArrowReader(file, self._limits)
+                    if file.format is Format.ARROW
+                    else ParquetReader(file, self._limits, self._footers)
+                )
+            return self._columnar[key]
 
     def whole_bytes(self, file: CorpusFile) -> int:
         """What of a file is too large for a block and has to be held as a whole, at the most; of a compressed
@@ -66,10 +60,6 @@ class Openers:
         rows = longest_row_bytes(file, self._limits) if file.format in (Format.CSV, Format.TSV) else 0
         with input_errors(file):
             return rows + decoder_bytes(file)
-
-    def each_batch_bytes(self, file: CorpusFile) -> int:
-        """What every batch of an Arrow file in flight holds besides its rows."""
-        return self._arrow(file).each_batch_bytes
 
     def ranged(self, file: CorpusFile) -> RangedFile:
         """Opens a file that is not sequential."""

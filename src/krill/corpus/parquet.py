@@ -80,6 +80,8 @@ class Footers:
 class ParquetReader:
     """A `ChunkReader` of row groups."""
 
+    each_batch_bytes = 0
+
     def __init__(self, file: CorpusFile, limits: Limits, footers: Footers) -> None:
         self._file = file
         self._limits = limits

@@ -35,6 +35,7 @@ from krill.corpus.streams import (
 from krill.errors import InputError
 
 _LONGEST_MARK = 4  # bytes of a byte order mark
+# Names of columns in a message, at most: a table may have fifty thousand.
 _NAMES_SHOWN = 50
 _PLAIN = pa.schema([("text", pa.large_string()), ("position", pa.uint64())])
 
@@ -227,19 +228,31 @@ def _refuse_without_text(file: CorpusFile, key_seen: bool) -> None:
     column = file.source.text_column
     record = _first_record(file)
     if not key_seen:
-        keys = ", ".join(f"`{key}`" for key in list(record)[:_NAMES_SHOWN])
-        if len(record) > _NAMES_SHOWN:
-            keys += f" and {len(record) - _NAMES_SHOWN:,} more"
-        raise InputError(
-            f"no column `{column}` in `{file.path}`" + (f"; there are: {keys}" if keys else ""),
-            hint="set `text_column:` to the one that holds the text",
-        )
+        raise missing_column(file, column, list(record))
     if record.get(column) is not None:
-        kind = type(record[column]).__name__
-        raise InputError(
-            f"column `{column}` of `{file.path}` holds `{kind}`, not strings",
-            hint="set `text_column:` to the one that holds the text",
-        )
+        raise not_strings(file, type(record[column]).__name__)
+
+
+def missing_column(file: CorpusFile, name: str, names: Sequence[str]) -> InputError:
+    """The error for a file without a column that is wanted; `names` are those that it has."""
+    listed = ", ".join(f"`{other}`" for other in names[:_NAMES_SHOWN])
+    if len(names) > _NAMES_SHOWN:
+        listed += f" and {len(names) - _NAMES_SHOWN:,} more"
+    is_text = name == file.source.text_column
+    return InputError(
+        f"no column `{name}` in `{file.path}`" + (f"; there are: {listed}" if listed else ""),
+        hint="set `text_column:` to the one that holds the text"
+        if is_text
+        else "set `columns:` to one of them",
+    )
+
+
+def not_strings(file: CorpusFile, kind: object) -> InputError:
+    """The error for a text column of another type."""
+    return InputError(
+        f"column `{file.source.text_column}` of `{file.path}` holds `{kind}`, not strings",
+        hint="set `text_column:` to the one that holds the text",
+    )
 
 
 def _first_record(file: CorpusFile) -> dict[str, Any]:

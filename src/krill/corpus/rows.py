@@ -23,7 +23,7 @@ from krill.corpus.carried import cast
 from krill.corpus.checks import valid_strings
 from krill.corpus.documents import Documents, concat
 from krill.corpus.formats import CorpusFile
-from krill.corpus.readers import Limits
+from krill.corpus.readers import Limits, missing_column, not_strings
 from krill.corpus.streams import CHUNK_BYTES
 from krill.errors import InputError
 from krill.faults import first_line
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 # Bytes of a row besides its columns.
 _POSITION_BYTES = 8
-
-# Names of columns in a message, at most: a table may have fifty thousand.
-_NAMES_SHOWN = 50
 
 # Rows measured at once: their sizes are to be small beside a block.
 MEASURED_ROWS = 1 << 14
@@ -47,10 +44,7 @@ def wanted_columns(file: CorpusFile, schema: pa.Schema) -> list[str]:
     column = file.source.text_column
     kind = schema.field(column).type
     if not _holds_text(kind):
-        raise InputError(
-            f"column `{column}` of `{file.path}` holds `{kind}`, not strings",
-            hint="set `text_column:` to the one that holds the text",
-        )
+        raise not_strings(file, kind)
     return [column, *(name for name in file.source.columns if name != column)]
 
 
@@ -59,13 +53,7 @@ def check_names(file: CorpusFile, names: Sequence[str]) -> None:
     known = set(names)
     for name in (file.source.text_column, *file.source.columns):
         if name not in known:
-            there = ", ".join(f"`{other}`" for other in names[:_NAMES_SHOWN])
-            more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
-            key = "text_column" if name == file.source.text_column else "columns"
-            raise InputError(
-                f"no column `{name}` in `{file.path}`; there are: {there}{more}",
-                hint=f"set `{key}:` to one of them",
-            )
+            raise missing_column(file, name, names)
 
 
 def _holds_text(kind: pa.DataType) -> bool:

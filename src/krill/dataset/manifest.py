@@ -83,7 +83,8 @@ class DatasetPart:
             totals["split"] = self.split
         if self.sources:
             totals["sources"] = [source.to_json() for source in self.sources]
-        return self.layout.to_json() | totals | _shards_json(self.shards) | dict(self.extra)
+        totals["shards"] = [shard.to_json() for shard in self.shards]
+        return self.layout.to_json() | totals | dict(self.extra)
 
     @classmethod
     def from_fields(cls, fields: Fields) -> DatasetPart:
@@ -146,7 +147,7 @@ class TextPart:
         return sum(shard.rows for shard in self.shards)
 
     def to_json(self) -> dict[str, Any]:
-        return {"rows": self.rows} | _shards_json(self.shards) | dict(self.extra)
+        return {"rows": self.rows, "shards": [shard.to_json() for shard in self.shards]} | dict(self.extra)
 
     @classmethod
     def from_fields(cls, fields: Fields) -> TextPart:
@@ -262,10 +263,6 @@ def _validation_part(fields: Fields) -> DatasetPart:
     if part.split is None or fields.is_null("dataset"):
         fields.refuse("validation", "has no split, or no training rows beside it")
     return part
-
-
-def _shards_json(shards: Sequence[ShardInfo]) -> dict[str, Any]:
-    return {"shards": [shard.to_json() for shard in shards]}
 
 
 def _check_total(fields: Fields, name: str, stated: int, counted: int) -> None:

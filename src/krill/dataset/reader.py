@@ -60,7 +60,12 @@ class ShardReader:
         self.name = name
         self.layout = part.layout
         self.sources = part.sources
+        self.rows = part.rows
         self.tokens = part.tokens
+        self.width = part.layout.sequence_len
+        self.fixed = part.layout.fixed
+        self.dtype = part.layout.dtype
+        self.block_rows = part.layout.rows_per_batch
         self.fingerprint = fingerprint(part.layout, shards)
         self.skipped_rows = skipped_rows
         self.paths = tuple(paths)
@@ -80,26 +85,6 @@ class ShardReader:
         self._opened: tuple[int, _native.ShardRows] | None = None
         self._verified: set[int] = set()
         self._verifying = Lock()
-
-    @property
-    def rows(self) -> int:
-        return int(self.row_starts[-1])
-
-    @property
-    def width(self) -> int:
-        return self.layout.sequence_len
-
-    @property
-    def fixed(self) -> bool:
-        return self.layout.fixed
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.layout.dtype
-
-    @property
-    def block_rows(self) -> int:
-        return self.layout.rows_per_batch
 
     @property
     def held_bytes(self) -> int:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from krill.dataset.export.token_files import END_DTYPE, INDEX_SUFFIX, TOKENS_SUFFIX
+from krill.dataset.export.token_files import END_DTYPE, INDEX_SUFFIX, TOKENS_SUFFIX, ds_token_bytes
 from krill.errors import InputError
 from krill.pack import TokenFiles
 from krill.storage.atomic import atomic_writer
@@ -49,7 +49,7 @@ class DsFiles:
                 digest.update(ends.tobytes())
                 tokens = int(ends[-1])
             size = path.stat().st_size
-            widths.add(_token_bytes(path, size, tokens))
+            widths.add(ds_token_bytes(path, size, tokens))
             inputs.append({"path": str(path), "bytes": size, "tokens": tokens, "index": digest.hexdigest()})
         widths.discard(0)
         if len(widths) > 1:
@@ -88,7 +88,9 @@ def _write_lengths(path: Path, to: Path) -> int:
             lengths = np.diff(ends, prepend=begin)
             begin = int(ends[-1])
             if lengths.min() < 0 or lengths.max() > _LONGEST:
-                raise InputError(f"`{path}{INDEX_SUFFIX}` is no index of documents", hint="write it again")
+                raise InputError(
+                    f"`{path}{INDEX_SUFFIX}` is not an index of documents", hint="write it again"
+                )
             lengths = lengths[lengths > 0]
             file.write(lengths.astype("<u4").data)
             documents += len(lengths)
@@ -107,14 +109,3 @@ def _ends(path: Path) -> Iterator[NDArray[np.int64]]:
         raise InputError(
             f"can't read `{index}`: {error.strerror}", hint="write the `.ds` files with `save_index=True`"
         ) from None
-
-
-def _token_bytes(path: Path, size: int, tokens: int) -> int:
-    if tokens == 0 and size == 0:
-        return 0
-    if tokens == 0 or size not in (2 * tokens, 4 * tokens):
-        raise InputError(
-            f"`{path}` has {size:,} bytes, and its index has {tokens:,} tokens of 2 or 4 bytes",
-            hint="write both files again",
-        )
-    return size // tokens

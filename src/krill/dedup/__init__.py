@@ -12,10 +12,16 @@ on any machines, with the same keep bits: `split_hashes`, `answer_hashes`, `join
 """
 
 from krill.dedup.bloom import bloom_bytes, dedup_bloom
-from krill.dedup.exact import MIN_SHARE, dedup_exact, spill_bytes, table_bytes
+from krill.dedup.exact import (
+    MIN_SHARE,
+    dedup_exact,
+    keep_lines,
+    line_hashes,
+    spill_bytes,
+    table_bytes,
+)
 from krill.dedup.exact_tasks import answer_hashes, join_hashes, plan_hashes, split_hashes
 from krill.dedup.index import DedupIndex, IndexGeneration, Pending, hash_kind, minhash_kind
-from krill.dedup.lines import keep_lines, line_hashes
 from krill.dedup.minhash import (
     CLUSTER_RECORD,
     SEEN_BEFORE,

@@ -2,20 +2,32 @@
 
 In: the hashes of each unit's documents, in input order. Out: a keep bit for each document. Held in memory:
 while the hashes of all documents fit the share's table, that table; beyond, see `tables.py`.
+
+Lines and paragraphs are compared in the same way, by `line_hashes`; `keep_lines` leaves those that are not
+kept out of their documents. Held in memory: 16 bytes for each, and the new column. A line ends with its
+newline. A paragraph is a sequence of lines that are not blank, with the blank ones after it. Either is
+compared without the whitespace at its ends. Blank lines are neither counted nor dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from krill import _native
+from krill.corpus.buffers import text_buffers, text_column
 from krill.dedup.spill import Partition
 from krill.dedup.streams import HASH_BYTES, HashStream, UnitHashes, write_keep_files
 from krill.dedup.tables import HASH_TABLES, TableLayout, answered_partitions, keys_in, table_bytes_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Level = Literal["line", "paragraph"]
 
 MIN_SHARE = HASH_TABLES.min_share
 """The least share that takes any number of documents."""
@@ -87,3 +99,14 @@ def flags_on_disk(
 
     with answered_partitions(stream, shift, layout, folder, answer) as spill:
         yield from spill.join()
+
+
+def line_hashes(text: pa.Array, level: Level) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """The hashes of all lines or paragraphs, shape (n, 2), and how many each document has."""
+    return _native.piece_hashes(*text_buffers(text), level)
+
+
+def keep_lines(text: pa.Array, flags: NDArray[np.uint8], level: Level) -> pa.Array:
+    """The documents without the lines or paragraphs whose flag is 0. No document is dropped, though some may
+    become empty."""
+    return text_column(*_native.keep_pieces(*text_buffers(text), level, flags))

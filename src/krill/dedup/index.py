@@ -281,9 +281,6 @@ class DedupIndex:
                         out.write(bytes_of(kept))
         return Pending(path)
 
-    def publish(self, kind: str, identity: str, files: Sequence[Path], keep_files: Sequence[Path]) -> None:
-        self.prepare(kind, identity, files, keep_files).commit()
-
     def adopt(self, identity: str) -> bool:
         """Commit what a run, finished since, had prepared when it died; returns whether there was
         anything."""

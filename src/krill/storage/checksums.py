@@ -30,7 +30,6 @@ _checked_here: set[tuple[object, ...]] = set()
 
 
 def refuse_checksum(shown: str, found: str, expected: str, *, hint: str = _AS_IT_IS) -> NoReturn:
-    """The file is not what was written."""
     raise InputError(
         f"`{shown}` has the checksum {found[:16]}..., and the manifest says {expected[:16]}...", hint=hint
     )

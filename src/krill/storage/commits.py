@@ -49,11 +49,9 @@ class CommitLog:
                 yield unit, self.record(unit)
 
     def units(self) -> list[int]:
-        """Finished units in input order."""
         return sorted(self._done)
 
     def record(self, unit: int) -> dict[str, Any]:
-        """What was committed for `unit`."""
         path = self._record_path(unit)
         self._files.fetch([path])
         try:
@@ -87,7 +85,6 @@ class CommitLog:
         self._done.add(unit)
 
     def clear(self) -> None:
-        """Remove all that was committed."""
         self._files.remove(self.folder)
         self._done = self._files.units(self.folder)
 
@@ -132,6 +129,5 @@ class UnitFiles:
         return sum(file.tell() for file in self._files.values())
 
     def abort(self) -> None:
-        """Leave nothing behind."""
         for file in self._files.values():
             file.abort()

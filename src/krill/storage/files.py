@@ -34,31 +34,24 @@ class Files(Protocol):
 
     def units(self, folder: Path) -> Units:
         """The units whose records are in `folder`, which is made if need be."""
-        ...
 
     def fetch(self, paths: Iterable[Path]) -> None:
         """Have these files on this machine; those that exist nowhere are left to the reader to miss."""
-        ...
 
     def sizes(self, paths: Iterable[Path]) -> list[int]:
         """The bytes of files, which need not be fetched for that."""
-        ...
 
     def publish(self, paths: Iterable[Path]) -> None:
         """Let the other machines see these files, which are whole."""
-        ...
 
     def write(self, path: Path, data: bytes) -> None:
         """Write a small file that is there as a whole or not at all, for all machines."""
-        ...
 
     def remove(self, folder: Path) -> None:
         """Remove the files of a folder."""
-        ...
 
     def evict(self) -> None:
         """Nobody reads now: remove copies on this machine that can be fetched again."""
-        ...
 
 
 class LocalFiles:
@@ -69,14 +62,12 @@ class LocalFiles:
             folder.mkdir(parents=True, exist_ok=True)
             return {unit for path in folder.iterdir() if (unit := recorded_unit(path.name)) is not None}
 
-    def fetch(self, paths: Iterable[Path]) -> None:
-        pass
+    def fetch(self, paths: Iterable[Path]) -> None: ...
 
     def sizes(self, paths: Iterable[Path]) -> list[int]:
         return [path.stat().st_size for path in paths]
 
-    def publish(self, paths: Iterable[Path]) -> None:
-        pass
+    def publish(self, paths: Iterable[Path]) -> None: ...
 
     def write(self, path: Path, data: bytes) -> None:
         write_bytes(path, data)
@@ -86,8 +77,7 @@ class LocalFiles:
             for path in folder.iterdir():
                 path.unlink()
 
-    def evict(self) -> None:
-        pass
+    def evict(self) -> None: ...
 
 
 LOCAL: Final = LocalFiles()
@@ -103,12 +93,10 @@ class RunPaths:
 
 
 def unit_name(unit: int, name: str) -> str:
-    """The file of a unit's artifact."""
     return f"{unit:020d}.{name}"
 
 
 def record_name(unit: int) -> str:
-    """The file of a unit's record."""
     return f"{unit:020d}{RECORD_SUFFIX}"
 
 

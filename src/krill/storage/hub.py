@@ -27,7 +27,6 @@ def hub_files(
     endpoint: str | None = None,
     token: str | None = None,
 ) -> list[str]:
-    """The names of all files of a repository."""
     hub = _open_hub("reading from the hub", endpoint=endpoint, token=token)
     with _download_errors(repo_id):
         return sorted(hub.list_repo_files(repo_id, repo_type=kind))

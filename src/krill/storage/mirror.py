@@ -99,7 +99,6 @@ class Mirror:
         return path.exists() or self.store.size(self._name(path)) is not None
 
     def recorded(self, folder: Path) -> Iterator[int]:
-        """The units whose records are in the store."""
         for name in self.store.sizes(self._name(folder)):
             unit = recorded_unit(name.rpartition("/")[2])
             if unit is not None:
@@ -188,14 +187,12 @@ class Scratch:
             (self.folder / f".{_LOCK}").rename(self.folder / _LOCK)
 
     def close(self) -> None:
-        """Remove the folder and what is in it."""
         shutil.rmtree(self.folder, ignore_errors=True)
         with suppress(OSError):
             os.close(self._lock)
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove the folders of processes that were killed."""
     for lock in parent.glob(f"{_SCRATCH}*/{_LOCK}"):
         with suppress(OSError):  # another user's, or gone meanwhile
             descriptor = os.open(lock, os.O_RDWR)

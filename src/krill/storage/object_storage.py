@@ -182,12 +182,10 @@ class RunReader:
         return _object(self._store.read(f"{_work(self._name)}/{name}"))
 
     def paths(self, identity: str, scratch: Scratch) -> RunPaths:
-        """Where the files of the run are."""
         return _paths_of(Mirror(scratch.folder, self._store), self._name, identity)
 
 
 def _paths_of(mirror: Mirror, name: str, identity: str) -> RunPaths:
-    """Those of the run with this identity, for the output `name`."""
     paths = RunPaths(mirror.root / _work(name) / identity, mirror.root / name, mirror)
     for folder in (paths.stages, paths.dataset):
         with storage_errors(folder):

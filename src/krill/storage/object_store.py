@@ -30,7 +30,6 @@ _OF_THIS_MACHINE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def is_object_url(path: str) -> bool:
-    """Whether a path names a place in an object store."""
     return "://" in path
 
 
@@ -53,7 +52,6 @@ def store_errors(url: str, doing: str) -> Iterator[None]:
 
 
 def _describe(error: Exception) -> tuple[str, str]:
-    """What happened, and the remedy."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     fact = lines[0] if lines else type(error).__name__
     if type(error).__name__ in _NO_CREDENTIALS:
@@ -88,7 +86,6 @@ class ObjectStore:
         self._root = root.rstrip("/")
 
     def url_of(self, name: str) -> str:
-        """An object's address."""
         return f"{self.url}/{name}"
 
     def size(self, name: str) -> int | None:
@@ -138,12 +135,10 @@ class ObjectStore:
         return found
 
     def write(self, name: str, data: bytes) -> None:
-        """A small object."""
         with store_errors(self.url_of(name), "write"):
             self._system.pipe_file(self._key(name), data)
 
     def upload(self, path: Path, name: str) -> None:
-        """A file of this machine."""
         with storage_errors(path), store_errors(self.url_of(name), "write"), path.open("rb") as file:
             if os.fstat(file.fileno()).st_size <= PART_BYTES:
                 self._system.pipe_file(self._key(name), file.read())
@@ -190,7 +185,6 @@ class ObjectStore:
         self.remove_objects([name for name in names if not name.endswith(first)])
 
     def remove_objects(self, names: Sequence[str]) -> None:
-        """Some objects, by their names."""
         if names:
             with store_errors(self.url, "remove objects of"):
                 self._system.rm([self._key(name) for name in names])

@@ -66,51 +66,40 @@ class RunStorage(Protocol):
     @property
     def paths(self) -> RunPaths:
         """Where its files are; of a run that was begun."""
-        ...
 
     @property
     def address(self) -> str:
         """Where a worker finds the run."""
-        ...
 
     def open(self) -> None:
         """Take the lock, if there is one, and tidy up after a run that was killed while it published."""
-        ...
 
     def close(self, *, failing: bool) -> None:
         """Keep what a later command can continue, and nothing else; `failing` if an error is on its way."""
-        ...
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Held by one of several processes of a run while it decides what to do."""
-        ...
 
     def finished(self) -> dict[str, Any] | None:
         """The manifest of the output that is there, or None; refuses an output that is not Krill's."""
-        ...
 
     def begun(self) -> dict[str, Any] | None:
         """What an unfinished run here was, or None."""
-        ...
 
     def committed(self, begun: Mapping[str, Any]) -> bool:
         """Whether an unfinished run has work that can be continued."""
-        ...
 
     def prepare(self, run: Mapping[str, Any], finished: Mapping[str, Any] | None) -> None:
         """Make room for a run and record what it is. `finished` is the output that it replaces, which must
         hold nothing but what Krill wrote."""
-        ...
 
     def resume(
         self, begun: Mapping[str, Any], run: Mapping[str, Any], finished: Mapping[str, Any] | None
     ) -> State:
         """Continue the run; "published" if nothing was left to do but that, which is done then."""
-        ...
 
     def tidy(self) -> None:
         """The output is finished: remove what a run left that was killed after that."""
-        ...
 
     def note(self, name: str, value: Any) -> None: ...
 
@@ -212,7 +201,6 @@ class Run:
         finished: Mapping[str, Any] | None,
         now: Mapping[str, Any],
     ) -> State:
-        """What to do without `overwrite`."""
         output = self.storage.output
         if begun is not None and begun.get("layout") != LAYOUT:
             if self.storage.committed(begun):
@@ -273,7 +261,6 @@ class RunSummary(Generic[ManifestT]):
     """What is worth saying of it: the manifest without its long lists."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
         output = None if self.output is None else str(self.output)
         return {"status": self.status, "output": output, **self.facts}
 

@@ -87,8 +87,8 @@ def _installed() -> Path:
 def _read(path: Path) -> LanguageModel:
     try:
         with lzma.open(path) as stream:
-            parts = _Parts.read(_ordered(cast(BinaryIO, stream)))
-        return parts.model()
+            languages, tables = _tables(_ordered(cast(BinaryIO, stream)))
+        return LanguageModel(languages, _native.LanguageModel(*tables))  # the decoder is gone by now
     except (OSError, EOFError, ValueError, lzma.LZMAError) as fault:
         raise ConfigError(f"the language model `{path}` can't be read: {fault}", hint=_REINSTALL) from fault
 
@@ -113,45 +113,23 @@ def _ordered(stream: BinaryIO) -> Iterator[ArrayStream]:
         yield array
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    weights: _Weights
-    prior: NDArray[np.float32]
-    languages: tuple[str, ...]
-    own_entries: _OwnEntries
-    row_of: NDArray[np.uint32]
-    feature_of: NDArray[np.uint32]
-
-    @classmethod
-    def read(cls, stored: Iterator[ArrayStream]) -> _Parts:
-        """Read every array, and keep of it what is needed."""
-        weights = _Weights.read(next(stored))
-        prior = next(stored).whole()
-        languages = tuple(str(name) for name in next(stored).whole())
-        if not len(languages) == len(prior) == len(weights.background):
-            raise ValueError("its arrays are for different numbers of languages")
-        changes = _Changes.read(next(stored))
-        row_of = next(stored).whole().astype(np.uint32)
-        feature_of = next(stored).whole()
-        if feature_of.max(initial=-1) >= len(weights.number_of):
-            raise ValueError("a state has a feature without weights")
-        # Features are numbered anew; -1 for none takes the last number.
-        number_of = np.append(weights.number_of, np.uint32(len(weights.number_of)))
-        return cls(weights, prior, languages, _own_entries(changes, row_of), row_of, number_of[feature_of])
-
-    def model(self) -> LanguageModel:
-        """The native model, with a copy of everything."""
-        native = _native.LanguageModel(
-            *self.own_entries,
-            self.row_of,
-            self.feature_of,
-            *self.weights.tables(),
-            self.prior,
-            self.weights.background,
-            _STEP,
-            np.array([self.languages.index(name) for name in self.languages], np.uint8),
-        )
-        return LanguageModel(self.languages, native)
+def _tables(stored: Iterator[ArrayStream]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """The languages, and what the native model is made of."""
+    weights = _Weights.read(next(stored))
+    prior = next(stored).whole()
+    languages = tuple(str(name) for name in next(stored).whole())
+    if not len(languages) == len(prior) == len(weights.background):
+        raise ValueError("its arrays are for different numbers of languages")
+    changes = _Changes.read(next(stored))
+    row_of = next(stored).whole().astype(np.uint32)
+    feature_of = next(stored).whole()
+    if feature_of.max(initial=-1) >= len(weights.number_of):
+        raise ValueError("a state has a feature without weights")
+    # Features are numbered anew; -1 for none takes the last number.
+    number_of = np.append(weights.number_of, np.uint32(len(weights.number_of)))
+    numbers = np.array([languages.index(name) for name in languages], np.uint8)
+    rows = (*_own_entries(changes, row_of), row_of, number_of[feature_of])
+    return languages, (*rows, *weights.tables(), prior, weights.background, _STEP, numbers)
 
 
 class _Gathered:

@@ -29,11 +29,9 @@ class Throttle(Protocol):
 
     def under_pressure(self) -> bool:
         """Whether no more work should start than is needed to go on."""
-        ...
 
     def relieve(self) -> None:
         """Called when nothing is in flight and pressure holds: free what can be freed, or stop the run."""
-        ...
 
 
 def ordered_map(

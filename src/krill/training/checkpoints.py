@@ -123,7 +123,7 @@ class CheckpointStore:
         return None if header is None else header.shape
 
     def restore(self, like: TrainState, step: int | None = None) -> Restored | None:
-        """The state of `step`, or of the newest checkpoint that is whole; None where there is none.
+        """The state of `step`, or of the newest checkpoint that is intact; None where there is none.
 
         `like` is a state of the same form: shapes (`jax.eval_shape`), or arrays or shapes with a sharding.
         """
@@ -154,7 +154,7 @@ class CheckpointStore:
                 header = read_header(folder)
                 verify(folder, header)
             except DamagedCheckpoint as damage:
-                self._note(f"the checkpoint of step {candidate:,} is damaged and left out: {damage}")
+                self._note(f"the checkpoint of step {candidate:,} is damaged and skipped: {damage}")
                 continue
             found = read_arrays(folder, header, like)
             return header, [found[name] for name in like]

@@ -16,16 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from krill.budget import Meter
 from krill.errors import Interrupted
 from krill.threads.progress import Progress, Silent
-from krill.training.xla import (
-    inference_needs,
-    inference_process,
-    measured_budget,
-    running_need,
-    start_backend,
-)
+from krill.training.xla import inference_process, measured_budget, plan_inference
 
 if TYPE_CHECKING:
-    from krill.training.evaluation_data import EvaluationRows
+    from krill.training.evaluation_data import PreparedRows, TextRows
     from krill.training.saved_model import SavedModel
     from krill.training.scoring import Evaluation
 
@@ -79,26 +73,22 @@ def run_evaluate(
         try:
             return _evaluate(saved, rows, meter, progress or Silent(), str(data))
         except KeyboardInterrupt:
-            raise Interrupted("interrupted: nothing was scored to the end") from None
+            raise Interrupted("interrupted: there are no results") from None
 
 
 def _evaluate(
-    saved: SavedModel, data_rows: EvaluationRows, meter: Meter, progress: Progress, data: str
+    saved: SavedModel, data_rows: PreparedRows | TextRows, meter: Meter, progress: Progress, data: str
 ) -> EvaluationReport:
 
     from krill.training.language_step import loss_chunk
     from krill.training.scoring import LossSums, make_evaluator
 
     started = time.monotonic()
-    start_backend()
-    base = meter.used
     rows = max(1, BATCH_TOKENS // data_rows.length)
-    needs = [*inference_needs(saved.shape), *data_rows.needs(rows)]
-    meter.plan(needs, base)  # refused before anything is compiled
-    evaluator = make_evaluator(
-        saved.shape, rows=rows, length=data_rows.length, loss_chunk=loss_chunk(saved.shape.vocab_size)
+    sizes = {"rows": rows, "length": data_rows.length, "loss_chunk": loss_chunk(saved.shape.vocab_size)}
+    evaluator, plan = plan_inference(
+        meter, saved.shape, data_rows.needs(rows), lambda: make_evaluator(saved.shape, **sizes)
     )
-    plan = meter.plan([*needs, running_need(evaluator.held_bytes)], base)
     model, table, sums, text = saved.model, data_rows.text_bytes(plan), LossSums(), 0.0
     progress.begin("score", None)
     for batch in data_rows.batches(rows, plan):

@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -52,30 +52,9 @@ _COLUMNS: Final[dict[str, Any]] = {"labels": "shifted", "segment_ids": True, "po
 _TOKEN_BYTES: Final = 4 * 4
 
 
-class EvaluationRows(Protocol):
-    """Rows to score."""
-
-    @property
-    def split(self) -> str | None:
-        """The split, where the data has splits."""
-
-    @property
-    def length(self) -> int:
-        """Tokens in a row."""
-
-    def needs(self, rows: int) -> list[Need]:
-        """What reading in batches of `rows` takes."""
-
-    def batches(self, rows: int, plan: Plan) -> Iterator[Batch]:
-        """All rows, once."""
-
-    def text_bytes(self, plan: Plan) -> TokenBytes | None:
-        """The bytes that each token stands for; None if the tokenizer is unknown."""
-
-
 def open_rows(
     path: str, saved: SavedModel, *, split: str | None, text_column: str, threads: int, verify: bool = True
-) -> EvaluationRows:
+) -> PreparedRows | TextRows:
     """A folder that `krill preprocess` made of tokens, or any text that the corpus reads; with `verify`, what
     Krill wrote is held against its checksums."""
     folder = Path(path)
@@ -89,7 +68,10 @@ def open_rows(
 
 
 class PreparedRows:
-    """Rows on disk: the validation split where there is one, unless another is named."""
+    """Rows on disk: the validation split where there is one, unless another is named.
+
+    `needs` is for batches of `rows`; `text_bytes` is None if the tokenizer is unknown.
+    """
 
     def __init__(
         self, folder: Path, manifest: Manifest, saved: SavedModel, split: str | None, *, verify: bool

@@ -121,8 +121,7 @@ class TrainFolder:
     ) -> State:
         return CONTINUE
 
-    def tidy(self) -> None:
-        pass
+    def tidy(self) -> None: ...
 
     def note(self, name: str, value: Any) -> None:
         write_json(self.output / name, value)
@@ -150,7 +149,6 @@ class TrainFolder:
         write_json(self.output / BEGUN, {**begun, _SAVING: True})
 
     def sweep(self) -> None:
-        """Remove what a killed run was writing."""
         sweep_temporaries(self.output)
 
     def publish(self, *, threads: int = 1) -> None:

@@ -90,15 +90,9 @@ class GenerationSummary:
     budget: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        request = {**asdict(self.request), "model": str(self.request.model)}
-        return {
-            **request,
-            "step": self.step,
-            "prompt_tokens": self.prompt_tokens,
-            "samples": [asdict(sample) for sample in self.samples],
-            "notes": self.notes,
-            "budget": self.budget,
-        }
+        figures = asdict(self)
+        request = figures.pop("request")
+        return {**request, "model": str(request["model"]), **figures}
 
 
 def run_generate(

@@ -10,8 +10,8 @@ the same.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import jax
@@ -50,24 +50,15 @@ _WORTHWHILE_TOKENS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class StepOptions:
-    """What changes a step's memory but, beyond float tolerance, not its result."""
-
-    microbatch: int
-    loss_chunk: int
-    compute: Compute = field(default_factory=Compute)
-
-
-@dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """How a step is divided, and what it will hold in bytes: plain numbers, for a checkpoint to store."""
+    """How a step is divided; what changes its memory but, beyond float tolerance, not its result."""
 
     rows: int
     length: int
     microbatch: int
     loss_chunk: int
-    remat: bool
-    step_bytes: int
+    remat: bool = False
+    step_bytes: int = 0
     lean: bool = False
     """Whether the low-memory compiler is used; checkpoints have this name."""
 
@@ -81,8 +72,11 @@ class MemoryPlan:
         return self.rows // self.microbatch
 
     @property
-    def options(self) -> StepOptions:
-        return StepOptions(self.microbatch, self.loss_chunk, Compute(remat=self.remat))
+    def compute(self) -> Compute:
+        return Compute(remat=self.remat)
+
+    def with_memory(self, step_bytes: int, compiler: Compiler) -> MemoryPlan:
+        return replace(self, step_bytes=step_bytes, lean=compiler is not FAST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +111,12 @@ class LanguageModelStep:
         sharding = None if self.placement is None else self.placement.batch
         return dict.fromkeys(COLUMNS, shape_of((self.rows, self.length), sharding=sharding))
 
-    def make_step(self, options: StepOptions) -> Step:
+    def make_step(self, plan: MemoryPlan) -> Step:
         take = functools.partial(_take_step, self.optimizer, self.precision)
         placement = self.placement
         if placement is None:
-            return jax.jit(functools.partial(take, options, ONE_DEVICE), donate_argnums=0)
-        own = replace(options, microbatch=options.microbatch // placement.count)
+            return jax.jit(functools.partial(take, plan, ONE_DEVICE), donate_argnums=0)
+        own = replace(plan, microbatch=plan.microbatch // placement.count)
 
         def spread(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
             specs, rows = placement.specs(state), placement.batch.spec
@@ -138,19 +132,22 @@ class LanguageModelStep:
 
         return jax.jit(spread, donate_argnums=0)
 
-    def choices(self) -> list[StepOptions]:
+    def choices(self) -> list[MemoryPlan]:
         """Fastest first: everything kept while microbatches are worthwhile, then remat, then ever less."""
-        return list(self._choices(self._microbatches()))
+        sizes = self._microbatches()
+        worthwhile = [size for size in sizes if size == sizes[0] or size * self.length >= _WORTHWHILE_TOKENS]
+        return [
+            *(self._plan(size) for size in worthwhile),
+            *(self._plan(size, remat=True) for size in sizes),
+            replace(
+                self._plan(sizes[-1], remat=True),
+                loss_chunk=min(_FEWEST_CHUNK_TOKENS, sizes[-1] * self.length),
+            ),
+        ]
 
-    def _choices(self, sizes: list[int]) -> Iterator[StepOptions]:
-        chunk = loss_chunk(self.shape.vocab_size)
-        kept, recomputed = Compute(), Compute(remat=True)
-        for size in sizes:
-            if size == sizes[0] or size * self.length >= _WORTHWHILE_TOKENS:
-                yield StepOptions(size, min(chunk, size * self.length), kept)
-        for size in sizes:
-            yield StepOptions(size, min(chunk, size * self.length), recomputed)
-        yield StepOptions(sizes[-1], min(_FEWEST_CHUNK_TOKENS, sizes[-1] * self.length), recomputed)
+    def _plan(self, microbatch: int, *, remat: bool = False) -> MemoryPlan:
+        chunk = min(loss_chunk(self.shape.vocab_size), microbatch * self.length)
+        return MemoryPlan(self.rows, self.length, microbatch, chunk, remat)
 
     def _microbatches(self) -> list[int]:
         """How many rows may be computed at once, most first: what divides the batch and the devices."""
@@ -171,35 +168,23 @@ class LanguageModelStep:
             )
         return [microbatch]
 
-    def estimate(self, options: StepOptions) -> int:
+    def estimate(self, plan: MemoryPlan) -> int:
         shape, length = self.shape, self.length
         weights = count_parameters(shape)
-        tokens = options.microbatch * length
+        tokens = plan.microbatch * length
         # Weights, 32-bit Adam, gradients; accumulated ones beside a microbatch's own.
-        held = 16 * weights + (4 * weights if options.microbatch < self.rows else 0)
-        scores = 3 * shape.heads * min(length, options.compute.block_for(length) or length)
+        held = 16 * weights + (4 * weights if plan.microbatch < self.rows else 0)
+        scores = 3 * shape.heads * min(length, plan.compute.block_for(length) or length)
         layer = 8 * shape.width + 4 * shape.hidden + scores
-        kept = shape.width * shape.layers + layer if options.compute.remat else layer * shape.layers
-        logits = 2 * options.loss_chunk * shape.vocab_size + shape.vocab_size * shape.width
+        kept = shape.width * shape.layers + layer if plan.remat else layer * shape.layers
+        logits = 2 * plan.loss_chunk * shape.vocab_size + shape.vocab_size * shape.width
         return held + 4 * (tokens * kept + logits)
 
     def pick_compiler(self, room: int) -> Compiler:
         """The one that makes the faster step if `room` bytes are enough to compile it and to run it whole."""
-        wanted = self.microbatch or self.rows
-        whole = StepOptions(wanted, min(loss_chunk(self.shape.vocab_size), wanted * self.length))
+        whole = self._plan(self.microbatch or self.rows)
         runs = FAST.step.settled + round(self.estimate(whole) * self.estimate_slack)
         return FAST if room >= max(FAST.step.compiling, runs) else low_memory_compiler()
-
-    def plan(self, options: StepOptions, step_bytes: int, compiler: Compiler) -> MemoryPlan:
-        return MemoryPlan(
-            self.rows,
-            self.length,
-            options.microbatch,
-            options.loss_chunk,
-            options.compute.remat,
-            step_bytes,
-            lean=compiler is not FAST,
-        )
 
     def stored_plan(self, stored: Mapping[str, Any]) -> MemoryPlan:
         return MemoryPlan(**stored)
@@ -211,7 +196,7 @@ class LanguageModelStep:
             " or `train.optimizer: adamw8bit`"
         )
         if self.microbatch is not None:
-            hint += "; or leave `train.gradient_accumulation_steps` out, and steps are cut to fit"
+            hint += "; or leave `train.gradient_accumulation_steps` out, and steps are divided to fit"
         return BudgetError(
             f"the budget is too small: a step over `{self.rows}` rows of `{self.length}` tokens needs at"
             f" least {format_size(needed)}, {format_size(budget)} of the budget are left for it",
@@ -229,7 +214,7 @@ def loss_chunk(vocab_size: int) -> int:
 def _take_step(
     optimizer: optax.GradientTransformation,
     precision: Precision,
-    options: StepOptions,
+    plan: MemoryPlan,
     collectives: Collectives,
     state: TrainState,
     batch: Batch,
@@ -237,7 +222,7 @@ def _take_step(
     assert state.scale is not None
     labels = batch["labels"].size * collectives.count
     # Each token's gradient as a share of the batch: a sum over a large one would overflow float16.
-    own = _own_sums(state.model, batch, state.scale.scale / labels, options, precision, collectives)
+    own = _own_sums(state.model, batch, state.scale.scale / labels, plan, precision, collectives)
     tokens = collectives.total(own.tokens)
     # From a share of all labels to a share of those that count, and the loss scale taken out.
     share = labels / (jnp.maximum(tokens, 1).astype(jnp.float32) * state.scale.scale)
@@ -256,7 +241,7 @@ def _own_sums(
     model: Transformer,
     batch: Batch,
     scale: jax.Array,
-    options: StepOptions,
+    plan: MemoryPlan,
     precision: Precision,
     collectives: Collectives,
 ) -> GradientSums:
@@ -270,15 +255,15 @@ def _own_sums(
             microbatch["input_ids"],
             microbatch.get("segment_ids"),
             microbatch.get("position_ids"),
-            options.compute,
+            plan.compute,
             fetch,
         )
         labels = microbatch["labels"].reshape(-1)
         flat = states.reshape(labels.shape[0], -1)
-        loss = summed_loss(flat, used.embedding, labels, scale, options.loss_chunk)
+        loss = summed_loss(flat, used.embedding, labels, scale, plan.loss_chunk)
         return loss, count_labels(labels)
 
-    return accumulate(summed, model, microbatches(batch, options.microbatch))
+    return accumulate(summed, model, microbatches(batch, plan.microbatch))
 
 
 def _apply(

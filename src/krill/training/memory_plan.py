@@ -57,12 +57,12 @@ def plan_step(spec: StepSpec, *, budget: int, compiler: Compiler = FAST) -> Comp
     """The fastest choice whose step holds at most `budget` bytes."""
     choices = spec.choices()
     needed: list[int] = []
-    for options in choices:
-        estimated = spec.estimate(options)
-        if estimated > budget * spec.estimate_slack and options is not choices[-1]:
+    for plan in choices:
+        estimated = spec.estimate(plan)
+        if estimated > budget * spec.estimate_slack and plan is not choices[-1]:
             continue
         doubtful = estimated * spec.estimate_slack > budget
-        planned = compile_plan(spec, options, compiler, trial_budget=budget if doubtful else None)
+        planned = compile_plan(spec, plan, compiler, trial_budget=budget if doubtful else None)
         if planned.plan.step_bytes <= budget:
             return planned
         needed.append(planned.plan.step_bytes)
@@ -73,9 +73,9 @@ def plan_step(spec: StepSpec, *, budget: int, compiler: Compiler = FAST) -> Comp
 
 
 def compile_plan(
-    spec: StepSpec, options: Any, compiler: Compiler = FAST, *, trial_budget: int | None = None
+    spec: StepSpec, plan: StepPlan, compiler: Compiler = FAST, *, trial_budget: int | None = None
 ) -> CompiledPlan:
-    """The step with these options, compiled, and what it holds; a resumed run calls it with its stored plan.
+    """The step of a plan, compiled, and what it holds; a resumed run calls it with its stored plan.
 
     With a `trial_budget` it is compiled on trial first; if it holds more than that, it is not compiled to
     run.
@@ -86,7 +86,7 @@ def compile_plan(
         laid_out = memory_of(compiled) * sharing
         return laid_out + round(_ALLOCATOR_SHARE * laid_out)
 
-    lowered = lower_step(spec, options)
+    lowered = lower_step(spec, plan)
     if trial_budget is None:
         compiled = compiler.compile(lowered)
     else:
@@ -94,4 +94,4 @@ def compile_plan(
     # The compiler leaves half of what it took to the allocator: the step needs it.
     _native.trim(code=True)
     _native.configure_malloc(spec.mapped_from)
-    return CompiledPlan(spec.plan(options, step_bytes(compiled), compiler), compiled)
+    return CompiledPlan(plan.with_memory(step_bytes(compiled), compiler), compiled)

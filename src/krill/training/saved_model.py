@@ -160,11 +160,12 @@ def open_model(path: str | Path, *, checkpoint: str | int | None = None) -> Save
         shape = shape_from_llama(config)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"`{folder / CONFIG}` has a size that is no number", hint="restore the model's config.json"
+            f"`{folder / CONFIG}` has a size that is not a number", hint="restore the model's config.json"
         ) from error
     except ConfigError as error:
         raise InputError(
-            f"`{folder / CONFIG}` is of no model: {error.message}", hint="restore the model's config.json"
+            f"`{folder / CONFIG}` does not describe a model: {error.message}",
+            hint="restore the model's config.json",
         ) from None
     return SavedModel(folder, shape, context, None, tokenizer)
 
@@ -205,7 +206,7 @@ def _open_checkpoint(folder: Path, which: str | int, tokenizer: Path | None) -> 
     context = plan.get("length") if isinstance(plan, dict) else None
     if not isinstance(context, int) or context < 2:
         raise InputError(
-            f"the checkpoint `{which}` in `{folder}` does not say how long its texts were",
+            f"the checkpoint `{which}` in `{folder}` does not say how long its rows were",
             hint="give another checkpoint, or leave --checkpoint out for the exported model",
         )
     return SavedModel(folder, shape, context, step, tokenizer)
@@ -247,7 +248,7 @@ def find_checkpoint(folder: Path, which: str | int) -> tuple[CheckpointStore, in
 def no_checkpoint(folder: Path, which: str | int, store: CheckpointStore, what: str = "") -> InputError:
     steps = store.steps()
     return InputError(
-        f"there is no whole checkpoint `{which}`{what} in `{folder}`",
+        f"there is no intact checkpoint `{which}`{what} in `{folder}`",
         hint=f"give one of {', '.join(['latest', *map(str, steps)])}"
         if steps
         else "leave --checkpoint out for the exported model",

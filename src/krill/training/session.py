@@ -30,7 +30,7 @@ from krill.training.optimizers import Schedule
 from krill.training.step import StepPlan, StepSpec, TrainState, first_state, state_bytes, state_shapes
 from krill.training.xla import start_backend
 
-_NO_CHECKPOINT = "no checkpoint is whole: starting anew"
+_NO_CHECKPOINT = "no checkpoint is intact: starting from the beginning"
 
 
 class TaskEvaluation(Protocol):
@@ -203,7 +203,7 @@ class Session:
         self._progress.note("compiling the step")
         if before is None:
             return plan_step(task.spec, budget=share, compiler=compiler)
-        planned = compile_plan(task.spec, before.options, compiler)
+        planned = compile_plan(task.spec, before, compiler)
         if planned.plan.step_bytes > share:
             raise no_longer_fits(planned.plan, share)
         return planned
@@ -261,7 +261,7 @@ class Session:
 def no_longer_fits(plan: StepPlan, share: int) -> BudgetError:
     more = -(-(plan.step_bytes - share) // 10**6)
     return BudgetError(
-        f"the training was begun with steps that hold {format_size(plan.step_bytes)}, and the budget leaves"
-        f" {format_size(share)} for them; cut otherwise, they would not give the same model",
+        f"the training was started with steps that hold {format_size(plan.step_bytes)}, and the budget leaves"
+        f" {format_size(share)} for them; divided differently, they would not give the same model",
         hint=f"give {more}MB more --memory, or start anew with --overwrite",
     )

@@ -55,22 +55,23 @@ Step = Callable[[TrainState, Mapping[str, Any]], tuple[TrainState, Metrics]]
 
 
 class StepPlan(Protocol):
-    """How a step is divided, and what it will hold in bytes: plain numbers, for a checkpoint to store."""
+    """How a step is divided, and once it is compiled what it holds: plain numbers, for a checkpoint to store.
+
+    Plans of the same batch give the same result to float tolerance.
+    """
 
     @property
     def step_bytes(self) -> int: ...
 
     @property
-    def options(self) -> Any:
-        """What `StepSpec.make_step` takes."""
-
-    @property
     def compiler(self) -> Compiler:
         """What the step is compiled with, again after a checkpoint."""
 
+    def with_memory(self, step_bytes: int, compiler: Compiler) -> StepPlan: ...
+
 
 class StepSpec(Protocol):
-    """What is trained on which batches; `options` are the choices that the budget makes."""
+    """What is trained on which batches."""
 
     @property
     def placement(self) -> Placement | None: ...
@@ -89,18 +90,16 @@ class StepSpec(Protocol):
     def init(self, seed: int) -> TrainState:
         """New weights and an empty optimizer, to be traced."""
 
-    def make_step(self, options: Any) -> Step:
+    def make_step(self, plan: Any) -> Step:
         """The step as a jitted function; the state that is passed in is donated."""
 
     def batch_shapes(self) -> Shapes: ...
 
     def choices(self) -> list[Any]:
-        """Options that give the same result to float tolerance, fastest first."""
+        """The plans that a budget chooses from, fastest first."""
 
-    def estimate(self, options: Any) -> int:
+    def estimate(self, plan: Any) -> int:
         """Roughly what a step holds, in bytes: where to begin, never what is promised."""
-
-    def plan(self, options: Any, step_bytes: int, compiler: Compiler) -> StepPlan: ...
 
     def stored_plan(self, stored: Mapping[str, Any]) -> StepPlan:
         """As a checkpoint has it."""
@@ -143,9 +142,9 @@ def state_bytes(spec: StepSpec) -> int:
     )
 
 
-def lower_step(spec: StepSpec, options: Any) -> jax.stages.Lowered:
+def lower_step(spec: StepSpec, plan: Any) -> jax.stages.Lowered:
     """The step traced for a batch; nothing of that size is allocated."""
-    step: Any = spec.make_step(options)
+    step: Any = spec.make_step(plan)
     lowered: jax.stages.Lowered = step.lower(state_shapes(spec), dict(spec.batch_shapes()))
     return lowered
 

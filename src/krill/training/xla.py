@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from krill.budget import Kind, Meter, Need, Plan, format_size
 from krill.budget.machine import require_address_space
@@ -38,6 +38,13 @@ RUNNING: Final = "run"
 
 # Settings under which programs can't be compiled beforehand, or hold other numbers than those planned for.
 _UNUSABLE: Final = {"jax_enable_x64": "JAX_ENABLE_X64", "jax_disable_jit": "JAX_DISABLE_JIT"}
+
+
+class CompiledProgram(Protocol):
+    held_bytes: int
+
+
+Program = TypeVar("Program", bound=CompiledProgram)
 
 
 def bound_xla(threads: int, meter: Meter) -> None:
@@ -91,8 +98,8 @@ def _environment_errors() -> Iterator[None]:
         if not given or isinstance(error, ImportError) or refused_resources(error) is not None:
             raise
         raise ConfigError(
-            f"JAX does not start with what the environment says: {first_line(error)}",
-            hint=f"unset or mend {', '.join(given[:5])}; JAX_PLATFORMS=cpu is always there",
+            f"JAX does not start with these environment variables: {first_line(error)}",
+            hint=f"unset or correct {', '.join(given[:5])}; JAX_PLATFORMS=cpu always works",
         ) from error
 
 
@@ -124,6 +131,20 @@ def inference_needs(shape: ModelShape) -> list[Need]:
 def running_need(held_bytes: int, *, remedy: str = "") -> Need:
     """What a compiled program holds, its weights included."""
     return Need("weights, and what is computed", held_bytes, during=RUNNING, remedy=remedy)
+
+
+def plan_inference(
+    meter: Meter, shape: ModelShape, reading: Sequence[Need], compile_program: Callable[[], Program]
+) -> tuple[Program, Plan]:
+    """The program that runs the model, and the plan with what it holds; refused before it is compiled.
+
+    `reading` is what the data needs.
+    """
+    start_backend()
+    base, needs = meter.used, [*inference_needs(shape), *reading]
+    meter.plan(needs, base)
+    program = compile_program()
+    return program, meter.plan([*needs, running_need(program.held_bytes)], base)
 
 
 def measured_budget(plan: Plan, meter: Meter) -> dict[str, Any]:

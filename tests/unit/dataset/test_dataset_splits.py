@@ -102,8 +102,11 @@ def drop(*names: str) -> Callable[[dict[str, Any]], Any]:
             lambda content: content["validation"].update(split="train"),
             "names `data-00000.arrow` a second time",
         ),
-        (lambda content: content.update(dataset=None), "`validation` stands without a split beside it"),
-        (drop("split"), "`validation` stands without a split beside it"),
+        (
+            lambda content: content.update(dataset=None),
+            "`validation` has no split, or no training rows beside it",
+        ),
+        (drop("split"), "`validation` has no split, or no training rows beside it"),
         (drop("rows"), "`validation.rows` is missing"),
     ],
 )

@@ -45,7 +45,7 @@ def test_a_generation_holds_what_was_kept_and_others_see_it(tmp_path: Path) -> N
     index = DedupIndex(tmp_path / "index")
     assert index.pin(KIND, "one") == []
     rows, keep = some_rows(20), [number % 3 == 0 for number in range(20)]
-    index.publish(KIND, "one", *unit(tmp_path, rows, keep))
+    index.prepare(KIND, "one", *unit(tmp_path, rows, keep)).commit()
     assert content(index) == {"one.generation": rows[keep].tolist()}
     assert index.pin(KIND, "other")[0].records == 7
 
@@ -54,7 +54,7 @@ def test_a_run_is_not_held_against_itself(tmp_path: Path) -> None:
     index = DedupIndex(tmp_path / "index")
     files = unit(tmp_path, some_rows(3), [True] * 3)
     for identity in ("b", "a", "c"):
-        index.publish(KIND, identity, *files)
+        index.prepare(KIND, identity, *files).commit()
     assert [generation.name for generation in index.pin(KIND, "b")] == ["a.generation", "c.generation"]
 
 
@@ -63,7 +63,7 @@ def test_units_longer_than_a_block_are_cut_where_their_bits_are(tmp_path: Path) 
     rows = some_rows(40_001, 14)
     index = DedupIndex(tmp_path / "index")
     kind = minhash_kind(MinHash())
-    index.publish(kind, "one", *unit(tmp_path, rows, keep))
+    index.prepare(kind, "one", *unit(tmp_path, rows, keep)).commit()
     assert content(index, kind)["one.generation"] == rows[keep].tolist()
 
 
@@ -86,16 +86,16 @@ def test_what_a_finished_run_had_prepared_is_adopted(tmp_path: Path) -> None:
 
 def test_the_same_run_published_again_replaces_its_generation(tmp_path: Path) -> None:
     index = DedupIndex(tmp_path / "index")
-    index.publish(KIND, "one", *unit(tmp_path, some_rows(2), [True, True]))
-    index.publish(KIND, "one", *unit(tmp_path, some_rows(4), [True, True, True, False]))
+    index.prepare(KIND, "one", *unit(tmp_path, some_rows(2), [True, True])).commit()
+    index.prepare(KIND, "one", *unit(tmp_path, some_rows(4), [True, True, True, False])).commit()
     assert content(index) == {"one.generation": some_rows(3).tolist()}
 
 
 def test_pinned_generations_are_found_again_and_missing_ones_named(tmp_path: Path) -> None:
     index = DedupIndex(tmp_path / "index")
-    index.publish(KIND, "one", *unit(tmp_path, some_rows(2), [True, True]))
+    index.prepare(KIND, "one", *unit(tmp_path, some_rows(2), [True, True])).commit()
     names = [generation.name for generation in index.pin(KIND, "x")]
-    index.publish(KIND, "two", *unit(tmp_path, some_rows(2), [True, True]))
+    index.prepare(KIND, "two", *unit(tmp_path, some_rows(2), [True, True])).commit()
     assert index.pinned(names) == index.pin(KIND, "two")
     (tmp_path / "index" / "one.generation").unlink()
     with pytest.raises(StorageError, match=r"one\.generation`, which this run was begun with, is gone"):
@@ -107,7 +107,7 @@ def test_pinned_generations_are_found_again_and_missing_ones_named(tmp_path: Pat
 def test_another_kind_is_refused_with_both_names(tmp_path: Path) -> None:
     index = DedupIndex(tmp_path / "index")
     files = unit(tmp_path, some_rows(1), [True])
-    index.publish(KIND, "one", *files)
+    index.prepare(KIND, "one", *files).commit()
     other = minhash_kind(MinHash(9, 13, 5))
     for call in (lambda: index.pin(other, "x"), lambda: index.prepare(other, "x", *files)):
         with pytest.raises(
@@ -120,7 +120,7 @@ def test_an_index_that_a_dead_run_left_empty_is_of_no_kind(tmp_path: Path) -> No
     index = DedupIndex(tmp_path)
     (tmp_path / "krill-index.json").write_text(json.dumps({"version": 1, "kind": hash_kind("line")}))
     assert index.pin(KIND, "x") == []
-    index.publish(KIND, "one", [], [])
+    index.prepare(KIND, "one", [], []).commit()
     assert [generation.records for generation in index.pin(KIND, "x")] == [0]
 
 
@@ -163,13 +163,13 @@ def test_bits_that_do_not_fit_the_unit_are_refused(tmp_path: Path) -> None:
     files, keep = unit(tmp_path, some_rows(9), [True] * 9)
     keep[0].write_bytes(b"\xff")
     with pytest.raises(StorageError, match=r"unit\.keep`, kept by an earlier stage, has `1` bytes for `9`"):
-        DedupIndex(tmp_path / "index").publish(KIND, "one", files, keep)
+        DedupIndex(tmp_path / "index").prepare(KIND, "one", files, keep)
     assert DedupIndex(tmp_path / "index").pin(KIND, "x") == []
 
 
 def test_a_cut_generation_is_refused(tmp_path: Path) -> None:
     index = DedupIndex(tmp_path / "index")
-    index.publish(KIND, "one", *unit(tmp_path, some_rows(2), [True, True]))
+    index.prepare(KIND, "one", *unit(tmp_path, some_rows(2), [True, True])).commit()
     (tmp_path / "index" / "one.generation").write_bytes(bytes(17))
     with pytest.raises(StorageError, match=r"one\.generation`.* has `17` bytes, not a multiple of 16"):
         index.pin(KIND, "x")
@@ -219,7 +219,7 @@ def test_a_writer_killed_at_any_moment_leaves_nothing_or_a_whole_generation(tmp_
         adopted = index.adopt("one")
         for generation in index.pin(KIND, "other"):
             assert generation.records == 8 * len(rows)
-        index.publish(KIND, "two", files, keep)
+        index.prepare(KIND, "two", files, keep).commit()
         # The next publisher has cleaned up: nothing half-written is left.
         expected = {".lock", "krill-index.json", "two.generation"}
         assert {entry.name for entry in folder.iterdir()} - {"one.generation"} == expected

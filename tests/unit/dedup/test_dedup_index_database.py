@@ -161,7 +161,7 @@ def test_a_folder_in_another_form_or_of_another_kind_is_refused(tmp_path: Path, 
 
 def test_an_index_of_files_is_not_taken_for_a_database(tmp_path: Path, storage: str) -> None:
     what = noted(tmp_path, some_rows(1), [True])
-    DedupIndex(tmp_path / "index").publish(KIND, "one", what.files, what.keep_files)
+    DedupIndex(tmp_path / "index").prepare(KIND, "one", what.files, what.keep_files).commit()
     with pytest.raises(
         ConfigError, match=f"in the form `files`, and `preprocess.dedup.index` is `{storage}`"
     ):

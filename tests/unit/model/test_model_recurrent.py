@@ -19,7 +19,7 @@ from krill.model.recurrent import (
 )
 from krill.model.sizing import ModelShape
 from krill.training.optimizers import cosine, make_optimizer
-from krill.training.qa.step import ReaderOptions, ReaderStep
+from krill.training.qa.step import ReaderStep
 from krill.training.step import lower_step, memory_of
 
 pytestmark = pytest.mark.jax
@@ -161,7 +161,7 @@ def test_no_answer_takes_the_place_of_the_classification_token_in_both_scores(re
 def test_a_step_holds_no_more_with_32_segments_than_with_2():
     optimizer = make_optimizer("adamw", cosine(0.001, 10))
     steps = [ReaderStep(DESIGN, optimizer, documents=4, segments=segments) for segments in (2, 32)]
-    held = [memory_of(lower_step(step, ReaderOptions(4)).compile()) for step in steps]
+    held = [memory_of(lower_step(step, step.choices()[0]).compile()) for step in steps]
     batch = 4 * 30 * (3 * LENGTH + 4) * 4  # of 30 segments more: what goes in is not what a step computes
     assert held[1] - batch < 1.2 * held[0]
 

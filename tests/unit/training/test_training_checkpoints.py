@@ -178,7 +178,7 @@ def test_what_was_damaged_is_noted_and_the_one_before_is_taken(store, notes, tmp
     assert (restored.step, restored.extra) == (1, {"at": 1})
     assert_same_bits(restored.state, a_state(1))
     assert len(notes) == 1
-    assert "the checkpoint of step 2 is damaged and left out: `" in notes[0]
+    assert "the checkpoint of step 2 is damaged and skipped: `" in notes[0]
     assert store.restore(shapes_of(a_state(0)), 2) is None
 
 

@@ -14,10 +14,9 @@ import pytest
 from krill.budget import RESERVE
 from krill.errors import BudgetError, ConfigError
 from krill.model.sizing import ModelShape, preset_shape
-from krill.model.transformer import Compute
 from krill.training import compiler, memory_plan
 from krill.training.compiler import FAST, low_memory_compiler
-from krill.training.language_step import LanguageModelStep, MemoryPlan, StepOptions
+from krill.training.language_step import LanguageModelStep, MemoryPlan
 from krill.training.memory_plan import CompiledPlan, compile_plan, plan_step, predicted_peak, step_share
 from krill.training.optimizers import make_optimizer
 from krill.training.precision import Precision
@@ -33,8 +32,8 @@ STEP = LanguageModelStep(SHAPE, ADAM, ROWS, LENGTH)
 
 @functools.cache
 def compiled(microbatch, chunk, remat=False, precision=Precision.FLOAT32, compiler=FAST):
-    options = StepOptions(microbatch, chunk, Compute(remat=remat))
-    return compile_plan(replace(STEP, precision=precision), options, compiler)
+    plan = MemoryPlan(ROWS, LENGTH, microbatch, chunk, remat)
+    return compile_plan(replace(STEP, precision=precision), plan, compiler)
 
 
 def batch():
@@ -116,9 +115,9 @@ def uncompiled(monkeypatch):
     """Plans whose steps are not compiled but taken to hold what the estimate says; lists what was tried."""
     tried = []
 
-    def pretend(spec, options, compiler, **_):
-        tried.append(options)
-        return CompiledPlan(spec.plan(options, spec.estimate(options), compiler), None)
+    def pretend(spec, plan, compiler, **_):
+        tried.append(plan)
+        return CompiledPlan(plan.with_memory(spec.estimate(plan), compiler), None)
 
     monkeypatch.setattr(memory_plan, "compile_plan", pretend)
     return tried
@@ -180,7 +179,7 @@ def test_the_share_of_a_step_is_what_makes_its_peak_the_budget_but_for_what_is_l
 
 
 def test_the_compiler_that_takes_more_is_for_budgets_with_room_for_it_and_for_the_step():
-    roomy = FAST.step.settled + round(1.5 * MINI.estimate(StepOptions(32, 128)))
+    roomy = FAST.step.settled + round(1.5 * MINI.estimate(MemoryPlan(32, 512, 32, 128)))
     assert MINI.pick_compiler(roomy) is FAST
     assert MINI.pick_compiler(roomy - 1) is low_memory_compiler() is not FAST
     small = replace(MINI, rows=1, length=8)
@@ -220,7 +219,7 @@ def test_a_step_that_is_too_large_is_only_tried_and_its_plan_is_that_of_the_step
         return compile_to_run(self, lowered, **how)
 
     monkeypatch.setattr(compiler.Compiler, "compile", counted)
-    tried = compile_plan(STEP, StepOptions(4, 256, Compute()), by, trial_budget=whole.step_bytes - 1)
+    tried = compile_plan(STEP, MemoryPlan(ROWS, LENGTH, 4, 256), by, trial_budget=whole.step_bytes - 1)
     assert (tried.plan, to_run) == (whole, [])
     cut = plan_step(STEP, budget=whole.step_bytes - 1, compiler=by)
     assert cut.plan.step_bytes < whole.step_bytes

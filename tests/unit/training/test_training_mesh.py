@@ -20,13 +20,12 @@ import numpy as np
 
 from krill.errors import ConfigError
 from krill.model.sizing import ModelShape
-from krill.model.transformer import Compute
 from krill.training.memory_plan import compile_plan, plan_step
 from krill.training.codes8bit import Coded
 from krill.training.mesh import AXIS, DevicePart, _spec, along, make_devices
 from krill.training.optimizer8bit import scale_by_adam8bit
 from krill.training.optimizers import make_optimizer
-from krill.training.language_step import LanguageModelStep, StepOptions
+from krill.training.language_step import LanguageModelStep, MemoryPlan
 from krill.training.step import first_state, state_shapes
 
 # Codes for the feed-forward part alone: each tensor with codes is as much to compile as the model.
@@ -50,10 +49,10 @@ def held(tree):
     return sum(part.data.nbytes for part in parts if part.device == jax.devices()[0])
 
 
-def outcome(kind, options):
+def outcome(kind, plan):
     placement = make_devices(kind, ROWS)
     spec = LanguageModelStep(SHAPE, ADAM, ROWS, LENGTH, placement=placement)
-    planned = compile_plan(spec, options)
+    planned = compile_plan(spec, plan)
     state = first_state(spec, 0)
     shapes = state_shapes(spec)
     placed = all(
@@ -107,9 +106,9 @@ def refusal(act):
 
 
 found = {
-    "none": outcome("none", StepOptions(8, 64)),
-    "data": outcome("data", StepOptions(8, 64)),
-    "fsdp": outcome("fsdp", StepOptions(4, 16, Compute(remat=True))),
+    "none": outcome("none", MemoryPlan(ROWS, LENGTH, 8, 64)),
+    "data": outcome("data", MemoryPlan(ROWS, LENGTH, 8, 64)),
+    "fsdp": outcome("fsdp", MemoryPlan(ROWS, LENGTH, 4, 16, remat=True)),
     "embedding": [equal_embeddings(vocabulary) for vocabulary in (100, 101)],
     "odd batch": refusal(lambda: make_devices("data", 6)),
     "odd microbatch": refusal(

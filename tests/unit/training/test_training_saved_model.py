@@ -72,7 +72,7 @@ def test_a_checkpoint_is_opened_by_name_or_number(exported, model, which, step):
 
 
 def test_a_checkpoint_that_is_not_there_is_refused_with_those_that_are(exported, tmp_path):
-    with pytest.raises(InputError, match="no whole checkpoint `7`") as refused:
+    with pytest.raises(InputError, match="no intact checkpoint `7`") as refused:
         open_model(exported, checkpoint="7")
     assert refused.value.hint == "give one of latest, 5, 9"
     with pytest.raises(ConfigError, match="no checkpoint `newest`"):

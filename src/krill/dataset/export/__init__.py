@@ -5,7 +5,24 @@ Held in memory: the batches in flight, a row group where Parquet is read or writ
 longest document where documents are decoded; never more for a larger dataset.
 """
 
-from krill.dataset.export.job import ExportSummary, export, run_export
-from krill.dataset.export.options import FORMATS, ExportOptions
+from typing import TYPE_CHECKING
+
+from krill.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from krill.dataset.export.job import ExportSummary, export, run_export
+    from krill.dataset.export.options import FORMATS, ExportOptions
 
 __all__ = ["FORMATS", "ExportOptions", "ExportSummary", "export", "run_export"]
+
+_JOB, _OPTIONS = "krill.dataset.export.job", "krill.dataset.export.options"
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "ExportOptions": _OPTIONS,
+        "ExportSummary": _JOB,
+        "FORMATS": _OPTIONS,
+        "export": _JOB,
+        "run_export": _JOB,
+    },
+)

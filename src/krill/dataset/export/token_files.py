@@ -125,26 +125,36 @@ def write_meta(
     return export_file(folder / META_NAME, [encode_json(meta)])
 
 
-class DsSink:
+class _DocumentsSink:
+    """Tokens in one file, with the ends of documents to be written beside it."""
+
+    def __init__(self, path: Path, dtype: str) -> None:
+        self._dtype = np.dtype(dtype).newbyteorder("<")
+        self._documents = 0
+        self._tokens = 0
+        self._file = HashingFile(path)
+
+    def prepare(self, item: EndedTokens) -> EndedTokens:
+        """Tokens of the file's type."""
+        return EndedTokens(_as_type(item.tokens, self._dtype), item.ends)
+
+    def _exported(self) -> ExportedFile:
+        return ExportedFile.of(self._file, {"documents": self._documents, "tokens": self._tokens})
+
+
+class DsSink(_DocumentsSink):
     """datatrove's files of one split; `tokenizer` is what the metadata call it."""
 
     def __init__(self, folder: Path, name: str, dtype: str, tokenizer: str) -> None:
-        self._dtype = np.dtype(dtype).newbyteorder("<")
+        super().__init__(folder / f"{name}{TOKENS_SUFFIX}", dtype)
         self._tokenizer = tokenizer
         self._metadata_path = folder / f"{name}{TOKENS_SUFFIX}{METADATA_SUFFIX}"
-        self._documents = 0
-        self._tokens = 0
         self._ended = 0
-        self._file = HashingFile(folder / f"{name}{TOKENS_SUFFIX}")
         try:
             self._index = HashingFile(folder / f"{name}{TOKENS_SUFFIX}{INDEX_SUFFIX}")
         except BaseException:
             self._file.abort()
             raise
-
-    def prepare(self, item: EndedTokens) -> EndedTokens:
-        """Tokens of the file's type."""
-        return EndedTokens(_as_type(item.tokens, self._dtype), item.ends)
 
     def write(self, prepared: EndedTokens) -> None:
         self._file.write(prepared.tokens)
@@ -157,8 +167,7 @@ class DsSink:
             self._add_ends(np.array([self._tokens], np.int64))
         lines = metadata_of(self._tokenizer, self._tokens, self._dtype.itemsize)
         metadata = export_file(self._metadata_path, [lines.encode()])
-        counts = {"documents": self._documents, "tokens": self._tokens}
-        return [ExportedFile.of(self._file, counts), ExportedFile.of(self._index, {}), metadata]
+        return [self._exported(), ExportedFile.of(self._index, {}), metadata]
 
     def abort(self) -> None:
         self._file.abort()
@@ -169,6 +178,18 @@ class DsSink:
             self._index.write(ends.astype(END_DTYPE).data)
             self._documents += len(ends)
             self._ended = int(ends[-1])
+
+
+def ds_token_bytes(name: object, size: int, tokens: int) -> int:
+    """How many bytes a token takes in a file of `size` bytes; 0 for a file of none."""
+    if tokens == 0 and size == 0:
+        return 0
+    if tokens == 0 or size not in (2 * tokens, 4 * tokens):
+        raise InputError(
+            f"`{name}` has {size:,} bytes, and its index has {tokens:,} tokens of 2 or 4 bytes",
+            hint="copy or write both files again",
+        )
+    return size // tokens
 
 
 def metadata_of(tokenizer: str, tokens: int, token_bytes: int) -> str:
@@ -184,17 +205,14 @@ def format_tokens(tokens: int) -> str:
     return f"{tokens / 1000**power:.{decimals}f} {_THOUSANDS[power]}T"
 
 
-class MegatronSink:
+class MegatronSink(_DocumentsSink):
     """Megatron-LM's `NAME.bin` and `NAME.idx`."""
 
     def __init__(self, folder: Path, name: str, dtype: str) -> None:
+        super().__init__(folder / f"{name}.bin", dtype)
         self._index_path = folder / f"{name}.idx"
-        self._dtype = np.dtype(dtype).newbyteorder("<")
         self._code = _TYPE_CODES[dtype]
-        self._documents = 0
-        self._tokens = 0
         self._begun = 0
-        self._file = HashingFile(folder / f"{name}.bin")
         self._lengths_path = folder / f".{name}.lengths{TEMPORARY_SUFFIX}"
         try:
             with storage_errors(self._lengths_path):
@@ -202,10 +220,6 @@ class MegatronSink:
         except BaseException:
             self._file.abort()
             raise
-
-    def prepare(self, item: EndedTokens) -> EndedTokens:
-        """Tokens of the file's type."""
-        return EndedTokens(_as_type(item.tokens, self._dtype), item.ends)
 
     def write(self, prepared: EndedTokens) -> None:
         self._file.write(prepared.tokens)
@@ -223,8 +237,7 @@ class MegatronSink:
             self._add_lengths(np.array([self._begun], np.int64))
         index = export_file(self._index_path, self._index_parts())
         self._remove_lengths()
-        counts = {"documents": self._documents, "tokens": self._tokens}
-        return [ExportedFile.of(self._file, counts), index]
+        return [self._exported(), index]
 
     def abort(self) -> None:
         self._remove_lengths()

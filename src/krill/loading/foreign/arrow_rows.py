@@ -252,14 +252,11 @@ class _RecordBatches:
         # A file that is fetched as a whole is one block, so that shuffling needs few files at a time.
         blocks = np.bincount(batches["file"], batches["rows"]) if files.fetched else batches["rows"]
         self.block_rows = int(blocks.max())
+        self.nbytes = batches.nbytes
         self._batches = batches
         self._files = files
         self._columns = columns
         self._mark = mark
-
-    @property
-    def nbytes(self) -> int:
-        return self._batches.nbytes
 
     def digest(self) -> hashlib.blake2b:
         digest = hashlib.blake2b(self._mark.encode(), digest_size=16)

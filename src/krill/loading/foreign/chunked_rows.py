@@ -141,10 +141,8 @@ class ChunkStore(Protocol):
     """How many rows each chunk has."""
     block_rows: int
     """Rows that are stored together, as in `RowSource`."""
-
-    @property
-    def nbytes(self) -> int:
-        """What the store holds in memory."""
+    nbytes: int
+    """What the store holds in memory."""
 
     def digest(self) -> hashlib.blake2b:
         """A hash of where every row lies."""

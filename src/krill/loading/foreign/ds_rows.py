@@ -16,13 +16,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from krill.dataset.export.token_files import END_DTYPE, INDEX_SUFFIX, ds_token_bytes
 from krill.errors import InputError
 from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
 from krill.loading.foreign.row_files import NumbersFile, RowFiles, read_exactly
 
-INDEX_SUFFIX: Final = ".index"
-
-_END: Final = np.dtype("<u8")
+_END: Final = np.dtype(END_DTYPE)
 _CHUNK: Final = 4096
 _CHUNKS_AT_ONCE: Final = 32
 _DTYPES: Final[dict[int, np.dtype[Any]]] = {2: np.dtype("<u2"), 4: np.dtype("<u4")}
@@ -43,7 +42,7 @@ def open_ds_rows(name: str, files: RowFiles, indexes: RowFiles, *, cache_bytes: 
             tokens = int(ends[-1])
             chunk_rows += [min(_CHUNK, len(ends) - first) for first in range(0, len(ends), _CHUNK)]
             chunk_files += [number] * (-(-len(ends) // _CHUNK))
-        sizes.append(_token_bytes(files, number, tokens))
+        sizes.append(ds_token_bytes(files.names[number], files.size(number), tokens))
     known = {size for size in sizes if size}
     if not known:
         raise InputError(f"`{name}` has no tokens", hint="give files that have some")
@@ -86,19 +85,6 @@ class _Lengths:
         self.total += int(lengths.sum())
 
 
-def _token_bytes(files: RowFiles, number: int, tokens: int) -> int:
-    """How many bytes a token takes; 0 for a file of none."""
-    size, shown = files.size(number), files.names[number]
-    if tokens == 0 and size == 0:
-        return 0
-    if tokens == 0 or size not in (2 * tokens, 4 * tokens):
-        raise InputError(
-            f"`{shown}` has {size:,} bytes, and its index has {tokens:,} tokens of 2 or 4 bytes",
-            hint="copy both files again",
-        )
-    return size // tokens
-
-
 class _Chunks:
     """A `ChunkStore` of so many documents at a time; none reaches over the end of a file."""
 
@@ -115,14 +101,11 @@ class _Chunks:
     ) -> None:
         self.dtype = dtype
         self.chunk_rows = chunk_rows
+        self.nbytes = chunk_rows.nbytes + chunk_files.nbytes
         self._files = files
         self._indexes = indexes
         self._chunk_files = chunk_files
         self._mark = mark
-
-    @property
-    def nbytes(self) -> int:
-        return self.chunk_rows.nbytes + self._chunk_files.nbytes
 
     def digest(self) -> hashlib.blake2b:
         return hashlib.blake2b(f"{self._mark} {self.dtype}".encode(), digest_size=16)

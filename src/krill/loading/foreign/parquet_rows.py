@@ -197,14 +197,11 @@ class _RowGroups:
         self.columns = columns
         self.dtype = columns.dtype
         self.groups = np.array(found, _GROUP)
+        self.nbytes = self.groups.nbytes
         self.chunk_rows = self.groups["rows"]
         self.block_rows = int(self.chunk_rows.max())
         self.even_width: int | None = None
         self._folders = [_cache_folder(files.mark(number)) for number in range(len(files.names))]
-
-    @property
-    def nbytes(self) -> int:
-        return self.groups.nbytes
 
     def digest(self) -> hashlib.blake2b:
         """Of the footers: how many bytes each row group takes, compressed."""

@@ -194,10 +194,7 @@ class RemoteKrillRows:
         self.fixed = part.layout.fixed
         self.dtype: np.dtype[Any] = part.layout.dtype
         self.block_rows = max(shard.rows for shard in part.shards)
-
-    @property
-    def held_bytes(self) -> int:
-        return self._reader.held_bytes
+        self.held_bytes = self._reader.held_bytes
 
     def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
         shards = self._reader.shards_of(rows)

@@ -34,7 +34,6 @@ class StreamState:
     cursor: Cursor = BEGINNING
 
     def to_json(self) -> dict[str, int]:
-        """Flat, all numbers."""
         position = self.cursor.position
         where = (position.unit, position.block, position.documents, self.cursor.tokens)
         return dict(zip(_NUMBERS, (self.epoch, self.samples, self.window, *where), strict=True))

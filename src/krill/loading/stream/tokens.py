@@ -41,16 +41,12 @@ _NOTES: Final = ("malformed", "oversize_split", "invalid_utf8")
 
 @dataclass(frozen=True, slots=True)
 class BlockPosition:
-    """Where a block begins."""
+    """Where a block begins: the position of its unit, blocks of that unit and documents of the corpus before
+    it."""
 
     unit: int
-    """The position of its unit."""
-
     block: int
-    """Blocks of that unit before it."""
-
     documents: int
-    """Documents of the corpus before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,14 +22,7 @@ from krill.errors import ConfigError, Interrupted, StorageError
 from krill.storage.atomic import atomic_writer, refuse_special
 from krill.storage.input_file import read_json
 from krill.threads.progress import Progress, Silent
-from krill.training.xla import (
-    RUNNING,
-    inference_needs,
-    inference_process,
-    measured_budget,
-    running_need,
-    start_backend,
-)
+from krill.training.xla import RUNNING, inference_process, measured_budget, plan_inference
 
 if TYPE_CHECKING:
     from krill.qa.dataset import QaDataset
@@ -127,13 +120,12 @@ def _score(
 
     from krill.training.qa.scoring import SegmentReader, score
 
-    start_backend()
-    base = meter.used
     kept = _MAPPED_BYTES + _DOCUMENT_BYTES * dataset.documents
-    needs = [*inference_needs(saved.design.encoder), Need("features", kept, during=RUNNING)]
-    meter.plan(needs, base)  # refused before anything is compiled
-    segments = SegmentReader(saved.design, length=dataset.stored.width)
-    plan = meter.plan([*needs, running_need(segments.held_bytes)], base)
+    design, width = saved.design, dataset.stored.width
+    reading = [Need("features", kept, during=RUNNING)]
+    segments, plan = plan_inference(
+        meter, design.encoder, reading, lambda: SegmentReader(design, length=width)
+    )
     progress.begin("answer", dataset.documents)
     try:
         with _prediction_file(predictions) as on_prediction:
@@ -146,7 +138,7 @@ def _score(
                 advance=progress.advance,
             )
     except KeyboardInterrupt:
-        raise Interrupted("interrupted: nothing was scored to the end") from None
+        raise Interrupted("interrupted: there are no results") from None
     progress.end("answer")
     return found, plan
 

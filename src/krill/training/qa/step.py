@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -41,33 +41,23 @@ from krill.training.step import (
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderOptions:
-    """How a step is computed. `bptt` shapes its result; the others, beyond float tolerance, don't."""
-
-    microbatch: int
-    bptt: int | None = None
-    compute: Compute = field(default_factory=Compute)
-
-
-@dataclass(frozen=True, slots=True)
 class ReaderPlan:
-    """How a step is divided, and what it will hold in bytes: plain numbers, for a checkpoint to store."""
+    """How a step is divided. `bptt` shapes its result; the others, beyond float tolerance, don't."""
 
     documents: int
     segments: int
     length: int
     microbatch: int
-    remat: bool
-    bptt: int | None
-    step_bytes: int
+    remat: bool = False
+    bptt: int | None = None
+    step_bytes: int = 0
 
     @property
     def compiler(self) -> Compiler:
         return low_memory_compiler()
 
-    @property
-    def options(self) -> ReaderOptions:
-        return ReaderOptions(self.microbatch, self.bptt, Compute(remat=self.remat))
+    def with_memory(self, step_bytes: int, compiler: Compiler) -> ReaderPlan:
+        return replace(self, step_bytes=step_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +84,25 @@ class ReaderStep:
     def batch_shapes(self) -> Shapes:
         return batch_shapes((self.documents, self.segments), self.design.length)
 
-    def make_step(self, options: ReaderOptions) -> Step:
-        return jax.jit(functools.partial(_take_step, self.optimizer, options), donate_argnums=0)
+    def make_step(self, plan: ReaderPlan) -> Step:
+        return jax.jit(functools.partial(_take_step, self.optimizer, plan), donate_argnums=0)
 
-    def choices(self) -> list[ReaderOptions]:
+    def choices(self) -> list[ReaderPlan]:
         """Fastest first: ever fewer documents at once, and at last remat, too."""
         sizes = [size for size in range(self.documents, 0, -1) if self.documents % size == 0]
-        whole = [ReaderOptions(size, self.bptt) for size in sizes]
-        return [*whole, ReaderOptions(1, self.bptt, Compute(remat=True))]
+        return [*map(self._plan, sizes), self._plan(1, remat=True)]
 
-    def estimate(self, options: ReaderOptions) -> int:
+    def _plan(self, microbatch: int, *, remat: bool = False) -> ReaderPlan:
+        batch = self.documents, self.segments, self.design.length
+        return ReaderPlan(*batch, microbatch, remat, self.bptt)
+
+    def estimate(self, plan: ReaderPlan) -> int:
         design, shape = self.design, self.design.encoder
-        tokens = options.microbatch * design.row_length
+        tokens = plan.microbatch * design.row_length
         layer = 8 * shape.width + 4 * shape.hidden + 3 * shape.heads * design.row_length
-        kept = shape.width * shape.layers + layer if options.compute.remat else layer * shape.layers
-        carried = self.segments * options.microbatch * design.memory.slots * shape.width
+        kept = shape.width * shape.layers + layer if plan.remat else layer * shape.layers
+        carried = self.segments * plan.microbatch * design.memory.slots * shape.width
         return 4 * (5 * design.parameters + tokens * kept + carried)
-
-    def plan(self, options: ReaderOptions, step_bytes: int, compiler: Compiler) -> ReaderPlan:
-        sizes = self.documents, self.segments, self.design.length
-        return ReaderPlan(*sizes, options.microbatch, options.compute.remat, options.bptt, step_bytes)
 
     def stored_plan(self, stored: Mapping[str, Any]) -> ReaderPlan:
         return ReaderPlan(**stored)
@@ -137,10 +126,10 @@ def batch_shapes(size: tuple[int, ...], length: int) -> dict[str, jax.ShapeDtype
 
 
 def _take_step(
-    optimizer: optax.GradientTransformation, options: ReaderOptions, state: TrainState, batch: Batch
+    optimizer: optax.GradientTransformation, plan: ReaderPlan, state: TrainState, batch: Batch
 ) -> tuple[TrainState, Metrics]:
-    summed = functools.partial(summed_span_loss, bptt=options.bptt, compute=options.compute)
-    sums = accumulate(summed, state.model, microbatches(batch, options.microbatch))
+    summed = functools.partial(summed_span_loss, bptt=plan.bptt, compute=Compute(remat=plan.remat))
+    sums = accumulate(summed, state.model, microbatches(batch, plan.microbatch))
     share = 1.0 / jnp.maximum(sums.tokens, 1).astype(jnp.float32)
     gradients = jax.tree.map(lambda gradient: gradient * share, sums.gradients)
     norm = optax.tree.norm(gradients)
