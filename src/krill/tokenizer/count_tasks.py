@@ -11,7 +11,7 @@ only be read from its beginning is never split.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, pairwise
@@ -222,48 +222,36 @@ def append_index(path: Path, segments: NDArray[np.uint64], size: int) -> int:
     return size + len(index)
 
 
-class SegmentCollector:
-    """The segments of some shards, of any number of files, one after the other in the file `spill`."""
+def collect_segments(paths: Iterable[Path], shards: range, spill: Path) -> tuple[NDArray[np.uint64], int]:
+    """Copy the segments of some shards from files of counts to `spill`.
 
-    def __init__(self, spill: Path, shards: range) -> None:
-        self._spill = spill
-        self._shards = shards
-        self._segments: list[NDArray[np.uint64]] = [np.empty((0, 3), np.uint64)]
-        self.size = 0
+    Returns rows of shard, begin and end, and the bytes.
+    """
+    collected = [np.empty((0, 3), np.uint64)]
+    size = 0
+    with storage_errors(spill), spill.open("wb") as out:
+        for path in paths:
+            with reading_artifact(path), path.open("rb", buffering=0) as file:
+                segments = _read_index(file, path)
+                segments = segments[(segments[:, 0] >= shards.start) & (segments[:, 0] < shards.stop)]
+                moved = segments.copy()
+                for begin, end, first, last in _adjacent(segments):
+                    moved[first:last, 1:] = segments[first:last, 1:] - begin + size
+                    _copy(file, path, begin, end, out, spill)
+                    size += end - begin
+            collected.append(moved)
+    return np.concatenate(collected), size
+
+
+def _copy(file: BinaryIO, path: Path, begin: int, end: int, out: BinaryIO, spill: Path) -> None:
+    file.seek(begin)
+    while begin < end:
+        some = file.read(min(_COPIED_AT_ONCE, end - begin))
+        if not some:
+            raise damaged(path, "is shorter than it was")
         with storage_errors(spill):
-            self._file = spill.open("wb")
-
-    def close(self) -> None:
-        with storage_errors(self._spill):
-            self._file.close()
-
-    @property
-    def segments(self) -> NDArray[np.uint64]:
-        """Rows of shard, begin, end."""
-        return np.concatenate(self._segments)
-
-    def add(self, path: Path) -> None:
-        """Copy the segments of one more file."""
-        with reading_artifact(path), path.open("rb", buffering=0) as file:
-            segments = _read_index(file, path)
-            wanted = (segments[:, 0] >= self._shards.start) & (segments[:, 0] < self._shards.stop)
-            segments = segments[wanted]
-            moved = segments.copy()
-            for begin, end, first, last in _adjacent(segments):
-                moved[first:last, 1:] = segments[first:last, 1:] - begin + self.size
-                self._copy(file, path, begin, end)
-        self._segments.append(moved)
-
-    def _copy(self, file: BinaryIO, path: Path, begin: int, end: int) -> None:
-        file.seek(begin)
-        while begin < end:
-            some = file.read(min(_COPIED_AT_ONCE, end - begin))
-            if not some:
-                raise damaged(path, "is shorter than it was")
-            with storage_errors(self._spill):
-                self._file.write(some)
-            begin += len(some)
-            self.size += len(some)
+            out.write(some)
+        begin += len(some)
 
 
 def _read_index(file: BinaryIO, path: Path) -> NDArray[np.uint64]:

@@ -46,9 +46,9 @@ from krill.tokenizer.count import (
 from krill.tokenizer.count_tasks import (
     COUNTED,
     SHARDS,
-    SegmentCollector,
     TaskInput,
     append_index,
+    collect_segments,
     renamed_when_done,
     split_input,
     task_blocks,
@@ -281,16 +281,10 @@ class MergeCounts(LoggedStage):
         plan = self._count.counting.plan(gathering_needs())
         counts = self._count.log
         with temporary_beside(output) as spill, renamed_when_done(output) as made:
-            gathered = SegmentCollector(spill, shards)
-            try:
-                for number in counts.units():
-                    gathered.add(counts.path(number, COUNTED))
-            finally:
-                gathered.close()
+            files = (counts.path(number, COUNTED) for number in counts.units())
+            segments, size = collect_segments(files, shards, spill)
             with storage_errors(output), damaged_spill(output.parent):
-                counter = _native.WordCounter(
-                    "", [], False, plan.share(WORDS), 1, str(spill), gathered.segments, gathered.size
-                )
+                counter = _native.WordCounter("", [], False, plan.share(WORDS), 1, str(spill), segments, size)
                 words, occurrences, word_bytes, byte_counts = counter.write_counts(str(made))
         return {
             "words": words,
