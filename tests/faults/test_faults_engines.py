@@ -9,7 +9,7 @@ import random
 import re
 import signal
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 import preloaded
+import slurm_cluster
 from conftest import dataset_bytes
 from jobs import Job, check_error
 from krill.budget import parse_size
@@ -31,12 +32,13 @@ POISON = b'{"text": "' + b"This one is poison to whoever reads it on a worker. "
 
 # A step that passes everything. On a worker, and while the file `fault` is there, it does what that says.
 FAULTS = """
-import os, resource, signal
+import os, resource, signal, sys
 from pathlib import Path
 
 def passed(batch):
     fault = Path("fault")
-    if "RAY_RAYLET_PID" in os.environ and fault.exists():
+    worker = "RAY_RAYLET_PID" in os.environ or "krill.engines.worker" in " ".join(sys.orig_argv)
+    if worker and fault.exists():
         if fault.read_text() == "die" and any("poison" in text.as_py()[:20] for text in batch.column("text")):
             os.kill(os.getpid(), signal.SIGKILL)
         if fault.read_text() == "refuse":
@@ -280,3 +282,61 @@ def test_no_node_with_room_for_a_worker_is_an_error(case, ray_cluster, tmp_path)
         hint="lower --threads or --memory",
     )
     assert not job.work.exists()
+
+
+class Ranks:
+    """A job on datatrove's executor, under way: which processes its ranks are."""
+
+    def __init__(self, case: Case, folder: Path, environment: dict[str, str], **engine: Any) -> None:
+        cluster = RayCluster("none", ())
+        self.job = case.on(cluster, folder)
+        self.job.config["engine"] = {"name": "datatrove", "workers": 2, **engine}
+        self.job.save()
+        self.log = (folder / "log").open("w+")
+        self.process = preloaded.launch(
+            ["preprocess", "config.yaml"],
+            cwd=folder,
+            out=self.log.fileno(),
+            err=self.log.fileno(),
+            env=environment,
+        )
+
+    def kill_rank_after(self, committed: int) -> None:
+        """End one with SIGKILL when so many tasks are committed."""
+        limit = time.monotonic() + 60
+        while len(records(self.job)) < committed:
+            assert time.monotonic() < limit and self.process.poll() is None, self.output
+            time.sleep(0.01)
+        [started] = self.job.work.glob("engine/*/start-0/process-2")
+        os.kill(int(started.read_text()), signal.SIGKILL)
+
+    @property
+    def output(self) -> str:
+        self.log.seek(0)
+        return self.log.read()
+
+
+@pytest.mark.parametrize("executor", ["local", "slurm"])
+def test_a_datatrove_rank_that_is_killed_changes_nothing(case, tmp_path, executor):
+    with ExitStack() as stack:
+        environment, engine = {}, {}
+        if executor == "slurm":
+            environment = stack.enter_context(slurm_cluster.stand_in(tmp_path / "slurm"))
+            engine = {"executor": "slurm", "partition": slurm_cluster.PARTITION}
+        run = Ranks(case, tmp_path / "run", environment, **engine)
+        run.kill_rank_after(3)
+        assert run.process.wait(120) == 0, run.output
+        check_whole(run.job, case)
+
+
+def test_a_datatrove_rank_that_always_fails_is_reported_with_its_own_error(case, tmp_path):
+    job = case.on(RayCluster("none", ()), tmp_path)
+    job.config["engine"] = {"name": "datatrove", "workers": 2, "retries": 1}
+    job.write("fault", b"refuse")
+    outcome = job.preprocess()
+    check_error(outcome, 5, "cannot write `", "file size limit exceeded", hint="raise the limit")
+    before = committed(job)
+    (tmp_path / "fault").write_bytes(b"die")
+    outcome = job.preprocess()
+    check_error(outcome, 1, "the rank ", " of 2 failed 2 times", "SIGKILL", hint="what was done is kept")
+    assert before.items() <= committed(job).items()

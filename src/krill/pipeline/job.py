@@ -138,7 +138,7 @@ def run_preprocess(
             found = {**pipeline.facts(), "tokenizer": _describe_tokenizer(config, encoder)}
             extra = {
                 "predicted": predicted.to_json(),
-                "duplicates": pipeline.outputs.get("duplicates"),
+                **pipeline.other_outputs(),
                 "engine": worked,
             }
             manifest = _manifest(context, run, plan, found, extra)

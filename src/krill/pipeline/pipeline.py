@@ -44,6 +44,9 @@ from krill.tokenizer import Encoder
 STAGES: Final = (Scan, Dedup, Trim, Text, Encode, CountWindows, Pack, Rejected)
 """The stages that need memory of their own."""
 
+# What the manifest says of the shards that stages wrote.
+_PARTS: Final = ("dataset", "validation", "text", "rejected")
+
 
 def preprocess_needs(
     config: KrillConfig,
@@ -155,9 +158,14 @@ class Pipeline:
 
     def facts(self) -> dict[str, Any]:
         """What the stages found, by the names that the manifest gives it."""
-        parts = {name: self.outputs.get(name) for name in ("dataset", "validation", "text", "rejected")}
+        parts = {name: self.outputs.get(name) for name in _PARTS}
         documents = document_counts(self.counts, self.kept)
         return {"stages": self.timings, "documents": documents, "tokens": self.tokens, **parts}
+
+    def other_outputs(self) -> dict[str, Any]:
+        """What else they state for the manifest."""
+        others = {name: found for name, found in self.outputs.items() if name not in _PARTS}
+        return {"duplicates": None, **others}
 
     def _add(self, report: StageReport, timing: dict[str, Any]) -> None:
         for name in ("bytes", "documents", "tokens"):

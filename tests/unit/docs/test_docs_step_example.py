@@ -1,4 +1,4 @@
-"""The worked example of CONTRIBUTING.md, carried out on a copy of the package."""
+"""The worked examples of CONTRIBUTING.md, a step and a stage, carried out on a copy of the package."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def in_copy(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_the_examples_own_test_passes(copy: Path) -> None:
     done = in_copy(_TEST, copy)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+    assert "3 passed" in done.stdout
 
 
 def test_the_step_drops_and_counts_in_a_run(copy: Path) -> None:
