@@ -27,7 +27,7 @@ LOADED = (
     "krill.cli.progress",
     "krill.cli.screen",
     "krill.pipeline",
-    "krill.pipeline.look",
+    "krill.pipeline.output_checks",
     "krill.dataset.export",
     "krill.tokenizer",
     "psutil",

@@ -48,18 +48,18 @@ def inspect(
         The memory budget, such as 512MB, 2GiB or auto: half of what this process may use.
     """
     from krill.cli.screen import print_json
-    from krill.pipeline.look import look_at_duplicates, look_into
+    from krill.pipeline.output_checks import inspect_duplicates, inspect_output
 
     config = load_if_config(path)
     folder = Path(path if config is None else config.preprocess.prepared_path)
     if duplicates:
-        clusters = look_at_duplicates(folder, count=samples, memory=memory)
+        clusters = inspect_duplicates(folder, count=samples, memory=memory)
         if display.json:
             print_json({"clusters": [cluster.to_json() for cluster in clusters]})
         elif not display.quiet:
             _print_clusters(clusters)
         return
-    inspection = look_into(folder, samples=samples, seed=seed, memory=memory)
+    inspection = inspect_output(folder, samples=samples, seed=seed, memory=memory)
     if display.json:
         print_json(inspection.to_json())
     elif not display.quiet:

@@ -22,13 +22,13 @@ def validate(
         A folder that Krill has made, or the config (YAML) that names it as its `prepared_path`.
     """
     from krill.cli.screen import console_of, print_json
-    from krill.pipeline.look import check_all
+    from krill.pipeline.output_checks import validate_output
 
     config = load_if_config(path)
     if config is not None:
         path = config.preprocess.prepared_path
     memory, threads = budget.resolve(config)
-    report = check_all(path, memory=memory, threads=threads)
+    report = validate_output(path, memory=memory, threads=threads)
     if display.json:
         print_json(report.to_json())
     elif not display.quiet:

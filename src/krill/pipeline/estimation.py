@@ -13,12 +13,10 @@ from krill.corpus import Corpus
 from krill.faults import system_errors
 from krill.pipeline.block_encoder import check_tokens, layout_of
 from krill.pipeline.dedup_needs import load_databases, minhash_of
-from krill.pipeline.early_refusal import refuse_early, writes_parquet
-from krill.pipeline.input import open_input
+from krill.pipeline.input import open_input, refuse_early, writes_parquet
 from krill.pipeline.needs import sizes_of
 from krill.pipeline.pipeline import preprocess_needs
-from krill.pipeline.prediction import Prediction, predict
-from krill.pipeline.sampling import sample_input
+from krill.pipeline.prediction import RunPrediction, predict, sample_input
 from krill.text import Step
 from krill.text.build import steps_of
 from krill.tokenizer import Encoder, open_encoder
@@ -32,7 +30,7 @@ class Estimate:
     threads: int
     files: int
     input_bytes: int
-    predicted: Prediction
+    predicted: RunPrediction
     vocab_size: int | None
     """Of the tokenizer; None where only text is written."""
     workers: int = 1
@@ -86,7 +84,7 @@ def _predicted(
     threads: int,
     encoder: Encoder | None,
     workers: int,
-) -> Prediction:
+) -> RunPrediction:
     width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
     sample = sample_input(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
     return predict(config, corpus, sample, threads, width, workers)

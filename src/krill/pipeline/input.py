@@ -1,12 +1,19 @@
-"""What a config says is read: its datasets, and what `dedup.against` compares them with."""
+"""What a config says is read: its datasets, and what `dedup.against` compares them with.
+
+In: a config. Out: a corpus, or a BudgetError before a model or a document is read, if the budget is too small
+for any input. Held in memory: the list of files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from krill.budget import Meter, Need
 from krill.config import KrillConfig
 from krill.corpus import Corpus, DatasetSource, open_corpus
+from krill.errors import BudgetError, KrillError
+from krill.pipeline.needs import InputSizes, sizes_of
 from krill.pipeline.seen_before import against_sources
 
 
@@ -46,3 +53,28 @@ def _open(config: KrillConfig, sources: Sequence[DatasetSource]) -> Corpus:
         exclude=[Path(settings.prepared_path)],
         verify=config.verify,
     )
+
+
+def refuse_early(
+    config: KrillConfig, meter: Meter, needs: Callable[[InputSizes | None], Sequence[Need]]
+) -> None:
+    """Plan without the input; if that is refused, list the files, and refuse with what they need as well.
+
+    From here on the budget is guarded: the list of the files alone may be too large for it.
+    """
+    try:
+        meter.plan(needs(None))
+    except BudgetError as refusal:
+        least = (refusal.hint or "").replace("would do", "is the least for any input", 1)
+        meter.guard(BudgetError(refusal.message, hint=least))
+        try:
+            sizes = sizes_of(open_input(config))
+        except KrillError:
+            raise refusal from None
+        meter.plan(needs(sizes))
+        raise
+
+
+def writes_parquet(config: KrillConfig) -> bool:
+    """Whether a run loads what writes Parquet, which counts from its beginning."""
+    return config.preprocess.output != "tokens" or config.preprocess.rejected

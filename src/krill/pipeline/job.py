@@ -25,12 +25,10 @@ from krill.pipeline.block_encoder import check_tokens, layout_of, missing_bos
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import load_databases, minhash_of
 from krill.pipeline.disk import DiskCap, check_free_space, folder_bytes
-from krill.pipeline.early_refusal import refuse_early, writes_parquet
-from krill.pipeline.input import open_against, open_input
+from krill.pipeline.input import open_against, open_input, refuse_early, writes_parquet
 from krill.pipeline.needs import InputSizes, sizes_of
 from krill.pipeline.pipeline import Pipeline, build_stages, preprocess_needs
-from krill.pipeline.prediction import Prediction, predict
-from krill.pipeline.sampling import sample_input
+from krill.pipeline.prediction import RunPrediction, predict, sample_input
 from krill.pipeline.seen_before import earlier_runs
 from krill.pipeline.summary import Summary, summarize_dataset
 from krill.pipeline.worker import worker_spec
@@ -236,7 +234,7 @@ def _describe_tokenizer(config: KrillConfig, encoder: Encoder | None) -> dict[st
     return encoder.describe() if bos is None else {**encoder.describe(), "bos_id": bos}
 
 
-def _predict(context: Context, encoder: Encoder | None) -> Prediction:
+def _predict(context: Context, encoder: Encoder | None) -> RunPrediction:
     """What to expect of the run, from a sample of the input; refuses what the disk can't hold."""
     config, folder = context.config, context.folder
     sample = sample_input(context.corpus, context.steps, minhash_of(config.preprocess.dedup), encoder)

@@ -31,7 +31,7 @@ from krill.pipeline.stages.encode import Encode
 from krill.pipeline.stages.pack import Pack
 from krill.pipeline.stages.rejected import Rejected
 from krill.pipeline.stages.scan import Scan
-from krill.pipeline.stages.shuffle import Shuffle
+from krill.pipeline.stages.shuffle import ShuffleRows
 from krill.pipeline.stages.text import Text
 from krill.pipeline.stages.trim import Trim
 from krill.pipeline.stages.windows import CountWindows
@@ -117,7 +117,7 @@ def build_stages(
         pack = Pack(context, windows)
         stages += [encode, windows, pack]
         if settings.shuffle:
-            stages.append(Shuffle(context, pack))
+            stages.append(ShuffleRows(context, pack))
     if settings.rejected and scan is not None:
         stages.append(Rejected(context, scan, [*dropping, source], encode))
     return stages

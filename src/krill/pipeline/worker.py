@@ -17,8 +17,7 @@ from krill.engines import Resources
 from krill.engines.worker import SPEC_FILE, CountedProgress, WorkerRun, check_identity, load_run
 from krill.pipeline.context import Context
 from krill.pipeline.disk import DiskCap
-from krill.pipeline.early_refusal import writes_parquet
-from krill.pipeline.input import open_against, open_input
+from krill.pipeline.input import open_against, open_input, writes_parquet
 from krill.pipeline.needs import sizes_of
 from krill.pipeline.pipeline import build_stages, preprocess_needs
 from krill.pipeline.seen_before import earlier_runs

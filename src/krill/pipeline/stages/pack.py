@@ -158,7 +158,7 @@ class WriteRows(PipelineStage):
 
 
 class Pack(WriteRows):
-    """Writes the shards of the dataset or, where `Shuffle` follows, the rows that it reads."""
+    """Writes the shards of the dataset or, where `ShuffleRows` follows, the rows that it reads."""
 
     def __init__(self, context: Context, windows: CountWindows) -> None:
         super().__init__(context, "pack", windows, windows.held_bytes)

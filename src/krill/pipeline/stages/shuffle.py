@@ -1,4 +1,4 @@
-"""Shuffle: the shards of the dataset, with each source's rows in an order drawn from the seed.
+"""ShuffleRows: the shards of the dataset, with each source's rows in an order drawn from the seed.
 
 In: the rows that `Pack` stored. Out: as many shards, of the same sizes, as without. Held in memory: for each
 shard being written, a batch of rows.
@@ -18,7 +18,7 @@ from krill.pipeline.stages.pack import Pack, WriteRows, by_split
 from krill.pipeline.stages.windows import PackedSource, Split
 
 
-class Shuffle(WriteRows):
+class ShuffleRows(WriteRows):
     """Writes the rows of `pack` in another order."""
 
     def __init__(self, context: Context, pack: Pack) -> None:

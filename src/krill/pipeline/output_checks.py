@@ -1,4 +1,4 @@
-"""Looking into an output, and checking it, inside a budget."""
+"""Inspect an output, and validate it, inside a budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROW_GROUP = 62_000_000
 _ROW_BATCH = 10_000_000
 
 
-def look_into(folder: Path, *, samples: int, seed: int, memory: str | int = "auto") -> Inspection:
+def inspect_output(folder: Path, *, samples: int, seed: int, memory: str | int = "auto") -> Inspection:
     """Facts and samples of an output; rows are shown as text if their tokenizer can be opened and fits."""
     limit = resolve_limit(memory)
     manifest = Manifest.load(folder, limit=limit)
@@ -32,7 +32,7 @@ def look_into(folder: Path, *, samples: int, seed: int, memory: str | int = "aut
         return inspect(folder, samples, seed, decode)
 
 
-def look_at_duplicates(folder: Path, *, count: int, memory: str | int = "auto") -> list[Cluster]:
+def inspect_duplicates(folder: Path, *, count: int, memory: str | int = "auto") -> list[Cluster]:
     """Some clusters of near-duplicates of an output."""
     limit = resolve_limit(memory)
     Manifest.load(folder, limit=limit)  # refused before anything is planned
@@ -41,7 +41,7 @@ def look_at_duplicates(folder: Path, *, count: int, memory: str | int = "auto") 
         return find_clusters(folder, count)
 
 
-def check_all(folder: str | Path, *, memory: str | int = "auto", threads: int | str = "auto") -> Report:
+def validate_output(folder: str | Path, *, memory: str | int = "auto", threads: int | str = "auto") -> Report:
     """Check every row and every checksum of an output, on all threads that the budget allows."""
     limit, count = resolve_limit(memory), resolve_threads(threads)
     manifest = Manifest.load(folder, limit=limit)
