@@ -39,7 +39,7 @@ _POLL_SECONDS = 0.1
 _CHECK_SECONDS = 1.0
 # How often the driver touches its file: ranks wait for minutes, and a network file system shows it late.
 _ALIVE_SECONDS = 10.0
-# How long ranks may take to end after the last stage, or when they are told to.
+# How long ranks may take to end after the last stage, or when they are asked to.
 _END_SECONDS = 30.0
 # Slurm's own limit for the elements of a job array is 1,001 unless the site has set another.
 _MOST_RANKS = 1000

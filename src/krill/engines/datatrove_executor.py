@@ -92,7 +92,7 @@ def executor_of(folder: Path, given: Mapping[str, Any]) -> PipelineExecutor:
         mem_per_cpu_gb=math.ceil(megabytes / 1024),
         # datatrove counts whole gigabytes for each core, more than small workers need.
         sbatch_args={"mem-per-cpu": f"{megabytes}M", **given["slurm"]["sbatch"]},
-        # Since Slurm 22.05 a step has one core unless it is told otherwise.
+        # Since Slurm 22.05 a step has one core by default.
         srun_args={"cpus-per-task": threads},
         job_name=f"krill-{folder.parent.name}",
         env_command=f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH",

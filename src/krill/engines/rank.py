@@ -55,7 +55,7 @@ class Waiting(KrillError):
 class RankEngine:
     """Does its own tasks here, and waits for those of the others.
 
-    `alive` tells a moment at which somebody still looked after all ranks, where that is known.
+    While the value of `alive` changes, a driver starts lost ranks again, and there is reason to wait.
     """
 
     shared = True

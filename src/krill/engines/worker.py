@@ -178,7 +178,7 @@ def _perform(order: Mapping[str, Any]) -> Mapping[str, Any]:
             run.do(order["stage"], order["tasks"])
         run.end_order()
     except BaseException:
-        release()  # its threads were told to end, and would end whatever comes next
+        release()  # its threads were stopped, and would stop whatever comes next
         raise
     return {"bytes": run.progress.done, "kept": run.kept() - kept, "peak": peak_bytes()}
 

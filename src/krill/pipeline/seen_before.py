@@ -35,7 +35,7 @@ def kind_of(dedup: DedupConfig) -> str:
     return hash_kind(dedup.level) if minhash is None else minhash_kind(minhash)
 
 
-def noted_files(dedup: DedupConfig, scanned: CommitLog) -> list[Path]:
+def hash_files(dedup: DedupConfig, scanned: CommitLog) -> list[Path]:
     """The scan's files of hashes or bands, one for each unit."""
     name = BANDS if dedup.method == "minhash" else HASHES
     return [scanned.place(unit, name) for unit in scanned.units()]
@@ -47,14 +47,14 @@ def against_sources(config: KrillConfig) -> list[DatasetSource]:
 
 
 def against_files(config: KrillConfig, scanned: CommitLog, stages: Path) -> list[Path]:
-    """What was noted of the documents of `against`, and the indexes among its entries."""
+    """The hashes or bands of the documents of `against`, and of the indexes among its entries."""
     dedup = config.preprocess.dedup
     files: list[Path] = []
     for number, folder in enumerate(path for path in dedup.against if _is_index(path)):
         index = _index(folder, storage_of(folder) or "files")
         names = [found.name for found in index.pin(kind_of(dedup), "")]
         files += _files_of(index, kind_of(dedup), names, stages / f"{_SEEN}-{number}")
-    return [*files, *noted_files(dedup, scanned)]
+    return [*files, *hash_files(dedup, scanned)]
 
 
 class EarlierRuns:
@@ -67,7 +67,7 @@ class EarlierRuns:
         self._identity = identity
 
     def pinned(self, stages: Path) -> list[Path]:
-        """What they kept; decided once for all lives of a run."""
+        """What they kept; decided once, also for a run that is continued."""
         path = stages / _PINNED
         if not path.exists():
             write_json(path, [found.name for found in self._index.pin(self._kind, self._identity)])
@@ -81,17 +81,17 @@ class EarlierRuns:
     def prepare(self, scanned: CommitLog, keep_files: Sequence[Path], corpus: Corpus) -> Pending | PendingRun:
         """What this run kept, written and not counting yet."""
         dedup = self._config.preprocess.dedup
-        files = noted_files(dedup, scanned)
+        files = hash_files(dedup, scanned)
         if isinstance(self._index, DedupIndex):
             return self._index.prepare(self._kind, self._identity, files, keep_files)
-        noted = IndexInput(
+        kept = IndexInput(
             files,
             keep_files,
             [scanned.path(unit, POSITIONS) for unit in scanned.units()],
             (file.path for file in corpus.files),
             self._config.preprocess.prepared_path,
         )
-        return self._index.prepare(self._kind, self._identity, noted)
+        return self._index.prepare(self._kind, self._identity, kept)
 
     def adopt(self) -> None:
         """Let what this run has kept count, if it died between its end and that."""

@@ -309,7 +309,7 @@ def read_keep(path: Path, count: int) -> NDArray[np.uint8]:
 
 
 def cluster_columns(records: NDArray[Any]) -> list[tuple[str, pa.Array]]:
-    """The columns that tell a document's cluster: the number of its first document, and its size."""
+    """The columns of a document's cluster: the number of its first document, and its size."""
     return [("cluster", as_arrow(records["cluster"])), ("cluster_size", as_arrow(records["size"]))]
 
 

@@ -144,7 +144,7 @@ def _refuse_inputs(output: Path, inputs: Iterable[str | Path]) -> None:
 
 
 def _as_long_as(corpus: Corpus, config: KrillConfig) -> KrillConfig:
-    """The config with documents no longer than the longest file, where its size tells that."""
+    """The config with documents no longer than the longest file, where that is known from its size."""
     if any(file.remote or file.compression or file.format not in _AS_WRITTEN for file in corpus.files):
         return config
     longest = max((file.bytes for file in corpus.files), default=1)

@@ -1,6 +1,6 @@
 """Dedup, the stage `resolve`: which of the scanned documents survive.
 
-In: what the scan noted of each unit, and files of what counts as seen before. Out: for each unit a file of
+In: the hashes or bands of each unit, and files of what counts as seen before. Out: for each unit a file of
 keep bits and, if wanted, one of clusters, all in one commit. Held in memory: the method's share of the plan,
 whatever the number of documents.
 """
@@ -19,7 +19,7 @@ from krill.engines.contract import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import DEDUP_TABLE, dedup_needs, index_needs, minhash_of
 from krill.pipeline.needs import Sizing
-from krill.pipeline.seen_before import EarlierRuns, against_files, noted_files
+from krill.pipeline.seen_before import EarlierRuns, against_files, hash_files
 from krill.pipeline.stages.base import PipelineStage
 from krill.pipeline.stages.scan import Scan
 from krill.pipeline.surviving_units import CLUSTERS, KEEP, SurvivingUnits
@@ -94,7 +94,7 @@ class Dedup(PipelineStage):
 
     def finish(self) -> StageReport:
         found = self.log.record(0)
-        size = sum(self.context.folder.files.sizes(noted_files(self.settings, self.scan.log)))
+        size = sum(self.context.folder.files.sizes(hash_files(self.settings, self.scan.log)))
         self.context.progress.advance(size)
         report = StageReport(bytes=size, documents=self.scan.documents, outputs={"duplicates": found})
         if self.settings.level == "document":
@@ -114,7 +114,7 @@ def _resolved(
     cluster_files: Sequence[Path] | None,
 ) -> dict[str, Any]:
     dedup, scanned, units = context.config.preprocess.dedup, scan.log, scan.units()
-    files = noted_files(dedup, scanned)
+    files = hash_files(dedup, scanned)
     context.folder.files.fetch([*files, *prior])
     spill = context.folder.stages / "resolve-spill"
     share = context.plan.share(DEDUP_TABLE)

@@ -1,9 +1,10 @@
 """Dedup in phases that several workers share, by hash partition.
 
-In: what the scan noted of each unit. Out: the keep bits of every unit, the same as one process would write.
+In: the hashes or bands of each unit. Out: the keep bits of every unit, the same as one process would write.
 
-1. *split*: a worker takes some neighbouring units and puts what was noted in the order of partitions.
-2. *answer*: a worker takes one partition of all of them, and tells who came first, or who hangs together.
+1. *split*: a worker takes some neighbouring units and sorts its hashes or bands by partition.
+2. *answer*: a worker takes one partition of all of them, and finds out which document came first, or which
+   are connected.
 3. *join* puts the answers of some units back into the order of documents; of near-duplicates one worker makes
    clusters, out of the edges alone.
 
@@ -35,7 +36,7 @@ from krill.dedup import (
 from krill.engines.contract import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import DEDUP_TABLE, minhash_of
-from krill.pipeline.seen_before import noted_files
+from krill.pipeline.seen_before import hash_files
 from krill.pipeline.stages.base import PipelineStage
 from krill.pipeline.stages.dedup import RESOLVE, Dedup
 from krill.pipeline.surviving_units import CLUSTERS as UNIT_CLUSTERS
@@ -240,7 +241,7 @@ class Phases:
         return asdict(found), [*keep_files, *(cluster_files or ())]
 
     def _paths(self, group: int) -> list[Path]:
-        """What was noted of a group's documents, to be read."""
+        """The hashes or bands of a group's documents, to be read."""
         paths = [self.context.path_of(name) for name in self.groups[group]]
         self.context.folder.files.fetch(paths)
         return paths
@@ -261,7 +262,7 @@ class Phases:
 
 def _cut(context: Context, scanned: CommitLog, prior: Sequence[Path], workers: int) -> dict[str, Any]:
     dedup = context.config.preprocess.dedup
-    files = noted_files(dedup, scanned)
+    files = hash_files(dedup, scanned)
     units = scanned.units()
     share = context.plan.share(DEDUP_TABLE)
     minhash = minhash_of(dedup)

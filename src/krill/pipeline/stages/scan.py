@@ -77,7 +77,7 @@ class Wanted:
     """Whether survivors are kept of all units; those of sequential files always are."""
     rejected: bool = False
     positions: bool = False
-    """Whether it is noted where that stands which is hashed."""
+    """Whether the positions of what is hashed are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _scan_block(context: Context, block: Block, wanted: Wanted, *, spilling: boo
     documents = survivors(block, context.steps, collect=wanted.rejected)
     batch = documents.batch
     text = batch.column("text")
-    # Also where nothing compares documents: they tell whether the input has changed since.
+    # Also where nothing compares documents: they show whether the input has changed since.
     hashes = hashes_of(documents) if wanted.hashes or wanted.minhash else None
     return ScannedBlock(
         UnitEnd.after(block),

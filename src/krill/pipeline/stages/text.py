@@ -167,7 +167,7 @@ class Text(TextShards):
 def write_shard(path: Path, carried: pa.Schema, batches: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:
     """One file; None if there is no batch at all."""
     aligned = map(_AllColumns(carried).of, batches)
-    for first in aligned:  # the first batch tells what steps have measured
+    for first in aligned:  # the first batch shows what steps have measured
         with TextShardWriter(path, first.schema) as writer:
             for batch in chain([first], aligned):
                 writer.write(batch)
