@@ -11,7 +11,8 @@ that the plan can refuse before anything is read.
 from typing import TYPE_CHECKING
 
 from krill.lazy import lazy_attributes
-from krill.tokenizer.encoder import ByteEncoder, Encoder
+from krill.tokenizer.byte import ByteEncoder
+from krill.tokenizer.encoder import Encoder
 from krill.tokenizer.open import open_encoder
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The interface of every tokenizer, the built-in byte tokenizer, and errors about one document.
+"""The interface of every tokenizer, and errors about one document.
 
 In: columns of text. Out: ids, or an error that knows the row of a batch; the reader of the batch adds to it
 the file and the position in it. Nothing is held.
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from krill.corpus.formats import CorpusFile
-
-EOS: Final = 256
-"""Of the byte tokenizer."""
 
 _BY_ROWS: Final = (Format.PARQUET, Format.ARROW, Format.HUB)
 
@@ -84,37 +81,6 @@ def describe_file(encoder: FileEncoder, fingerprint: str) -> dict[str, Any]:
         "eos_token": encoder.eos_token,
         "fingerprint": fingerprint,
     }
-
-
-class ByteEncoder:
-    """The built-in byte tokenizer: each byte of the UTF-8 text is its own id, and 256 ends a document."""
-
-    name = "bytes"
-    vocab_size = 257
-    eos_id: int | None = EOS
-
-    def encode(self, text: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint32]]:
-        from krill import _native
-        from krill.corpus.buffers import text_buffers
-
-        return _native.encode_bytes(*text_buffers(text), EOS)
-
-    def decode(self, ids: NDArray[Any]) -> str:
-        """Text with EOS shown as `<|endoftext|>`; a character that a row cuts in two shows as U+FFFD."""
-        pieces: list[bytes] = []
-        start = 0
-        for end in [*(ids == EOS).nonzero()[0].tolist(), len(ids)]:
-            pieces.append(ids[start:end].astype("uint8").tobytes())
-            start = end + 1
-        return b"<|endoftext|>".join(pieces).decode("utf-8", "replace")
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "vocab_size": self.vocab_size,
-            "eos_id": self.eos_id,
-            "fingerprint": "bytes-1",
-        }
 
 
 class _OfDocument(KrillError):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from krill.budget import Kind, Need, Plan
 from krill.errors import InputError
-from krill.tokenizer.encoder import ByteEncoder, Encoder, FileEncoder, outside_vocabulary
+from krill.tokenizer.byte import ByteEncoder
+from krill.tokenizer.encoder import Encoder, FileEncoder, outside_vocabulary
 from krill.tokenizer.outline import LoadingCost, Outline, outline_of
 from krill.tokenizer.tokenizer_file import config_file, file_fingerprint
 from krill.tokenizer.tokenizer_json import NotNative, fallback_reason, forget_spec, native_spec

@@ -19,7 +19,7 @@ import numpy as np
 
 from krill.errors import InputError
 from krill.storage.atomic import encode_json
-from krill.tokenizer.encoder import EOS, ByteEncoder
+from krill.tokenizer.byte import EOS, ByteEncoder
 from krill.tokenizer.files import CONFIG_FILE, TOKENIZER_FILE, tokenizer_json
 from krill.tokenizer.open import open_encoder, open_file
 from krill.tokenizer.options import TrainOptions
