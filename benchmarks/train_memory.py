@@ -131,7 +131,7 @@ def train(setting: Setting) -> None:
         )
         jax.block_until_ready(metrics)
     predicted = predicted_peak(resident, planned.plan)
-    print(json.dumps({**planned.plan.to_json(), "resident": resident, "predicted": predicted}))
+    print(json.dumps({**asdict(planned.plan), "resident": resident, "predicted": predicted}))
 
 
 if __name__ == "__main__":
