@@ -87,10 +87,10 @@ def shapes() -> str:
         frame(30, 70, 800, 130, "stage", "Pipeline: a list of stages, and a loop (pipeline/)"),
         *(box(50 + 156 * at, 104, 116, 32, "plain", name) for at, name in enumerate(stages)),
         *(arrow(166 + 156 * at, 120, 206 + 156 * at, 120) for at in range(4)),
-        text(430, 162, "Stage: name, needs (bytes for the plan), tasks, done, run, finish, describe"),
+        text(430, 162, "Stage: name, needs (bytes for the plan), tasks, missing, run, finish, describe"),
         text(430, 184, "what comes before a stage is given to its constructor"),
         frame(30, 212, 800, 76, "disk", "RunStorage"),
-        box(150, 224, 210, 52, "plain", "a folder", "renamed into place when whole"),
+        box(150, 224, 210, 52, "plain", "a folder", "renamed into place"),
         box(374, 224, 210, 52, "plain", "an object store", "manifest last"),
         box(598, 224, 220, 52, "plain", "a growing folder", "used while it grows: trainings"),
         frame(10, 370, 840, 150, "engine", "Engine: starts workers, restarts lost ones (engines/)"),
@@ -144,7 +144,7 @@ def way() -> str:
     parts += [box(40 + 114 * at, bottom + 28, 106, 24, "plain", name) for at, name in enumerate(GROUND)]
     parts.append(
         box(
-            470,
+            556,
             58,
             170,
             128,
