@@ -38,8 +38,8 @@ class Cluster:
         return asdict(self)
 
 
-def find_clusters(folder: Path, count: int) -> list[Cluster]:
-    """The first `count` clusters among the rejected documents, in input order."""
+def find_clusters(folder: Path, count: int, room: int | None = None) -> list[Cluster]:
+    """The first `count` clusters among the rejected documents, in input order; `room` is the reader's."""
     manifest = Manifest.load(folder)
     if manifest.text is None or manifest.rejected is None or not _has_clusters(folder, manifest):
         raise InputError(
@@ -48,7 +48,7 @@ def find_clusters(folder: Path, count: int) -> list[Cluster]:
             " `dedup: {method: minhash, clusters: true}` under `preprocess:`",
         )
     clusters: dict[int, Cluster] = {}
-    for numbers, sizes, texts in _groups(folder, manifest.rejected):
+    for numbers, sizes, texts in _groups(folder, manifest.rejected, room):
         for row in np.flatnonzero(sizes).tolist():
             number = int(numbers[row])
             if number not in clusters and len(clusters) < count:
@@ -57,13 +57,13 @@ def find_clusters(folder: Path, count: int) -> list[Cluster]:
                 clusters[number].dropped.append(_beginning(texts, row))
         if _complete(clusters, count):
             break
-    _add_kept(folder, manifest.text, clusters)
+    _add_kept(folder, manifest.text, clusters, room)
     return [clusters[number] for number in sorted(clusters)]
 
 
-def _add_kept(folder: Path, part: TextPart, clusters: dict[int, Cluster]) -> None:
+def _add_kept(folder: Path, part: TextPart, clusters: dict[int, Cluster], room: int | None) -> None:
     missing = {number for number, cluster in clusters.items() if cluster.kept is None}
-    for numbers, _, texts in _groups(folder, part):
+    for numbers, _, texts in _groups(folder, part, room):
         wanted = np.isin(numbers, np.array(sorted(missing), np.uint64))
         for row in np.flatnonzero(wanted).tolist():
             clusters[int(numbers[row])].kept = _beginning(texts, row)
@@ -79,13 +79,15 @@ def _complete(clusters: dict[int, Cluster], count: int) -> bool:
     return len(clusters) == count and all(map(int.__ge__, found, shown))
 
 
-def _groups(folder: Path, part: TextPart) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint32], Any]]:
+def _groups(
+    folder: Path, part: TextPart, room: int | None
+) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint32], Any]]:
     """Clusters, sizes and texts of each row group; a size of 0 where a document is in no cluster."""
     import pyarrow as pa
 
     for shard in part.shards:
         file = ShardFile(folder, shard)
-        with TextShardReader(file) as opened:
+        with TextShardReader(file, room=room) as opened:
             if "cluster" not in opened.names:
                 continue
             for group in range(len(opened.group_rows)):

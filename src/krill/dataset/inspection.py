@@ -115,8 +115,15 @@ class Inspection:
         return asdict(self)
 
 
-def inspect(path: str | Path, samples: int = 3, seed: int = 0, decode: Decode | None = None) -> Inspection:
-    """Inspect `path`, an output folder of Krill; `seed` chooses the samples."""
+def inspect(
+    path: str | Path,
+    samples: int = 3,
+    seed: int = 0,
+    decode: Decode | None = None,
+    room: int | None = None,
+) -> Inspection:
+    """Inspect `path`, an output folder of Krill; `seed` chooses the samples. With `room`, documents that take
+    more bytes than that to read are refused."""
     folder = Path(path)
     manifest = Manifest.load(folder)
     chance = random.Random(seed)
@@ -133,7 +140,7 @@ def inspect(path: str | Path, samples: int = 3, seed: int = 0, decode: Decode | 
         measured_peak=manifest.budget["measured_peak"],
         dataset=_token_facts(folder, manifest.dataset, samples, chance, decode),
         validation=_token_facts(folder, manifest.validation, samples, chance, decode),
-        text=_text_facts(folder, manifest.text, samples, chance) if manifest.text else None,
+        text=_text_facts(folder, manifest.text, samples, chance, room) if manifest.text else None,
     )
 
 
@@ -205,19 +212,21 @@ def _sample_row(dataset: Dataset, row: int, decode: Decode | None) -> SampleRow:
     return SampleRow(row, found["input_ids"].tolist(), found["seq_lengths"].tolist(), text)
 
 
-def _text_facts(folder: Path, part: TextPart, samples: int, chance: random.Random) -> TextFacts:
+def _text_facts(
+    folder: Path, part: TextPart, samples: int, chance: random.Random, room: int | None
+) -> TextFacts:
     starts = [0, *accumulate(shard.rows for shard in part.shards)]
     chosen = []
     for row in _choose(chance, part.rows, samples):
         shard = bisect_right(starts, row) - 1
-        text = _document(ShardFile(folder, part.shards[shard]), row - starts[shard])
+        text = _document(ShardFile(folder, part.shards[shard]), row - starts[shard], room)
         chosen.append(SampleDocument(row, len(text), text[:_SAMPLE_CHARS]))
     return TextFacts(part.rows, len(part.shards), sum(shard.bytes for shard in part.shards), tuple(chosen))
 
 
-def _document(file: ShardFile, row: int) -> str:
+def _document(file: ShardFile, row: int, room: int | None) -> str:
     """One document, by reading the row group that holds it."""
-    with TextShardReader(file) as opened:
+    with TextShardReader(file, room=room) as opened:
         starts = [0, *accumulate(opened.group_rows)]
         group = bisect_right(starts, row) - 1
         if group == len(opened.group_rows):

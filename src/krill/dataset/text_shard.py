@@ -16,18 +16,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from krill.budget import format_size
 from krill.corpus.arrays import row_bytes
 from krill.corpus.parquet_metadata import read_footer
 from krill.dataset.rows import ClosedOnExit
 from krill.dataset.shard import HashedParquet, ShardInfo, UnfinishedShard
 from krill.dataset.shard_file import ShardFile, VerifiedReads
-from krill.errors import InputError
+from krill.errors import BudgetError, InputError
 from krill.faults import first_line
 
 ROW_GROUP_BYTES = 8_000_000
 PAGE_BYTES = 2**20
 # Columns of gathered batches, all counted: each takes a kilobyte besides its rows.
 _MOST_COLUMNS = 20_000
+# Times the bytes of a row group that are held of it: a decoded page, the column, a document as a string.
+_HELD = 3
 
 
 class TextShardWriter(UnfinishedShard):
@@ -111,13 +114,15 @@ def check_names(file: ShardFile, names: Sequence[str]) -> None:
 class TextShardReader(ClosedOnExit):
     """An open shard of documents, kept or rejected; in a `with`.
 
-    With `verify`, what is read is hashed on its way, for `finish` to hold it against the manifest.
+    With `verify`, what is read is hashed on its way, for `finish` to hold it against the manifest. With
+    `room`, a row group that takes more bytes than that is refused before it is read.
     """
 
-    def __init__(self, file: ShardFile, *, verify: bool = False) -> None:
+    def __init__(self, file: ShardFile, *, verify: bool = False, room: int | None = None) -> None:
         import pyarrow.parquet as pq  # not at the top: a dataset without text is read without it
 
         self._file = file
+        self._room = room
         self._reads = VerifiedReads(file) if verify else None
         with self._decoding():
             footer = read_footer(lambda start, end: bytes(file.read(start, end - start)), file.shard.bytes)
@@ -127,6 +132,7 @@ class TextShardReader(ClosedOnExit):
             self.schema: pa.Schema = self._parquet.schema_arrow
             self.names: list[str] = self.schema.names
             self.group_rows: list[int] = footer.rows.tolist()
+            self._footer = footer
         check_names(file, self.names)
 
     def read(self, group: int, columns: Sequence[str] | None = None) -> pa.Table:
@@ -134,12 +140,25 @@ class TextShardReader(ClosedOnExit):
         for name in columns or ():
             if name not in self.names:
                 self._file.fail(f"has no column `{name}`")
+        self._check_room(group, columns)
         with self._decoding():
             table = self._parquet.read_row_group(group, columns, use_threads=False)
             table.validate(full=True)
             if table.num_rows != self.group_rows[group]:
                 raise EOFError(f"row group {group} has {table.num_rows} rows, not {self.group_rows[group]}")
         return table
+
+    def _check_room(self, group: int, columns: Sequence[str] | None) -> None:
+        if self._room is None:
+            return
+        leaves = self._footer.leaves(list(columns or self.names))
+        size = int(self._footer.uncompressed[group, leaves].sum())
+        if _HELD * size > self._room:
+            raise BudgetError(
+                f"a row group of `{self._file.path}` has {format_size(size)}, which takes"
+                f" {format_size(_HELD * size)} to read, and {format_size(max(0, self._room))} are left",
+                hint=f"give {format_size(_HELD * size - self._room)} more --memory",
+            )
 
     def finish(self) -> None:
         """After all row groups: an InputError if the file is not the one that was written."""

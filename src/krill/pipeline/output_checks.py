@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from krill.budget import Meter, Need, resolve_limit, resolve_threads
+from krill.budget import RESERVE, Meter, Need, resolve_limit, resolve_threads
 from krill.budget.process import metered_process
 from krill.config import load_config
 from krill.dataset import Inspection, Manifest, Report, inspect, validate
@@ -29,7 +29,7 @@ def inspect_output(folder: Path, *, samples: int, seed: int, memory: str | int =
         decode = _decoder(manifest, meter, need)
         if decode is None:
             meter.plan([need])
-        return inspect(folder, samples, seed, decode)
+        return inspect(folder, samples, seed, decode, room=limit - RESERVE - meter.used)
 
 
 def inspect_duplicates(folder: Path, *, count: int, memory: str | int = "auto") -> list[Cluster]:
@@ -38,7 +38,7 @@ def inspect_duplicates(folder: Path, *, count: int, memory: str | int = "auto") 
     Manifest.load(folder, limit=limit)  # refused before anything is planned
     with Meter(limit) as meter:
         meter.plan([Need("a row group", _ROW_GROUP)])
-        return find_clusters(folder, count)
+        return find_clusters(folder, count, room=limit - RESERVE - meter.used)
 
 
 def validate_output(folder: str | Path, *, memory: str | int = "auto", threads: int | str = "auto") -> Report:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from krill.dataset import ShardInfo, TextShardWriter
 from krill.dataset import text_shard as module
-from krill.errors import InputError
+from krill.dataset.shard_file import ShardFile
+from krill.errors import BudgetError, InputError
 from properties import tried
 
 
@@ -129,3 +130,14 @@ def test_a_column_that_parquet_can_not_hold_is_an_input_error(tmp_path: Path) ->
         write(tmp_path / "text.parquet", [], schema)
     assert caught.value.hint == "leave the column out of `columns` under `datasets:`"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_row_group_that_takes_more_than_the_room_is_refused_before_it_is_read(tmp_path):
+    shard = write(tmp_path / "text-00000.parquet", [text_batch(["a" * 3_000_000])])
+    file = ShardFile(tmp_path, shard)
+    with module.TextShardReader(file, room=10_000_000) as opened:
+        assert opened.read(0, ["text"]).num_rows == 1
+    with module.TextShardReader(file, room=8_000_000) as opened:
+        with pytest.raises(BudgetError, match=r"takes 9\.\d+ MB to read, and 8\.00 MB are left") as refused:
+            opened.read(0, ["text"])
+        assert "more --memory" in refused.value.hint
