@@ -84,7 +84,7 @@ class Job:
     def encoded(self) -> list[str]:
         """The documents that the byte tokenizer's rows hold, each up to its EOS."""
         from krill.dataset import Dataset
-        from krill.tokenizer.encoder import EOS
+        from krill.tokenizer.byte import EOS
 
         ids = [int(token) for row in Dataset(self.output) for token in row["input_ids"]]
         texts, text = [], bytearray()

@@ -12,7 +12,7 @@ import pytest
 import krill as package
 from jobs import Job, check_error, document, json_lines
 from krill.dataset import Dataset
-from krill.tokenizer.encoder import EOS
+from krill.tokenizer.byte import EOS
 from krill_process import KrillProcess
 
 pytest_plugins = ["job_fixtures"]

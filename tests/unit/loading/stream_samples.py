@@ -10,7 +10,7 @@ from typing import Any
 
 from krill.loading.stream.loader import StreamingDataLoader
 from krill.tokenizer import ByteEncoder
-from krill.tokenizer.encoder import EOS
+from krill.tokenizer.byte import EOS
 from oracles.streaming import reference_batches, reference_sequences, reference_shuffled
 
 SEQ_LEN = 16
