@@ -107,9 +107,9 @@ class Job:
         for _ in range(self.turns):
             for what, arguments in ways.items():
                 outcomes[what].append(self._run(arguments, preprocess))
-        return [self._told(what, found) for what, found in outcomes.items()]
+        return [self._report(what, found) for what, found in outcomes.items()]
 
-    def _told(self, what: str, outcomes: list[Outcome]) -> tuple[float, float]:
+    def _report(self, what: str, outcomes: list[Outcome]) -> tuple[float, float]:
         whole = median(outcome.seconds for outcome in outcomes)
         stages = median(sum(stage["seconds"] for stage in outcome.result["stages"]) for outcome in outcomes)
         engine = outcomes[0].result["engine"]
