@@ -80,7 +80,7 @@ std::vector<uint32_t> cut_pieces(const bpe::BpeModel& model, nb::handle data) {
 }  // namespace
 
 void bind_bpe_model(nb::module_& m) {
-  nb::class_<bpe::BpeModel>(m, "BpeModel")
+  nb::class_<bpe::BpeModel, tokenizer::Model>(m, "BpeModel")
       .def(
           "__init__",
           [](bpe::BpeModel* self, nb::handle tokens, const In<int64_t>& offsets, const In<uint8_t>& flags,

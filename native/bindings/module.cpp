@@ -46,8 +46,10 @@ NB_MODULE(_native, m) {
   bind_scanner(m);
   bind_merges(m);
   bind_counter(m);
-  bind_encoder(m);
+  bind_models(m);
   bind_bpe_model(m);
+  bind_normalize(m);
+  bind_encoder(m);
   bind_quality(m);
   bind_pack(m);
   bind_language(m);
@@ -57,6 +59,4 @@ NB_MODULE(_native, m) {
   bind_parquet(m);
   bind_literals(m);
   bind_columns(m);
-  bind_models(m);
-  bind_normalize(m);
 }

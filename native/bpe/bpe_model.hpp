@@ -41,8 +41,7 @@ class BpeModel final : public tokenizer::Model {
   bool is_whole(const uint8_t* word, size_t size) const override;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  // Whether lengths count the letters that represent bytes, in UTF-8, since bytes may be left out.
-  bool counts_letters() const { return symbols_.counts_letters(); }
+  bool counts_letters() const override { return symbols_.counts_letters(); }
   size_t held_bytes() const;
 
  private:

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "bpe/encoder.hpp"
+#include "tokenizer/encoder.hpp"
 #include "fuzz/kernels_fuzz.hpp"
 #include "text/scanner.hpp"
 

@@ -75,6 +75,9 @@ class Model {
     }
   }
 
+  // Whether lengths count the letters that represent bytes, in UTF-8, since bytes may be left out.
+  virtual bool counts_letters() const { return false; }
+
   // The largest id that may come out.
   virtual uint32_t largest_id() const = 0;
 

@@ -309,23 +309,26 @@ def find_tokens(data: _Bytes, tokens: list[bytes]) -> tuple[_UInt64s, _UInt64s, 
 
 # ---- encoder: native/bindings/bind_encoder.cpp ----
 
-class BpeEncoder:
-    """Byte-level BPE over a checked vocabulary, from up to `workers` threads at once.
+class Encoder:
+    """A tokenizer, from up to `workers` threads at once.
 
-    `flags` of each id: 1 in use, 2 part of a word, 4 special. `merges` holds left, right and new id by rank.
-    An added token is its text, its id, and whether it is single_word, lstrip, rstrip, normalized.
-    `cache_bytes` is the size of each worker's cache of words.
+    The texts of all ids are those of a BPE model, else `tokens`; `flags` of each id: 1 in use, 2 part of a
+    word, 4 special. An added token is its text, its id, and whether it is single_word, lstrip, rstrip,
+    normalized. Without a `pattern` each section is a word. `cache_bytes` is the size of each worker's cache
+    of words.
     """
 
     def __init__(
         self,
+        model: Model,
         tokens: _Bytes,
         offsets: _Int64s,
         flags: _UInt8s,
-        merges: _UInt32s,
+        *,
+        byte_level: bool,
+        normalizer: Normalizer | None,
         added: list[tuple[bytes, int, bool, bool, bool, bool]],
-        pattern: str,
-        ignore_merges: bool,
+        pattern: str | None,
         prefix: list[int],
         suffix: list[int],
         trims_offsets: bool,
@@ -349,7 +352,7 @@ class BpeEncoder:
 
 # ---- one model: native/bindings/bind_bpe_model.cpp ----
 
-class BpeModel:
+class BpeModel(Model):
     """Byte-pair encoding of single words, byte-level or over characters.
 
     `unk` is the unknown token's id, -1 if there is one that the vocabulary lacks. Invalid arguments raise
