@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from krill.config.aliases import DATATROVE_KEYS, FLAT_KEYS, Appended, Inert, Moved, Rule, Switched
-from krill.config.fields import Size, written_size
+from krill.config.fields import Size, size_text
 from krill.config.filters import FILTERS, PRESETS
 from krill.config.keys import level_of
 from krill.config.merger import variable_name
@@ -114,7 +114,7 @@ def _default(field: FieldInfo) -> str:
         return "required"
     value = field.default
     if isinstance(value, int) and any(isinstance(note, Size) for note in field.metadata):
-        return f"`{written_size(value)}`"
+        return f"`{size_text(value)}`"
     return f"`{shown(value)}`"
 
 
