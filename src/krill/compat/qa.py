@@ -30,9 +30,8 @@ from krill.qa.dataset import QaDataset
 from krill.qa.features import Shape
 from krill.qa.stored import read_manifest
 from krill.qa.tables import SCHEMAS, check_unit
-from krill.storage.checksums import check_file
 from krill.storage.hub import RepositoryKind, fetch_folder, hub_files, push_files
-from krill.storage.outputs import MANIFEST, stated_checksums
+from krill.storage.outputs import MANIFEST, check_file, stated_checksums
 from krill.threads.progress import Silent
 
 GIB: Final = 2**30

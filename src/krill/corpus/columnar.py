@@ -61,15 +61,9 @@ class ChunkReader(Protocol):
 class ChunkBlock(FileBlock):
     """Rows of some small chunks, read when they are parsed."""
 
-    end: int
     reader: ChunkReader
     first: int
     stop: int
-    size: int
-
-    @property
-    def _parsed_bytes(self) -> int:
-        return self.size
 
     def _parse(self) -> Documents:
         rows = self.reader.read(self.first, self.stop)
@@ -134,7 +128,7 @@ class RangedRows(RangedFile):
         start, end = self._clip(first, behind, start, stop)
         size = int(self._chunks.bytes[first:behind].sum())
         last = end == self._stop
-        return ChunkBlock(self._file, self._limits, start, last, end, self._reader, first, behind, size)
+        return ChunkBlock(self._file, self._limits, start, end, size, last, self._reader, first, behind)
 
     def _steps(self, chunk: int, start: int, stop: int) -> Iterator[SizedBlock]:
         start, end = self._clip(chunk, chunk + 1, start, stop)

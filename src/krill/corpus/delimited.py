@@ -103,7 +103,8 @@ class DelimitedText(SequentialFile):
             layout = CsvLayout.of(self._file, header)
             window.skip_to(start)
             for offset, data, rows in self._row_blocks(window):
-                yield CsvBlock(self._file, self._limits, offset, not window.fill(1), data, layout, rows)
+                end, last = offset + len(data), not window.fill(1)
+                yield CsvBlock(self._file, self._limits, offset, end, len(data), last, data, layout, rows)
 
     def names(self) -> list[str] | None:
         """The names of the columns, in the first row; None if the file is empty."""

@@ -18,7 +18,7 @@ from krill.corpus.hub import HubDataset
 from krill.corpus.parquet import Footers, ParquetReader
 from krill.corpus.readers import Limits
 from krill.corpus.streams import input_errors
-from krill.storage.checksums import ListedFiles
+from krill.storage.outputs import ListedFiles
 
 
 class Openers:

@@ -83,17 +83,13 @@ class DocumentReader:
         """The next bytes, which begin at decoded `offset`."""
         if offset == 0:
             refuse_wide_encodings(self._file, bytes(data[:_LONGEST_MARK]))
-        try:
+        with malformed_records(self._file):
             self._reader.feed(data, offset)
-        except _native.MalformedRecord as error:
-            raise malformed_record(self._file, error) from None
 
     def finish(self) -> None:
         """The input ends here."""
-        try:
+        with malformed_records(self._file):
             self._reader.finish()
-        except _native.MalformedRecord as error:
-            raise malformed_record(self._file, error) from None
 
     def read_range(self, start: int, end: int) -> None:
         """All bytes of a local file in [start, end), and nothing follows."""
@@ -123,11 +119,8 @@ class DocumentReader:
         if start == 0:
             with RangeReader(self._file) as head:
                 refuse_wide_encodings(self._file, head.read(0, min(end, _LONGEST_MARK)))
-        with input_errors(self._file, at=start):
-            try:
-                yield os.fsencode(self._file.location)
-            except _native.MalformedRecord as error:
-                raise malformed_record(self._file, error) from None
+        with input_errors(self._file, at=start), malformed_records(self._file):
+            yield os.fsencode(self._file.location)
 
     def _see(self, counts: Mapping[str, int]) -> None:
         """Refuse a file whose first records have no text where the config says."""
@@ -170,14 +163,18 @@ def _taken(reader: _native.JsonReader | _native.TextReader, names: Sequence[str]
     return Documents(batch, {name: count for name, count in counts.items() if count})
 
 
-def malformed_record(file: CorpusFile, error: _native.MalformedRecord) -> InputError:
-    """The error for a record that the native reader refuses."""
-    offset, _, reason = error.args
-    hint = "mend the record, or set `on_error: skip` to leave such records out and count them"
-    if file.format is Format.JSON_ARRAY:
-        # Where the next element begins is not known after a fault.
-        hint = "mend the file, or make it JSON lines, where `on_error: skip` can leave single records out"
-    return InputError(f"`{file.path}` line {line_number(file, offset)}: {reason}", hint=hint)
+@contextmanager
+def malformed_records(file: CorpusFile) -> Iterator[None]:
+    """Turns a record that the native reader refuses into an `InputError` with its line."""
+    try:
+        yield
+    except _native.MalformedRecord as error:
+        offset, _, reason = error.args
+        hint = "mend the record, or set `on_error: skip` to leave such records out and count them"
+        if file.format is Format.JSON_ARRAY:
+            # Where the next element begins is not known after a fault.
+            hint = "mend the file, or make it JSON lines, where `on_error: skip` can leave single records out"
+        raise InputError(f"`{file.path}` line {line_number(file, offset)}: {reason}", hint=hint) from None
 
 
 def _open_native(file: CorpusFile, limits: Limits) -> _native.JsonReader | _native.TextReader:

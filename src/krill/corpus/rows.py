@@ -75,15 +75,10 @@ class RowBlock(FileBlock):
     """Rows that were read in order; making documents of them is left to the thread that parses."""
 
     rows: pa.RecordBatch
-    size: int
 
     @property
-    def end(self) -> int:
-        return self.start + int(self.rows.num_rows)
-
-    @property
-    def _parsed_bytes(self) -> int:
-        return int(self.rows.nbytes)
+    def nbytes(self) -> int:
+        return 2 * int(self.rows.nbytes)
 
     def _parse(self) -> Documents:
         offsets = np.arange(self.start, self.end, dtype=np.uint64)
@@ -255,7 +250,8 @@ class _Cutter:
     def _flush(self) -> Iterator[RowBlock]:
         if self._gathered:
             rows = pa.concat_batches(self._gathered)
-            block = RowBlock(self._file, self._limits, self._row, False, rows, self._size)
+            end = self._row + int(rows.num_rows)
+            block = RowBlock(self._file, self._limits, self._row, end, self._size, False, rows)
             self._row, self._gathered, self._size = block.end, [], 0
             yield block
 

@@ -57,21 +57,9 @@ def source_files(
     _check_separator(source, limits)
     split = parse_split(source.split)
     files = FileTable()
-    for found in discover(source, split, exclude):
-        if found.bytes > MAX_FILE_BYTES:
-            raise InputError(f"`{found.path}` is larger than {MAX_FILE_BYTES:,} bytes", hint="split it")
-        file = CorpusFile(
-            ordinal=0,
-            path=found.path,
-            location=found.location,
-            format=found.format,
-            compression=found.compression,
-            bytes=found.bytes,
-            source=source,
-            dataset=dataset,
-            remote=found.remote,
-            version=found.version,
-        )
+    for file in discover(source, dataset, split, exclude):
+        if file.bytes > MAX_FILE_BYTES:
+            raise InputError(f"`{file.path}` is larger than {MAX_FILE_BYTES:,} bytes", hint="split it")
         refuse_sparse(file)
         files.append(_as_json_lines(file))
     if not any(file.bytes or file.remote for file in files):
@@ -115,7 +103,7 @@ def _as_json_lines(file: CorpusFile) -> CorpusFile:
     if file.format is not Format.JSON_ARRAY:
         return file
     with DecodedStream(file) as stream:
-        while head := stream.read(CHUNK_BYTES):
+        for _, head in stream.chunks():
             head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
             if head:
                 return replace(file, format=Format.JSON_LINES) if head.startswith(b"{") else file

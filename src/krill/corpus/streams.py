@@ -111,7 +111,7 @@ class DecodedStream:
             # A file of no bytes at all is nothing to any decoder but xz's, which would call it damaged.
             empty = not file.remote and file.bytes == 0
             self._source: _Readable | None = None if empty else open_decoded(file)
-        while self.offset < start and self.read(min(CHUNK_BYTES, start - self.offset)):
+        for _ in self.chunks(start):
             pass
 
     def read(self, size: int) -> bytes:
@@ -129,6 +129,11 @@ class DecodedStream:
                 hint="split it into several files",
             )
         return chunk
+
+    def chunks(self, until: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """What follows, up to decoded offset `until` if that is given: the offset of each chunk, and it."""
+        while chunk := self.read(CHUNK_BYTES if until is None else min(CHUNK_BYTES, until - self.offset)):
+            yield self.offset - len(chunk), chunk
 
     def close(self) -> None:
         if self._source is not None:
@@ -182,11 +187,5 @@ def refuse_wide_encodings(file: CorpusFile, head: bytes) -> None:
 
 def line_number(file: CorpusFile, offset: int) -> int:
     """The line, from 1, in which a decoded offset lies. Reads all that precedes it: for messages only."""
-    lines = 1
     with DecodedStream(file) as stream:
-        while stream.offset < offset:
-            chunk = stream.read(min(CHUNK_BYTES, offset - stream.offset))
-            if not chunk:
-                break
-            lines += chunk.count(b"\n")
-    return lines
+        return 1 + sum(chunk.count(b"\n") for _, chunk in stream.chunks(offset))

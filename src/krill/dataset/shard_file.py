@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 from krill.dataset.shard import ShardInfo
 from krill.errors import InputError
-from krill.storage.checksums import DAMAGED_HINT, READ_BYTES, refuse_checksum
 from krill.storage.input_file import open_descriptor
+from krill.storage.outputs import DAMAGED_HINT, READ_BYTES, refuse_checksum
 
 END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 """Arrow's marker after the last record batch."""

@@ -17,7 +17,7 @@ from krill.dataset.manifest import DatasetPart, Manifest, SourceRows
 from krill.dataset.reader import ShardReader, part_of
 from krill.dataset.shard import ShardInfo
 from krill.errors import InputError
-from krill.storage.checksums import DAMAGED_HINT
+from krill.storage.outputs import DAMAGED_HINT
 
 OnMissing = Literal["fail", "skip"]
 

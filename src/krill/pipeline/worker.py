@@ -22,7 +22,7 @@ from krill.pipeline.needs import sizes_of
 from krill.pipeline.pipeline import build_stages, preprocess_needs
 from krill.pipeline.seen_before import earlier_runs
 from krill.storage.atomic import storage_errors
-from krill.storage.files import LOCAL, RunPaths
+from krill.storage.commits import LOCAL, RunPaths
 from krill.storage.mirror import Scratch
 from krill.storage.object_storage import RunReader
 from krill.storage.object_store import is_object_url

@@ -26,7 +26,7 @@ from krill.corpus.buffers import text_column_of
 from krill.corpus.checks import check_batch
 from krill.dataset.shard import HashingFile
 from krill.errors import InputError
-from krill.storage.checksums import refuse_checksum
+from krill.storage.outputs import refuse_checksum
 
 NOWHERE: Final = -1
 """The place of an answer that is not in the context, or not in a window of it."""

@@ -31,7 +31,7 @@ import orjson
 
 from krill.errors import StorageError
 from krill.storage.atomic import fsync_dir, listed, storage_errors, sweep_temporaries, write_bytes, write_json
-from krill.storage.files import RunPaths
+from krill.storage.commits import RunPaths
 from krill.storage.input_file import read_object
 from krill.storage.outputs import (
     MANIFEST,
@@ -261,12 +261,7 @@ class FolderStorage:
     def _refuse_foreign(self, folder: Path, manifest: Mapping[str, Any], kept: str) -> None:
         with storage_errors(folder):
             foreign = foreign_files(entries_of(folder), self._kind.written(manifest))
-        refuse_foreign(
-            foreign,
-            str(self.output),
-            kept=kept,
-            hint=f"move that elsewhere and run the same command, or choose another `{self.setting}`",
-        )
+        refuse_foreign(foreign, str(self.output), self.setting, kept=kept)
 
     def _taken(self) -> StorageError:
         return StorageError(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from krill.errors import ConfigError, KrillError, MissingExtra, StorageError
+from krill.faults import first_line
 from krill.storage.atomic import TEMPORARY_SUFFIX, storage_errors
 
 PART_BYTES: Final = 5 << 20
@@ -52,8 +53,7 @@ def store_errors(url: str, doing: str) -> Iterator[None]:
 
 
 def _describe(error: Exception) -> tuple[str, str]:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    fact = lines[0] if lines else type(error).__name__
+    fact = first_line(error)
     if type(error).__name__ in _NO_CREDENTIALS:
         return "no credentials were found", (
             "set those of the store, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, on every machine"

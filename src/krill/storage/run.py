@@ -24,7 +24,7 @@ import orjson
 
 from krill.errors import ConfigError, StorageError
 from krill.storage.atomic import listed, write_json
-from krill.storage.files import Files, RunPaths
+from krill.storage.commits import Files, RunPaths
 from krill.storage.outputs import MANIFEST
 from krill.threads.progress import Progress, Silent
 

@@ -10,11 +10,10 @@ from typing import Any, Final
 import krill
 from krill.budget import resident_bytes, resolve_limit
 from krill.budget.process import metered_process
-from krill.dataset.export.needs import costs
 from krill.dataset.export.options import Dtype, ExportOptions, Format, LineUnit, Split, What
 from krill.dataset.export.sink import ExportedFile, ExportFlow
 from krill.dataset.export.source import ExportSource
-from krill.dataset.export.write import ExportWriter
+from krill.dataset.export.write import ExportWriter, costs
 from krill.dataset.manifest import Manifest
 from krill.errors import ConfigError
 from krill.faults import system_errors
