@@ -226,7 +226,6 @@ def _sections(entry: Any) -> Iterator[Any]:
 
 
 def _renamed(name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Krill's keys for those of datatrove."""
     if name != "language":
         return options
     renamed = {_LANGUAGE_KEYS.get(key, key): value for key, value in options.items()}

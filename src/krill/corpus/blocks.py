@@ -247,7 +247,6 @@ class RangedFile(ABC):
         return read_in_order(self._file, self._ranges())
 
     def blocks(self, wanted: FileRange) -> Iterator[SizedBlock]:
-        """A range in blocks."""
         return read_in_order(
             self._file, self._blocks(wanted.start, self._stop if wanted.end is None else wanted.end)
         )

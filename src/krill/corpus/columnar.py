@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
 
 from krill.corpus.blocks import FileBlock, RangedFile, SequentialFile, SizedBlock
 from krill.corpus.documents import Documents, FileRange
@@ -20,14 +21,9 @@ from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
 from krill.corpus.rows import row_blocks, to_documents
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """How the rows of a file are grouped."""
-
     rows: NDArray[np.int64]
     """The first row of each chunk, then the number of rows."""
 
@@ -73,8 +69,6 @@ class ChunkBlock(FileBlock):
 
 
 class RangedRows(RangedFile):
-    """A local columnar file."""
-
     def __init__(self, file: CorpusFile, limits: Limits, reader: ChunkReader) -> None:
         super().__init__(file, limits, int(reader.chunks.rows[-1]))
         self._reader = reader

@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill.corpus.arrays import row_bytes
-from krill.corpus.carried import as_carried, carried_schema
-from krill.corpus.checks import check_batch, check_table
+from krill.corpus.checks import as_carried, carried_schema, check_batch, check_table
 from krill.corpus.columnar import Chunks
 from krill.corpus.formats import CorpusFile
 from krill.corpus.parquet_metadata import BYTE_ARRAY, Footer, PageWalk, check_pages, read_footer
 from krill.corpus.readers import Limits
 from krill.corpus.rows import decode_dictionaries, wanted_columns
-from krill.corpus.streams import input_errors, open_raw
+from krill.corpus.streams import input_errors, open_raw, read_in_order
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
-    from numpy.typing import NDArray
 
 _BUFFER_BYTES = 1 << 20
 _FOOTERS_KEPT = 4
@@ -125,15 +124,8 @@ class ParquetReader:
             return sum(nested.values())
         names = list({footer.columns[leaf] for leaf in nested})
         paths = [footer.arrow.schema.column(leaf).path for leaf in nested]
-        longest = 0
-        self._check_pages(group, group + 1)
-        with self._footers.open(self._file, read_dictionary=paths) as opened, input_errors(self._file):
-            batches = opened.iter_batches(
-                _SUSPECT_STEP_ROWS, row_groups=[group], columns=names, use_threads=False
-            )
-            for batch in batches:
-                check_batch(batch)
-                longest = max(longest, int(row_bytes(batch).max(initial=0)))
+        batches = self._batches(group, _SUSPECT_STEP_ROWS, names, paths)
+        longest = max((int(row_bytes(batch).max(initial=0)) for batch in batches), default=0)
         return longest if longest > self._limits.block_bytes else 0
 
     def read(self, first: int, stop: int) -> pa.RecordBatch:
@@ -146,22 +138,26 @@ class ParquetReader:
 
     def steps(self, chunk: int) -> Iterator[pa.RecordBatch]:
         encoded = self._dictionary_columns(chunk) if self.chunks.stepwise[chunk] else None
+        rows = 0
+        for batch in self._batches(chunk, self._step_rows(chunk), self._columns, encoded):
+            with input_errors(self._file):
+                batch = as_carried(batch, self.schema)
+            rows += batch.num_rows
+            yield from decode_dictionaries(self._file, batch, self.schema, self._limits.block_bytes)
+        with input_errors(self._file):
+            self._check_rows(chunk, chunk + 1, rows)
+
+    def _batches(
+        self, group: int, rows: int, columns: list[str], encoded: list[str] | None
+    ) -> Iterator[pa.RecordBatch]:
+        """A row group in checked batches of up to `rows` rows; columns of `encoded` stay as dictionaries."""
+        self._check_pages(group, group + 1)
         with self._footers.open(self._file, read_dictionary=encoded) as opened:
-            self._check_pages(chunk, chunk + 1)
-            batches = opened.iter_batches(
-                self._step_rows(chunk), row_groups=[chunk], columns=self._columns, use_threads=False
-            )
-            rows = 0
-            while True:
+            batches = opened.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
+            for batch in read_in_order(self._file, batches):
                 with input_errors(self._file):
-                    batch = next(batches, None)
-                    if batch is None:
-                        self._check_rows(chunk, chunk + 1, rows)
-                        return
                     check_batch(batch)
-                    batch = as_carried(batch, self.schema)
-                rows += batch.num_rows
-                yield from decode_dictionaries(self._file, batch, self.schema, self._limits.block_bytes)
+                yield batch
 
     def _check_pages(self, first: int, stop: int) -> None:
         footer = self._footers.read(self._file)

@@ -10,26 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.corpus.arrays import as_arrow, row_bytes
 from krill.corpus.blocks import FileBlock, ReadyBlock, SizedBlock
 from krill.corpus.buffers import text_buffers, text_column
-from krill.corpus.carried import cast
-from krill.corpus.checks import valid_strings
+from krill.corpus.checks import cast, valid_strings
 from krill.corpus.documents import Documents, concat
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits, missing_column, not_strings
 from krill.corpus.streams import CHUNK_BYTES
 from krill.errors import InputError
 from krill.faults import first_line
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Bytes of a row besides its columns.
 _POSITION_BYTES = 8

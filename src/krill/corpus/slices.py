@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.corpus.delimited import DelimitedText
@@ -23,9 +23,6 @@ from krill.corpus.readers import Limits, malformed_records, separator_of
 from krill.corpus.splits import SplitSlice
 from krill.corpus.streams import DecodedStream, read_in_order
 from krill.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _INK = np.ones(256, np.bool_)
 _INK[list(b" \t\r\n")] = False

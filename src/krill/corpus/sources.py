@@ -52,7 +52,6 @@ _MOST_DATA_RANGES = 1000
 def source_files(
     source: DatasetSource, dataset: int, openers: Openers, limits: Limits, exclude: Sequence[Path]
 ) -> Sequence[CorpusFile]:
-    """The files of one source, checked as far as can be without reading them."""
     _check_columns(source)
     _check_separator(source, limits)
     split = parse_split(source.split)
@@ -145,14 +144,10 @@ def _head(file: CorpusFile, limits: Limits) -> str:
     return read.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
 
 
-def _ignore(_: str) -> None:
-    """A number whose value is not wanted."""
-
-
 def _json_keys(file: CorpusFile, head: str) -> list[str]:
     try:
         # Only the keys are wanted: a million numbers need not be a million objects.
-        decoder = json.JSONDecoder(parse_float=_ignore, parse_int=_ignore)
+        decoder = json.JSONDecoder(parse_float=lambda _: None, parse_int=lambda _: None)
         record, _ = decoder.raw_decode(head.lstrip())
     except (ValueError, RecursionError):
         record = None
@@ -217,7 +212,6 @@ def refuse_sparse(file: CorpusFile) -> None:
 
 
 def _large_hole(descriptor: int, size: int) -> int | None:
-    """Where the first hole that is too large begins."""
     hole = 0
     for _ in range(_MOST_DATA_RANGES):
         try:

@@ -10,7 +10,7 @@ import lzma
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -31,11 +31,6 @@ _BYTE_ORDER_MARKS = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
-
-
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-    def close(self) -> None: ...
 
 
 @contextmanager
@@ -89,7 +84,6 @@ def open_raw(file: CorpusFile) -> pa.NativeFile:
 
 
 def open_decoded(file: CorpusFile) -> Any:
-    """The file's bytes, decompressed."""
     raw = open_raw(file)
     if file.compression is None:
         return raw
@@ -110,7 +104,7 @@ class DecodedStream:
         with input_errors(file):
             # A file of no bytes at all is nothing to any decoder but xz's, which would call it damaged.
             empty = not file.remote and file.bytes == 0
-            self._source: _Readable | None = None if empty else open_decoded(file)
+            self._source = None if empty else open_decoded(file)
         for _ in self.chunks(start):
             pass
 
@@ -121,7 +115,7 @@ class DecodedStream:
         if self._source is None or size <= 0:
             return b""
         with input_errors(self.file, at=self.offset):
-            chunk = self._source.read(size)
+            chunk: bytes = self._source.read(size)
         self.offset += len(chunk)
         if self.offset > MAX_FILE_BYTES:
             raise InputError(

@@ -134,7 +134,6 @@ class ShardReader:
         return opened[1]
 
     def shards_of(self, rows: npt.NDArray[np.int64]) -> list[int]:
-        """The numbers of the shards that rows are in."""
         found: list[int] = np.unique(np.searchsorted(self.row_starts, rows, side="right") - 1).tolist()
         return found
 

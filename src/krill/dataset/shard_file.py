@@ -67,7 +67,6 @@ class ShardFile:
             done += count
 
     def read(self, offset: int, size: int) -> bytearray:
-        """`size` bytes from `offset`."""
         content = bytearray(size)
         self.read_into(content, offset)
         return content

@@ -28,8 +28,6 @@ RECORD_SUFFIX: Final = ".json"
 
 
 class Units(Protocol):
-    """The finished units of a stage."""
-
     def __contains__(self, unit: object, /) -> bool: ...
 
     def __iter__(self) -> Iterator[int]: ...
@@ -102,10 +100,6 @@ class RunPaths:
     files: Files = LOCAL
 
 
-def unit_name(unit: int, name: str) -> str:
-    return f"{unit:020d}.{name}"
-
-
 def record_name(unit: int) -> str:
     return f"{unit:020d}{RECORD_SUFFIX}"
 
@@ -161,7 +155,7 @@ class CommitLog:
 
     def place(self, unit: int, name: str) -> Path:
         """Where the unit's artifact `name` is to be."""
-        return self.folder / unit_name(unit, name)
+        return self.folder / f"{unit:020d}.{name}"
 
     def path(self, unit: int, name: str) -> Path:
         """The unit's artifact `name`, to be read."""
@@ -170,7 +164,6 @@ class CommitLog:
         return path
 
     def begin(self, unit: int, *names: str) -> UnitFiles:
-        """Open the artifacts `names` of a unit for writing."""
         return UnitFiles(self, unit, names)
 
     def commit(self, unit: int, record: dict[str, Any], made: Iterable[Path] = ()) -> None:

@@ -332,17 +332,15 @@ def _is_of_others(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     with os.scandir(folder) as entries:
-        found = {entry.name: _is_special(entry) for entry in entries}
+        # Links, pipes and the like: what opens one for removal may wait for ever.
+        found = {
+            entry.name: entry.is_symlink() or not (entry.is_file() or entry.is_dir()) for entry in entries
+        }
     if not found:
         return False
     if _LOCK not in found:  # it comes first and goes last
         return not os.path.lexists(folder / _LOCK)
     return any(found.values()) or not _is_lock(folder / _LOCK)
-
-
-def _is_special(entry: os.DirEntry[str]) -> bool:
-    """A link, a pipe and the like: what opens it for removal may wait for ever."""
-    return entry.is_symlink() or not (entry.is_file() or entry.is_dir())
 
 
 def _is_lock(path: Path) -> bool:

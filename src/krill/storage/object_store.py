@@ -5,8 +5,9 @@ there on. An object appears when it is whole, or not at all; nothing is ever app
 memory: a part of the object that is sent or fetched, and what is known of each object while some are listed.
 
 Credentials and addresses are those that the protocol's own file system finds in its environment. Objects are
-cut into parts here, as s3fs itself would hold up to ten parts of 50 MiB at once; obstore, which bounds that,
-would be a second library beside fsspec, by which the corpus and `datasets` read every protocol.
+cut into parts here, as s3fs itself would hold up to ten parts of 50 MiB at once. Not obstore, though it is
+lighter (100 MB in parts from a local S3 server, with imports: 19 MB of memory at 30 MB/s, s3fs 61 MB at 20
+MB/s): it would be a second library beside fsspec, by which the corpus and `datasets` read every protocol.
 """
 
 from __future__ import annotations

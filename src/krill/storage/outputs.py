@@ -91,7 +91,6 @@ def foreign_files(entries: Iterable[str], written: Collection[str]) -> list[str]
 
 
 def not_ours(output: str, setting: str) -> StorageError:
-    """The refusal to write where somebody else has."""
     return StorageError(
         f"`{output}` is there already and is not a Krill output: nothing in it was touched",
         hint=f"choose another `{setting}`, or move what is there away",

@@ -27,8 +27,6 @@ _KIND: Final = OutputKind("export", stated_checksums)
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary(RunSummary[Manifest]):
-    """The end of an export."""
-
     @property
     def files(self) -> list[Path]:
         """What was written, without the manifest."""
@@ -142,7 +140,6 @@ def _describe(source: ExportSource, options: ExportOptions) -> dict[str, Any]:
 
 
 def _figures(source: ExportSource, files: Sequence[ExportedFile], stage: dict[str, Any]) -> dict[str, Any]:
-    """What the manifest says of the files."""
     kept = source.manifest.documents["kept"]
     tokens = sum(file.counts.get("tokens", 0) for file in files)
     written = sum(file.bytes for file in files)

@@ -19,23 +19,24 @@ import pyarrow as pa
 from krill.budget import Need, Plan, format_size
 from krill.corpus.buffers import text_column
 from krill.dataset.export.documents import DocumentBatch, EndedTokens, documents, ended_tokens
-from krill.dataset.export.json_lines import (
-    JsonLines,
-    JsonLinesSink,
-    id_lines,
-    record_lines,
-    row_lines,
-    text_lines,
-)
+from krill.dataset.export.json_lines import id_lines, record_lines, row_lines, text_lines
 from krill.dataset.export.options import ExportOptions
-from krill.dataset.export.parquet import ParquetSink
-from krill.dataset.export.sink import ExportedFile, ExportFlow, Prepared, Sink, write_in_order
+from krill.dataset.export.sink import (
+    Content,
+    ExportedFile,
+    ExportFlow,
+    FileSink,
+    ParquetSink,
+    Prepared,
+    Sink,
+    write_in_order,
+)
 from krill.dataset.export.source import ExportSource
 from krill.dataset.export.token_files import (
     BIN_NAMES,
-    BinSink,
     DsSink,
     MegatronSink,
+    bin_tokens,
     token_dtype,
     write_meta,
 )
@@ -46,7 +47,7 @@ from krill.errors import StorageError
 from krill.tokenizer import Encoder
 
 if TYPE_CHECKING:
-    from krill.config import TokenizerConfig
+    pass
 
 # Bytes held for each byte of tokens from being read to being written: the batch and what is made of it. Of
 # 630 MB of 16-bit tokens in batches of 1 MiB, one and two threads held above the base: 6 and 8 MB as bin and
@@ -69,8 +70,6 @@ _LONGEST: Final = "the longest document"
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What items cost, and the needs that follow."""
-
     each: int
     per_byte: int
     needs: list[Need]
@@ -85,11 +84,12 @@ class Costs:
 
 
 def costs(source: ExportSource, options: ExportOptions, threads: int, tokenizer: Path | None) -> Costs:
-    """What exporting a source will hold."""
     if options.what == "text":
         return Costs(_DOCUMENTS // 3, 4, [Need(_IN_FLIGHT, _DOCUMENTS)])
     decoder = source.tokenizer_config(tokenizer) if options.text else None
-    per_byte = _COST[options.to] if decoder is None else _decoded_cost(decoder)
+    per_byte = _COST[options.to]
+    if decoder is not None:  # how much text a token becomes depends on the vocabulary
+        per_byte = _DECODED_COST if decoder.builtin is None else _DECODED_BYTES_COST
     layouts = [part.layout for part in source.parts(options.split).values()]
     batch = max(layout.rows_per_batch * layout.row_bytes for layout in layouts)
     each = per_byte * batch
@@ -100,21 +100,12 @@ def costs(source: ExportSource, options: ExportOptions, threads: int, tokenizer:
         longest = _PER_TOKEN * source.max_document_bytes  # hardly a tokenizer makes more tokens than bytes
         needs.append(Need(_LONGEST, longest // 4, useful=longest, expected=0))
     if decoder is not None:
-        needs += _tokenizer_needs(decoder, source.max_document_bytes, threads)
+        from krill.tokenizer.open import encoder_needs
+
+        # A tokenizer that decodes holds its tables, and nothing of what encoding takes.
+        held = encoder_needs(decoder, source.max_document_bytes, threads)
+        needs += [need for need in held if need.during != "encode"]
     return Costs(each, per_byte, needs)
-
-
-def _decoded_cost(config: TokenizerConfig) -> int:
-    """Bytes for each byte of tokens that become text: how much text that is depends on the vocabulary."""
-    return _DECODED_COST if config.builtin is None else _DECODED_BYTES_COST
-
-
-def _tokenizer_needs(config: TokenizerConfig, max_document_bytes: int, threads: int) -> list[Need]:
-    """A tokenizer that decodes holds its tables, and nothing of what encoding takes."""
-    from krill.tokenizer.open import encoder_needs
-
-    needs = encoder_needs(config, max_document_bytes, threads)
-    return [need for need in needs if need.during != "encode"]
 
 
 Tokens = TypeVar("Tokens", RowBatch, EndedTokens, DocumentBatch)
@@ -122,8 +113,6 @@ Tokens = TypeVar("Tokens", RowBatch, EndedTokens, DocumentBatch)
 
 @dataclass(frozen=True, slots=True)
 class ExportWriter:
-    """What is written, and with what."""
-
     source: ExportSource
     options: ExportOptions
     costs: Costs
@@ -145,7 +134,7 @@ class ExportWriter:
         return (shard for part in self.source.parts(self.options.split).values() for shard in part.shards)
 
     def _records(self) -> list[ExportedFile]:
-        sink = JsonLinesSink[pa.RecordBatch](self.folder / "documents.jsonl", record_lines)
+        sink = FileSink[pa.RecordBatch](self.folder / "documents.jsonl", record_lines)
         batches = self.source.documents(self.flow.progress)
         return write_in_order(batches, sink, lambda batch: self.costs.per_byte * batch.nbytes, self.flow)
 
@@ -172,7 +161,8 @@ class ExportWriter:
         rows = self.source.rows(split, self.flow.progress)
         match self.options.to:
             case "bin":
-                return self._pour(rows, BinSink(self.folder / BIN_NAMES.get(split, f"{split}.bin"), dtype))
+                path = self.folder / BIN_NAMES.get(split, f"{split}.bin")
+                return self._pour(rows, FileSink(path, partial(bin_tokens, dtype=dtype), ("rows", "tokens")))
             case "parquet":
                 return self._pour(rows, ParquetSink(self.folder, split, part.layout))
             case "megatron":
@@ -185,12 +175,12 @@ class ExportWriter:
             case "jsonl":
                 path = self.folder / f"{split}.jsonl"
                 if not self.options.by_documents:
-                    return self._pour(rows, JsonLinesSink(path, row_lines))
+                    return self._pour(rows, FileSink(path, row_lines))
                 longest = self.costs.longest_document(self.plan)
                 whole = documents(rows, self.source.joining(part), longest)
-                return self._pour(whole, JsonLinesSink(path, self._document_lines(encoder)))
+                return self._pour(whole, FileSink(path, self._document_lines(encoder)))
 
-    def _document_lines(self, encoder: Encoder | None) -> Callable[[DocumentBatch], JsonLines]:
+    def _document_lines(self, encoder: Encoder | None) -> Callable[[DocumentBatch], Content]:
         if encoder is None:
             return id_lines
         bos_id = self.source.token("bos_id")
