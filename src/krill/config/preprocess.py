@@ -205,7 +205,7 @@ class PreprocessConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _index_has_a_use(self) -> Self:
+    def _fits_together(self) -> Self:
         if self.dedup_cache_dir is not None and self.dedup.implementation == "datatrove":
             raise SectionFault(
                 "`dedup_cache_dir` is set, and `dedup.implementation: datatrove` keeps no index: drop one"
@@ -216,10 +216,6 @@ class PreprocessConfig(Section):
             )
         if self.dedup_cache_dir is not None and self.dedup.method == "none":
             raise SectionFault("`dedup_cache_dir` is set, and `dedup: none` finds no duplicates: drop one")
-        return self
-
-    @model_validator(mode="after")
-    def _document_fits_unit(self) -> Self:
         if self.max_document_bytes > self.unit_bytes:
             raise SectionFault(
                 f"`max_document_bytes` is `{size_text(self.max_document_bytes)}` "

@@ -129,16 +129,12 @@ class TrainConfig(Section):
         return self.batch_size if "gradient_accumulation_steps" in self.model_fields_set else None
 
     @model_validator(mode="after")
-    def _one_way_to_size(self) -> Self:
+    def _fits_together(self) -> Self:
         given = [name for name in _SIZES if getattr(self, name) is not None]
         if self.preset is not None and given:
             raise SectionFault(
                 f"`preset` is `{self.preset}`, which has its own {one_of(given, 'and')}: drop one of them"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _options_have_a_use(self) -> Self:
         if self.stride is not None and not self.streaming:
             raise SectionFault(
                 "`stride` is set, and prepared rows don't overlap: drop it, or set `streaming`"

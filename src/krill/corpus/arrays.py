@@ -28,6 +28,9 @@ _NUMBERS = {
 }
 _PICKED = {pa.large_string(), *_NUMBERS}
 
+PLAIN_STRINGS = frozenset({pa.string(), pa.large_string(), pa.binary(), pa.large_binary()})
+"""Strings and bytes that lie in one buffer."""
+
 
 def as_arrow(values: npt.NDArray[Any]) -> pa.Array:
     """All values, flattened."""

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from krill.corpus.arrays import PLAIN_STRINGS
 from krill.corpus.arrow_messages import DICTIONARY_BATCH, RECORD_BATCH, SCHEMA, Message, NotArrow, messages
 from krill.corpus.checks import as_carried, carried_schema, check_batch, check_columns
 from krill.corpus.columnar import Chunks
@@ -106,10 +107,9 @@ class ArrowReader:
         return stream
 
     def _can_map(self, chunk: int) -> bool:
-        kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
         if self._dictionaries or self._file.remote or self._batches["compressed"][chunk]:
             return False
-        return any(is_kind(self._text_type) for is_kind in kinds)
+        return self._text_type in PLAIN_STRINGS
 
     def _mapped_slices(self, chunk: int) -> Iterator[pa.RecordBatch]:
         start, end = self._range(chunk)

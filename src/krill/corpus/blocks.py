@@ -37,7 +37,6 @@ class SizedBlock(Block, Protocol):
     @property
     def whole(self) -> bool:
         """Whether it ends where a record does, so that a unit may end here."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

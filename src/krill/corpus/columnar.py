@@ -46,11 +46,9 @@ class ChunkReader(Protocol):
 
     def read(self, first: int, stop: int) -> pa.RecordBatch:
         """The wanted columns of some chunks, at once."""
-        ...
 
     def steps(self, chunk: int) -> Iterator[pa.RecordBatch]:
         """The wanted columns of a chunk, in bounded batches if the format allows."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from krill.corpus.arrays import row_bytes
+from krill.corpus.arrays import PLAIN_STRINGS, row_bytes
 from krill.corpus.checks import as_carried, carried_schema, check_batch, check_table
 from krill.corpus.columnar import Chunks
 from krill.corpus.formats import CorpusFile
@@ -89,9 +89,11 @@ class ParquetReader:
             stored = opened.schema_arrow
             self._columns = wanted_columns(file, stored)
             self.schema = carried_schema(file, stored)
-            self._strings = {name for name in self._columns if _is_string(self.schema.field(name).type)}
+            self._strings = {name for name in self._columns if self.schema.field(name).type in PLAIN_STRINGS}
         footer = footers.read(file)
-        self.chunks = _chunks(footer, self._columns)
+        leaves = footer.leaves(self._columns)
+        sizes = footer.uncompressed[:, leaves].sum(axis=1)
+        self.chunks = Chunks.of(footer.rows, sizes, _suspect(footer, leaves).any(axis=1))
         self.whole_bytes = int(self._held(footer).max(initial=0))
         """The most that is held of a row group besides a block: pages, dictionaries, a long row."""
 
@@ -187,20 +189,9 @@ class ParquetReader:
         return [name for name in names if name in self._strings]
 
 
-def _chunks(footer: Footer, columns: list[str]) -> Chunks:
-    leaves = footer.leaves(columns)
-    sizes = footer.uncompressed[:, leaves].sum(axis=1)
-    return Chunks.of(footer.rows, sizes, _suspect(footer, leaves).any(axis=1))
-
-
 def _suspect(footer: Footer, leaves: NDArray[np.int64]) -> NDArray[np.bool_]:
     """For each row group, which of the leaves may decode to far more than it is stored in."""
     few_bytes = footer.uncompressed[:, leaves] < _SUSPECT_ROW_BYTES * footer.rows[:, None]
     encoded = footer.dictionary_page_offsets[:, leaves] > 0
     suspect: NDArray[np.bool_] = (footer.types[:, leaves] == BYTE_ARRAY) & encoded & few_bytes
     return suspect
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(test(kind) for test in tests)

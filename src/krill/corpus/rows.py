@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from krill import _native
-from krill.corpus.arrays import as_arrow, row_bytes
+from krill.corpus.arrays import PLAIN_STRINGS, as_arrow, row_bytes
 from krill.corpus.blocks import FileBlock, ReadyBlock, SizedBlock
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.checks import cast, valid_strings
@@ -26,6 +26,8 @@ from krill.corpus.readers import Limits, missing_column, not_strings
 from krill.corpus.streams import CHUNK_BYTES
 from krill.errors import InputError
 from krill.faults import first_line
+
+_TEXTS = PLAIN_STRINGS | {pa.string_view(), pa.binary_view()}
 
 # Bytes of a row besides its columns.
 _POSITION_BYTES = 8
@@ -39,7 +41,7 @@ def wanted_columns(file: CorpusFile, schema: pa.Schema) -> list[str]:
     check_names(file, schema.names)
     column = file.source.text_column
     kind = schema.field(column).type
-    if not _holds_text(kind):
+    if (kind.value_type if pa.types.is_dictionary(kind) else kind) not in _TEXTS:
         raise not_strings(file, kind)
     return [column, *(name for name in file.source.columns if name != column)]
 
@@ -50,20 +52,6 @@ def check_names(file: CorpusFile, names: Sequence[str]) -> None:
     for name in (file.source.text_column, *file.source.columns):
         if name not in known:
             raise missing_column(file, name, names)
-
-
-def _holds_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    tests = (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_string_view,
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-        pa.types.is_binary_view,
-    )
-    return any(test(kind) for test in tests)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,19 +70,15 @@ class Sink(Protocol[Item_contra, Prepared]):
 
     def prepare(self, item: Item_contra) -> Prepared:
         """What will be written of an item; runs on several threads at once."""
-        ...
 
     def write(self, prepared: Prepared) -> None:
         """Append; runs in order."""
-        ...
 
     def commit(self) -> list[ExportedFile]:
         """Complete the files and give them their names."""
-        ...
 
     def abort(self) -> None:
         """Remove what was written."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
