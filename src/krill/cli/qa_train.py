@@ -49,7 +49,7 @@ def train(
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result
-    from krill.training.qa.job import train_reader
+    from krill.training.job import train_reader
 
     memory, threads = budget.resolve()
     with watch(display, memory) as progress:

@@ -201,12 +201,12 @@ def train(
         raise ConfigError(
             "--push needs a name on the hub, and the config has none", hint="set `train.hub_model_id`"
         )
-    from krill.training.job import run_train
+    from krill.training.job import train as train_model
 
     if not display.quiet:
         print_notices(loaded.notices)
     with watch(display, loaded.memory) as progress:
-        summary = run_train(loaded, overwrite=overwrite, progress=progress)
+        summary = train_model(loaded, overwrite=overwrite, progress=progress, floor=0)
     facts = summary.to_json()
     if push and hub_id is not None:
         from krill.training.saved_model import push_model

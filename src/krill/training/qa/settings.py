@@ -19,8 +19,8 @@ DEFAULT_SLOTS: Final = 16
 # Settings that change neither the weights nor how they come about.
 SHAPES_NOTHING: Final = ("save_every", "keep_checkpoints", "log_every", "evaluate_every")
 _HEAD_SIZE: Final = 32
-# No budget has room for more numbers in a hidden state, layers, or memory vectors; counting the heads or drawing
-# the weights of more would not end, or end inside JAX.
+# No budget has room for more numbers in a hidden state, layers or memory vectors; counting the heads of more,
+# or drawing their weights, would not end, or end inside JAX.
 _MOST: Final = 65_536
 _POSITIVE: Final = (
     *("hidden", "layers", "heads", "bptt", "max_segments", "batch_size", "epochs", "max_steps"),
