@@ -6,8 +6,9 @@ the fly (`streamed_data.py`). Held in memory: what the source says it holds, in 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,55 +18,57 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from krill.config import KrillConfig
+    from krill.loading.loader import Loader
+    from krill.loading.stream.loader import StreamingDataLoader
     from krill.threads.progress import Progress
     from krill.training.vocabulary import Vocabulary
 
 Batch = dict[str, "NDArray[Any]"]
 
 
-class BatchSource(Protocol):
-    """Batches that a run can continue from, and what reading them holds."""
+class BatchSource(ABC):
+    """Batches that a run can continue from."""
 
-    @property
-    def held_bytes(self) -> int:
-        """The most that reading holds."""
+    held_bytes: int
+    """The most that reading holds."""
+    expected_bytes: int
+    """What it will hold of that, for the prediction."""
 
-    @property
-    def expected_bytes(self) -> int:
-        """What it will hold of that, for the prediction."""
-
+    @abstractmethod
     def batches(self) -> Iterator[Batch]:
         """Epoch after epoch, endless."""
 
+    @abstractmethod
     def state_dict(self) -> dict[str, Any]:
         """The position after the last batch that was yielded, as JSON."""
 
+    @abstractmethod
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:  # noqa: B027  files that are mapped close with the process
+        """Free what reading holds."""
 
 
-class TrainData(BatchSource, Protocol):
+class TrainData(BatchSource):
     """Batches of `input_ids`, `labels`, `segment_ids` and `position_ids`: int32, one line a row."""
 
-    @property
-    def name(self) -> str:
-        """The path, for messages."""
+    name: str
+    """The path, for messages."""
+    rows: int
+    """Rows in a batch: those of one step of the optimizer."""
+    length: int
+    """Tokens in a row."""
+    _loader: Loader | StreamingDataLoader
 
     @property
-    def rows(self) -> int:
-        """Rows in a batch: those of one step of the optimizer."""
-
-    @property
-    def length(self) -> int:
-        """Tokens in a row."""
-
-    @property
+    @abstractmethod
     def vocabulary(self) -> Vocabulary: ...
 
+    @abstractmethod
     def identity(self) -> dict[str, Any]:
         """What decides the batches and their order, as JSON."""
 
+    @abstractmethod
     def steps_per_epoch(self, progress: Progress) -> int:
         """Batches in an epoch; text has to be read once to know."""
 
@@ -74,6 +77,16 @@ class TrainData(BatchSource, Protocol):
 
         The last batch is padded with rows whose labels are ignored.
         """
+        return []
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._loader.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._loader.load_state_dict(state)
+
+    def close(self) -> None:
+        self._loader.close()
 
 
 def open_data(config: KrillConfig, limit: int) -> TrainData:

@@ -1,8 +1,8 @@
 """Training from end to end: data, plan, loop, export, manifest; of a language model, and of a reader.
 
 In: a config; or a cache of features, its tokenizer and settings. Out: a folder with the model, its metrics
-and its checkpoints, and a summary. Held in memory: what the plan says: the program with JAX, the data's share,
-and the step.
+and its checkpoints, and a summary. Held in memory: what the plan says: the program with JAX, the share of the
+data, and the step.
 """
 
 from __future__ import annotations

@@ -29,19 +29,19 @@ from krill.training.optimizers import Schedule, cosine, make_optimizer, wsd
 from krill.training.precision import Precision
 from krill.training.saved_model import save_model, save_tokenizer
 from krill.training.scoring import LossSums, make_evaluator
+from krill.training.session import TrainTask
 from krill.training.vocabulary import TokenBytes
 
 _BF16_ON_CPU: Final = "bf16 on a CPU is computed in 32 bits: it saves no memory here; fp16 does"
 
 
-class LanguageModelTask:
-    """A `TrainTask` over a `TrainData`."""
+class LanguageModelTask(TrainTask):
+    """Trains a language model on rows."""
 
     remedy = "set a smaller `train.batch_size`"
     data_remedy = "where text is streamed, set a smaller `preprocess.max_document_bytes`"
+    data: TrainData
     spec: LanguageModelStep
-    schedule: Schedule
-    intervals: Intervals
 
     def __init__(self, config: KrillConfig, data: TrainData) -> None:
         self._config = config
@@ -61,12 +61,9 @@ class LanguageModelTask:
         self.intervals = Intervals(steps, settings.log_every, settings.save_every, every)
         self.schedule = make_schedule(settings, steps)
         self.spec = language_step(settings, self.schedule, data, placement)
+        self.units = count_tokens(data)
         if self.spec.precision is Precision.BFLOAT16 and jax.default_backend() == "cpu":
             progress.note(_BF16_ON_CPU)
-
-    @property
-    def units(self) -> StepUnits:
-        return count_tokens(self.data)
 
     def pick_compiler(self, room: int) -> Compiler:
         return self.spec.pick_compiler(room)

@@ -7,7 +7,7 @@ asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -16,8 +16,9 @@ from krill.config import KrillConfig
 from krill.dataset.manifest import MANIFEST_NAME, Manifest
 from krill.errors import ConfigError, InputError
 from krill.loading.dataset import LoadedDataset, load
+from krill.loading.loader import Loader
 from krill.threads.progress import Progress
-from krill.training.data import Batch, check_ids, padded_rows
+from krill.training.data import Batch, TrainData, check_ids, padded_rows
 from krill.training.vocabulary import DECODED_ROWS, Vocabulary, vocabulary_of_config, vocabulary_of_dataset
 
 # Little is enough: a step takes a thousand times as long as reading its rows.
@@ -28,12 +29,15 @@ _COLUMN_BYTES: Final = 4 * 4
 _COLUMNS: Final[dict[str, Any]] = {"labels": "shifted", "segment_ids": True, "position_ids": True}
 
 
-class PreparedData:
-    """A `TrainData` over rows on disk."""
+class PreparedData(TrainData):
+    """Rows on disk."""
+
+    _loader: Loader
 
     def __init__(self, config: KrillConfig) -> None:
         settings = config.train
         self._path = Path(config.preprocess.prepared_path)
+        self.name = str(self._path)
         self._seed = config.seed
         self.rows = settings.step_rows
         manifest = _manifest(self._path)
@@ -42,21 +46,17 @@ class PreparedData:
         dataset = load(self._path, memory=READING_BYTES, verify=self._verify)
         self.length = _checked_length(settings.seq_len, dataset.source.width, self._path)
         self._batch_bytes = self.rows * self.length * (_COLUMN_BYTES + dataset.source.dtype.itemsize)
-        self.held_bytes = dataset.source.held_bytes + _BATCHES * self._batch_bytes
+        self.held_bytes = self.expected_bytes = dataset.source.held_bytes + _BATCHES * self._batch_bytes
         self._dataset = LoadedDataset(dataset.source, self.held_bytes)
         self._splits = {part.split for part in manifest.parts} if manifest is not None else set()
-        self.vocabulary = self._find_vocabulary(manifest, config)
+        self._vocabulary = self._find_vocabulary(manifest, config)
         self._loader = self._dataset.loader(
             batch_size=self.rows, shuffle=True, seed=self._seed, rank=0, world=1, prefetch=0, **_COLUMNS
         )
 
     @property
-    def name(self) -> str:
-        return str(self._path)
-
-    @property
-    def expected_bytes(self) -> int:
-        return self.held_bytes
+    def vocabulary(self) -> Vocabulary:
+        return self._vocabulary
 
     def identity(self) -> dict[str, Any]:
         return {"rows": self._dataset.source.fingerprint, "tokenizer": self.vocabulary.fingerprint}
@@ -97,14 +97,8 @@ class PreparedData:
             check_ids(batch, self.vocabulary.size, self.name)
         return batches
 
-    def state_dict(self) -> dict[str, Any]:
-        return self._loader.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._loader.load_state_dict(state)
-
     def close(self) -> None:
-        self._loader.close()
+        super().close()
         self._dataset.close()
 
     def _find_vocabulary(self, manifest: Manifest | None, config: KrillConfig) -> Vocabulary:

@@ -9,6 +9,7 @@ compiling, the step, evaluating, and saving a checkpoint.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from krill.errors import BudgetError
 from krill.storage.run import DONE, Run, RunSummary, summarize
 from krill.threads.progress import Progress
 from krill.training.checkpoints import SAVING_BYTES, CheckpointStore
-from krill.training.compiler import Compiler
+from krill.training.compiler import Compiler, low_memory_compiler
 from krill.training.data import BatchSource
 from krill.training.folder import TrainFolder
 from krill.training.loop import Intervals, Loop, StepMemory, StepUnits, TrainProgress
@@ -47,46 +48,48 @@ class TaskEvaluation(Protocol):
         """The figures, `loss` among them."""
 
 
-class TrainTask(Protocol):
+class TrainTask(ABC):
     """What is trained: data, step, evaluation, and how the model is saved."""
 
+    data: BatchSource
+    spec: StepSpec
+    units: StepUnits
+    schedule: Schedule
+    intervals: Intervals
     seed: int
     keep_checkpoints: int
     remedy: str
     """What a user changes so that a step takes less memory; `data_remedy` is for reading."""
     data_remedy: str
-    schedule: Schedule
-    intervals: Intervals
 
-    @property
-    def data(self) -> BatchSource: ...
-
-    @property
-    def spec(self) -> StepSpec: ...
-
-    @property
-    def units(self) -> StepUnits: ...
-
-    def prepare(self, stored: Mapping[str, Any] | None, progress: Progress) -> None:
-        """Sets what depends on the number of steps; `stored` is of the checkpoint that the run continues."""
+    def prepare(self, stored: Mapping[str, Any] | None, progress: Progress) -> None:  # noqa: B027
+        """Set what depends on the number of steps; `stored` is of the checkpoint that the run continues."""
 
     def pick_compiler(self, room: int) -> Compiler:
         """For a new step that has `room` bytes."""
+        return low_memory_compiler()
 
+    @abstractmethod
     def open_evaluation(self, plan: Any) -> TaskEvaluation | None: ...
 
+    @abstractmethod
     def describe(self, plan: Any) -> str:
         """The model and its step in a line."""
 
+    @abstractmethod
     def checkpoint_extra(self) -> dict[str, Any]:
         """What a checkpoint stores beside identity, plan, progress and the data's state."""
 
-    def open_loggers(self) -> tuple[Logger, ...]: ...
+    def open_loggers(self) -> tuple[Logger, ...]:
+        return ()
 
+    @abstractmethod
     def save_tokenizer(self, folder: Path) -> None: ...
 
+    @abstractmethod
     def save_model(self, folder: Path, model: Any) -> None: ...
 
+    @abstractmethod
     def facts(self, trained: TrainProgress, plan: Any) -> dict[str, Any]:
         """For the manifest."""
 

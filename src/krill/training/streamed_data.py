@@ -6,7 +6,7 @@ ends them. Held in memory: what `StreamingDataLoader` plans, and two batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from krill.loading.stream.loader import StreamingDataLoader
 from krill.loading.stream.state import StreamState
 from krill.threads.progress import Progress
 from krill.tokenizer import ByteEncoder
-from krill.training.data import Batch, check_ids
+from krill.training.data import Batch, TrainData, check_ids
 from krill.training.vocabulary import DECODED_ROWS, Vocabulary, vocabulary_of_config
 
 if TYPE_CHECKING:
@@ -31,13 +31,16 @@ _COLUMN_BYTES: Final = 4 * 4
 _BATCHES: Final = 4
 
 
-class StreamedData:
-    """A `TrainData` over text. There is no validation split."""
+class StreamedData(TrainData):
+    """Text. There is no validation split."""
+
+    _loader: StreamingDataLoader
 
     def __init__(self, config: KrillConfig, limit: int) -> None:
         _check_sources(config)
         self._config = config
         self._limit = limit
+        self.name = ", ".join(dataset.path for dataset in config.datasets)
         self.rows = config.train.step_rows
         self.length = config.train.seq_len or config.preprocess.sequence_len
         self._found = vocabulary_of_config(config.tokenizer)
@@ -45,10 +48,6 @@ class StreamedData:
         batches = _BATCHES * self.rows * self.length * _COLUMN_BYTES
         self.held_bytes = self._loader.plan.worst_peak + batches
         self.expected_bytes = self._loader.plan.predicted_peak + batches
-
-    @property
-    def name(self) -> str:
-        return ", ".join(dataset.path for dataset in self._config.datasets)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -77,18 +76,6 @@ class StreamedData:
             for batch in self._loader:
                 check_ids(batch, self._loader.vocab_size, self.name)
                 yield with_segments(batch, self._loader.eos_id)
-
-    def validation(self, rows: int, most: int | None) -> list[Batch]:
-        return []
-
-    def state_dict(self) -> dict[str, Any]:
-        return self._loader.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._loader.load_state_dict(state)
-
-    def close(self) -> None:
-        self._loader.close()
 
     def _open(self, rows: int, shuffle_buffer_size: int) -> StreamingDataLoader:
         config = self._config

@@ -19,7 +19,7 @@ from krill.loading.order import Shuffled
 from krill.qa.batches import BLOCK_ROWS, WINDOW_ROWS, choose_begins
 from krill.qa.stored import StoredFeatures
 from krill.qa.tables import NOWHERE
-from krill.training.data import Batch
+from krill.training.data import Batch, BatchSource
 from krill.training.qa.settings import ReaderSettings
 
 Numbers = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ _BATCHES: Final = 4
 _COLUMN_BYTES: Final = 4
 
 
-class ReaderData:
+class ReaderData(BatchSource):
     """Batches over a cache of features; the documents of a step follow from seed and step alone."""
 
     def __init__(self, folder: Path, settings: ReaderSettings, *, verify: bool = True) -> None:
@@ -41,6 +41,7 @@ class ReaderData:
         _check(self.stored, folder)
         longest = most_segments(self.stored)
         self.segments = min(longest, settings.max_segments or longest)
+        self.held_bytes = self.expected_bytes = self._most_held()
         self._order = Shuffled(self.stored.documents, BLOCK_ROWS, WINDOW_ROWS)
 
     @property
@@ -52,16 +53,11 @@ class ReaderData:
         """Batches of an epoch; the last is filled up from the next one."""
         return -(-self.stored.documents // self.documents)
 
-    @property
-    def held_bytes(self) -> int:
+    def _most_held(self) -> int:
         rows = self.documents * self.segments
         units = np.array(self.stored.manifest["units"], np.int64).reshape(-1, 4)[:, 3]
         mapped = min(int(units.sum()), max(MAPPED_BYTES, 2 * int(units.max(initial=0))))
         return mapped + _BATCHES * rows * (3 * self.length + 4) * _COLUMN_BYTES
-
-    @property
-    def expected_bytes(self) -> int:
-        return self.held_bytes
 
     def batches(self) -> Iterator[Batch]:
         while True:
@@ -74,9 +70,6 @@ class ReaderData:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._taken = int(state["batches"])
-
-    def close(self) -> None:
-        """Mapped units are closed with the process."""
 
     def _batch(self, number: int) -> Batch:
         """The documents at their places in the endless row of epochs, with what is drawn for each epoch."""

@@ -6,7 +6,6 @@ the weights and one segment of some documents.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ from typing import Any
 from krill.budget import Need
 from krill.model.recurrent import Reader, ReaderShape
 from krill.qa.dataset import QaDataset
-from krill.threads.progress import Progress
-from krill.training.compiler import Compiler, low_memory_compiler
 from krill.training.loop import Intervals, StepUnits, TrainProgress
 from krill.training.optimizers import cosine, make_optimizer
 from krill.training.qa.features import EVALUATION_BYTES, OpenedFeatures
@@ -23,10 +20,11 @@ from krill.training.qa.saved import reader_config, save_reader
 from krill.training.qa.scoring import Answering, SegmentReader, score
 from krill.training.qa.step import ReaderPlan, ReaderStep
 from krill.training.saved_model import save_tokenizer
+from krill.training.session import TrainTask
 
 
-class ReaderTask:
-    """A `TrainTask` over features."""
+class ReaderTask(TrainTask):
+    """Trains a reader on features."""
 
     remedy = data_remedy = "give a smaller --batch-size or --max-segments"
 
@@ -44,12 +42,6 @@ class ReaderTask:
         self.spec = ReaderStep(opened.design, optimizer, data.documents, data.segments, settings.bptt)
         self.units = StepUnits("learn", "documents", data.documents)
 
-    def prepare(self, stored: Mapping[str, Any] | None, progress: Progress) -> None:
-        """Nothing depends on what a checkpoint stored."""
-
-    def pick_compiler(self, room: int) -> Compiler:
-        return low_memory_compiler()
-
     def open_evaluation(self, plan: ReaderPlan) -> ReaderEvaluation | None:
         dataset = self._opened.evaluation
         return None if dataset is None else ReaderEvaluation(self._opened.design, dataset)
@@ -66,9 +58,6 @@ class ReaderTask:
 
     def checkpoint_extra(self) -> dict[str, Any]:
         return {"reader": reader_config(self._opened.design, self._opened.tokenizer.fingerprint)}
-
-    def open_loggers(self) -> tuple[()]:
-        return ()
 
     def save_tokenizer(self, folder: Path) -> None:
         save_tokenizer(folder, self._opened.tokenizer.file)
