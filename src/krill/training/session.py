@@ -139,7 +139,8 @@ class Session:
     def train(self, *, continues: bool) -> dict[str, Any]:
         """Trains and exports the model; returns the facts for the manifest."""
         task = self._task
-        stored = self._store.read_extra() if continues else None
+        header = self._store.header() if continues else None
+        stored = None if header is None else header.extra
         if continues and stored is None:
             self._progress.note(_NO_CHECKPOINT)
         task.prepare(stored, self._progress)
