@@ -2,8 +2,8 @@
 
 In: the reader's shape, an optimizer, a batch's documents and segments. Out: the step for columns of documents
 (`features.py`); its choices of how many documents are computed at once; and the `ReaderPlan` of one of them.
-Held in memory by a step: the state, the gradients, one segment's activations of a microbatch of documents, and
-the memory vectors between segments.
+Held in memory by a step: the state, the gradients, one segment's activations of some documents, and the
+memory vectors between segments.
 """
 
 from __future__ import annotations
