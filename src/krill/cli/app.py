@@ -112,7 +112,6 @@ _interrupts = Interrupts()
 
 
 def main() -> None:
-    """Run the command line and exit with its code."""
     _interrupts.install()
     guard_process()
     guard_streams()

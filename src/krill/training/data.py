@@ -1,9 +1,9 @@
 """Training data: endless batches, and a state to continue from.
 
 In: the config: rows that `krill preprocess` wrote or that `krill.load` can open, or text that is tokenised on
-the fly and shuffled in a buffer, its documents separated by the token that ends them. Out: a `TrainData`. Held
-in memory, as `held_bytes` says: of rows the table of shards, a small cache, and the validation rows that are
-asked for; of text what `StreamingDataLoader` plans; and a few batches.
+the fly and shuffled in a buffer, its documents separated by the token that ends them. Out: a `TrainData`.
+Held in memory, as `held_bytes` says: of rows the table of shards, a small cache, and the validation rows that
+are asked for; of text what `StreamingDataLoader` plans; and a few batches.
 """
 
 from __future__ import annotations

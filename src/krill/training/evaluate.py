@@ -79,7 +79,6 @@ def run_evaluate(
 def _evaluate(
     saved: SavedModel, data_rows: PreparedRows | TextRows, meter: Meter, progress: Progress, data: str
 ) -> EvaluationReport:
-
     from krill.training.language_step import loss_chunk
     from krill.training.scoring import LossSums, make_evaluator
 

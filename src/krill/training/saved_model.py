@@ -175,28 +175,18 @@ def open_model(path: str | Path, *, checkpoint: str | int | None = None) -> Save
 def _check_plain(config: Mapping[str, Any], path: Path) -> None:
     """Refuse what would compute something else than our model does with the same weights."""
     rotary = config.get("rope_parameters") or {}
-    found = {
-        "attention_bias": config.get("attention_bias") or False,
-        "mlp_bias": config.get("mlp_bias") or False,
-        "hidden_act": config.get("hidden_act", "silu"),
-        "rope_scaling": config.get("rope_scaling"),
-        "rope_type": rotary.get("rope_type", "default") if isinstance(rotary, dict) else rotary,
-    }
-    for name, value in found.items():
-        if value != _PLAIN[name]:
+    for name, value, plain in (
+        ("attention_bias", config.get("attention_bias") or False, False),
+        ("mlp_bias", config.get("mlp_bias") or False, False),
+        ("hidden_act", config.get("hidden_act", "silu"), "silu"),
+        ("rope_scaling", config.get("rope_scaling"), None),
+        ("rope_type", rotary.get("rope_type", "default") if isinstance(rotary, dict) else rotary, "default"),
+    ):
+        if value != plain:
             raise InputError(
-                f"`{path}` has {name} `{value}`, and only `{_PLAIN[name]}` is supported",
+                f"`{path}` has {name} `{value}`, and only `{plain}` is supported",
                 hint="give a plain Llama model with tied embeddings",
             )
-
-
-_PLAIN: Final = {
-    "attention_bias": False,
-    "mlp_bias": False,
-    "hidden_act": "silu",
-    "rope_scaling": None,
-    "rope_type": "default",
-}
 
 
 def _open_checkpoint(folder: Path, which: str | int, tokenizer: Path | None) -> SavedModel:

@@ -24,7 +24,7 @@ from krill.training.checkpoints import SAVING_BYTES, CheckpointStore
 from krill.training.compiler import Compiler, low_memory_compiler
 from krill.training.data import BatchSource
 from krill.training.folder import TrainFolder
-from krill.training.loop import Intervals, Loop, StepMemory, StepUnits, TrainProgress
+from krill.training.loop import Intervals, Loop, StepUnits, TrainProgress
 from krill.training.memory_plan import CompiledPlan, compile_plan, plan_step, step_share
 from krill.training.metrics import Logger, MetricsFile
 from krill.training.optimizers import Schedule
@@ -164,7 +164,8 @@ class Session:
             self._progress,
             units=task.units,
             intervals=task.intervals,
-            memory=StepMemory(temporary, tight=plan.predicted_peak + temporary > plan.limit),
+            temporary=temporary,
+            tight=plan.predicted_peak + temporary > plan.limit,
             schedule=task.schedule,
             evaluate=evaluation,
             stored={

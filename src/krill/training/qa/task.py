@@ -17,7 +17,7 @@ from krill.training.loop import Intervals, StepUnits, TrainProgress
 from krill.training.optimizers import cosine, make_optimizer
 from krill.training.qa.features import EVALUATION_BYTES, OpenedFeatures
 from krill.training.qa.saved import reader_config, save_reader
-from krill.training.qa.scoring import Answering, SegmentReader, score
+from krill.training.qa.scoring import SegmentReader, score
 from krill.training.qa.step import ReaderPlan, ReaderStep
 from krill.training.saved_model import save_tokenizer
 from krill.training.session import TrainTask
@@ -93,4 +93,4 @@ class ReaderEvaluation:
         return [Need("features to evaluate on", EVALUATION_BYTES, during="evaluate")]
 
     def __call__(self, model: Reader) -> dict[str, Any]:
-        return score(self._segments, model, self._dataset, Answering())
+        return score(self._segments, model, self._dataset)
