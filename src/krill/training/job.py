@@ -66,8 +66,8 @@ def train(
     held = resident_bytes() if floor is None else floor
     with metered_process(loaded.memory, loaded.threads, floor=held) as meter, Run(folder) as run:
         data = open_data(loaded, meter.limit)
-        described = describe_run(loaded, data)
-        state = run.begin(described, overwrite=overwrite, anew=loaded.train.resume is False)
+        anew = loaded.train.resume is False
+        state = run.begin(describe_run(loaded, data), overwrite=overwrite, anew=anew)
         if state == FINISHED:
             return summarize(FINISHED, folder.output, folder.finished() or {})
         if state == START and loaded.train.resume is True:
@@ -78,10 +78,10 @@ def train(
         bound_xla(meter.threads, meter)
         # Not at the top: it imports JAX, for which everything before it needs not wait.
         from krill.training.language_task import LanguageModelTask
-        from krill.training.session import train_task
+        from krill.training.session import Session
 
         task = LanguageModelTask(loaded, data)
-        return train_task(task, run, folder, meter, progress or Silent(), described, to_dict(loaded))
+        return Session(task, run, folder, meter, progress or Silent()).train(to_dict(loaded))
 
 
 def train_reader(
@@ -109,15 +109,13 @@ def train_reader(
     with metered_process(memory, threads, floor=held) as meter, Run(folder) as run:
         bound_xla(meter.threads, meter)
         # Not at the top: they import JAX, for which everything before needs not wait.
-        from krill.training.qa.features import open_features
         from krill.training.qa.task import ReaderTask
-        from krill.training.session import train_task
+        from krill.training.session import Session
 
-        opened = open_features(features, tokenizer, evaluation, settings, verify=verify)
-        described = describe_reader_run(opened.identity, settings)
-        if run.begin(described, overwrite=overwrite) == FINISHED:
+        task = ReaderTask(features, tokenizer, evaluation, settings, verify=verify)
+        if run.begin(describe_reader_run(task.identity, settings), overwrite=overwrite) == FINISHED:
             return summarize(FINISHED, folder.output, folder.finished() or {})
-        return train_task(ReaderTask(opened), run, folder, meter, progress or Silent(), described)
+        return Session(task, run, folder, meter, progress or Silent()).train()
 
 
 def describe_run(config: KrillConfig, data: TrainData) -> dict[str, Any]:

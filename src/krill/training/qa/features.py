@@ -1,9 +1,9 @@
-"""What a reader is trained or scored on: features, their tokenizer, endless batches, the evaluation.
+"""What a reader is trained or scored on: features, their tokenizer, endless batches.
 
-In: a cache of features, its tokenizer, the settings; or a saved reader and a cache. Out: an `OpenedFeatures`
-with the shape of the reader, or the reason why its parts don't belong together; for each step the columns of
-some documents, (documents, segments, tokens), always of the same size: what a document lacks in segments is
-masked. Held in memory: the tokenizer for a moment, the units of the caches that are mapped, and two batches.
+In: a cache of features, its tokenizer, the settings; or a saved reader and a cache. Out: the shape of the
+reader, or the reason why they don't belong together; for each step the columns of some documents, (documents,
+segments, tokens), always of the same size: what a document lacks in segments is masked. Held in memory: the
+tokenizer for a moment, the units of the caches that are mapped, and two batches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from krill.errors import ConfigError, InputError
 from krill.loading.order import Shuffled
 from krill.model.recurrent import MemoryTokens, ReaderShape
 from krill.qa.batches import BLOCK_ROWS, WINDOW_ROWS, choose_begins
-from krill.qa.dataset import QaDataset
 from krill.qa.encoding import open_tokenizer
 from krill.qa.layout import memory_token_ids
 from krill.qa.stored import StoredFeatures
@@ -208,38 +207,3 @@ def _check(stored: StoredFeatures, folder: Path) -> None:
             f"no feature of `{folder}` has an answer: there is nothing to learn",
             hint="prepare it from questions with `answers`; see what `krill qa prepare` counted",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedFeatures:
-    """All input of a training, before JAX computes anything."""
-
-    settings: ReaderSettings
-    tokenizer: ReaderTokenizer
-    data: ReaderData
-    design: ReaderShape
-    evaluation: QaDataset | None
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """What decides the batches, as JSON."""
-        manifest = self.data.stored.manifest
-        return {"features": manifest["identity"], "tokenizer": manifest["tokenizer"]["fingerprint"]}
-
-
-def open_features(
-    folder: str | Path,
-    tokenizer: str | Path,
-    evaluation: str | Path | None,
-    settings: ReaderSettings,
-    *,
-    verify: bool,
-) -> OpenedFeatures:
-    data = ReaderData(Path(folder), settings, verify=verify)
-    found = inspect_tokenizer(tokenizer)
-    design = design_for(data.stored, found, settings)
-    dataset = None
-    if evaluation is not None:
-        dataset = QaDataset(Path(evaluation), memory=EVALUATION_BYTES, verify=verify)
-        check_fits(dataset.stored, design, found.fingerprint, "the model")
-    return OpenedFeatures(settings, found, data, design, dataset)
