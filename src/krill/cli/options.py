@@ -108,7 +108,7 @@ class VerifyOptions:
     """Whether checksums are checked."""
 
     no_verify: Switch = False
-    """Read what Krill wrote without holding it against the checksums in its manifest."""
+    """Read what Krill wrote without verifying the checksums in its manifest."""
 
     @property
     def enabled(self) -> bool:

@@ -60,7 +60,7 @@ def open_rows(
     path: str, saved: SavedModel, *, split: str | None, text_column: str, threads: int, verify: bool = True
 ) -> PreparedRows | TextRows:
     """A folder that `krill preprocess` made of tokens, or any text that the corpus reads; with `verify`, what
-    Krill wrote is held against its checksums."""
+    Krill wrote is verified against its checksums."""
     folder = Path(path)
     if (folder / MANIFEST_NAME).is_file():
         manifest = Manifest.load(folder)

@@ -100,8 +100,8 @@ def train_reader(
 ) -> ReaderSummary:
     """Train a reader on the cache `features`; `evaluation` is a cache that it is scored on meanwhile.
 
-    `memory`, `floor` and calling it again are as in `train`. With `verify`, features are held against their
-    checksums when they are first read.
+    `memory`, `floor` and calling it again are as in `train`. With `verify`, features are verified against
+    their checksums when they are first read.
     """
     require_train_extra("training a reader")
     folder = TrainFolder(Path(output_dir), command="qa train", setting="--output-dir")

@@ -75,7 +75,7 @@ def evaluate_reader(
     """Score a reader on a cache of features; `predictions` is a JSON file to write, the answer of each id.
 
     `memory` is how much this process may grow above `floor`, by default what it holds now; a command gives 0.
-    With `verify`, features are held against their checksums when they are first read.
+    With `verify`, features are verified against their checksums when they are first read.
     """
     for name, number in (("n_best", n_best), ("max_answer_length", max_answer_length)):
         if number < 1:
