@@ -11,16 +11,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from krill.engines.contract import Resources
-from krill.errors import BudgetError, ConfigError, MissingExtra
+from krill.errors import ConfigError, MissingExtra
 
 _PROBE_SECONDS = 5.0
 # Results are a few hundred bytes and go through no object store; this is about the least that Ray takes.
 _OBJECT_STORE_BYTES = 80 * 2**20
 
 
-def import_ray() -> Any:
-    """Ray, which warns and reports by default: a user of Krill asked for neither."""
+def import_ray(retries: int) -> Any:
+    """Ray, which warns and reports by default: a user of Krill asked for neither.
+
+    What is set here counts when Ray is imported for the first time in a process.
+    """
+    # A node that died is known to be dead only a little later: until then Ray may send work there again.
+    os.environ.setdefault("RAY_task_retry_delay_ms", "1000")
+    # A worker that Ray ended for its memory: by default its task is run again without end.
+    os.environ.setdefault("RAY_task_oom_retries", str(retries))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     # Whatever a node prints of workers that died: the task is run again, or it is named in the end.
@@ -56,20 +62,6 @@ def start_here(ray: Any, workers: int) -> None:
             object_store_memory=_OBJECT_STORE_BYTES,
             include_dashboard=False,
             **_quiet(),
-        )
-
-
-def check_machine(workers: int, resources: Resources) -> None:
-    """Refuse more workers than this machine has memory for."""
-    import psutil
-
-    there = int(psutil.virtual_memory().total)
-    if workers * resources.memory > there:
-        raise BudgetError(
-            f"{workers} workers of {resources.memory:,} bytes each are more than the {there:,} bytes of this"
-            " machine",
-            hint=f"with --memory {there // workers // 10**6}MB, which is that of each worker, or fewer"
-            " --workers, they fit",
         )
 
 

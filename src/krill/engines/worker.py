@@ -4,9 +4,9 @@ In: an order, which says what kind of job it is, where the run is and what to do
 or a rank's share of all stages. Out: the tasks, committed, and a few figures, or an error that can travel.
 Held in memory: what a stage holds and, from one order to the next, the run.
 
-Orders, results and errors are JSON: nothing is unpickled that another machine has sent, and only the kinds
-below can be opened. A worker that has another Krill than the one that sends the work refuses it: the two
-would not make the same bytes. A worker keeps no lock and publishes nothing: whoever started the run does.
+Orders, results and errors are JSON, and only the kinds below can be opened. A worker that has another Krill
+than the one that sends the work refuses it: the two would not make the same bytes. A worker keeps no lock and
+publishes nothing: whoever started the run does.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ import orjson
 import krill
 from krill import _native, errors
 from krill.budget.meter import peak_bytes
-from krill.engines.contract import Resources, Stage, WorkerSpec
-from krill.engines.rank import Rank, RankEngine
+from krill.engines.engine import Resources, WorkerSpec
+from krill.engines.rank import START_FILE, Rank, RankEngine
+from krill.engines.stage import Stage
 from krill.errors import ConfigError, KrillError, StorageError
 from krill.storage.atomic import write_bytes
 from krill.storage.input_file import MOST_MANIFEST, read_json
 from krill.storage.run import RUN
+from krill.threads.progress import Silent
 
 KINDS: dict[str, str] = {
     "preprocess": "krill.pipeline.worker",
@@ -44,20 +46,13 @@ SPEC_FILE = "worker.json"
 """What a worker must know of a run beside `run.json`, in the same folder."""
 
 
-@dataclass(slots=True)
-class CountedProgress:
+class CountedProgress(Silent):
     """Progress that is only added up: it travels back with the order's end."""
 
-    done: int = 0
-
-    def begin(self, stage: str, total: int | None) -> None: ...
+    done = 0
 
     def advance(self, done: int) -> None:
         self.done += done
-
-    def end(self, stage: str) -> None: ...
-
-    def note(self, line: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +81,8 @@ class WorkerRun:
             _native.trim()
 
 
-class TaskFault(Exception):
-    """A task raised something that is no error of the user's: it may be worth another try."""
-
-
 def packed(spec: WorkerSpec, resources: Resources, **what: Any) -> bytes:
-    """An order: `stage` and `tasks`, or `rank`, `world` and the file `alive` that the driver touches."""
+    """An order: `stage` and `tasks`, or `world` and the file `alive` that the driver of ranks touches."""
     return orjson.dumps(
         {
             "krill": krill.__version__,
@@ -105,19 +96,13 @@ def packed(spec: WorkerSpec, resources: Resources, **what: Any) -> bytes:
     )
 
 
-def perform(order: bytes) -> bytes:
-    """Do what was sent; the result or the error, as bytes."""
+def perform(order: bytes, rank: int | None = None) -> bytes:
+    """Do what was sent, as this rank if there are ranks; the result, or the error that a user can mend."""
     try:
-        result = _perform(orjson.loads(order))
+        return orjson.dumps({"result": _perform(orjson.loads(order), rank)})
     except KrillError as error:
         described = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
         return orjson.dumps({"error": described})
-    except Exception as error:
-        import traceback
-
-        trace = "".join(traceback.format_exception(error)[-4:])
-        return orjson.dumps({"fault": f"{type(error).__name__}: {error}", "trace": trace})
-    return orjson.dumps({"result": result})
 
 
 def unpacked(answer: bytes) -> Mapping[str, Any]:
@@ -129,8 +114,6 @@ def unpacked(answer: bytes) -> Mapping[str, Any]:
         error = kind.__new__(kind)  # not every kind is made of a message and a hint
         KrillError.__init__(error, described["message"], hint=described["hint"])
         raise error
-    if "fault" in found:
-        raise TaskFault(f"{found['fault']}\n{found['trace']}".rstrip())
     result = found["result"]
     assert isinstance(result, dict)
     return result
@@ -158,7 +141,7 @@ def check_identity(run: Mapping[str, Any], address: str, identity: str) -> None:
         )
 
 
-def _perform(order: Mapping[str, Any]) -> Mapping[str, Any]:
+def _perform(order: Mapping[str, Any], rank: int | None) -> Mapping[str, Any]:
     if order["krill"] != krill.__version__:
         raise ConfigError(
             f"the worker on `{platform.node()}` has Krill {krill.__version__}, the run was started with"
@@ -170,12 +153,11 @@ def _perform(order: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         run = _opened(order)
         kept, run.progress.done = run.kept(), 0
-        if "rank" in order:
-            alive = Path(order["alive"])
-            rank = Rank(order["rank"], order["world"])
-            run.do_rank(RankEngine(rank, alive=lambda: alive.stat().st_mtime))
-        else:
+        if rank is None:
             run.do(order["stage"], order["tasks"])
+        else:
+            alive = Path(order["alive"])
+            run.do_rank(RankEngine(Rank(rank, order["world"]), alive=lambda: alive.stat().st_mtime))
         run.end_order()
     except BaseException:
         release()  # its threads were stopped, and would stop whatever comes next
@@ -223,14 +205,16 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """A process for one order: `ORDER ANSWER PROCESS` are files, of which the last says that it has begun."""
+    """The process of a rank (`rank.rank_command`): `FOLDER NUMBER`."""
     import sys
     import threading
 
-    order, answer, process = map(Path, sys.argv[1:])
-    write_bytes(process, str(os.getpid()).encode())
-    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
-    write_bytes(answer, perform(order.read_bytes()))
+    folder, number = Path(sys.argv[1]), int(sys.argv[2])
+    order = (folder / START_FILE).read_bytes()
+    driver = orjson.loads(order)["driver"]
+    if driver is not None:
+        threading.Thread(target=_end_with, args=[driver], daemon=True).start()
+    write_bytes(folder / f"answer-{number}", perform(order, number))
 
 
 def _end_with(parent: int) -> None:

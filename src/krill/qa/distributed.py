@@ -18,7 +18,7 @@ import orjson
 from krill.budget import Meter, Plan
 from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
-from krill.engines import LoggedStage, Resources, WorkerSpec, open_engine
+from krill.engines import Resources, Stage, WorkerSpec, open_engine
 from krill.engines.worker import SPEC_FILE, CountedProgress, WorkerRun, load_run
 from krill.qa.encoding import QaTokenizer, fingerprint_of, tokenizer_from
 from krill.qa.examples import Paragraph, Question
@@ -101,7 +101,7 @@ def open_run(address: str, identity: str, resources: Resources, workers: int, he
     return WorkerRun([stage], progress)
 
 
-class UnitStage(LoggedStage):
+class UnitStage(Stage):
     """A task is the number of a unit, whose paragraphs are in another commit log until it is made."""
 
     one_thread = True

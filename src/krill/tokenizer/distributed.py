@@ -25,7 +25,7 @@ from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
 from krill.corpus import Corpus, CorpusFile
 from krill.corpus.fingerprint import fingerprint
-from krill.engines import LoggedStage, Resources, WorkerSpec, open_engine
+from krill.engines import Resources, Stage, WorkerSpec, open_engine
 from krill.engines.worker import SPEC_FILE, CountedProgress, WorkerRun, load_run
 from krill.errors import InputError
 from krill.storage import CommitLog
@@ -154,7 +154,7 @@ class CountingRun:
         return self.meter.plan(needs)
 
 
-class CountWords(LoggedStage):
+class CountWords(Stage):
     """Counts the words of portions of the input.
 
     The driver, which has the corpus, cuts it as tasks are asked for, and keeps each portion in a commit log;
@@ -229,7 +229,7 @@ class CountWords(LoggedStage):
         return {"bytes": counted, "size": size}
 
 
-class MergeCounts(LoggedStage):
+class MergeCounts(Stage):
     """Merges what all tasks of `count` have found of some shards: these words are in no other part."""
 
     one_thread = True

@@ -22,7 +22,7 @@ from krill.budget import Meter
 from krill.budget.meter import peak_bytes, resident_bytes
 from krill.corpus import CorpusFile, DatasetSource
 from krill.corpus.formats import Format
-from krill.engines import open as engines_open
+from krill.engines import engine as engines_engine
 from krill.engines import worker_part
 from krill.errors import BudgetError, ConfigError, InputError, StorageError
 from krill.storage import CommitLog
@@ -353,8 +353,10 @@ def test_auto_is_a_part_for_each_worker_on_this_machine(monkeypatch):
     def part(engine, memory, threads):
         return worker_part(load_config({"engine": engine}, environ={}).engine, memory, threads)
 
-    monkeypatch.setattr(engines_open, "resolve_threads", lambda threads: 8 if threads == "auto" else threads)
-    monkeypatch.setattr(engines_open, "resolve_limit", lambda memory: 8000 if memory == "auto" else memory)
+    monkeypatch.setattr(
+        engines_engine, "resolve_threads", lambda threads: 8 if threads == "auto" else threads
+    )
+    monkeypatch.setattr(engines_engine, "resolve_limit", lambda memory: 8000 if memory == "auto" else memory)
     assert part("ray", "auto", "auto") == (8000, 8)
     assert part({"name": "ray", "workers": 4}, "auto", "auto") == (2000, 2)
     assert part({"name": "ray", "workers": 4}, 500, 3) == (500, 3)

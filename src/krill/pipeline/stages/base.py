@@ -10,7 +10,7 @@ from itertools import islice, repeat
 from typing import Any, Protocol
 
 from krill.corpus.documents import Unit, file_and_offset
-from krill.engines import LoggedStage
+from krill.engines import Stage
 from krill.pipeline.context import Context
 from krill.pipeline.surviving_units import SurvivingUnits
 from krill.storage import CommitLog
@@ -31,7 +31,7 @@ class UnitSource(Protocol):
         ...
 
 
-class PipelineStage(LoggedStage):
+class PipelineStage(Stage):
     """A stage of preprocessing; its commit log is one of the run's."""
 
     def __init__(self, context: Context, name: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from krill.budget import Need
 from krill.dedup import Verify, dedup_bloom, dedup_exact, dedup_minhash
 from krill.dedup.datatrove_minhash import dedup_with_datatrove
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import DEDUP_TABLE, dedup_needs, index_needs, minhash_of
 from krill.pipeline.needs import Sizing

@@ -33,7 +33,7 @@ from krill.dedup import (
     split_bands,
     split_hashes,
 )
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import DEDUP_TABLE, minhash_of
 from krill.pipeline.seen_before import hash_files

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.budget import Need
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pack import FittedRows, Fitting, PackedRows, PackingWindows, TokenFiles, WrappedRows, fitting_of
 from krill.pipeline.block_encoder import VALIDATION
 from krill.pipeline.context import Context
