@@ -182,7 +182,7 @@ def counted(place, options, in_portions):
         prints = [corpus.fingerprints()[ordinal]["fingerprint"] for ordinal in portion.ordinals]
         spec = {"options": options_json(options), "boundaries": [END], "verify": True, "stages": str(place)}
         with Meter(room()) as meter:
-            stage = distributed.CountWords(distributed.CountingRun.of(spec, 1, meter))
+            stage = distributed.CountWords(spec, meter=meter)
             stage.count_portion({"portion": read.to_json(), "fingerprints": prints}, output)
         for word, count in segment_words(output):
             words[word] = words.get(word, 0) + count
