@@ -42,14 +42,13 @@ class Stage:
     one_thread = False
     """Whether a task uses one thread only, so that a worker of several threads does several tasks at once."""
 
-    def __init__(self, name: str, open_log: Callable[[str], CommitLog]) -> None:
-        self.name = name  # unique in its run
+    def __init__(
+        self, name: str, open_log: Callable[[str], CommitLog], *, part_of: str | None = None
+    ) -> None:
+        """`name` is unique in its run; `part_of` is that of a stage that follows, with which it is timed."""
+        self.name = name
         self.open_log = open_log
-
-    @property
-    def part_of(self) -> str:
-        """The name under which it is timed and shown: its own, or that of a stage that follows it."""
-        return self.name
+        self.part_of = part_of or name
 
     @property
     def log(self) -> CommitLog:

@@ -34,8 +34,8 @@ class UnitSource(Protocol):
 class PipelineStage(Stage):
     """A stage of preprocessing; its commit log is one of the run's."""
 
-    def __init__(self, context: Context, name: str) -> None:
-        super().__init__(name, context.log)
+    def __init__(self, context: Context, name: str, *, part_of: str | None = None) -> None:
+        super().__init__(name, context.log, part_of=part_of)
         self.context = context
 
     def text_bytes(self, records: CommitLog | None) -> int | None:
