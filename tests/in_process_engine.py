@@ -38,13 +38,13 @@ class InProcessRunner:
         self, spec: WorkerSpec, tasks: Iterable[Task], resources: Resources
     ) -> Iterator[Mapping[str, Any]]:
         self.specs.add(spec)
-        resources = replace(resources, floor=self._floor)
+        spec = replace(spec, resources=replace(resources, floor=self._floor))
         for task in tasks:
             if self._left == 0:
                 raise KeyboardInterrupt
             self._left -= 1
             self.tasks.append(task)
-            order = packed(spec, resources, stage=task.stage, tasks=task.tasks)
+            order = packed(spec, stage=task.stage, tasks=task.tasks)
             result = unpacked(perform(order))
             for _ in range(self._times - 1):
                 with mock.patch.object(Stage, "missing", lambda stage, tasks: iter(tasks)):

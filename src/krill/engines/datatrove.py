@@ -152,7 +152,7 @@ class DatatroveEngine(Engine):
             self._starts.append(start)
             with storage_errors(folder):
                 folder.mkdir()
-                write_bytes(folder / START_FILE, packed(self._spec, self._spec.resources, **what, **driver))
+                write_bytes(folder / START_FILE, packed(self._spec, **what, **driver))
                 start.begin()
             self._running |= dict.fromkeys(some, start)
 

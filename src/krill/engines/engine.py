@@ -103,7 +103,7 @@ def worker_part(config: EngineConfig | None, memory: str | int, threads: int | s
 def load_engine(config: EngineConfig | None) -> None:
     """Import the engine's library, before a plan takes stock of what this process holds."""
     if config is not None and config.uses_ray:
-        from krill.engines.ray_cluster import import_ray
+        from krill.engines.ray_engine import import_ray
 
         import_ray(config.retries)
 

@@ -8,17 +8,23 @@ the next. Held in memory: the tasks that are under way and a few that wait.
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
+import socket
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from krill.budget.machine import available_threads
 from krill.config.engine import EngineConfig
 from krill.engines.engine import Done, Engine, Resources, WorkerSpec, check_machine
-from krill.engines.ray_cluster import connect, import_ray, start_here
 from krill.engines.stage import Stage
 from krill.engines.worker import packed, unpacked
-from krill.errors import ConfigError, KrillError
+from krill.errors import ConfigError, KrillError, MissingExtra
 
 # Tasks that wait beside each one that runs, so that no worker waits for the driver.
 _WAITING: Final = 2
@@ -26,6 +32,9 @@ _WAITING: Final = 2
 _END_SECONDS: Final = 1.0
 # What a worker of one thread has at least, if one of several has as much: most of it is the process itself.
 _OF_ONE_THREAD: Final = 512 * 10**6
+_PROBE_SECONDS: Final = 5.0
+# Results are a few hundred bytes and go through no object store; this is about the least that Ray takes.
+_OBJECT_STORE_BYTES: Final = 80 * 2**20
 
 
 class RayEngine(Engine):
@@ -47,16 +56,17 @@ class RayEngine(Engine):
         self._remote = self._ray.remote(_perform())
         # To start a process and load what it needs takes a second, in which this one does something else.
         remote, room = self._worker(spec.resources)
-        order = packed(spec, spec.resources, stage="", tasks=[])
+        order = packed(spec, stage="", tasks=[])
         self._loading = [remote.remote(order) for _ in range(min(self.workers, room))]
 
     def run(self, stage: Stage) -> None:
         spec = self._spec
-        resources = _one_thread_of(spec.resources) if stage.one_thread else spec.resources
-        remote, room = self._worker(resources)
+        if stage.one_thread:
+            spec = replace(spec, resources=_one_thread_of(spec.resources))
+        remote, room = self._worker(spec.resources)
         most = self.workers if self.workers < room else (1 + _WAITING) * self.workers
         for bundle in stage.bundles(stage.missing(stage.tasks()), self.workers):
-            order = packed(spec, resources, stage=stage.name, tasks=bundle)
+            order = packed(spec, stage=stage.name, tasks=bundle)
             self._running[remote.remote(order)] = stage.describe(bundle)
             if len(self._running) >= most:
                 self._collect()
@@ -187,3 +197,91 @@ def _first_line(error: Exception) -> str:
     """The first line of an error that Ray raised."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+# ---- Ray itself: the import, the way into a cluster, and a cluster of this machine's own.
+
+
+def import_ray(retries: int) -> Any:
+    """Ray, which warns and reports by default: a user of Krill asked for neither.
+
+    What is set here counts when Ray is imported for the first time in a process.
+    """
+    # A node that died is known to be dead only a little later: until then Ray may send work there again.
+    os.environ.setdefault("RAY_task_retry_delay_ms", "1000")
+    # A worker that Ray ended for its memory: by default its task is run again without end.
+    os.environ.setdefault("RAY_task_oom_retries", str(retries))
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Whatever a node prints of workers that died: the task is run again, or it is named in the end.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "(?s).*")
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra("the engine `ray`", "ray") from None
+    logging.getLogger("ray").setLevel(logging.CRITICAL)  # importing it sets another level
+    return ray
+
+
+def connect(ray: Any, address: str) -> None:
+    """Enter the cluster at `address`, as a driver on one of its machines."""
+    if "://" in address:
+        raise ConfigError(
+            f"`engine.address` is `{address}`, and the driver has to be in the cluster, not outside",
+            hint="run the command on a machine of the cluster, with the address `auto`",
+        )
+    named = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
+    if named != "auto":
+        _probe(named)
+    with _no_cluster(f"at `{address}`"):
+        ray.init(address=address, **_quiet())
+
+
+def start_here(ray: Any, workers: int) -> None:
+    """Start a cluster of one node for so many workers; it ends with this process."""
+    with _no_cluster("on this machine"):
+        ray.init(
+            address="local",
+            num_cpus=workers,
+            object_store_memory=_OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            **_quiet(),
+        )
+
+
+def _quiet() -> dict[str, Any]:
+    return {"log_to_driver": False, "configure_logging": False}
+
+
+def _probe(address: str) -> None:
+    """Ray itself tries for two minutes to reach what isn't there."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_SECONDS).close()
+    except ValueError:
+        raise _unusable(f"at `{address}`", "that is no address such as `head:6379`") from None
+    except OSError as error:
+        raise _unusable(f"at `{address}`", f"nothing answers ({error.strerror or error})") from None
+
+
+@contextmanager
+def _no_cluster(place: str) -> Iterator[None]:
+    """Ray's ways to say no, as one; and what it does to SIGTERM undone, so that a run ends as ever."""
+    in_main = threading.current_thread() is threading.main_thread()
+    on_sigterm = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    except (ConnectionError, ValueError, RuntimeError, TimeoutError, OSError) as error:
+        lines = str(error).strip().splitlines()
+        raise _unusable(place, lines[0] if lines else type(error).__name__) from None
+    finally:
+        if in_main and on_sigterm is not None:
+            signal.signal(signal.SIGTERM, on_sigterm)
+
+
+def _unusable(place: str, fact: str) -> ConfigError:
+    return ConfigError(
+        f"no Ray cluster can be used {place}: {fact}",
+        hint="start one with `ray start --head`, name its address in `engine.address`, or leave the address"
+        " out to use the cores of this machine",
+    )

@@ -14,12 +14,11 @@ import math
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import orjson
 from datatrove.executor.slurm import SlurmPipelineExecutor
-from datatrove.pipeline.base import PipelineStep
 
 from krill.engines.rank import START_FILE, ended_with, rank_command
 
@@ -27,23 +26,11 @@ from krill.engines.rank import START_FILE, ended_with, rank_command
 _BESIDE_BYTES = 80_000_000
 
 
-class RunRank(PipelineStep):  # type: ignore[misc]  # datatrove has no types
-    """Has a process do a rank's share; no documents come or go."""
-
-    name = "Krill rank"
-    type = "Krill"
-
-    def __init__(self, folder: str, ranks: list[int]) -> None:
-        super().__init__()
-        self.folder = folder
-        self.ranks = ranks
-
-    def run(self, data: object, rank: int = 0, world_size: int = 1) -> Iterable[object]:
-        with self.track_time(unit="rank"):
-            code = subprocess.run(rank_command(Path(self.folder), self.ranks[rank]), check=False).returncode
-        if code:
-            sys.exit(f"the rank's process {ended_with(code)}")
-        return ()
+def run_rank(folder: Path, numbers: list[int], data: object, rank: int, world_size: int) -> None:
+    """The only step of the pipeline, in a job: the process of a rank; no documents come or go."""
+    code = subprocess.run(rank_command(folder, numbers[rank]), check=False).returncode
+    if code:
+        sys.exit(f"the rank's process {ended_with(code)}")
 
 
 class SlurmArray(SlurmPipelineExecutor):  # type: ignore[misc]  # datatrove has no types
@@ -57,10 +44,10 @@ def main() -> None:
     """Submit the ranks of the folder that the command names."""
     folder = Path(sys.argv[1])
     start = orjson.loads((folder / START_FILE).read_bytes())
-    memory, threads, _ = start["resources"]
-    megabytes = math.ceil((memory + _BESIDE_BYTES) / threads / 2**20)
+    threads = start["resources"]["threads"]
+    megabytes = math.ceil((start["resources"]["memory"] + _BESIDE_BYTES) / threads / 2**20)
     executor = SlurmArray(
-        pipeline=[RunRank(str(folder), start["ranks"])],
+        pipeline=[partial(run_rank, folder, start["ranks"])],
         tasks=len(start["ranks"]),
         workers=len(start["ranks"]),
         logging_dir=str(folder),

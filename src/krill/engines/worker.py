@@ -16,7 +16,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -66,34 +66,11 @@ class WorkerRun:
     """Bytes that the stages kept on disk so far."""
     end_order: Callable[[], None] = lambda: None
 
-    def do(self, name: str, tasks: Sequence[Any]) -> None:
-        """Some tasks of a stage."""
-        if tasks:
-            stage = next(stage for stage in self.stages if stage.name == name)
-            stage.run(stage.missing(tasks))
 
-    def do_rank(self, engine: RankEngine) -> None:
-        """A rank's share of all stages."""
-        for stage in self.stages:
-            engine.run(stage)
-            stage.finish()
-            self.end_order()
-            _native.trim()
-
-
-def packed(spec: WorkerSpec, resources: Resources, **what: Any) -> bytes:
+def packed(spec: WorkerSpec, **what: Any) -> bytes:
     """An order: `stage` and `tasks`, or `world` and the file `alive` that the driver of ranks touches."""
-    return orjson.dumps(
-        {
-            "krill": krill.__version__,
-            "folder": None if spec.anywhere else str(Path.cwd()),
-            "kind": spec.kind,
-            "address": spec.address,
-            "identity": spec.identity,
-            "resources": [resources.memory, resources.threads, resources.floor],
-            **what,
-        }
-    )
+    folder = None if spec.anywhere else str(Path.cwd())
+    return orjson.dumps({"krill": krill.__version__, "folder": folder, **asdict(spec), **what})
 
 
 def perform(order: bytes, rank: int | None = None) -> bytes:
@@ -154,10 +131,17 @@ def _perform(order: Mapping[str, Any], rank: int | None) -> Mapping[str, Any]:
         run = _opened(order)
         kept, run.progress.done = run.kept(), 0
         if rank is None:
-            run.do(order["stage"], order["tasks"])
+            for stage in run.stages:
+                if stage.name == order["stage"] and order["tasks"]:
+                    stage.run(stage.missing(order["tasks"]))
         else:
             alive = Path(order["alive"])
-            run.do_rank(RankEngine(Rank(rank, order["world"]), alive=lambda: alive.stat().st_mtime))
+            engine = RankEngine(Rank(rank, order["world"]), alive=lambda: alive.stat().st_mtime)
+            for stage in run.stages:
+                engine.run(stage)
+                stage.finish()
+                run.end_order()
+                _native.trim()
         run.end_order()
     except BaseException:
         release()  # its threads were stopped, and would stop whatever comes next
@@ -171,7 +155,7 @@ _kept: tuple[tuple[Any, ...], WorkerRun, ExitStack] | None = None
 def _opened(order: Mapping[str, Any]) -> WorkerRun:
     """The run, in this process; another one is let go."""
     global _kept
-    key = (order["address"], order["identity"], Resources(*order["resources"]), order.get("world", 2))
+    key = (order["address"], order["identity"], Resources(**order["resources"]), order.get("world", 2))
     if _kept is None or _kept[0] != key:
         release()
         with ExitStack() as stack:

@@ -14,8 +14,7 @@ from krill.config import load_config
 from krill.config.engine import EngineConfig
 from krill.engines import Resources, Stage, WorkerSpec
 from krill.engines.engine import check_machine
-from krill.engines.ray_cluster import connect, import_ray
-from krill.engines.ray_engine import RayEngine, _perform
+from krill.engines.ray_engine import RayEngine, _perform, connect, import_ray
 from krill.engines.worker import unpacked
 from krill.errors import BudgetError, ConfigError, KrillError, MissingExtra, StorageError
 

@@ -60,8 +60,12 @@ def dedup_phases(dedup: Dedup, workers: int) -> list[PipelineStage]:
     settings = dedup.settings
     if settings.method == "bloom" or settings.verify is not None or settings.implementation == "datatrove":
         return []
-    last = Cluster(dedup, "resolve-clusters") if settings.method == "minhash" else Join(dedup, "resolve-join")
-    return [DedupPlan(dedup, workers), Split(dedup, SPLIT), Answer(dedup, ANSWER), last]
+    last = (
+        ClusterPhase(dedup, "resolve-clusters")
+        if settings.method == "minhash"
+        else JoinPhase(dedup, "resolve-join")
+    )
+    return [DedupPlan(dedup, workers), SplitPhase(dedup, SPLIT), AnswerPhase(dedup, ANSWER), last]
 
 
 class DedupPlan(PipelineStage):
@@ -158,7 +162,7 @@ class DedupPhase(PipelineStage):
         return [log.path(number, "records") for number in range(count)]
 
 
-class Split(DedupPhase):
+class SplitPhase(DedupPhase):
     def _numbers(self, cut: DedupCut) -> range:
         return range(len(cut.groups))
 
@@ -179,7 +183,7 @@ class Split(DedupPhase):
         return {"records": records}, [out]
 
 
-class Answer(DedupPhase):
+class AnswerPhase(DedupPhase):
     def _numbers(self, cut: DedupCut) -> range:
         return range(cut.partitions)
 
@@ -205,7 +209,7 @@ class LastPhase(DedupPhase):
         raise NotImplementedError
 
 
-class Join(LastPhase):
+class JoinPhase(LastPhase):
     def _numbers(self, cut: DedupCut) -> range:
         return range(sum(not units for units in cut.units), len(cut.groups))
 
@@ -220,7 +224,7 @@ class Join(LastPhase):
         return {"duplicates": sum(log.record(number)["duplicates"] for number in self.tasks())}
 
 
-class Cluster(LastPhase):
+class ClusterPhase(LastPhase):
     def _numbers(self, cut: DedupCut) -> range:
         return range(1)
 
