@@ -1,4 +1,4 @@
-"""Workers for tests: orders are done in this process, one after the other, as bytes."""
+"""Workers for tests: requests are done in this process, one after the other, as bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unittest import mock
 
 from krill.budget import resident_bytes
 from krill.engines import Engine, Resources, Stage, WorkerSpec
-from krill.engines.worker import packed, perform, release, unpacked
+from krill.engines.worker import decode_result, encode_request, handle_request, release
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class InProcessRunner:
                 raise KeyboardInterrupt
             self._left -= 1
             self.tasks.append(task)
-            order = packed(spec, stage=task.stage, tasks=task.tasks)
-            result = unpacked(perform(order))
+            request = encode_request(spec, stage=task.stage, tasks=task.tasks)
+            result = decode_result(handle_request(request))
             for _ in range(self._times - 1):
                 with mock.patch.object(Stage, "missing", lambda stage, tasks: iter(tasks)):
-                    result = unpacked(perform(order))
+                    result = decode_result(handle_request(request))
             yield result
 
 

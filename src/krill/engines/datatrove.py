@@ -9,7 +9,7 @@ for ever for a process that was killed. All that they share is a folder in the r
 
     alive                 touched by the driver; ranks that wait give up when it stands still
     start-N/start.json    what the ranks are to do
-    start-N/answer-RANK   what came of it
+    start-N/result-RANK   what came of it
     start-N/...           logs, and what datatrove writes: its executor, its scripts
 """
 
@@ -20,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -32,7 +33,7 @@ from krill.engines.engine import Done, Engine, WorkerSpec, check_machine
 from krill.engines.rank import START_FILE, ended_with, log_end, rank_command
 from krill.engines.slurm import SlurmRanks, slurm_cores, slurm_settings
 from krill.engines.stage import Stage
-from krill.engines.worker import packed, unpacked
+from krill.engines.worker import decode_result, encode_request
 from krill.errors import KrillError, MissingExtra
 from krill.storage.atomic import storage_errors, write_bytes
 from krill.threads.uninterrupted import uninterrupted
@@ -66,7 +67,7 @@ class LocalRanks:
                 )
 
     def lost(self, number: int) -> str | None:
-        """Why this rank will give no answer; None while it may."""
+        """Why this rank will give no result; None while it may."""
         code = self._processes[number].poll()
         return None if code is None else f"its process {ended_with(code)}; {log_end(self._log(number))}"
 
@@ -94,9 +95,10 @@ class DatatroveEngine(Engine):
         self._slurm = slurm_settings(config) if config.executor == "slurm" else None
         self.workers = _workers(config, spec)
         self._folder = Path(spec.address) / "engine" / os.urandom(4).hex()
+        self._alive = self._folder / "alive"
         self._starts: list[LocalRanks | SlurmRanks] = []
         self._running: dict[int, LocalRanks | SlurmRanks] = {}
-        self._failures: dict[int, int] = {}
+        self._failures: Counter[int] = Counter()
         self._peak = 0
         self._checked = 0.0
 
@@ -104,7 +106,8 @@ class DatatroveEngine(Engine):
         tasks = list(stage.tasks())
         missing = list(stage.missing(tasks))
         if missing and not self._starts:
-            self._begin()
+            shutil.rmtree(self._folder.parent, ignore_errors=True)  # what a run before has left
+            self._start(range(1, self.workers + 1))
         each = (stage.input_bytes() or 0) / max(1, len(tasks))
         while missing:
             self._check_ranks()
@@ -128,31 +131,25 @@ class DatatroveEngine(Engine):
     def close(self) -> None:
         """End the ranks that still run. The logs of a run that failed stay until the next one."""
         with uninterrupted():
-            (self._folder / "alive").unlink(missing_ok=True)
+            self._alive.unlink(missing_ok=True)
             for start in self._starts:
                 start.end()
         if not self._failures and not self._running:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _begin(self) -> None:
-        shutil.rmtree(self._folder.parent, ignore_errors=True)  # what a run before has left
-        with storage_errors(self._folder):
-            self._folder.mkdir(parents=True)
-        self._touch()
-        self._start(range(1, self.workers + 1))
 
     def _start(self, numbers: Sequence[int]) -> None:
         """Start these ranks, or start them again."""
         for first in range(0, len(numbers), _MOST_RANKS):
             some = list(numbers[first : first + _MOST_RANKS])
             folder = self._folder / f"start-{len(self._starts)}"
-            what = {"ranks": some, "world": self.workers, "alive": str(self._folder / "alive")}
-            driver = {"driver": os.getpid() if self._slurm is None else None, **(self._slurm or {})}
+            what = {"ranks": some, "world": self.workers, "alive": str(self._alive)}
+            driver = {"driver": os.getpid()} if self._slurm is None else {"driver": None, **self._slurm}
             start = LocalRanks(folder, some) if self._slurm is None else SlurmRanks(folder, some)
             self._starts.append(start)
             with storage_errors(folder):
-                folder.mkdir()
-                write_bytes(folder / START_FILE, packed(self._spec, **what, **driver))
+                folder.mkdir(parents=True)
+                self._alive.touch()
+                write_bytes(folder / START_FILE, encode_request(self._spec, **what, **driver))
                 start.begin()
             self._running |= dict.fromkeys(some, start)
 
@@ -160,33 +157,28 @@ class DatatroveEngine(Engine):
         """Note which ranks have ended, raise their errors, and start anew those that were lost."""
         if time.monotonic() - self._checked < _CHECK_SECONDS:
             return
-        self._touch()
         self._checked = time.monotonic()
+        with suppress(OSError):  # storage that is away for a moment
+            self._alive.touch()
         lost = []
         for number, start in list(self._running.items()):
-            reason = start.lost(number)  # before the answer, so that the last one is not missed
-            answer = start.folder / f"answer-{number}"
-            if answer.exists():
-                result = unpacked(answer.read_bytes())
+            reason = start.lost(number)  # before the result, so that the last one is not missed
+            path = start.folder / f"result-{number}"
+            if path.exists():
+                result = decode_result(path.read_bytes())
                 self._peak = max(self._peak, result["peak"])
                 self._done({"bytes": 0, "kept": result["kept"]})
                 del self._running[number]
             elif reason is not None:
-                self._failed(number, reason)
                 lost.append(number)
+                self._failures[number] += 1
+                if self._failures[number] > self._retries:
+                    raise KrillError(
+                        f"the rank {number} of {self.workers} failed {self._failures[number]} times, the last"
+                        f" time with: {reason}",
+                        hint="what was done is kept: mend the cause and run the same command again",
+                    )
         self._start(lost)
-
-    def _failed(self, number: int, reason: str) -> None:
-        failures = self._failures[number] = self._failures.get(number, 0) + 1
-        if failures > self._retries:
-            raise KrillError(
-                f"the rank {number} of {self.workers} failed {failures} times, the last time with: {reason}",
-                hint="what was done is kept: mend the cause and run the same command again",
-            )
-
-    def _touch(self) -> None:
-        with suppress(OSError):  # storage that is away for a moment
-            (self._folder / "alive").touch()
 
 
 def _workers(config: EngineConfig, spec: WorkerSpec) -> int:

@@ -25,7 +25,7 @@ FINISH: Final = "finish"
 PATIENCE: Final = 600.0
 """Seconds that a rank waits while none of the others commits anything."""
 START_FILE: Final = "start.json"
-"""What the ranks that a driver started together are to do: an order for `worker.perform`."""
+"""What the ranks that a driver started together are to do: a request for `worker.handle_request`."""
 _POLL_SECONDS = 0.5
 # How much of a log is read to show its end.
 _LOG_BYTES = 4096
@@ -116,7 +116,7 @@ class RankEngine(Engine):
 
 
 def rank_command(folder: Path, number: int) -> list[str]:
-    """Starts a rank of the folder's `START_FILE`; it leaves `answer-NUMBER` there, the bytes of `perform`."""
+    """Starts a rank of the folder's `START_FILE`, which leaves its result in `result-NUMBER` there."""
     return [sys.executable, "-c", "from krill.engines.worker import main; main()", str(folder), str(number)]
 
 

@@ -23,7 +23,7 @@ from krill.budget.machine import available_threads
 from krill.config.engine import EngineConfig
 from krill.engines.engine import Done, Engine, Resources, WorkerSpec, check_machine
 from krill.engines.stage import Stage
-from krill.engines.worker import packed, unpacked
+from krill.engines.worker import decode_result, encode_request
 from krill.errors import ConfigError, KrillError, MissingExtra
 
 # Tasks that wait beside each one that runs, so that no worker waits for the driver.
@@ -53,11 +53,11 @@ class RayEngine(Engine):
             connect(self._ray, config.address)
         self._cores = int(self._ray.cluster_resources().get("CPU", 0))
         # One for all stages, so that it is sent once.
-        self._remote = self._ray.remote(_perform())
+        self._remote = self._ray.remote(remote_function())
         # To start a process and load what it needs takes a second, in which this one does something else.
         remote, room = self._worker(spec.resources)
-        order = packed(spec, stage="", tasks=[])
-        self._loading = [remote.remote(order) for _ in range(min(self.workers, room))]
+        request = encode_request(spec, stage="", tasks=[])
+        self._loading = [remote.remote(request) for _ in range(min(self.workers, room))]
 
     def run(self, stage: Stage) -> None:
         spec = self._spec
@@ -66,8 +66,8 @@ class RayEngine(Engine):
         remote, room = self._worker(spec.resources)
         most = self.workers if self.workers < room else (1 + _WAITING) * self.workers
         for bundle in stage.bundles(stage.missing(stage.tasks()), self.workers):
-            order = packed(spec, stage=stage.name, tasks=bundle)
-            self._running[remote.remote(order)] = stage.describe(bundle)
+            request = encode_request(spec, stage=stage.name, tasks=bundle)
+            self._running[remote.remote(request)] = stage.describe(bundle)
             if len(self._running) >= most:
                 self._collect()
         while self._running:
@@ -123,7 +123,7 @@ class RayEngine(Engine):
     def _result(self, name: str, reference: Any) -> Mapping[str, Any]:
         exceptions = self._ray.exceptions
         try:
-            return unpacked(self._ray.get(reference))
+            return decode_result(self._ray.get(reference))
         except exceptions.LocalRayletDiedError as error:
             raise _gone(error) from None
         except exceptions.RayError as error:
@@ -160,10 +160,10 @@ def _room(nodes: Iterable[dict[str, Any]], resources: Resources) -> int:
     return room
 
 
-def _perform() -> Any:
+def remote_function() -> Any:
     """What Ray runs: sent as code and not by name, so that a machine without Krill can say so itself."""
 
-    def perform(order: bytes) -> bytes:
+    def handle_request(request: bytes) -> bytes:
         import gc
         import os
 
@@ -181,9 +181,9 @@ def _perform() -> Any:
             fact = f"the worker on `{platform.node()}` can't load Krill into `{sys.executable}`: {error}"
             hint = "install krill-lm, in the version that starts the run, where Ray runs on that machine"
             return json.dumps({"error": {"kind": "ConfigError", "message": fact, "hint": hint}}).encode()
-        return worker.perform(order)
+        return worker.handle_request(request)
 
-    return perform
+    return handle_request
 
 
 def _gone(error: Exception) -> KrillError:

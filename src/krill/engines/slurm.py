@@ -83,7 +83,7 @@ class SlurmRanks:
         self._job = started.stdout.decode().split()[-1]
 
     def lost(self, number: int) -> str | None:
-        """Why this rank will give no answer; None while it may."""
+        """Why this rank will give no result; None while it may."""
         if time.monotonic() - self._asked >= self._pause:
             self._ask()
         index = self._numbers.index(number)

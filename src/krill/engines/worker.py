@@ -1,10 +1,10 @@
-"""The worker's side of a run, whatever engine started it: from an order to committed tasks.
+"""The worker's side of a run, whatever engine started it: from a request to committed tasks.
 
-In: an order, which says what kind of job it is, where the run is and what to do of it: some tasks of a stage,
-or a rank's share of all stages. Out: the tasks, committed, and a few figures, or an error that can travel.
-Held in memory: what a stage holds and, from one order to the next, the run.
+In: a request, which says what kind of job it is, where the run is and what to do of it: some tasks of a
+stage, or a rank's share of all stages. Out: the tasks, committed, and a few figures, or an error, as JSON.
+Held in memory: what a stage holds and, from one request to the next, the run.
 
-Orders, results and errors are JSON, and only the kinds below can be opened. A worker that has another Krill
+Requests, results and errors are JSON, and only the kinds below can be opened. A worker that has another Krill
 than the one that sends the work refuses it: the two would not make the same bytes. A worker keeps no lock and
 publishes nothing: whoever started the run does.
 """
@@ -47,7 +47,7 @@ SPEC_FILE = "worker.json"
 
 
 class CountedProgress(Silent):
-    """Progress that is only added up: it travels back with the order's end."""
+    """Progress that is only added up: it is sent back at the end of a request."""
 
     done = 0
 
@@ -57,34 +57,34 @@ class CountedProgress(Silent):
 
 @dataclass(frozen=True, slots=True)
 class WorkerRun:
-    """A run as a worker holds it: its stages in order, what they count, and how to end what one order
+    """A run as a worker holds it: its stages in order, what they count, and how to end what one request
     needed."""
 
     stages: Sequence[Stage]
     progress: CountedProgress = field(default_factory=CountedProgress)
     kept: Callable[[], int] = lambda: 0
     """Bytes that the stages kept on disk so far."""
-    end_order: Callable[[], None] = lambda: None
+    end_request: Callable[[], None] = lambda: None
 
 
-def packed(spec: WorkerSpec, **what: Any) -> bytes:
-    """An order: `stage` and `tasks`, or `world` and the file `alive` that the driver of ranks touches."""
+def encode_request(spec: WorkerSpec, **what: Any) -> bytes:
+    """A request: `stage` and `tasks`, or `world` and the file `alive` that the driver of ranks touches."""
     folder = None if spec.anywhere else str(Path.cwd())
     return orjson.dumps({"krill": krill.__version__, "folder": folder, **asdict(spec), **what})
 
 
-def perform(order: bytes, rank: int | None = None) -> bytes:
-    """Do what was sent, as this rank if there are ranks; the result, or the error that a user can mend."""
+def handle_request(request: bytes, rank: int | None = None) -> bytes:
+    """Do what was sent, as this rank if there are ranks; the result, or an error that a user can mend."""
     try:
-        return orjson.dumps({"result": _perform(orjson.loads(order), rank)})
+        return orjson.dumps({"result": _handle(orjson.loads(request), rank)})
     except KrillError as error:
         described = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
         return orjson.dumps({"error": described})
 
 
-def unpacked(answer: bytes) -> Mapping[str, Any]:
+def decode_result(content: bytes) -> Mapping[str, Any]:
     """The result that a worker sent; raises the error that it sent instead."""
-    found = orjson.loads(answer)
+    found = orjson.loads(content)
     if "error" in found:
         described = found["error"]
         kind: type[KrillError] = getattr(errors, described["kind"], KrillError)
@@ -97,7 +97,7 @@ def unpacked(answer: bytes) -> Mapping[str, Any]:
 
 
 def release() -> None:
-    """Let go of what is kept from one order to the next."""
+    """Let go of what is kept from one request to the next."""
     global _kept
     if _kept is not None:
         _kept[2].close()
@@ -118,31 +118,31 @@ def check_identity(run: Mapping[str, Any], address: str, identity: str) -> None:
         )
 
 
-def _perform(order: Mapping[str, Any], rank: int | None) -> Mapping[str, Any]:
-    if order["krill"] != krill.__version__:
+def _handle(request: Mapping[str, Any], rank: int | None) -> Mapping[str, Any]:
+    if request["krill"] != krill.__version__:
         raise ConfigError(
             f"the worker on `{platform.node()}` has Krill {krill.__version__}, the run was started with"
-            f" {order['krill']}",
+            f" {request['krill']}",
             hint="install the same version of krill-lm on all machines",
         )
-    if order["folder"] is not None:
-        _enter(order["folder"])
+    if request["folder"] is not None:
+        _enter(request["folder"])
     try:
-        run = _opened(order)
+        run = _opened(request)
         kept, run.progress.done = run.kept(), 0
         if rank is None:
             for stage in run.stages:
-                if stage.name == order["stage"] and order["tasks"]:
-                    stage.run(stage.missing(order["tasks"]))
+                if stage.name == request["stage"] and request["tasks"]:
+                    stage.run(stage.missing(request["tasks"]))
         else:
-            alive = Path(order["alive"])
-            engine = RankEngine(Rank(rank, order["world"]), alive=lambda: alive.stat().st_mtime)
+            alive = Path(request["alive"])
+            engine = RankEngine(Rank(rank, request["world"]), alive=lambda: alive.stat().st_mtime)
             for stage in run.stages:
                 engine.run(stage)
                 stage.finish()
-                run.end_order()
+                run.end_request()
                 _native.trim()
-        run.end_order()
+        run.end_request()
     except BaseException:
         release()  # its threads were stopped, and would stop whatever comes next
         raise
@@ -152,16 +152,17 @@ def _perform(order: Mapping[str, Any], rank: int | None) -> Mapping[str, Any]:
 _kept: tuple[tuple[Any, ...], WorkerRun, ExitStack] | None = None
 
 
-def _opened(order: Mapping[str, Any]) -> WorkerRun:
+def _opened(request: Mapping[str, Any]) -> WorkerRun:
     """The run, in this process; another one is let go."""
     global _kept
-    key = (order["address"], order["identity"], Resources(**order["resources"]), order.get("world", 2))
+    resources = Resources(**request["resources"])
+    key = (request["address"], request["identity"], resources, request.get("world", 2))
     if _kept is None or _kept[0] != key:
         release()
         with ExitStack() as stack:
-            run = import_module(KINDS[order["kind"]]).open_run(*key, stack)
+            run = import_module(KINDS[request["kind"]]).open_run(*key, stack)
             _kept = key, run, stack.pop_all()
-    _native.trim()  # what the order before has freed, so that a plan has it
+    _native.trim()  # what the request before has freed, so that a plan has it
     return _kept[1]
 
 
@@ -194,11 +195,11 @@ def main() -> None:
     import threading
 
     folder, number = Path(sys.argv[1]), int(sys.argv[2])
-    order = (folder / START_FILE).read_bytes()
-    driver = orjson.loads(order)["driver"]
+    request = (folder / START_FILE).read_bytes()
+    driver = orjson.loads(request)["driver"]
     if driver is not None:
         threading.Thread(target=_end_with, args=[driver], daemon=True).start()
-    write_bytes(folder / f"answer-{number}", perform(order, number))
+    write_bytes(folder / f"result-{number}", handle_request(request, number))
 
 
 def _end_with(parent: int) -> None:

@@ -14,14 +14,14 @@ from krill.config import load_config
 from krill.config.engine import EngineConfig
 from krill.engines import Resources, Stage, WorkerSpec
 from krill.engines.engine import check_machine
-from krill.engines.ray_engine import RayEngine, _perform, connect, import_ray
-from krill.engines.worker import unpacked
+from krill.engines.ray_engine import RayEngine, connect, import_ray, remote_function
+from krill.engines.worker import decode_result
 from krill.errors import BudgetError, ConfigError, KrillError, MissingExtra, StorageError
 
 pytest_plugins = ["ray_fixtures"]
 
 SMALL = Resources(memory=200 * 10**6, threads=1)
-# A worker opens what the order names: this one fails in a way that is worth another try, that one is not.
+# A worker opens what the request names: this one fails in a way that is worth another try, that one is not.
 FAULTY = WorkerSpec("no kind", "/nowhere", "none", SMALL)
 REFUSED = WorkerSpec("preprocess", "/nowhere", "none", SMALL)
 
@@ -137,6 +137,6 @@ def test_without_ray_the_extra_is_named(monkeypatch):
 
 def test_a_machine_without_krill_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "krill.engines", None)
-    answer = _perform()(b"anything")
+    result = remote_function()(b"anything")
     with pytest.raises(ConfigError, match=f"can't load Krill into `{sys.executable}`"):
-        unpacked(answer)
+        decode_result(result)

@@ -220,12 +220,12 @@ def test_a_worker_that_sees_another_input_says_so(
 def test_a_worker_with_another_version_refuses(
     tmp_path: Path, engine: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = worker.packed
+    sent = worker.encode_request
 
     def older(*given: Any, **what: Any) -> bytes:
         return sent(*given, **what).replace(krill.__version__.encode(), b"0.0.1", 1)
 
-    monkeypatch.setattr("in_process_engine.packed", older)
+    monkeypatch.setattr("in_process_engine.encode_request", older)
     with pytest.raises(ConfigError, match=r"has Krill .*, the run was started with 0\.0\.1"):
         prepare(tmp_path, "shared", write_input(tmp_path))
 
