@@ -73,9 +73,9 @@ class LocalRanks:
 
     def end(self) -> None:
         for process in self._processes.values():
-            with suppress(ProcessLookupError):
+            if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own
-            process.wait()
+                process.wait()
 
     def _log(self, number: int) -> Path:
         return self.folder / f"rank-{number}.log"

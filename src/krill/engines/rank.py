@@ -48,7 +48,7 @@ class Rank:
         rank = None if found is None else cls(int(found[1]), int(found[2]))
         if rank is None or not 1 <= rank.number <= rank.world:
             raise ConfigError(
-                f"--task is `{text}`, which is no share of the work",
+                f"--task is `{text}`, which is not a share of the work",
                 hint="--task 1/16 to --task 16/16 are the sixteen shares; then --task finish",
             )
         return rank
