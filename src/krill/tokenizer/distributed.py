@@ -33,7 +33,7 @@ from krill.storage.atomic import atomic_writer, storage_errors
 from krill.storage.commits import reading_artifact
 from krill.storage.run import Run
 from krill.threads import ordered_map
-from krill.threads.progress import Progress, Silent
+from krill.threads.progress import Progress
 from krill.tokenizer import count as counting
 from krill.tokenizer.count import (
     BLOCK_BYTES,
@@ -73,12 +73,11 @@ def count_on(
     options: TrainOptions,
     run: Run,
     *,
-    memory: int,
-    threads: int,
+    meter: Meter,
     counts_folder: Path,
     progress: Progress,
 ) -> tuple[WordCounts, dict[str, Any]]:
-    """Count a corpus on the engine that `config` names; `memory` and `threads` are those of each worker.
+    """Count a corpus on the engine that `config` names; each worker has the meter's limit and threads.
 
     Also returns what the manifest says of the engine.
     """
@@ -95,8 +94,8 @@ def count_on(
         "boundaries": [token.decode() for token in boundary_tokens(options, corpus.files)],
     }
     run.note(SPEC_FILE, settings)
-    spec = WorkerSpec(KIND, run.address, run.description["identity"], Resources(memory, threads))
-    count = CountWords(settings, corpus, run.description["inputs"])
+    spec = WorkerSpec(KIND, run.address, run.description["identity"], Resources(meter.limit, meter.threads))
+    count = CountWords(settings, meter, progress, corpus, run.description["inputs"])
     merge = MergeCounts(count)
     progress.advance(sum(record["bytes"] for _, record in count.log))
     engine = open_engine(config, spec, lambda result: progress.advance(result["bytes"]))
@@ -115,7 +114,7 @@ def open_run(address: str, identity: str, resources: Resources, workers: int, he
     _, spec = load_run(address, identity)
     meter = held.enter_context(metered_process(resources.memory, resources.threads, floor=resources.floor))
     progress = CountedProgress()
-    count = CountWords(spec, meter=meter, progress=progress)
+    count = CountWords(spec, meter, progress)
     return WorkerRun([count, MergeCounts(count)], progress)
 
 
@@ -123,17 +122,16 @@ class CountWords(Stage):
     """Counts the words of portions of the input.
 
     The driver, which has the corpus, cuts it as tasks are asked for, and keeps each portion in a commit log;
-    workers, which have a meter, get the number of a portion and find it there.
+    workers get the number of a portion and find it there.
     """
 
     def __init__(
         self,
         spec: Mapping[str, Any],
+        meter: Meter,
+        progress: Progress,
         corpus: Corpus | None = None,
         inputs: Sequence[Mapping[str, Any]] = (),
-        *,
-        meter: Meter | None = None,
-        progress: Progress | None = None,
     ) -> None:
         super().__init__("counts", lambda name: CommitLog(Path(spec["stages"]) / name))
         special = {"special_tokens": tuple(spec["options"]["special_tokens"])}
@@ -142,18 +140,12 @@ class CountWords(Stage):
         self._verify = spec["verify"]
         self._corpus = corpus
         self._inputs = inputs
-        self._meter = meter
-        self._progress = progress or Silent()
+        self.meter = meter
+        self._progress = progress
 
     @property
     def portions(self) -> CommitLog:
         return self.open_log("portions")
-
-    @property
-    def meter(self) -> Meter:
-        """Of the worker that this is."""
-        assert self._meter is not None
-        return self._meter
 
     def tasks(self) -> Iterable[int]:
         if self._corpus is None:

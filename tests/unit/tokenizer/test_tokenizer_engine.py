@@ -26,6 +26,7 @@ from krill.engines import engine as engines_engine
 from krill.engines import worker_part
 from krill.errors import BudgetError, ConfigError, InputError, StorageError
 from krill.storage import CommitLog
+from krill.threads.progress import Silent
 from krill.tokenizer import distributed, train
 from krill.tokenizer.count import corpus_of, open_sources
 from krill.tokenizer.count_tasks import COUNTED, MOST_FILES, MOST_TASKS, TaskInput, split_input
@@ -182,7 +183,7 @@ def counted(place, options, in_portions):
         prints = [corpus.fingerprints()[ordinal]["fingerprint"] for ordinal in portion.ordinals]
         spec = {"options": options_json(options), "boundaries": [END], "verify": True, "stages": str(place)}
         with Meter(room()) as meter:
-            stage = distributed.CountWords(spec, meter=meter)
+            stage = distributed.CountWords(spec, meter, Silent())
             stage.count_portion({"portion": read.to_json(), "fingerprints": prints}, output)
         for word, count in segment_words(output):
             words[word] = words.get(word, 0) + count
