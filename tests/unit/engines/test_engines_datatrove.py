@@ -18,6 +18,7 @@ import small_stages
 from krill.config.engine import EngineConfig
 from krill.engines import Resources, WorkerSpec, open_engine
 from krill.engines.datatrove import DatatroveEngine
+from krill.engines.ray_engine import RayEngine
 from krill.errors import BudgetError, ConfigError, InputError, KrillError, MissingExtra
 from rank_processes import rank_process
 from small_stages import Squares, write_run
@@ -236,12 +237,16 @@ def test_more_workers_than_the_machine_has_memory_for_are_refused(work) -> None:
 def test_the_executor_ray_is_the_engine_ray(work, monkeypatch) -> None:
     asked: list[EngineConfig] = []
 
-    class StandIn:
+    class NoCluster(RayEngine):
         def __init__(self, config: EngineConfig, spec: WorkerSpec, done: Any) -> None:
             asked.append(config)
+            self._config = config
+            self.workers = 2
+            self._tasks = self._peak = 0
 
-    monkeypatch.setattr("krill.engines.ray_engine.RayEngine", StandIn)
+    monkeypatch.setattr("krill.engines.ray_engine.RayEngine", NoCluster)
     spec, _ = write_run(work, WORKER, ["square"])
     config = EngineConfig(name="datatrove", executor="ray", address="auto")
-    assert isinstance(open_engine(config, spec, lambda result: None), StandIn)
+    engine = open_engine(config, spec, lambda result: None)
     assert asked == [config]
+    assert (engine.facts()["name"], engine.workers) == ("datatrove", 2)
