@@ -41,6 +41,11 @@ class EngineConfig(Section):
         description="`slurm`: more arguments of `sbatch`, such as `{constraint: avx2}`.",
     )
 
+    @property
+    def uses_ray(self) -> bool:
+        """Whether tasks go to a Ray cluster: as themselves, or as datatrove's, whose executor is no other."""
+        return self.name == "ray" or (self.name == "datatrove" and self.executor == "ray")
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.name == "datatrove" and self.executor == "slurm" and self.partition is None:

@@ -19,7 +19,7 @@ from krill.config import KrillConfig
 from krill.corpus import Corpus
 from krill.dedup import Pending
 from krill.dedup.index_database import PendingRun
-from krill.engines.contract import Engine, Stage, StageReport
+from krill.engines import Engine, Stage, StageReport
 from krill.errors import InputError
 from krill.pipeline.context import Context
 from krill.pipeline.needs import InputSizes, Sizing, reading_needs, scans

@@ -76,12 +76,12 @@ def open_run(address: str, identity: str, resources: Resources, workers: int, he
     earlier = earlier_runs(config, identity)
     stages = build_stages(context, encoder, against=against, earlier=earlier, workers=workers, begun_with=run)
 
-    def end_order() -> None:
+    def end_request() -> None:
         context.close()
         paths.files.evict()
 
     held.callback(context.close)
-    return WorkerRun(stages, progress, lambda: disk.used, end_order)
+    return WorkerRun(stages, progress, lambda: disk.used, end_request)
 
 
 def _load(address: str, identity: str, held: ExitStack) -> tuple[dict[str, Any], dict[str, Any], RunPaths]:
