@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from krill import _native
@@ -23,9 +24,6 @@ from krill.corpus.buffers import text_buffers, text_column
 from krill.dedup.spill import Partition
 from krill.dedup.streams import HASH_BYTES, HashStream, UnitHashes, write_keep_files
 from krill.dedup.tables import HASH_TABLES, TableLayout, answered_partitions, keys_in, table_bytes_for
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Level = Literal["line", "paragraph"]
 

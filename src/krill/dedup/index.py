@@ -23,7 +23,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from krill.dedup.minhash import HASH_VERSION, MinHash
 from krill.dedup.streams import HASH_BYTES, bytes_of, number_blocks, records_in
@@ -31,10 +34,6 @@ from krill.errors import ConfigError, StorageError
 from krill.storage.atomic import atomic_writer, fsync_dir, storage_errors, sweep_temporaries, write_json
 from krill.storage.commits import damaged, reading_artifact
 from krill.storage.input_file import read_json
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Storage = Literal["files", "sqlite", "duckdb"]
 
@@ -300,8 +299,6 @@ def _generation(path: Path, size: int) -> IndexGeneration:
 
 def kept_blocks(file: Path, keep_file: Path, size: int) -> Iterator[NDArray[np.uint64]]:
     """The rows of a unit that are kept, block by block."""
-    import numpy as np
-
     count = records_in(file, size)
     with reading_artifact(keep_file):
         bits = np.fromfile(keep_file, np.uint8)

@@ -17,7 +17,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from krill.dedup.databases import Database, DuckdbDatabase, SqliteDatabase, damaged_database
 from krill.dedup.index import (
@@ -30,10 +33,6 @@ from krill.dedup.index import (
 )
 from krill.errors import StorageError
 from krill.storage.atomic import atomic_writer
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SQLITE_BYTES: Final = 16 * 10**6
 """What SQLite and a block of rows hold: 13 MB with 3 million documents, of which 4 MB are its page cache."""
@@ -242,8 +241,6 @@ def _printable(path: str) -> str:
 
 def _blocks(noted: IndexInput, size: int) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
     """The kept rows of all units, in blocks of about the same length."""
-    import numpy as np
-
     most = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // size))
     hashes: list[NDArray[np.uint8]] = []
     positions: list[NDArray[np.int64]] = []

@@ -23,9 +23,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.corpus.buffers import text_buffers
@@ -34,10 +35,6 @@ from krill.dedup.spill import RecordFile
 from krill.dedup.streams import HASH_BYTES, BandRecords, UnitRecords, write_keep_files
 from krill.dedup.tables import GROUP_TABLES, SLACK, TableLayout, visit_groups
 from krill.dedup.verify import Verify, verified_edges
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 BANDS = 14
 ROWS = 8

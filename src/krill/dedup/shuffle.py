@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krill import _native
+from krill.corpus.buffers import offsets_of
 from krill.dedup.spill import KeyBits, Spill
 from krill.dedup.streams import HASH_BYTES, HashStream, bytes_of, read_all, read_blocks, reading
 from krill.storage.atomic import AtomicFile, atomic_writer
@@ -135,8 +136,7 @@ class Segment(NamedTuple):
 
 def write_segment_index(file: AtomicFile, lengths: NDArray[np.int64], record_bytes: int) -> None:
     """Write what follows the records, which have been written segment after segment."""
-    begins = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=begins[1:])
+    begins = offsets_of(lengths)
     if begins[-1] * record_bytes != file.tell():
         raise ValueError(f"{begins[-1]} records of {record_bytes} bytes are not {file.tell()} bytes")
     file.write(bytes_of(begins))

@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.corpus.arrays import pick
@@ -34,10 +35,6 @@ from krill.dedup.streams import BandRecords, HashStream
 from krill.dedup.tables import TableLayout, visit_groups
 from krill.storage.atomic import storage_errors
 from krill.threads import ordered_map
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 ROUNDS = 8
 # A document's shingles take at most four times its text (one letter and a space are one shingle of 8 bytes),

@@ -21,10 +21,10 @@ import orjson
 from krill import _native
 from krill.budget import Kind, Need
 from krill.config.messages import shown
-from krill.corpus.buffers import text_column_of
+from krill.corpus.buffers import offsets_of, text_column_of
 from krill.errors import ConfigError, InputError
 from krill.qa.layout import Declared, FeatureLayout, find_layout, memory_token_ids
-from krill.qa.tables import Lists, starts_of
+from krill.qa.tables import Lists
 from krill.qa.wordwise import EncodedSpans, Words, encode_wordwise, find_words, groups_of
 from krill.storage.input_file import read_json
 from krill.tokenizer.encoder import DocumentError
@@ -133,13 +133,13 @@ class _NativeTexts:
 
     def encode(self, texts: Sequence[str]) -> Lists:
         ids, lengths = self._encoder.encode(text_column_of(texts), eos=False)
-        return Lists(ids.astype(np.uint32, copy=False), starts_of(lengths))
+        return Lists(ids.astype(np.uint32, copy=False), offsets_of(lengths))
 
     def encode_spans(self, texts: Sequence[str]) -> EncodedSpans:
         found = [self._encoder.encode_offsets(text) for text in texts]
         ids = _joined([ids for ids, _ in found], np.empty(0, np.uint32))
         spans = _joined([spans for _, spans in found], np.empty((0, 2), np.int32))
-        starts = starts_of([len(ids) for ids, _ in found])
+        starts = offsets_of([len(ids) for ids, _ in found])
         return EncodedSpans(ids.astype(np.uint32, copy=False), starts, spans.view(np.int32))
 
 
@@ -172,7 +172,7 @@ class _LibraryTexts:
                 lengths.append(len(encoding))
             spans.append(np.array(tuples, np.int32).reshape(-1, 2))
         joined = _joined(spans, np.empty((0, 2), np.int32))
-        return EncodedSpans(np.array(ids, np.uint32), starts_of(lengths), joined)
+        return EncodedSpans(np.array(ids, np.uint32), offsets_of(lengths), joined)
 
     def _encoded(self, group: Sequence[str]) -> list[Any]:
         try:

@@ -17,7 +17,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from krill.corpus.buffers import text_column_of
+from krill.corpus.buffers import offsets_of, text_column_of
 from krill.errors import ConfigError
 from krill.qa.answers import (
     NOT_FOUND,
@@ -40,7 +40,6 @@ from krill.qa.tables import (
     Paragraphs,
     inexact_spans,
     number_list_column,
-    starts_of,
     text_list_column,
 )
 from krill.qa.wordwise import EncodedSpans
@@ -210,4 +209,4 @@ def _pick(lists: Lists, kept: npt.NDArray[np.intp]) -> Lists:
         return lists
     chosen = [lists[number] for number in kept.tolist()]
     values = np.concatenate(chosen) if chosen else lists.values[:0]
-    return Lists(values, starts_of([len(one) for one in chosen]))
+    return Lists(values, offsets_of([len(one) for one in chosen]))

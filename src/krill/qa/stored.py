@@ -23,11 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from krill import _native
+from krill.corpus.buffers import offsets_of
 from krill.dataset.fields import Fields
 from krill.errors import InputError
 from krill.qa.cache import COMMAND, FORMAT
 from krill.qa.layout import FeatureLayout
-from krill.qa.tables import SCHEMAS, FeatureUnit, read_unit, starts_of, table_name, unit_path
+from krill.qa.tables import SCHEMAS, FeatureUnit, read_unit, table_name, unit_path
 from krill.storage.input_file import MOST_MANIFEST, read_json
 from krill.storage.outputs import MANIFEST, stated_checksums
 
@@ -135,8 +136,8 @@ class StoredFeatures:
         self.width = fields.inner("config").count("max_seq_length", least=1, most=_MOST_WIDTH)
         self.assembler = Assembler(self.layout, self.width)
         units = np.array(self.manifest["units"], np.int64).reshape(-1, 4)
-        self.first_example = starts_of(units[:, 1])
-        self.first_feature = starts_of(units[:, 2])
+        self.first_example = offsets_of(units[:, 1])
+        self.first_feature = offsets_of(units[:, 2])
         self._mapped_bytes = mapped_bytes
         self._most_idle = mapped_bytes // IDLE_SHARE // IDLE_BYTES
         in_use = mapped_bytes - self._most_idle * IDLE_BYTES

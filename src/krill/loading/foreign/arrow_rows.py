@@ -21,6 +21,7 @@ import orjson
 import pyarrow as pa
 
 from krill.corpus.arrow_messages import RECORD_BATCH, SCHEMA, Message, NotArrow, batch_buffers, messages
+from krill.corpus.buffers import offsets_of
 from krill.dataset.shard import is_plain_name
 from krill.errors import InputError
 from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
@@ -299,7 +300,7 @@ class _RecordBatches:
         valid = np.unpackbits(flags, bitorder="little", count=rows).astype(bool)
         counts = np.diff(offsets)
         lengths = lengths[int(offsets[0]) : int(offsets[-1])][np.repeat(valid, counts)]
-        return np.concatenate([[0], np.cumsum(np.where(valid, counts, 0))]), lengths.astype(np.int32)
+        return offsets_of(np.where(valid, counts, 0)), lengths.astype(np.int32)
 
 
 def saved_files(folder: str, content: bytes) -> tuple[list[str], str]:

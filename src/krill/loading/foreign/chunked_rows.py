@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from krill import _native
+from krill.corpus.buffers import offsets_of
 from krill.dataset.rows import RowBatch
 from krill.errors import InputError
 from krill.loading.foreign.row_files import NumbersFile, reading
@@ -36,16 +37,9 @@ _HINT = (
 )
 
 
-def ends_of(counts: Counts) -> Counts:
-    """Where each list begins when they follow each other, and where the last ends."""
-    ends = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=ends[1:])
-    return ends
-
-
 def pick_lists(values: npt.NDArray[Any], starts: Counts, counts: Counts) -> npt.NDArray[Any]:
     """The lists that begin at `starts`, one after the other."""
-    ends = ends_of(counts)
+    ends = offsets_of(counts)
     # Each value's index: its list's beginning, and how far it is into that list.
     indices = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], counts)
     return np.take(values, indices)
@@ -75,7 +69,7 @@ def row_batch(
         stated = np.repeat(~unstated, counts)
         pieces[stated] = seq_lengths
         pieces[~stated] = lengths[one_piece]
-    return RowBatch(tokens, ends_of(lengths), pieces, ends_of(counts).astype(np.int32))
+    return RowBatch(tokens, offsets_of(lengths), pieces, offsets_of(counts).astype(np.int32))
 
 
 def _check_ids(name: str, rows: npt.NDArray[np.int64], tokens: npt.NDArray[Any], lengths: Counts) -> None:
@@ -83,7 +77,7 @@ def _check_ids(name: str, rows: npt.NDArray[np.int64], tokens: npt.NDArray[Any],
     if tokens.dtype.itemsize <= 2 or len(tokens) == 0 or 0 <= tokens.min() <= tokens.max() < MOST_IDS:
         return
     at = int(np.argmax((tokens < 0) | (tokens >= MOST_IDS)))
-    row = int(rows[np.searchsorted(ends_of(lengths), at, side="right") - 1])
+    row = int(rows[np.searchsorted(offsets_of(lengths), at, side="right") - 1])
     raise InputError(
         f"row {row} of `{name}` has the id `{tokens[at]}`", hint=f"ids are from 0 to below {MOST_IDS:,}"
     )
@@ -97,8 +91,8 @@ def _check_sums(
     seq_counts: Counts,
 ) -> None:
     """Where lengths of pieces are stated they are positive and add up to the row's."""
-    totals = np.concatenate([[0], np.cumsum(seq_lengths, dtype=np.int64)])
-    ends = ends_of(seq_counts)
+    totals = offsets_of(seq_lengths)
+    ends = offsets_of(seq_counts)
     sums = totals[ends[1:]] - totals[ends[:-1]]
     wrong = np.flatnonzero((seq_counts > 0) & (sums != lengths))
     if len(wrong):
@@ -198,7 +192,7 @@ class ChunkedRows:
         self.tokens = tokens
         self.dtype = store.dtype
         self.block_rows = store.block_rows
-        self._starts = ends_of(store.chunk_rows)
+        self._starts = offsets_of(store.chunk_rows)
         self.rows = int(self._starts[-1])
         self.held_bytes = decoding_bytes + cache_bytes + store.nbytes + self._starts.nbytes
         self._store = store
@@ -325,5 +319,5 @@ def _in_order(
     if not pieces:
         return None
     starts = np.empty(len(counts), np.int64)
-    starts[order] = ends_of(counts[order])[:-1]
+    starts[order] = offsets_of(counts[order])[:-1]
     return pick_lists(np.concatenate(pieces), starts, counts)

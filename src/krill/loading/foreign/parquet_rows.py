@@ -21,10 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from krill.corpus.arrays import as_numpy
+from krill.corpus.buffers import offsets_of
 from krill.corpus.checks import check_batch
 from krill.corpus.parquet_metadata import Footer, read_footer
 from krill.errors import InputError
-from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex, Counts, ends_of
+from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex, Counts
 from krill.loading.foreign.row_files import (
     IDS,
     SEQ_LENGTHS,
@@ -75,13 +76,13 @@ def write_group(
             f"`{name}` is damaged: a row group has {found} rows, and the footer says {rows}",
             hint="copy the file again",
         )
-    offsets = ends_of(np.concatenate(lengths) if lengths else np.zeros(0, np.int64))
+    offsets = offsets_of(np.concatenate(lengths) if lengths else np.zeros(0, np.int64))
     file.write(bytes(-file.tell() % 8))
     file.write(offsets)
     pieces_count = -1
     if columns.seq_dtype is not None:
         all_pieces = np.concatenate(seq_lengths)
-        file.write(ends_of(np.concatenate(seq_counts)))
+        file.write(offsets_of(np.concatenate(seq_counts)))
         file.write(all_pieces)
         pieces_count = len(all_pieces)
     file.write(np.array([len(offsets) - 1, offsets[-1], pieces_count], np.int64))

@@ -13,9 +13,10 @@ come.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from krill.budget import Plan, resolve_limit, resolve_threads
 from krill.corpus import DatasetSource
@@ -34,10 +35,7 @@ from krill.loading.stream.source import StreamSource
 from krill.loading.stream.state import VERSION, StreamState, check_identity
 from krill.loading.stream.tokens import SequenceStream
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Batch = dict[str, "NDArray[Any]"]
+Batch = dict[str, NDArray[Any]]
 
 
 class StreamingDataLoader(ClosedOnExit):

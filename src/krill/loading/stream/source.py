@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.budget import Plan, format_size, make_plan
@@ -38,9 +39,6 @@ from krill.storage.atomic import encode_json
 from krill.tokenizer import Encoder
 from krill.tokenizer.open import open_file
 from krill.tokenizer.tokenizer_file import tokenizer_file
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class StreamSource:

@@ -15,10 +15,12 @@ from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.corpus import Block, Corpus, UnitEnd
@@ -29,11 +31,6 @@ from krill.loading.stream.plan import encode_cost
 from krill.threads import ordered_map
 from krill.tokenizer import Encoder
 from krill.tokenizer.encoder import naming_document
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
 
 # What readers and cleaning count besides documents, by the name in `counts`.
 _NOTES: Final = ("malformed", "oversize_split", "invalid_utf8")
