@@ -20,7 +20,7 @@ from krill.errors import ConfigError, InputError
 from krill.faults import system_errors
 from krill.loading.columns import ColumnMaker, Columns, LabelKind
 from krill.loading.krill_rows import OnMissing, open_krill_rows
-from krill.loading.loader import Identity, Loader, LoaderOptions, find_world
+from krill.loading.loader import Loader, LoaderOptions, find_world
 from krill.loading.mixture import JoinedRows, Mixed, OnExhausted, WeightedRows
 from krill.loading.order import SHUFFLE_WINDOW, InOrder, Order, Shuffled
 
@@ -159,9 +159,13 @@ class LoadedDataset(ClosedOnExit):
         plan = make_plan(self.limit, 0, [_reading(self.source), _batches(prefetch, batch_bytes)])
         ahead = plan.share("batches")
         options = LoaderOptions(batch_size, rank, world, drop_last, prefetch, batch_bytes, ahead)
-        mixture = order.identity if isinstance(order, Mixed) else None
-        window = shuffle_window if shuffle else None
-        identity = Identity(self.source.fingerprint, seed, shuffle, window, mixture)
+        identity = {
+            "fingerprint": self.source.fingerprint,
+            "seed": seed,
+            "shuffle": shuffle,
+            "shuffle_window": shuffle_window if shuffle else None,
+            "mixture": order.identity if isinstance(order, Mixed) else None,
+        }
         maker = ColumnMaker(columns, self.source.width, 2 * batch_bytes)
         return Loader(self.source, order, maker, options, identity, epoch)
 

@@ -18,7 +18,7 @@ from krill.config import KrillConfig
 from krill.corpus import DatasetSource
 from krill.errors import ConfigError
 from krill.loading.stream.loader import StreamingDataLoader
-from krill.loading.stream.state import StreamState
+from krill.loading.stream.source import StreamState
 from krill.threads.progress import Progress
 from krill.tokenizer import ByteEncoder
 from krill.training.data import Batch, check_ids

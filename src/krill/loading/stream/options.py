@@ -25,9 +25,22 @@ _UNSHUFFLED: Final = 1024
 _MOST_TOKENS: Final = 2**31
 
 
-@dataclass(frozen=True, slots=True)
+# The least that each number may be; None is any.
+_LEAST: Final = {
+    "seq_len": 1,
+    "stride": 1,
+    "batch_size": 1,
+    "world": 1,
+    "rank": 0,
+    "seed": None,
+    "shuffle_buffer_size": 0,
+    "max_examples": 1,
+}
+
+
+@dataclass(slots=True)
 class StreamOptions:
-    """Checked arguments; sizes in bytes."""
+    """Arguments, checked; sizes in bytes."""
 
     seq_len: int
     stride: int
@@ -44,6 +57,21 @@ class StreamOptions:
     on_error: OnError
     separator: str
 
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            if name != "max_examples" or self.max_examples is not None:
+                setattr(self, name, _whole(name, getattr(self, name), least))
+        if self.rank >= self.world:
+            raise ConfigError(
+                f"`rank` is `{self.rank}` of `world` `{self.world}`", hint="ranks count from 0 to world - 1"
+            )
+        if self.labels not in get_args(Labels):
+            raise ConfigError(f"`labels` is `{self.labels}`", hint="give `shifted` or `hf`")
+        if self.on_error not in get_args(OnError):
+            raise ConfigError(f"`on_error` is `{self.on_error}`", hint="give `fail` or `skip`")
+        if self.seq_len >= _MOST_TOKENS:
+            raise ConfigError(f"`seq_len` is `{self.seq_len}`", hint="give the tokens of one sequence")
+
     @property
     def length(self) -> int:
         """The tokens that a sequence takes: the last one is only a label."""
@@ -51,7 +79,6 @@ class StreamOptions:
 
     @property
     def global_batch(self) -> int:
-        """Sequences that all ranks take together."""
         return self.batch_size * self.world
 
     @property
@@ -67,45 +94,6 @@ class StreamOptions:
         """Sequences in the shuffle buffer: those asked for or as many as the bytes hold, one at least."""
         asked = self.shuffle_buffer_size if self.shuffles else _UNSHUFFLED
         return max(1, min(asked, self.shuffle_buffer_bytes // (self.length * token_bytes)))
-
-
-def stream_options(
-    *,
-    stride: int | None,
-    streaming: bool,
-    max_examples: int | None,
-    labels: Labels,
-    on_error: OnError,
-    separator: str,
-    shuffle_buffer_bytes: str | int,
-    max_document_bytes: str | int,
-    **counts: int,
-) -> StreamOptions:
-    """The options, or an error about the first that can't be."""
-    least = {"seq_len": 1, "batch_size": 1, "world": 1, "rank": 0, "shuffle_buffer_size": 0, "seed": None}
-    checked = {name: _whole(name, value, least[name]) for name, value in counts.items()}
-    if checked["rank"] >= checked["world"]:
-        raise ConfigError(
-            f"`rank` is `{checked['rank']}` of `world` `{checked['world']}`",
-            hint="ranks count from 0 to world - 1",
-        )
-    if labels not in get_args(Labels):
-        raise ConfigError(f"`labels` is `{labels}`", hint="give `shifted` or `hf`")
-    if on_error not in get_args(OnError):
-        raise ConfigError(f"`on_error` is `{on_error}`", hint="give `fail` or `skip`")
-    if checked["seq_len"] >= _MOST_TOKENS:
-        raise ConfigError(f"`seq_len` is `{checked['seq_len']}`", hint="give the tokens of one sequence")
-    return StreamOptions(
-        **checked,
-        stride=checked["seq_len"] if stride is None else _whole("stride", stride, 1),
-        streaming=bool(streaming),
-        max_examples=None if max_examples is None else _whole("max_examples", max_examples, 1),
-        labels=labels,
-        on_error=on_error,
-        separator=separator,
-        shuffle_buffer_bytes=parse_size(shuffle_buffer_bytes, name="shuffle_buffer_bytes"),
-        max_document_bytes=_document_bytes(max_document_bytes),
-    )
 
 
 def stream_sources(
@@ -145,7 +133,7 @@ def _whole(name: str, value: Any, least: int | None) -> int:
     return number
 
 
-def _document_bytes(value: str | int) -> int:
+def parse_document_bytes(value: str | int) -> int:
     size = parse_size(value, name="max_document_bytes")
     if size < 1024:
         raise ConfigError(f"`max_document_bytes` is `{value}`", hint="give at least 1KB")
