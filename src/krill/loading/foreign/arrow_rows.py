@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
@@ -24,7 +23,7 @@ from krill.corpus.arrow_messages import RECORD_BATCH, SCHEMA, Message, NotArrow,
 from krill.corpus.buffers import offsets_of
 from krill.dataset.shard import is_plain_name
 from krill.errors import InputError
-from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
+from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex, ChunkStore
 from krill.loading.foreign.row_files import IDS, SEQ_LENGTHS, IdColumns, NumbersFile, RowFiles, read_exactly
 
 BATCH = np.dtype(
@@ -244,18 +243,12 @@ def open_arrow_rows(name: str, files: RowFiles, *, cache_bytes: int, mark: str =
     return rows.set_lengths(min(shortest), max(longest))
 
 
-class _RecordBatches:
-    """A `ChunkStore` of record batches."""
-
+class _RecordBatches(ChunkStore):
     def __init__(self, files: RowFiles, columns: BatchColumns, batches: npt.NDArray[Any], mark: str) -> None:
-        self.dtype = columns.ids.dtype
-        self.chunk_rows = batches["rows"]
-        # A file that is fetched as a whole is one block, so that shuffling needs few files at a time.
-        blocks = np.bincount(batches["file"], batches["rows"]) if files.fetched else batches["rows"]
-        self.block_rows = int(blocks.max())
-        self.nbytes = batches.nbytes
+        super().__init__(files, columns.ids.dtype, batches["file"], batches["rows"], batches.nbytes)
+        if files.fetched:  # a file is one block then, so that shuffling needs few files at a time
+            self.block_rows = int(np.bincount(batches["file"], batches["rows"]).max())
         self._batches = batches
-        self._files = files
         self._columns = columns
         self._mark = mark
 
@@ -264,15 +257,6 @@ class _RecordBatches:
         digest.update(f"{self.dtype} {self.block_rows}".encode())
         digest.update(self._batches.tobytes())
         return digest
-
-    def file_of(self, chunk: int) -> int:
-        return int(self._batches["file"][chunk])
-
-    def path(self, file: int) -> Path:
-        return self._files.path(file)
-
-    def shown(self, file: int) -> str:
-        return self._files.names[file]
 
     def index(self, chunk: int, file: NumbersFile) -> ChunkIndex:
         batch, columns = self._batches[chunk], self._columns
