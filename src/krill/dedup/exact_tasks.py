@@ -32,7 +32,7 @@ from krill.dedup.shuffle import (
 )
 from krill.dedup.spill import KeyBits, unnamed_file
 from krill.dedup.streams import UnitHashes, read_all, reading, write_all, write_keep_files
-from krill.dedup.tables import HASH_TABLES, TableLayout, keys_in
+from krill.dedup.tables import HASH_TABLES, TableLayout
 from krill.storage.atomic import atomic_writer, storage_errors
 from krill.storage.commits import damaged
 
@@ -44,24 +44,12 @@ JOIN_BYTES_PER_RECORD = HASH_TABLES.split_bytes_per_record + 3
 
 def plan_hashes(documents: int, *, share: int, workers: int) -> ShufflePlan:
     """How so many documents are spread over workers that have `share` each."""
-    return plan_shuffle(
-        documents,
-        table_keys=keys_in(HASH_TABLES.layout(share).table_bytes),
-        block_records=HASH_TABLES.block_records(share),
-        workers=workers,
-    )
+    return plan_shuffle(documents, HASH_TABLES, share=share, workers=workers)
 
 
 def split_hashes(files: Sequence[Path], out: Path, *, width: int, share: int, spill: Path) -> int:
     """Write the hashes of a group's units by partition, 2^`width` of them; returns how many there are."""
-    return write_split(
-        UnitHashes(files),
-        out,
-        width,
-        block_records=HASH_TABLES.block_records(share),
-        spill_records=HASH_TABLES.layout(share).split_records,
-        spill=spill,
-    )
+    return write_split(UnitHashes(files), out, width, **HASH_TABLES.split_sizes(share), spill=spill)
 
 
 def answer_hashes(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -224,15 +224,14 @@ class IndexGeneration:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A generation that is written and not yet visible to other runs."""
+    """What a run kept, written to an index and not yet visible to other runs."""
 
-    path: Path
+    adopt: Callable[[str], bool]
+    identity: str
 
     def commit(self) -> None:
         """Make it visible to other runs."""
-        with storage_errors(self.path):
-            self.path.replace(self.path.with_suffix(_GENERATION))
-        fsync_dir(self.path.parent)
+        self.adopt(self.identity)
 
 
 class DedupIndex:
@@ -278,15 +277,16 @@ class DedupIndex:
                 for file, keep_file in zip(files, keep_files, strict=True):
                     for kept in kept_blocks(file, keep_file, size):
                         out.write(bytes_of(kept))
-        return Pending(path)
+        return Pending(self.adopt, identity)
 
     def adopt(self, identity: str) -> bool:
-        """Commit what a run, finished since, had prepared when it died; returns whether there was
-        anything."""
+        """Make what a run has prepared visible, also after it died; returns whether there was anything."""
         path = self._path(identity, _PENDING)
         if not path.is_file():
             return False
-        Pending(path).commit()
+        with storage_errors(path):
+            path.replace(path.with_suffix(_GENERATION))
+        fsync_dir(path.parent)
         return True
 
     def _path(self, identity: str, suffix: str) -> Path:

@@ -27,6 +27,7 @@ from krill.dedup.index import (
     DATABASES,
     IndexFolder,
     IndexGeneration,
+    Pending,
     check_identity,
     kept_blocks,
     record_bytes,
@@ -72,18 +73,6 @@ class IndexInput:
     output: str
 
 
-@dataclass(frozen=True, slots=True)
-class PendingRun:
-    """A run whose rows are written and not yet visible to other runs."""
-
-    index: DatabaseIndex
-    identity: str
-
-    def commit(self) -> None:
-        """Make them visible to other runs."""
-        self.index.adopt(self.identity)
-
-
 class DatabaseIndex:
     """The index in `folder`, which is made with its first run."""
 
@@ -118,7 +107,7 @@ class DatabaseIndex:
                     self.path, f"it has {written:,} documents where its runs kept {expected:,}"
                 )
 
-    def prepare(self, kind: str, identity: str, noted: IndexInput) -> PendingRun:
+    def prepare(self, kind: str, identity: str, noted: IndexInput) -> Pending:
         """Write what was kept, whole and synced, not yet visible to other runs."""
         size = record_bytes(kind)
         check_identity(identity)
@@ -138,7 +127,7 @@ class DatabaseIndex:
                 database.execute(
                     "UPDATE runs SET state = 'pending', documents = ? WHERE run = ?", (documents, run)
                 )
-        return PendingRun(self, identity)
+        return Pending(self.adopt, identity)
 
     def adopt(self, identity: str) -> bool:
         """Make what a run has prepared visible; returns whether there was anything."""

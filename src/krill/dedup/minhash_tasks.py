@@ -32,19 +32,14 @@ from krill.dedup.shuffle import (
     write_split,
 )
 from krill.dedup.streams import HASH_BYTES, BandRecords, bytes_of
-from krill.dedup.tables import GROUP_TABLES, TableLayout, keys_in, visit_partition
+from krill.dedup.tables import GROUP_TABLES, TableLayout, visit_partition
 from krill.storage.atomic import atomic_writer
 from krill.storage.commits import damaged
 
 
 def plan_bands(documents: int, bands: int, *, share: int, workers: int) -> ShufflePlan:
     """How so many documents are spread over workers that have `share` each."""
-    shuffle = plan_shuffle(
-        documents * bands,
-        table_keys=keys_in(GROUP_TABLES.layout(share).table_bytes),
-        block_records=GROUP_TABLES.block_records(share),
-        workers=workers,
-    )
+    shuffle = plan_shuffle(documents * bands, GROUP_TABLES, share=share, workers=workers)
     return ShufflePlan(shuffle.width, max(1, shuffle.group // bands))
 
 
@@ -62,14 +57,8 @@ def split_bands(
 
     `first_document` is the number of documents before the group, those that were seen before included.
     """
-    return write_split(
-        BandRecords(files, bands, first=first_document),
-        out,
-        width,
-        block_records=GROUP_TABLES.block_records(share),
-        spill_records=GROUP_TABLES.layout(share).split_records,
-        spill=spill,
-    )
+    stream = BandRecords(files, bands, first=first_document)
+    return write_split(stream, out, width, **GROUP_TABLES.split_sizes(share), spill=spill)
 
 
 def answer_bands(

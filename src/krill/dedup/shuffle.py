@@ -30,6 +30,7 @@ from krill import _native
 from krill.corpus.buffers import offsets_of
 from krill.dedup.spill import KeyBits, Spill
 from krill.dedup.streams import HASH_BYTES, HashStream, bytes_of, read_all, read_blocks, reading
+from krill.dedup.tables import TableKind, keys_in
 from krill.storage.atomic import AtomicFile, atomic_writer
 from krill.storage.commits import damaged
 
@@ -59,12 +60,13 @@ class ShufflePlan:
         return 1 << self.width
 
 
-def plan_shuffle(records: int, *, table_keys: int, block_records: int, workers: int) -> ShufflePlan:
-    """Partitions whose keys fit a table, a twentieth spared for chance, and no fewer than workers; groups
-    that are split in memory unless their segments would be too short; `group` in records."""
-    needed = max(2, workers, 1.05 * records / table_keys)
+def plan_shuffle(records: int, kind: TableKind, *, share: int, workers: int) -> ShufflePlan:
+    """Partitions whose keys fit a table of a worker's `share`, a twentieth spared for chance, and no fewer
+    than workers; groups that are split in memory unless their segments would be too short; `group` in
+    records."""
+    needed = max(2, workers, 1.05 * records / keys_in(kind.layout(share).table_bytes))
     width = min(math.ceil(math.log2(needed)), MAX_WIDTH)
-    group = max(block_records, SEGMENT_RECORDS << width)
+    group = max(kind.block_records(share), SEGMENT_RECORDS << width)
     return ShufflePlan(width, max(1, min(group, -(-records // workers))))
 
 
