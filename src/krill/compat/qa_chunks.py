@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from krill.compat.qa import GIB, budget_in_gib, cache_prefix, prepare_cache
+from krill.compat.qa import cache_prefix, prepare_cache_in_gib
 from krill.errors import ConfigError, InputError
 from krill.qa.cache import Prepared
 from krill.qa.dataset import QaDataset
@@ -150,9 +150,7 @@ class StreamingSquadProcessor:
         self, dataset_name: str, split: str, max_examples: int | None, max_n_segs: int | None, folder: str
     ) -> Prepared:
         features = (self.tokenizer, self.max_seq_length, self.doc_stride, max_examples, max_n_segs)
-        with budget_in_gib():
-            memory = int(self.max_memory_gb * GIB)
-            return prepare_cache(dataset_name, split, folder, *features, memory=memory)
+        return prepare_cache_in_gib(dataset_name, split, folder, *features, max_memory_gb=self.max_memory_gb)
 
     def _chunks(self, dataset: QaDataset) -> Iterator[list[dict[str, Any]]]:
         for first in range(0, len(dataset), self.streaming_chunk_size):

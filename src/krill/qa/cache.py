@@ -25,7 +25,7 @@ from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
 from krill.qa.features import Shape
 from krill.qa.sources import DEFAULT_SPLIT, open_source
 from krill.qa.tables import SCHEMAS, table_name
-from krill.qa.units import FeatureJob, UnitMaker, reading_needs, unit_needs
+from krill.qa.units import FeatureJob, make_units, reading_needs, unit_needs
 from krill.storage.atomic import write_json
 from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import MANIFEST, OutputKind
@@ -131,7 +131,7 @@ def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progres
                 return Prepared(FINISHED, run.output, found, found)
             with meter.stage("features"):
                 if engine is None:
-                    found = UnitMaker(job, run, plan, meter, progress).run()
+                    found = make_units(job, run, plan, meter, progress)
                 else:
                     from krill.qa.distributed import make_on
 

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -39,19 +39,12 @@ _SPACE_MARK: Final = "\u2581"
 _MOST_MARKS: Final = 33
 
 
-class TextEncoder(Protocol):
-    """Texts to the ids of their tokens; with spans, also where each token stands."""
-
-    def encode(self, texts: Sequence[str]) -> Lists: ...
-    def encode_spans(self, texts: Sequence[str]) -> EncodedSpans: ...
-
-
 @dataclass(frozen=True, slots=True)
 class QaTokenizer:
     """What features are made with; `fingerprint` is of all that shapes ids and layout, and `content` is
     the tokenizer as JSON, from which others make the same."""
 
-    encoder: TextEncoder
+    encoder: _NativeTexts | _LibraryTexts
     layout: FeatureLayout
     fingerprint: str
     native: bool
@@ -66,7 +59,7 @@ def open_tokenizer(tokenizer: Any, threads: int = 1) -> QaTokenizer:
     library, declared = _library_of(tokenizer)
     content = library.to_str().encode()
     layout = find_layout(library, declared, *memory_token_ids(library))
-    made = _make_tokenizer(content, layout, threads, library)
+    made = tokenizer_from(content, layout, threads, library)
     del library
     _native.trim()  # what reading took
     return made
@@ -99,16 +92,14 @@ def _outline_of(tokenizer: Any) -> Outline:
     return outline_of_content(_backend_of(tokenizer).to_str().encode())
 
 
-def tokenizer_from(content: bytes, layout: FeatureLayout, threads: int = 1) -> QaTokenizer:
-    """The same tokenizer in another process, from `QaTokenizer.content` and its layout."""
-    return _make_tokenizer(content, layout, threads, None)
-
-
 def fingerprint_of(content: bytes, layout: FeatureLayout) -> str:
     return hashlib.sha256(content + orjson.dumps(layout.to_json())).hexdigest()
 
 
-def _make_tokenizer(content: bytes, layout: FeatureLayout, threads: int, library: Any) -> QaTokenizer:
+def tokenizer_from(
+    content: bytes, layout: FeatureLayout, threads: int = 1, library: Any = None
+) -> QaTokenizer:
+    """The tokenizer of `QaTokenizer.content` and its layout; `library` is the same, if it is open."""
     shaping = fingerprint_of(content, layout)
     spec = read_spec(_NAMELESS, content)
     if isinstance(spec, NotNative):
@@ -128,6 +119,8 @@ def _space_ids(library: Any) -> tuple[int, ...]:
 
 
 class _NativeTexts:
+    """Texts to the ids of their tokens; with spans, also where each token stands."""
+
     def __init__(self, encoder: NativeEncoder) -> None:
         self._encoder = encoder
 
@@ -144,7 +137,7 @@ class _NativeTexts:
 
 
 class _LibraryTexts:
-    """Encodes with the library, word by word if `words` says how to cut."""
+    """The same with the library, word by word if `words` says how to cut."""
 
     def __init__(self, library: Any, words: Words | None, calls: LibraryCalls) -> None:
         self._batch: Callable[..., list[Any]] = library.encode_batch

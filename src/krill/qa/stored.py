@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +44,7 @@ IDLE_SHARE: Final = 8
 _KINDS: Final = {"fixed": 0, "question": 1, "context": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureRows:
+class FeatureRows(NamedTuple):
     """Arrays with a row for each feature. `offset_mapping` has begin and end of each context token."""
 
     input_ids: npt.NDArray[np.int32]
@@ -103,19 +101,7 @@ class Assembler:
             contexts.tokens.values,
             contexts.spans.values,
         )
-        filled = _native.fill_feature_rows(
-            self._native,
-            tables,
-            wanted,
-            places,
-            rows.input_ids,
-            rows.attention_mask,
-            rows.token_type_ids,
-            rows.start_positions,
-            rows.end_positions,
-            rows.cls_index,
-            rows.offset_mapping,
-        )
+        filled = _native.fill_feature_rows(self._native, tables, wanted, places, *rows)
         if filled < len(wanted):
             raise InputError(
                 f"feature {int(wanted[filled])} of a unit contradicts the unit's tables",
@@ -191,17 +177,17 @@ class StoredFeatures:
 
     def unit_of_feature(self, feature: int) -> tuple[FeatureUnit, int]:
         """A feature's unit and its row in it."""
-        if not 0 <= feature < self.features:
-            raise IndexError(f"feature {feature} is out of range: there are {self.features}")
-        number = int(np.searchsorted(self.first_feature, feature, side="right")) - 1
-        return self.unit(number), feature - int(self.first_feature[number])
+        return self._unit_of("feature", feature, self.first_feature)
 
     def unit_of_document(self, document: int) -> tuple[FeatureUnit, int]:
         """A document's unit and its row in it."""
-        if not 0 <= document < self.documents:
-            raise IndexError(f"document {document} is out of range: there are {self.documents}")
-        number = int(np.searchsorted(self.first_example, document, side="right")) - 1
-        return self.unit(number), document - int(self.first_example[number])
+        return self._unit_of("document", document, self.first_example)
+
+    def _unit_of(self, what: str, number: int, firsts: Numbers) -> tuple[FeatureUnit, int]:
+        if not 0 <= number < firsts[-1]:
+            raise IndexError(f"{what} {number} is out of range: there are {firsts[-1]}")
+        unit = int(np.searchsorted(firsts, number, side="right")) - 1
+        return self.unit(unit), number - int(firsts[unit])
 
     def document_features(self, documents: Numbers) -> tuple[Numbers, Numbers]:
         """The first feature of each document, and how many it has."""
