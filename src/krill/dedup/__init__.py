@@ -37,6 +37,7 @@ from krill.dedup.minhash import (
 from krill.dedup.minhash_tasks import answer_bands, cluster_edges, plan_bands, split_bands
 from krill.dedup.shuffle import ShufflePlan, cut_groups
 from krill.dedup.verify import Verify, verify_share, verify_spill_bytes
+from krill.lazy import lazy_attributes
 
 __all__ = [
     "CLUSTER_RECORD",
@@ -76,3 +77,5 @@ __all__ = [
     "verify_share",
     "verify_spill_bytes",
 ]
+
+__getattr__ = lazy_attributes(__name__, {})  # former names
