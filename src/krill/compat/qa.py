@@ -43,8 +43,6 @@ _TABLES: Final = tuple(f"{table}-*.arrow" for table in SCHEMAS)
 
 
 class HubCaches:
-    """The caches in one repository."""
-
     def __init__(self, repository: str, token: str | None = None, endpoint: str | None = None) -> None:
         self._repository = repository
         self._token = token
@@ -101,7 +99,6 @@ def _check_cache(folder: Path) -> None:
 
 
 def _checked_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a cache whose files match their checksums."""
     manifest = read_manifest(folder)
     for name, expected in stated_checksums(manifest).items():
         if is_plain_name(name):

@@ -28,14 +28,10 @@ _ARRAYS: Final = ("input_ids", "attention_mask", "token_type_ids", "offset_mappi
 
 
 class CacheManager(Protocol):
-    """Whatever keeps chunks of features."""
-
     def save_chunk(self, data: list[dict[str, Any]], dataset_name: str, split: str, chunk_id: int) -> Any: ...
 
 
 class ChunkedCacheManager:
-    """Chunks of features in `cache_dir`."""
-
     def __init__(self, cache_dir: str | Path, chunk_size: int = 1000) -> None:
         if chunk_size < 1:
             raise ConfigError(f"`chunk_size` is `{chunk_size}`", hint="give a number from 1 on")
@@ -94,7 +90,6 @@ class ChunkedCacheManager:
         return sorted(Path(self.cache_dir).glob(f"{prefix}chunk-*.arrow"))
 
     def _prepared(self, dataset_name: str, split: str) -> QaDataset | None:
-        """The cache that was prepared last."""
         prefix = cache_prefix(dataset_name, split)
         found = [path for path in Path(self.cache_dir).glob(f"{prefix}*") if (path / MANIFEST).is_file()]
         return QaDataset(max(found, key=lambda path: path.stat().st_mtime_ns)) if found else None
@@ -164,7 +159,6 @@ def _plain(value: Any) -> Any:
 
 
 def _with_arrays(row: dict[str, Any]) -> dict[str, Any]:
-    """Arrays again where arrays were saved."""
     for name in _ARRAYS:
         if isinstance(row.get(name), list):
             row[name] = np.array(row[name], np.int32)

@@ -72,7 +72,6 @@ class MinhashSignatures(MinhashDedupSignature):
         _check(self.config)
 
     def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> None:
-        """Write the signatures of this task's documents."""
         config = self.config
         record = np.dtype([("hashes", "<u8", config.hashes_per_bucket), ("document", "<u4")])
         paths = [f"bucket_{bucket:03d}/{rank:05d}.minhash.sig" for bucket in range(config.num_buckets)]

@@ -53,7 +53,6 @@ def dedup_bloom(
 
 
 def bloom_bytes(expected_documents: int, rate: float) -> int:
-    """What `dedup_bloom` holds: the filter and a block."""
     _, load = filter_shape(rate)
     return (
         filter_blocks(expected_documents, load) * BLOCK_BITS // 8

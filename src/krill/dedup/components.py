@@ -51,7 +51,6 @@ def least_range_share(documents: int) -> int:
 def find_clusters(
     edges: HashStream, documents: int, prior: int, layout: TableLayout, folder: Path
 ) -> Clusters:
-    """The clusters of all documents, in memory if they fit the share."""
     _native.trim()
     room = layout.share - layout.read_records * GROUP_BYTES_PER_RECORD - bitmap_bytes(documents)
     if room >= 0:

@@ -92,7 +92,6 @@ class Database(ABC):
 
     @contextmanager
     def _library_errors(self) -> Iterator[None]:
-        """Raises errors of the library as errors of Krill."""
         try:
             yield
         except self._library.Error as error:
@@ -117,7 +116,6 @@ class Database(ABC):
 
 
 def damaged_database(path: Path, fact: str) -> StorageError:
-    """A database that can't be read as what was written."""
     return StorageError(
         f"the index of duplicates `{path}` is damaged: {fact}",
         hint="put back a copy of it, or remove its folder: what earlier runs kept is then unknown",
@@ -187,8 +185,6 @@ class SqliteDatabase(Database):
 
 
 class DuckdbDatabase(Database):
-    """The database at `path`; opened to `write`, it is made if it is not there."""
-
     _begin = "BEGIN"
 
     def __init__(self, path: Path, *, write: bool) -> None:

@@ -63,7 +63,6 @@ def minhash_kind(minhash: MinHash) -> str:
 
 
 def record_bytes(kind: str) -> int:
-    """The bytes of what is kept of a document."""
     found = _KIND.fullmatch(kind)
     if found is None:
         raise ValueError(f"not a kind of index: {kind!r}")
@@ -159,7 +158,6 @@ class IndexFolder:
         )
 
     def describe(self, kind: str) -> None:
-        """Write the description of what the folder holds."""
         described: dict[str, Any] = {"version": _VERSIONS[self._storage], "kind": kind}
         if self._storage != "files":
             described["storage"] = self._storage
@@ -215,8 +213,6 @@ def _marker_in(entry: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class IndexGeneration:
-    """What one finished run kept."""
-
     name: str
     path: Path
     records: int
@@ -230,7 +226,6 @@ class Pending:
     identity: str
 
     def commit(self) -> None:
-        """Make it visible to other runs."""
         self.adopt(self.identity)
 
 
@@ -251,7 +246,6 @@ class DedupIndex:
         return [_generation(path, size) for path in paths if path.stem != identity]
 
     def pinned(self, names: Sequence[str]) -> list[IndexGeneration]:
-        """The generations that a run has pinned before, found again."""
         found = []
         for name in names:
             path = self.folder / name
@@ -298,7 +292,6 @@ def _generation(path: Path, size: int) -> IndexGeneration:
 
 
 def kept_blocks(file: Path, keep_file: Path, size: int) -> Iterator[NDArray[np.uint64]]:
-    """The rows of a unit that are kept, block by block."""
     count = records_in(file, size)
     with reading_artifact(keep_file):
         bits = np.fromfile(keep_file, np.uint8)

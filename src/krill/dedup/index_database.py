@@ -147,7 +147,6 @@ class DatabaseIndex:
         return True
 
     def _numbers(self, database: Database, names: Sequence[str]) -> tuple[list[int], int]:
-        """The runs of these names in the database, and how many documents they kept."""
         found = {name: (run, records) for name, run, records in _finished_runs(database, self.path)}
         for name in names:
             if name not in found:
@@ -206,7 +205,6 @@ def _finished_runs(database: Database, path: Path) -> list[tuple[str, int, int]]
 
 
 def _remove(database: Database, which: str, identity: str) -> None:
-    """Remove the runs for which this holds, and all that they kept."""
     values = (identity,)
     for table in ("documents", "sources"):
         database.execute(f"DELETE FROM {table} WHERE run IN (SELECT run FROM runs WHERE {which})", values)
@@ -229,7 +227,6 @@ def _printable(path: str) -> str:
 
 
 def _blocks(noted: IndexInput, size: int) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-    """The kept rows of all units, in blocks of about the same length."""
     most = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // size))
     hashes: list[NDArray[np.uint8]] = []
     positions: list[NDArray[np.int64]] = []

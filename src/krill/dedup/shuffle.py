@@ -122,7 +122,6 @@ def _split_on_disk(
 
 
 def width_of(partitions: int) -> int:
-    """The bits that name one of so many partitions."""
     width = partitions.bit_length() - 1
     if not 1 <= width <= MAX_WIDTH or partitions != 1 << width:
         raise ValueError(f"{partitions} is not a number of partitions")

@@ -95,7 +95,6 @@ class TableKind(NamedTuple):
         )
 
     def block_records(self, share: int) -> int:
-        """The records of a group that is split in memory."""
         return (share - self.reserved) // self.split_bytes_per_record
 
     def split_sizes(self, share: int) -> dict[str, int]:

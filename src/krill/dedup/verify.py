@@ -182,7 +182,6 @@ class _Sets:
         return wanted
 
     def _read_unit(self, unit: int, first: int, wanted: NDArray[np.bool_]) -> None:
-        """Write the sets of a unit's wanted documents."""
         at = 0
         for text in self._verify.read_unit(unit):
             for begin, end in _slices(text, self._share // 4 // SHINGLE_BYTES_PER_TEXT_BYTE):

@@ -79,7 +79,6 @@ class ColumnMaker:
         self._names = columns.names
 
     def read(self, source: RowSource, numbers: npt.NDArray[np.int64]) -> Batch:
-        """The rows of these numbers as a batch."""
         try:
             return self.make(source.read(numbers))
         except _native.BadRow as error:

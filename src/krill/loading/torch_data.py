@@ -96,7 +96,6 @@ class TorchBatches(IterableDataset[Tensors]):
         self._ended = False
 
     def __len__(self) -> int:
-        """Batches from the state to the end of the epoch."""
         return len(self.loader)
 
     def __iter__(self) -> Iterator[Tensors]:

@@ -62,12 +62,10 @@ class PackingWindows:
         return -(-int(self._first_documents[-1]) // self.fitting.window)
 
     def rows(self, window: int) -> int:
-        """How many rows a window gives."""
         fitting = self.fitting
         return _native.PackedWindow(self._lengths(window), fitting.sequence_len, fitting.best_fit).rows
 
     def open(self, window: int, dtype: str) -> PackingWindow:
-        """A window to read rows from."""
         return PackingWindow(self.files, self.fitting, dtype, self._lengths(window), *self._pieces(window))
 
     def _pieces(self, window: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -160,7 +158,6 @@ class FittedRows:
 
 
 def fitting_of(packing: str, sequence_len: int, pack_window: int) -> Fitting:
-    """The fitting that a config asks for."""
     if packing == "none":
         return Fitting(sequence_len, UNFITTED_WINDOW, best_fit=False)
     return Fitting(sequence_len, pack_window, best_fit=True)

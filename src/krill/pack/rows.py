@@ -26,9 +26,7 @@ class PackedRows(Protocol):
     def rows(self) -> int: ...
 
     @property
-    def tokens(self) -> int:
-        """Tokens in all rows."""
-        ...
+    def tokens(self) -> int: ...
 
     def read(self, first: int, count: int, most: int) -> Iterator[Rows]:
         """Rows `first` to `first + count`, at most `most` at a time."""

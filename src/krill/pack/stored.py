@@ -58,7 +58,6 @@ class StoredRows:
         return int(self._first_rows[-1])
 
     def read(self, first: int, count: int, most: int) -> Iterator[Rows]:
-        """Rows `first` to `first + count` of the new order, at most `most` at a time."""
         files = {
             name: PieceFiles([path(name) for path in self._paths]) for name in (TOKENS, PIECES, BEGINNINGS)
         }

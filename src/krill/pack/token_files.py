@@ -34,11 +34,9 @@ class TokenFiles:
 
     @property
     def total(self) -> int:
-        """Tokens in all files."""
         return int(self.tokens.sum())
 
     def file(self, at: int, name: str) -> Path:
-        """A file of the unit at this index."""
         return self.path(int(self.units[at]), name)
 
     def read_lengths(self, at: int, first: int, lengths: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -47,7 +45,6 @@ class TokenFiles:
         return lengths
 
     def tokens_before(self, at: int, document: int) -> int:
-        """Tokens of the documents of unit `at` before this one."""
         lengths = np.empty(min(_CHUNK, document), np.uint32)
         tokens = 0
         for first in range(0, document, _CHUNK):

@@ -135,7 +135,6 @@ class QaLoader:
         return np.where(step < counts, firsts + begins + step, _PADDING)
 
     def _answered(self, first: int, count: int) -> list[int]:
-        """The segments of a document that have the answer."""
         unit, row = self.dataset.stored.unit_of_feature(first)
         found = np.flatnonzero(unit.features.first[row : row + count] != NOWHERE)
         return [int(segment) for segment in found]

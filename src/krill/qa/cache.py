@@ -50,8 +50,6 @@ _KIND: Final = OutputKind(COMMAND, _written_files)
 
 @dataclass(frozen=True, slots=True)
 class Prepared(RunSummary[Mapping[str, Any]]):
-    """The end of a preparation."""
-
     @property
     def folder(self) -> Path:
         return Path(self.output or "")
@@ -117,7 +115,6 @@ def open_job(
 
 
 def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progress) -> Prepared:
-    """Make the features, or continue, or find that they are there."""
     job.check()
     engine, threads = job.engine, job.resources.threads
     with metered_process(job.resources.memory, threads, floor=job.resources.floor) as meter:
@@ -143,7 +140,6 @@ def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progres
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """What a cache says of itself."""
     # One line for all units, and one for each file: indented like the rest, every value would take its own.
     units = orjson.Fragment(orjson.dumps(manifest["units"]))
     files = [orjson.Fragment(orjson.dumps(file)) for file in manifest.get("files", [])]

@@ -83,7 +83,6 @@ class QaDataset:
         )
 
     def _features(self, unit: FeatureUnit, example: int, first: int, count: int) -> list[dict[str, Any]]:
-        """`count` features of an example in a unit, from row `first` on."""
         rows = self.stored.assembler.padding(count)
         self.stored.assembler.fill(rows, np.arange(count), unit, np.arange(first, first + count))
         known = document_metadata(unit, example)
@@ -163,7 +162,6 @@ class QaDataset:
 
 
 def document_metadata(unit: FeatureUnit, example: int) -> dict[str, Any]:
-    """What all features of an example share."""
     examples = unit.examples
     return {
         "example_id": value(examples.ids, example),

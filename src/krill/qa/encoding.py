@@ -82,7 +82,6 @@ def opening_needs(tokenizer: Any) -> list[Need]:
 
 
 def looks_native(tokenizer: Any) -> bool:
-    """Whether the native core will encode with a tokenizer, judged by its outline."""
     return why_not_native(_outline_of(tokenizer)) is None
 
 

@@ -96,8 +96,6 @@ class MadeUnit:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question with the number of its paragraph and its answer."""
-
     question: Question
     paragraph: int
     answer: Answer

@@ -69,7 +69,6 @@ class _FileSource:
         self.bytes = sum(file.bytes for file in files) if not packed else None
 
     def fingerprints(self) -> list[dict[str, Any]]:
-        """What the source is, by content."""
         return [fingerprint(file) for file in self._files]
 
     def paragraphs(self, longest: int | None = None) -> Iterator[Paragraph]:

@@ -83,12 +83,10 @@ class FeatureJob:
 
 
 def held_per_character(tokenizer: QaTokenizer) -> int:
-    """What a character of a unit takes while the unit is made."""
     return HELD_BY_NATIVE if tokenizer.native else HELD_BY_LIBRARY
 
 
 def unit_needs(source: Source, native: bool, threads: int) -> list[Need]:
-    """What the plan must set aside to make the units of a source."""
     size, held = source.bytes, HELD_BY_NATIVE if native else HELD_BY_LIBRARY
     text = 2**40 if size is None else int(size * TEXT_SHARE)
     unit = min(text, UNIT_CHARACTERS)
@@ -179,7 +177,6 @@ def make_record(
 
 
 def totals_of(job: FeatureJob, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the manifest says of all units, whose records come in order."""
     counts: Counter[str] = Counter()
     units: list[list[int]] = []
     files: list[dict[str, Any]] = []
@@ -214,8 +211,6 @@ def _nothing_made(name: str, counts: Counter[str]) -> InputError:
 
 @dataclass(frozen=True, slots=True)
 class UnitInput:
-    """A unit's paragraphs, and what was counted when they were read."""
-
     number: int
     paragraphs: list[Paragraph]
     characters: int
@@ -287,7 +282,6 @@ def _would_do(needed: int, share: int, limit: int | None) -> str:
 def _without_duplicates(
     paragraphs: Sequence[Paragraph], seen: SeenIds
 ) -> tuple[list[Paragraph], dict[str, int]]:
-    """The paragraphs without questions whose id came before, and how many these are."""
     new = seen.add([question.id for paragraph in paragraphs for question in paragraph.questions])
     if new.all():
         return list(paragraphs), {}

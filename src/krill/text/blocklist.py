@@ -191,7 +191,6 @@ def _combined(patterns: Iterable[str], ignore_case: bool) -> Iterator[str]:
 
 
 def _groups(patterns: Sequence[str], most: int) -> Iterator[list[str]]:
-    """The patterns in groups of so many characters."""
     group: list[str] = []
     size = 0
     for pattern in patterns:
@@ -221,8 +220,6 @@ def _alternatives(patterns: Sequence[str], ignore_case: bool) -> Iterator[str]:
 
 
 class Pattern(NamedTuple):
-    """A pattern, and where it is written."""
-
     text: str
     place: str
 
@@ -246,7 +243,6 @@ def is_literal(text: str, ignore_case: bool) -> bool:
 
 
 def patterns_of(section: filters.BlockList) -> Iterator[Pattern]:
-    """All patterns of a section, in their order."""
     for text in section.patterns:
         yield Pattern(text, "filters: blocklist: patterns")
     if section.file is None:

@@ -94,8 +94,6 @@ def _buffers(kind: pa.DataType, name: str) -> int:
 
 
 class _Buffer(NamedTuple):
-    """A buffer's position in the file, and its bytes."""
-
     at: int
     size: int
 
@@ -144,7 +142,6 @@ class ArrowFile:
         return (number, message.rows, *self._ids(message, buffers), *self._pieces(message, buffers))
 
     def lengths(self, positions: tuple[int, ...]) -> tuple[int, int, int]:
-        """The shortest and the longest row of a batch, and all its tokens."""
         batch, width = np.array([positions], BATCH)[0], self.columns.ids.width
         if width is not None:
             return width, width, width * int(batch["rows"])

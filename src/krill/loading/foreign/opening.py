@@ -112,7 +112,6 @@ def open_source(
 
 
 def _foreign(location: Location, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
-    """The rows of a dataset that another tool wrote."""
     dataset_dict = location.read("dataset_dict.json")
     if dataset_dict is not None:
         folder = split_folder(location.name, dataset_dict, split)

@@ -89,7 +89,6 @@ def write_group(
 
 
 def read_group_index(file: NumbersFile, dtype: np.dtype[Any]) -> ChunkIndex:
-    """The index of a file that `write_group` wrote."""
     size = file.size
     if size < _TRAILER_BYTES:
         raise _damaged(file)
@@ -156,7 +155,6 @@ def open_parquet_rows(name: str, files: RowFiles, *, cache: ShardCache, reading_
 
 
 def _lengths(rows: ChunkedRows, store: _RowGroups) -> tuple[int, int]:
-    """The shortest and the longest row."""
     if store.columns.width is not None:
         return store.columns.width, store.columns.width
     every = range(len(store.groups))
@@ -249,7 +247,6 @@ class _RowGroups(ChunkStore):
 
 
 def _cache_folder(mark: str) -> str:
-    """The folder of a file's row groups in the cache."""
     return hashlib.blake2b(mark.encode(), digest_size=8).hexdigest()
 
 

@@ -86,7 +86,6 @@ class RemoteShard:
 
     @classmethod
     def describe(cls, url: str) -> RemoteShard:
-        """As the server describes it."""
         filesystem, path = _filesystem(url)
         info = with_retries(url, lambda: filesystem.info(path))
         described = sorted((str(key), str(value)) for key, value in info.items())
@@ -219,7 +218,6 @@ class RemoteKrillRows:
         raise AssertionError("the last attempt returns or raises")
 
     def close(self) -> None:
-        """Close files; they are opened again when rows are asked for."""
         self._reader.close()
 
 

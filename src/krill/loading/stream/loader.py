@@ -196,7 +196,6 @@ class StreamingDataLoader(ClosedOnExit):
         self._move_to(StreamState(self._state.epoch + 1))
 
     def _opened(self) -> Sequences:
-        """The sequences from the state on."""
         if self._sequences is None:
             state = self._state
             self._stream = self._source.stream(state.cursor)

@@ -87,7 +87,6 @@ class StreamOptions:
 
     @property
     def batch_bytes(self) -> int:
-        """Of one batch, inputs and labels."""
         return self.batch_size * self.seq_len * (4 + (8 if self.labels == "hf" else 4))
 
     def window(self, token_bytes: int) -> int:

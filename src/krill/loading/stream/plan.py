@@ -95,7 +95,6 @@ def stream_needs(sizes: StreamSizes, tokenizer: Path | Encoder, threads: int) ->
 
 
 def buffer_need(nbytes: int) -> Need:
-    """A shuffle buffer of so many bytes."""
     return Need(BUFFER, nbytes, remedy="set shuffle_buffer_size or shuffle_buffer_bytes lower")
 
 

@@ -67,7 +67,6 @@ class StreamState:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """What `to_json` gave, checked."""
         for name in _NUMBERS:
             if type(value.get(name)) is not int or value[name] < 0:
                 raise ConfigError(
@@ -175,7 +174,6 @@ class StreamSource:
         return ShuffleBuffer(stream, rows, seeds, state.window)
 
     def _all_sequences(self, stream: SequenceStream) -> NDArray[Any]:
-        """Every sequence, read once and kept for all epochs."""
         if self._held is None:
             # Of what is not filled, the system gives no memory.
             count = self.plan.share(HELD) // self._sequence_bytes

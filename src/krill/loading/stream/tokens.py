@@ -224,14 +224,12 @@ class SequenceStream:
         return filled
 
     def cursor(self) -> Cursor:
-        """Where the next sequence begins."""
         while len(self._starts) > 1 and self._starts[1][0] <= self._next:
             self._starts.popleft()
         begins, position = self._starts[0]
         return Cursor(position, self._next - begins)
 
     def close(self) -> None:
-        """Stop reading."""
         self._blocks.close()
 
     def _ready(self) -> int:
