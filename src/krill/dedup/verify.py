@@ -123,25 +123,19 @@ def _compare(
         pass
 
 
-class _Sets:
+class _Sets(ExitStack):
     """The sets of shingles of all candidates, on disk: an index with 16 bytes for each document, and
     numbers."""
 
     def __init__(self, stream: BandRecords, verify: Verify, share: int, folder: Path) -> None:
+        super().__init__()
         self._stream = stream
         self._verify = verify
         self._share = share
-        self._files = ExitStack()
-        self._index = self._files.enter_context(RecordFile(folder))
-        self._data = self._files.enter_context(RecordFile(folder, columns=1))
+        self._index = self.enter_context(RecordFile(folder))
+        self._data = self.enter_context(RecordFile(folder, columns=1))
         with storage_errors(folder):
             os.ftruncate(self._index.descriptor, INDEX_BYTES * sum(stream.counts))
-
-    def __enter__(self) -> _Sets:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._files.close()
 
     def read(self, candidates: RecordFile) -> None:
         """Read the texts of all candidates, unit by unit; units without any are not read."""

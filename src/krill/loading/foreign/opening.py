@@ -18,6 +18,7 @@ from krill.dataset.export.token_files import INDEX_SUFFIX
 from krill.dataset.manifest import MANIFEST_NAME
 from krill.dataset.rows import RowSource
 from krill.errors import ConfigError, InputError
+from krill.loading.dataset import OnMissing
 from krill.loading.foreign.arrow_rows import open_arrow_rows, saved_files, split_folder
 from krill.loading.foreign.ds_rows import open_ds_rows
 from krill.loading.foreign.parquet_rows import open_parquet_rows
@@ -31,7 +32,6 @@ from krill.loading.foreign.remote import (
 )
 from krill.loading.foreign.row_files import LocalRowFiles, RowFiles, is_url, reading
 from krill.loading.foreign.shard_cache import ShardCache, default_cache_dir
-from krill.loading.krill_rows import OnMissing
 from krill.storage.input_file import MOST_MANIFEST, read_input
 
 _PARQUET = (".parquet",)

@@ -38,7 +38,7 @@ from krill.loading.stream.plan import (
     stream_needs,
 )
 from krill.loading.stream.shuffle_buffer import HeldSequences, Sequences, ShuffleBuffer, hold_all
-from krill.loading.stream.tokens import BEGINNING, BlockPosition, Cursor, SequenceStream, TextTokens
+from krill.loading.stream.tokens import BEGINNING, BlockPosition, Cursor, SequenceStream, text_tokens
 from krill.storage.atomic import encode_json
 from krill.tokenizer import Encoder
 from krill.tokenizer.open import open_file
@@ -153,16 +153,17 @@ class StreamSource:
 
     def stream(self, start: Cursor = BEGINNING) -> SequenceStream:
         """The sequences as they come, from a cursor on."""
-        tokens = TextTokens(
+        blocks = text_tokens(
             self._corpus,
             self.encoder,
             self._dtype,
+            start.position,
             threads=self._threads,
             in_flight=self.plan.share(BLOCKS),
             max_documents=self._options.max_examples,
         )
         shape = {"length": self._options.length, "stride": self._options.stride}
-        return SequenceStream(tokens.blocks(start.position), start, dtype=self._dtype, **shape)
+        return SequenceStream(blocks, start, dtype=self._dtype, **shape)
 
     def shuffled(self, stream: SequenceStream, state: StreamState) -> Sequences:
         """The sequences in the order of an epoch. `stream` begins where the state's window does."""
