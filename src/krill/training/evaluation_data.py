@@ -25,7 +25,7 @@ from krill.corpus.formats import Format
 from krill.dataset.manifest import MANIFEST_NAME, Manifest
 from krill.errors import InputError
 from krill.loading.dataset import load
-from krill.loading.stream.plan import BLOCKS, UNIT_BYTES, StreamSizes, stream_needs
+from krill.loading.stream.options import BLOCKS, UNIT_BYTES, StreamSizes, stream_needs
 from krill.loading.stream.tokens import BEGINNING, text_tokens
 from krill.tokenizer.open import open_file
 from krill.tokenizer.tokenizer_file import DECLARATIONS, file_fingerprint, read_tokenizer_file

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krill.errors import BudgetError
-from krill.loading.stream.plan import ORDERED_AT_ONCE
+from krill.loading.stream.options import ORDERED_AT_ONCE
 from krill.loading.stream.tokens import BEGINNING, Cursor, SequenceStream
 from krill.pack.permutation import Permutation
 

@@ -27,11 +27,11 @@ from krill.corpus import Corpus, CorpusFile, DatasetSource, open_corpus
 from krill.corpus.formats import Format
 from krill.dataset import smallest_dtype
 from krill.errors import BudgetError, ConfigError, InputError
-from krill.loading.stream.options import StreamOptions
-from krill.loading.stream.plan import (
+from krill.loading.stream.options import (
     BLOCKS,
     HELD,
     UNIT_BYTES,
+    StreamOptions,
     StreamSizes,
     buffer_need,
     settled_plan,

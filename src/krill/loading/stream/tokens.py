@@ -27,7 +27,7 @@ from krill.corpus import Block, Corpus, UnitEnd
 from krill.corpus.arrays import as_numpy, null_flags
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import file_and_offset, position_of
-from krill.loading.stream.plan import encode_cost
+from krill.loading.stream.options import encode_cost
 from krill.threads import ordered_map
 from krill.tokenizer import Encoder
 from krill.tokenizer.encoder import naming_document
