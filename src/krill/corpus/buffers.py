@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,12 @@ def text_column(offsets: NDArray[np.int64], data: NDArray[np.uint8], valid: Any 
 def text_column_of(texts: Iterable[str]) -> pa.Array:
     """A `large_string` column. `pa.array` would load pandas: 45 MB that no budget has planned."""
     encoded = [text.encode() for text in texts]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    offsets = offsets_of([len(text) for text in encoded])
     return text_column(offsets, np.frombuffer(b"".join(encoded), np.uint8))
+
+
+def offsets_of(lengths: Sequence[int] | NDArray[np.integer]) -> NDArray[np.int64]:
+    """Where each of several lists begins when they follow each other, and where the last ends."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets

@@ -1,6 +1,6 @@
 """`qa prepare` on an engine: this process reads, and finds ids that come twice; workers make the features.
 
-In: a job. Out: the tables and the records that `UnitMaker` makes, byte for byte. Held in memory: a hash of
+In: a job. Out: the tables and the records that `make_units` makes, byte for byte. Held in memory: a hash of
 each question's id, and the unit that is read; in a worker the tokenizer, and what a unit takes while it is
 made. What waits for a worker is in files.
 """

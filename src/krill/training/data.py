@@ -24,7 +24,7 @@ from krill.errors import ConfigError, InputError
 from krill.loading.dataset import LoadedDataset, load
 from krill.loading.loader import Loader
 from krill.loading.stream.loader import StreamingDataLoader
-from krill.loading.stream.state import StreamState
+from krill.loading.stream.source import StreamState
 from krill.threads.progress import Progress
 from krill.tokenizer import ByteEncoder
 from krill.training.vocabulary import DECODED_ROWS, Vocabulary, vocabulary_of_config, vocabulary_of_dataset

@@ -25,8 +25,8 @@ from krill.corpus.formats import Format
 from krill.dataset.manifest import MANIFEST_NAME, Manifest
 from krill.errors import InputError
 from krill.loading.dataset import load
-from krill.loading.stream.plan import BLOCKS, UNIT_BYTES, StreamSizes, stream_needs
-from krill.loading.stream.tokens import BEGINNING, TextTokens
+from krill.loading.stream.options import BLOCKS, UNIT_BYTES, StreamSizes, stream_needs
+from krill.loading.stream.tokens import BEGINNING, text_tokens
 from krill.tokenizer.open import open_file
 from krill.tokenizer.tokenizer_file import DECLARATIONS, file_fingerprint, read_tokenizer_file
 from krill.training.data import (
@@ -182,17 +182,18 @@ class TextRows:
             return mean_token_bytes(self._file, self._saved.shape.vocab_size, [sample])
 
     def _runs(self, encoder: Any, plan: Plan) -> Generator[NDArray[Any], None, None]:
-        tokens = TextTokens(
+        tokens = text_tokens(
             self._corpus,
             encoder,
             "int32",
+            BEGINNING.position,
             threads=self._threads,
             in_flight=plan.share(BLOCKS),
             max_documents=None,
         )
-        with closing(tokens.blocks(BEGINNING.position)) as blocks:
-            for block in blocks:
-                yield block.ids
+        with closing(tokens):
+            for _, ids, _ in tokens:
+                yield ids
 
 
 def cut_rows(runs: Iterable[NDArray[Any]], rows: int, length: int) -> Iterator[Batch]:
