@@ -1,4 +1,4 @@
-"""docs/config.md, written from the models: `python -m krill.config.reference > docs/config.md`.
+"""docs/config.md, written from the models: `python docs/config_page.py > docs/config.md`.
 
 In: the fields' descriptions and defaults, and the table of the seeds' keys. Out: one Markdown page, the
 same for the same schema; a test holds the page in docs/ to it.
@@ -24,7 +24,7 @@ from krill.config.train import TrainConfig
 
 _OPENING = f"""# The config
 
-<!-- Written by `python -m krill.config.reference`; its source is src/krill/config/schema.py. -->
+<!-- Written by `python docs/config_page.py`; its source is src/krill/config/schema.py. -->
 
 One YAML file serves every command. Every key has a default except the `path` of a dataset; preprocessing also
 needs a tokenizer unless it writes only text.
