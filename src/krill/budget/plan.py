@@ -50,8 +50,6 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The bytes that a part was given."""
-
     name: str
     size: int
     kind: Kind
@@ -102,7 +100,6 @@ class Plan:
         return max(self._stages(), key=lambda stage: self._held(stage, expected=False))
 
     def to_json(self) -> dict[str, Any]:
-        """The block that goes into `krill-run.json`."""
         return {
             "limit": self.limit,
             "base": self.base,

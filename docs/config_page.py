@@ -1,4 +1,4 @@
-"""docs/config.md, written from the models: `python -m krill.config.reference > docs/config.md`.
+"""docs/config.md, written from the models: `python docs/config_page.py > docs/config.md`.
 
 In: the fields' descriptions and defaults, and the table of the seeds' keys. Out: one Markdown page, the
 same for the same schema; a test holds the page in docs/ to it.
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from krill.config.aliases import DATATROVE_KEYS, FLAT_KEYS, Appended, Inert, Moved, Rule, Switched
-from krill.config.fields import Size, written_size
+from krill.config.fields import Size, size_text
 from krill.config.filters import FILTERS, PRESETS
 from krill.config.keys import level_of
 from krill.config.merger import variable_name
@@ -24,7 +24,7 @@ from krill.config.train import TrainConfig
 
 _OPENING = f"""# The config
 
-<!-- Written by `python -m krill.config.reference`; its source is src/krill/config/schema.py. -->
+<!-- Written by `python docs/config_page.py`; its source is src/krill/config/schema.py. -->
 
 One YAML file serves every command. Every key has a default except the `path` of a dataset; preprocessing also
 needs a tokenizer unless it writes only text.
@@ -114,7 +114,7 @@ def _default(field: FieldInfo) -> str:
         return "required"
     value = field.default
     if isinstance(value, int) and any(isinstance(note, Size) for note in field.metadata):
-        return f"`{written_size(value)}`"
+        return f"`{size_text(value)}`"
     return f"`{shown(value)}`"
 
 
