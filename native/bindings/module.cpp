@@ -59,4 +59,5 @@ NB_MODULE(_native, m) {
   bind_parquet(m);
   bind_literals(m);
   bind_columns(m);
+  bind_models(m);
 }

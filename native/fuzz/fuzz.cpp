@@ -30,6 +30,7 @@
 #include "fuzz/literals_fuzz.hpp"
 #include "fuzz/loading_fuzz.hpp"
 #include "fuzz/minhash_fuzz.hpp"
+#include "fuzz/models_fuzz.hpp"
 #include "fuzz/pack_fuzz.hpp"
 #include "fuzz/parquet_fuzz.hpp"
 #include "fuzz/qa_fuzz.hpp"
@@ -122,6 +123,7 @@ void run(const Input& input) {
   fuzz_datatrove(exact.data(), exact.size());
   fuzz_parquet(exact.data(), exact.size());
   fuzz_literals(exact.data(), exact.size());
+  fuzz_models(exact.data(), exact.size());
   current = nullptr;
 }
 
