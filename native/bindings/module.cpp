@@ -59,5 +59,4 @@ NB_MODULE(_native, m) {
   bind_parquet(m);
   bind_literals(m);
   bind_columns(m);
-  bind_models(m);
 }
