@@ -193,6 +193,7 @@ class Builder {
   uint32_t build_repeat(const Node& node, uint32_t next, bool is_last) {
     const Node& body = *node.children[0];
     if (node.upper == 0) return next;
+    if (node.lower == 1 && node.upper == 1) return build(body, next, is_last);
     if (node.upper == 1) return choice(node.greedy, build(body, next, is_last), next);
     // Where a turn that matches nothing ends the repetition, the order of ways is another one.
     if (least_length(body) == 0) throw NotRegular();

@@ -10,20 +10,6 @@ namespace {
 constexpr size_t kMostFrames = size_t{1} << 20;
 constexpr size_t kKeptFrames = size_t{1} << 14;
 
-// Where to go on when what was tried does not match, or what to undo before.
-struct Frame {
-  enum class Kind : uint32_t { way, undo, greedy, lazy, behind };
-  Kind kind;
-  uint32_t op;     // of an undo: its register
-  uint32_t place;  // of an undo: the value
-  uint32_t other;  // of a greedy set: its least place; of a lazy one and of a look behind: how many more
-};
-
-struct Stack {
-  std::vector<Frame> frames;
-  std::vector<uint32_t> registers;
-};
-
 size_t length_at(const uint8_t* text, size_t size, size_t at) {
   const uint8_t lead = text[at];
   const size_t length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
@@ -41,13 +27,27 @@ uint32_t point_at(const uint8_t* text, size_t at, size_t length) {
   }
 }
 
-size_t before(const uint8_t* text, size_t at) {
+size_t previous_place(const uint8_t* text, size_t at) {
   size_t start = at - 1;
   while (start > 0 && at - start < 4 && (text[start] & 0xc0) == 0x80) --start;
   return start;
 }
 
 }  // namespace
+
+// Where to go on when what was tried does not match, or what to undo before.
+struct Backtracker::Frame {
+  enum class Kind : uint32_t { way, undo, greedy, lazy, behind };
+  Kind kind;
+  uint32_t op;     // of an undo: its register
+  uint32_t place;  // of an undo: the value
+  uint32_t other;  // of a greedy set: its least place; of a lazy one and of a look behind: how many more
+};
+
+struct Backtracker::Stack {
+  std::vector<Frame> frames;
+  std::vector<uint32_t> registers;
+};
 
 bool Backtracker::SetTest::contains(uint32_t point) const {
   if (point < 0x80) return (ascii[point / 64] >> point % 64 & 1) != 0;
@@ -199,7 +199,7 @@ class Backtracker::Machine {
   bool step_back(const Op& op) {
     for (uint32_t count = 0; count < op.b; ++count) {
       if (place_ == 0) return false;
-      place_ = before(text_, place_);
+      place_ = previous_place(text_, place_);
     }
     if (op.c > op.b)
       push(Frame::Kind::behind, op_ + 1, place_, op.c == kUnlimited ? kUnlimited : op.c - op.b);
@@ -221,7 +221,7 @@ class Backtracker::Machine {
       case Anchor::begin_search: return place_ == from_;
       case Anchor::word:
       case Anchor::not_word: {
-        const bool left = place_ > 0 && is_word(before(text_, place_), place_, op.b);
+        const bool left = place_ > 0 && is_word(previous_place(text_, place_), place_, op.b);
         const bool right = !at_end && is_word(place_, size_, op.b);
         return (left != right) == (static_cast<Anchor>(op.a) == Anchor::word);
       }
@@ -257,7 +257,7 @@ class Backtracker::Machine {
           op_ = frame.op;
           return true;
         case Frame::Kind::greedy:
-          place_ = before(text_, frame.place);
+          place_ = previous_place(text_, frame.place);
           if (place_ > frame.other) {
             frames_.back().place = static_cast<uint32_t>(place_);
           } else {
@@ -280,7 +280,7 @@ class Backtracker::Machine {
             frames_.pop_back();
             continue;
           }
-          place_ = before(text_, frame.place);
+          place_ = previous_place(text_, frame.place);
           more(frame);
           op_ = frame.op;
           return true;

@@ -27,6 +27,8 @@ class Backtracker {
  private:
   class Compiler;
   class Machine;
+  struct Frame;
+  struct Stack;
 
   enum class Code : uint8_t {
     set,          // a: set

@@ -22,6 +22,8 @@ EVERYTHING = [
     "".join(chr(point) for point in range(begin, begin + STEP) if not 0xD800 <= point < 0xE000)
     for begin in range(0, POINTS, STEP)
 ]
+# In brackets; `\\p{Punct}` is another set than `[[:punct:]]`.
+POSIX = "alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit".split()
 Ranges = tuple[tuple[int, int], ...]
 
 
@@ -124,8 +126,10 @@ def source() -> str:
     sets: dict[Ranges, int] = {}
     data: list[int] = []
     names: dict[str, int] = {}
-    for name in sorted(filter(is_known, set(candidates()))):
-        ranges = ranges_of(f"\\p{{{name}}}")
+    regexes = {name: f"\\p{{{name}}}" for name in filter(is_known, candidates())}
+    regexes |= {f"[:{name}:]": f"[[:{name}:]]" for name in POSIX}
+    for name, regex in sorted(regexes.items()):
+        ranges = ranges_of(regex)
         if ranges not in sets:
             sets[ranges] = len(data)
             data += packed_ranges(ranges)

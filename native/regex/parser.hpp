@@ -85,7 +85,7 @@ class Parser {
   void class_hyphen(CharacterClass& parsed);
   void class_intersection(CharacterClass& parsed) const;
   bool posix_bracket(CharacterClass& parsed);
-  CodeSet character_class(bool& negated);
+  CodeSet character_class(bool& negated, bool& from_zero);
 
   NodePtr literal(uint32_t point) const;
   bool at_end() const { return at_ >= points_.size(); }

@@ -14,6 +14,7 @@ struct Parser::CharacterClass {
   CodeSet set;
   CodeSet before;  // what stands before `&&`
   bool is_intersection = false;
+  bool from_zero = false;  // has a range from U+0000 beyond ASCII
   State state = State::start;
   bool has_value = false;  // of the states value and range: `value` is a character, not a type of characters
   uint32_t value = 0;
@@ -46,6 +47,7 @@ void Parser::class_value(CharacterClass& parsed, uint32_t point) const {
     case State::range:
       if (parsed.value > point) refuse("empty range in char class");
       parsed.set.add(parsed.value, point);
+      parsed.from_zero |= parsed.value == 0 && point >= 0x80;
       parsed.state = State::complete;
       break;
     case State::complete:
@@ -73,8 +75,6 @@ void Parser::class_escape(CharacterClass& parsed) {
     class_type(parsed, set, negated);
   } else if (coded_character(letter, point, true)) {
     class_value(parsed, point);
-  } else if (letter == 'x' || letter == 'o') {
-    class_value(parsed, letter);
   } else {
     --at_;
     class_value(parsed, escaped_value());
@@ -115,7 +115,7 @@ bool Parser::posix_bracket(CharacterClass& parsed) {
   if (name.empty() || kNames.find(" " + name + " ") == std::string_view::npos)
     refuse("invalid POSIX bracket type");
   at_ = at + 2;
-  class_type(parsed, named(name), negated);
+  class_type(parsed, named("[:" + name + ":]"), negated);
   return true;
 }
 
@@ -133,11 +133,15 @@ void Parser::class_item(CharacterClass& parsed) {
   parsed.add_value();
   parsed.state = State::complete;
   bool negated = false;
-  const CodeSet inner = character_class(negated);
+  bool from_zero = false;
+  const CodeSet inner = character_class(negated, from_zero);
+  // There, the peer takes what is left of it for everything.
+  if (negated && from_zero) throw Unsupported("a range from U+0000 in a negated class inside another");
+  parsed.from_zero |= from_zero;
   parsed.set.add(negated ? inner.complement() : inner);
 }
 
-CodeSet Parser::character_class(bool& negated) {
+CodeSet Parser::character_class(bool& negated, bool& from_zero) {
   if (++depth_ > 200) throw Unsupported("a class that is nested so deeply");
   negated = take('^');
   CharacterClass parsed;
@@ -151,12 +155,14 @@ CodeSet Parser::character_class(bool& negated) {
   while (!take(']')) class_item(parsed);
   parsed.add_value();
   --depth_;
+  from_zero = parsed.from_zero;
   return parsed.is_intersection ? parsed.before.intersection(parsed.set) : parsed.set;
 }
 
 NodePtr Parser::bracket() {
   bool negated = false;
-  CodeSet set = character_class(negated);
+  bool from_zero = false;
+  CodeSet set = character_class(negated, from_zero);
   if (!options_.ignore_case) return make_set(negated ? set.complement() : std::move(set));
   const CaseFolding& folding = CaseFolding::instance();
   set = folding.closed(set);

@@ -29,11 +29,14 @@ uint32_t digit_value(uint32_t point) {
 
 CodeSet Parser::named(std::string_view name) const {
   CodeSet set;
-  if (!find_property(name, set)) refuse("invalid character property name");
-  constexpr std::string_view kPosix[] = {"alnum", "alpha", "blank", "cntrl", "digit",  "graph", "lower",
-                                         "print", "punct", "space", "upper", "xdigit", "word"};
-  const bool is_posix = std::find(std::begin(kPosix), std::end(kPosix), name) != std::end(kPosix);
-  const bool ascii = (is_posix && options_.ascii_posix) || (name == "word" && options_.ascii_word) ||
+  if (!find_property(name, set) &&
+      !(name.starts_with("[:") && find_property(name.substr(2, name.size() - 4), set)))
+    refuse("invalid character property name");
+  constexpr std::string_view kTypes[] = {"alnum", "alpha", "blank", "cntrl",  "digit", "graph",    "lower",
+                                         "print", "space", "upper", "xdigit", "word",  "[:punct:]"};
+  if (name.starts_with('[') && name != "[:punct:]") name = name.substr(2, name.size() - 4);
+  const bool is_type = std::find(std::begin(kTypes), std::end(kTypes), name) != std::end(kTypes);
+  const bool ascii = (is_type && options_.ascii_posix) || (name == "word" && options_.ascii_word) ||
                      (name == "digit" && options_.ascii_digit) || (name == "space" && options_.ascii_space);
   return ascii ? set.intersection({0, 0x7f}) : set;
 }
@@ -45,10 +48,7 @@ CodeSet Parser::property(bool& negated) {
     if (point == ' ' || point == '-' || point == '_') return;
     name.push_back(static_cast<char>(point >= 'A' && point <= 'Z' ? point + 0x20 : point));
   };
-  if (!take('{')) {
-    add(next("invalid character property name"));
-    return named(name);
-  }
+  ++at_;  // the brace
   if (take('^')) negated = !negated;
   for (;;) {
     const uint32_t point = next("end of pattern in a character property");
@@ -62,11 +62,14 @@ CodeSet Parser::property(bool& negated) {
 bool Parser::char_type(uint32_t letter, CodeSet& set, bool& negated) {
   negated = letter < 'a';
   switch (letter | 0x20) {
-    case 'w': set = named("word"); return true;
-    case 'd': set = named("digit"); return true;
-    case 's': set = named("space"); return true;
-    case 'h': set = named("xdigit"); return true;
-    case 'p': set = property(negated); return true;
+    case 'w': set = named("[:word:]"); return true;
+    case 'd': set = named("[:digit:]"); return true;
+    case 's': set = named("[:space:]"); return true;
+    case 'h': set = named("[:xdigit:]"); return true;
+    case 'p':
+      if (!peek_is('{')) return false;
+      set = property(negated);
+      return true;
     default: return false;
   }
 }
@@ -161,6 +164,7 @@ uint32_t Parser::crude_character(uint32_t first, unsigned shift, bool in_class) 
 }
 
 bool Parser::coded_character(uint32_t letter, uint32_t& point, bool in_class) {
+  if (at_end() && (letter == 'x' || letter == 'u')) return false;
   if (letter == 'x') {
     if (!braced_code(4, 8, point)) {
       if (peek_is('{')) return false;
@@ -299,7 +303,6 @@ NodePtr Parser::escape() {
     if (point > kMostCode) refuse("invalid code point value");
     return literal(point);
   }
-  if (letter == 'x' || letter == 'o') return literal(letter);
   --at_;
   return literal(escaped_value());
 }

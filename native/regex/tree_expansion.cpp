@@ -1,5 +1,6 @@
 #include "regex/tree_expansion.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "regex/errors.hpp"
@@ -77,6 +78,7 @@ class Expansion {
 
   static NodePtr expanded_literal(const Node& literal, bool behind) {
     NodePtr list = make(Kind::list);
+    list->of_literal = !literal.ignore_case;
     const std::vector<uint32_t>& points = literal.points;
     for (size_t at = 0; at < points.size();) {
       size_t taken = 1;
@@ -112,6 +114,19 @@ class Expansion {
     const uint32_t greatest = greatest_length(body);
     if (least_length(body) > kMostLookBehind || (greatest != kUnlimited && greatest > kMostLookBehind))
       refuse("invalid pattern in look-behind");
+    // An oversight of the peer: it drops what may be left out from the front, and fails if nothing remains.
+    if (may_be_dropped(body)) refuse("invalid pattern in look-behind");
+    for (const NodePtr& child : body.children) {
+      if (body.kind == Kind::alt && may_be_dropped(*child)) refuse("invalid pattern in look-behind");
+    }
+  }
+
+  static bool may_be_dropped(const Node& list) {
+    return list.kind == Kind::list && !list.of_literal &&
+           std::all_of(list.children.begin(), list.children.end(), [](const NodePtr& child) {
+             return child->kind == Kind::repeat && child->lower == 0 &&
+                    (child->children[0]->kind == Kind::set || child->children[0]->of_literal);
+           });
   }
 
   static bool has_captures(const Node& node) {
