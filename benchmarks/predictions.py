@@ -5,7 +5,7 @@ fit, and one that is too low is a broken promise. Each row is a command in a pro
 libraries in the page cache (`read_libraries`), where a process holds most. Every row has to be within
 `BOUNDS`; the last line says how many are not, and the exit code is then 1.
 
-    python benchmarks/predictions.py [preprocess] [tokenizer] [--largest 300]
+    python benchmarks/predictions.py [preprocess] [tokenizer] [--largest 300] [--only "txt, 50 MB"]
 """
 
 from __future__ import annotations
@@ -158,12 +158,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("grids", nargs="*", default=["preprocess", "tokenizer"])
     parser.add_argument("--largest", type=int, default=300, help="megabytes of text, at the most")
+    parser.add_argument("--only", default="", help="those whose name has this in it")
     options = parser.parse_args()
     cells = {"preprocess": preprocess_cells, "tokenizer": tokenizer_cells}
     read_libraries()
     with tempfile.TemporaryDirectory() as name:
         ratios = [
-            measure(cell, Path(name)) for grid in options.grids for cell in cells[grid](options.largest)
+            measure(cell, Path(name))
+            for grid in options.grids
+            for cell in cells[grid](options.largest)
+            if options.only in str(cell)
         ]
     outside = sum(not BOUNDS[0] <= ratio <= BOUNDS[1] for ratio in ratios)
     print(f"{len(ratios)} runs from {min(ratios):.3f} to {max(ratios):.3f}, {outside} outside of {BOUNDS}")

@@ -16,6 +16,7 @@ void bind_scanner(nb::module_&);
 void bind_merges(nb::module_&);
 void bind_counter(nb::module_&);
 void bind_encoder(nb::module_&);
+void bind_bpe_model(nb::module_&);
 void bind_quality(nb::module_&);
 void bind_pack(nb::module_&);
 void bind_language(nb::module_&);
@@ -26,6 +27,8 @@ void bind_parquet(nb::module_&);
 void bind_literals(nb::module_&);
 void bind_columns(nb::module_&);
 void bind_regex(nb::module_&);
+void bind_models(nb::module_&);
+void bind_normalize(nb::module_&);
 
 }  // namespace krill::bindings
 
@@ -44,6 +47,9 @@ NB_MODULE(_native, m) {
   bind_scanner(m);
   bind_merges(m);
   bind_counter(m);
+  bind_models(m);
+  bind_bpe_model(m);
+  bind_normalize(m);
   bind_encoder(m);
   bind_quality(m);
   bind_pack(m);

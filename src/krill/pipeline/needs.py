@@ -24,16 +24,17 @@ from krill.text.user_step import Function
 
 MB: Final = 10**6
 # What reading holds besides the block: buffers on the way, and what the sample of the input has left. Then
-# what is expected on top, at least, for each byte of text, and at the most: of Arrow, whose files are mapped;
-# of Parquet, whose pages leave gaps in the heap; of decoders, and of text kept for the stages after the scan.
+# what is expected on top, at least, for each byte of text, and at the most: of Parquet, whose pages leave
+# gaps in the heap; of decoders, and of text kept for the stages after the scan. Arrow files are mapped: so
+# much for each byte, and at the most for each thread.
 READING: Final = 9 * MB
-EACH_THREAD: Final = 2 * MB
+EACH_THREAD: Final = 3 * MB // 2
 EXPECTED_READING: Final = {
-    Format.ARROW: (0, 0.4, 21 * MB),
-    Format.PARQUET: (9 * MB, 0.05, 29 * MB),
+    Format.PARQUET: (14 * MB, 0.05, 29 * MB),
     Format.JSON_ARRAY: (0, 0.02, 6 * MB),
 }
 EXPECTED_DECODING: Final = (0, 0.05, 4 * MB)
+EXPECTED_MAPPED: Final = (0.4, 11 * MB)
 # Freed memory between blocks in use, which only a trim gives back: it grows over the 128 MB between two of
 # them. Near the limit it is trimmed more often.
 HEAP_SLACK: Final = 10 * MB
@@ -68,6 +69,7 @@ class InputSizes:
     files: int = 1
     columns: int = 0
     reading: int = 0
+    mapped: int = 0
     each_batch: int = 0
     block_bytes: int | None = None
     tokens_per_byte: float = 1.0
@@ -81,12 +83,14 @@ def sizes_of(corpus: Corpus) -> InputSizes:
     if any(compression is not None for _, compression in formats):
         found.append(EXPECTED_DECODING)
     reading = max((min(most, least + int(rate * text_bytes)) for least, rate, most in found), default=0)
+    mapped = int(EXPECTED_MAPPED[0] * text_bytes) if any(kind is Format.ARROW for kind, _ in formats) else 0
     return InputSizes(
         text_bytes,
         corpus.held_need(),
         len(corpus.files),
         corpus.columns,
         reading,
+        mapped,
         corpus.each_batch_bytes,
     )
 
@@ -170,7 +174,9 @@ class Sizing:
 def reading_needs(sizing: Sizing) -> Iterator[Need]:
     """What every run holds, whatever its stages are: the input being read, steps, an object store."""
     settings, threads = sizing.config.preprocess, sizing.threads
-    reading = 0 if sizing.sizes is None else sizing.sizes.reading
+    reading = 0
+    if sizing.sizes is not None:
+        reading = max(sizing.sizes.reading, min(sizing.sizes.mapped, EXPECTED_MAPPED[1] * threads))
     held = READING + reading + EACH_THREAD * (threads - 1)
     yield Need(
         "the block being read",

@@ -94,7 +94,8 @@ def step_needs(
         needs.append(Need("quality filters", scratch, expected=expected))
     if filters.Language in kinds:
         held = 0 if made else LANGUAGE_BYTES
-        needs.append(Need(LANGUAGE_MODEL, held + threads * LANGUAGE_THREAD_BYTES))
+        expected = held + threads * LANGUAGE_THREAD_BYTES // 2
+        needs.append(Need(LANGUAGE_MODEL, held + threads * LANGUAGE_THREAD_BYTES, expected=expected))
         if not made:
             needs.append(Need("reading the language model", LANGUAGE_LOADING_BYTES, during=LOADING))
     blocklists = [section for section in settings.filters if isinstance(section, filters.BlockList)]

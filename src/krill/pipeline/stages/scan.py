@@ -61,8 +61,8 @@ def scan_cost(nbytes: int) -> int:
 
 
 def scan_needs(sizing: Sizing) -> Iterator[Need]:
-    """Blocks being scanned; most are neither spilled nor matched."""
-    expected = 3 * sizing.block // 2 + MB // 2
+    """Blocks being scanned; most are neither spilled nor matched, and filters leave less of them."""
+    expected = (3 if sizing.config.preprocess.filters else 6) * sizing.block // 4 + MB // 2
     yield sizing.blocks_in_flight(SCANNING, "scan", scan_cost, expected)
 
 

@@ -1,11 +1,11 @@
-#include "bpe/encoder_characters.hpp"
+#include "tokenizer/characters.hpp"
 
 #include <algorithm>
 
-#include "bpe/encoder_word_ranges.hpp"
 #include "text/utf8.hpp"
+#include "tokenizer/word_ranges.hpp"
 
-namespace krill::bpe {
+namespace krill::tokenizer {
 
 namespace {
 
@@ -108,4 +108,4 @@ size_t trimmed_at_end(const uint8_t* text, size_t size) {
   return run_at_end(text, size, is_trimmed).characters;
 }
 
-}  // namespace krill::bpe
+}  // namespace krill::tokenizer

@@ -1,8 +1,9 @@
 // Special and other added tokens, found in text before it is cut into words.
 //
 // In: a document. Out: its parts, each an added token or plain text. Held in memory: the finders. As Hugging
-// Face's added vocabulary: in a first pass tokens that are not `normalized`, in a second, over the rest, the
-// others; each part that a pass leaves is a text of its own for the next pass, and for the pattern.
+// Face's added vocabulary: in a first pass tokens that are not `normalized`; then, over what is left and was
+// normalised, the others, whose text is normalised too. Each part that a pass leaves is a text of its own for
+// the next pass, and for the pre-tokenizer.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "bpe/vocabulary.hpp"
 #include "text/token_finder.hpp"
 
-namespace krill::bpe {
+namespace krill::tokenizer {
 
 struct AddedToken {
-  std::string text;
+  std::string text;  // normalised, if it is found in normalised text
   uint32_t id;
   bool single_word;  // only between characters that are no part of a word
   bool lstrip;       // takes the whitespace before it
@@ -27,19 +27,20 @@ struct AddedToken {
 
 class AddedTokens {
  public:
+  static constexpr uint32_t kNoToken = 0xffffffff;
+
   // A token without text throws std::invalid_argument.
   explicit AddedTokens(const std::vector<AddedToken>& tokens);
 
   // Calls use(begin, end, id) for each part in turn, without empty ones; plain text has the id kNoToken. The
   // plain parts don't overlap, and there are no more ids than bytes.
   template <class Use>
-  void split(const uint8_t* text, size_t size, Use&& use) const {
-    as_written_.split(text, size, [&](size_t begin, size_t end, uint32_t id) {
-      if (id != Vocabulary::kNoToken) return use(begin, end, id);
-      normalized_.split(text + begin, end - begin, [&](size_t first, size_t last, uint32_t found) {
-        use(begin + first, begin + last, found);
-      });
-    });
+  void split_written(const uint8_t* text, size_t size, Use&& use) const {
+    as_written_.split(text, size, use);
+  }
+  template <class Use>
+  void split_normalized(const uint8_t* text, size_t size, Use&& use) const {
+    normalized_.split(text, size, use);
   }
 
  private:
@@ -78,11 +79,11 @@ void AddedTokens::Pass::split(const uint8_t* text, size_t size, Use&& use) const
   for (size_t from = 0; !finder_.empty() && finder_.next(text, size, from, match); from = match.end) {
     if (!fits(match, text, size)) continue;
     const Found found = widen(match, text, size, done);
-    if (done < found.begin) use(done, found.begin, Vocabulary::kNoToken);
+    if (done < found.begin) use(done, found.begin, kNoToken);
     use(found.begin, found.end, found.id);
     done = found.end;
   }
-  if (done < size) use(done, size, Vocabulary::kNoToken);
+  if (done < size) use(done, size, kNoToken);
 }
 
-}  // namespace krill::bpe
+}  // namespace krill::tokenizer

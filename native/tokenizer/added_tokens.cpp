@@ -1,10 +1,10 @@
-#include "bpe/encoder_added_tokens.hpp"
+#include "tokenizer/added_tokens.hpp"
 
 #include <utility>
 
-#include "bpe/encoder_characters.hpp"
+#include "tokenizer/characters.hpp"
 
-namespace krill::bpe {
+namespace krill::tokenizer {
 
 AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens)
     : as_written_(those(tokens, false)), normalized_(those(tokens, true)) {}
@@ -42,4 +42,4 @@ AddedTokens::Pass::Found AddedTokens::Pass::widen(const text::TokenFinder::Match
   return found;
 }
 
-}  // namespace krill::bpe
+}  // namespace krill::tokenizer

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-namespace krill::bpe {
+namespace krill::tokenizer {
 
 struct CodePointRange {
   uint32_t first;
@@ -163,4 +163,4 @@ inline constexpr std::array<CodePointRange, 796> kWordCharacters = {{
 }};
 // clang-format on
 
-}  // namespace krill::bpe
+}  // namespace krill::tokenizer

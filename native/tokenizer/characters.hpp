@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace krill::bpe {
+namespace krill::tokenizer {
 
 // Bytes of the whitespace that a text begins with, and of that with which it ends.
 size_t whitespace_at_begin(const uint8_t* text, size_t size);
@@ -21,4 +21,4 @@ bool ends_with_word_character(const uint8_t* text, size_t size);
 size_t trimmed_at_begin(const uint8_t* text, size_t size);
 size_t trimmed_at_end(const uint8_t* text, size_t size);
 
-}  // namespace krill::bpe
+}  // namespace krill::tokenizer
