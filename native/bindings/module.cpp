@@ -27,6 +27,7 @@ void bind_parquet(nb::module_&);
 void bind_literals(nb::module_&);
 void bind_columns(nb::module_&);
 void bind_regex(nb::module_&);
+void bind_pretokenizer(nb::module_&);
 void bind_models(nb::module_&);
 void bind_normalize(nb::module_&);
 
@@ -61,4 +62,5 @@ NB_MODULE(_native, m) {
   bind_literals(m);
   bind_columns(m);
   bind_regex(m);
+  bind_pretokenizer(m);
 }

@@ -147,24 +147,42 @@ class Dfa::Determiniser {
 
 std::optional<Dfa> Dfa::build(const Automaton& automaton) { return Determiniser(automaton).run(); }
 
+bool Dfa::has_sure_gaps() const {
+  if (looks_back_ || matches_empty_) return false;
+  for (size_t symbol = 0; symbol < symbols_.count(); ++symbol) {
+    const size_t row = steps_[start_rows_[0] + symbol] >> 1;
+    for (size_t next = 0; row != 0 && next < stride_; ++next) {
+      if ((steps_[row + next] & kMatch) == 0) return false;
+    }
+  }
+  return true;
+}
+
 void Dfa::make_cuts(const std::vector<bool>& just_matched, const std::vector<uint32_t>& start_of) {
-  cuts_.resize(steps_.size());
+  const auto to_row = [](size_t row) { return static_cast<uint32_t>(row) << kCutFlags; };
+  const size_t gap = has_sure_gaps() ? steps_.size() : 0;
+  cuts_.resize(steps_.size() + (gap == 0 ? 0 : stride_));
   for (size_t at = 0; at < steps_.size(); ++at) {
     const size_t state = at / stride_;
     const size_t symbol = at % stride_;
-    const uint32_t row = steps_[at] >> 1;
+    const size_t begun = steps_[start_of[state] + symbol] >> 1;  // where the next match is after the symbol
     const bool matched = (steps_[at] & kMatch) != 0;
-    if (row != 0) {
-      cuts_[at] = row << 2;
+    if ((steps_[at] >> 1) != 0) {
+      cuts_[at] = to_row(steps_[at] >> 1);
     } else if (matched && symbol == symbols_.end()) {
       cuts_[at] = kCut;
-    } else if (matched && (steps_[start_of[state] + symbol] >> 1) != 0) {
-      cuts_[at] = (steps_[start_of[state] + symbol] >> 1) << 2 | kCut;
-    } else if (!matched && just_matched[state]) {
-      cuts_[at] = kSpecial | kOneBack;
+    } else if (matched && (begun != 0 || gap != 0)) {
+      cuts_[at] = to_row(begun != 0 ? begun : gap) | kCut;
+    } else if (gap != 0 && state * stride_ == start_rows_[0] && symbol != symbols_.end()) {
+      cuts_[at] = to_row(gap);
     } else {
-      cuts_[at] = kSpecial;
+      cuts_[at] = kSpecial | (!matched && just_matched[state] ? kOneBack : 0);
     }
+  }
+  for (size_t symbol = 0; gap != 0 && symbol < stride_; ++symbol) {
+    const size_t begun = steps_[start_rows_[0] + symbol] >> 1;
+    const bool ends = begun != 0 || symbol == symbols_.end();
+    cuts_[gap + symbol] = ends ? to_row(begun) | kCut | kAfterGap : to_row(gap);
   }
 }
 
@@ -220,17 +238,17 @@ size_t Dfa::split(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
       size_t length = 0;
       entry = cuts[row + symbols_.at(text, size, at, length)];
       if (entry & kSpecial) break;
-      ends[count] = static_cast<uint32_t>(at);
+      ends[count] = static_cast<uint32_t>(at) | (entry & kAfterGap) << 29;
       count += entry & kCut;
       if (count == capacity) return count;
-      row = entry >> 2;
+      row = entry >> kCutFlags;
       before = at;
       at += length;
     }
     if (at == size) {
       entry = cuts[row + symbols_.end()];
       if (entry & kCut) {
-        ends[count++] = static_cast<uint32_t>(size);
+        ends[count++] = static_cast<uint32_t>(size) | (entry & kAfterGap) << 29;
         return count;
       }
     }

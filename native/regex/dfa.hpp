@@ -42,13 +42,17 @@ class Dfa {
   // Steps: the row of the next state, and whether a match ends before the symbol. Row 0 is the end.
   static constexpr uint32_t kMatch = 1;
   // Cuts: steps that begin the next match where one ends. Where that is not before this symbol, they are
-  // special: one symbol back, or further.
+  // special: one symbol back, or further. What lies before a cut may be no match.
   static constexpr uint32_t kCut = 1;
   static constexpr uint32_t kSpecial = 2;
-  static constexpr uint32_t kOneBack = 4;
+  static constexpr uint32_t kOneBack = 4;   // beside kSpecial
+  static constexpr uint32_t kAfterGap = 4;  // beside kCut
+  static constexpr unsigned kCutFlags = 3;  // bits
 
   Dfa() = default;
   void make_cuts(const std::vector<bool>& just_matched, const std::vector<uint32_t>& start_of);
+  // Whether every character that begins a match is one by itself, so that gaps end with certainty.
+  bool has_sure_gaps() const;
   uint32_t start_row(const uint8_t* text, size_t at) const {
     return looks_back_ ? start_rows_[symbols_.before(text, at)] : start_rows_[0];
   }
@@ -61,7 +65,7 @@ class Dfa {
   bool matches_empty_ = false;
   std::vector<uint32_t> start_rows_;  // by what stands before
   std::vector<uint32_t> steps_;       // row << 1 | kMatch
-  std::vector<uint32_t> cuts_;        // row << 2 | flags
+  std::vector<uint32_t> cuts_;        // row << kCutFlags | flags
 };
 
 }  // namespace krill::regex

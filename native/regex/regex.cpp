@@ -2,7 +2,6 @@
 
 #include "check.hpp"
 #include "regex/automaton.hpp"
-#include "regex/tree.hpp"
 
 namespace krill::regex {
 namespace {
@@ -14,8 +13,9 @@ size_t character_length(uint8_t lead) { return lead < 0x80 ? 1 : lead < 0xe0 ? 2
 
 }  // namespace
 
-Regex::Regex(std::string_view pattern) {
-  const Tree tree = parse(pattern);
+Regex::Regex(std::string_view pattern) : Regex(parse(pattern)) {}
+
+Regex::Regex(const Tree& tree) {
   matches_empty_ = least_length(*tree.root) == 0;
   if (const auto automaton = make_automaton(tree)) dfa_ = Dfa::build(*automaton);
   if (dfa_) {

@@ -14,6 +14,7 @@
 #include "regex/backtracker.hpp"
 #include "regex/dfa.hpp"
 #include "regex/match.hpp"
+#include "regex/tree.hpp"
 
 namespace krill::regex {
 
@@ -22,6 +23,7 @@ class Regex {
   // Throws std::invalid_argument if the peer would refuse the pattern, and Unsupported, which is one too, if
   // the pattern has something that is missing here.
   explicit Regex(std::string_view pattern);
+  explicit Regex(const Tree& tree);
 
   // The leftmost match that begins at `from` or later. What stands before `from` is visible to looks behind,
   // `\b` and

@@ -3,9 +3,8 @@
 #include <algorithm>
 
 namespace krill::regex {
-namespace {
 
-uint32_t next_number(const uint8_t*& at) {
+uint32_t read_number(const uint8_t*& at) {
   uint32_t number = 0;
   for (unsigned shift = 0;; shift += 7) {
     const uint8_t byte = *at++;
@@ -14,9 +13,22 @@ uint32_t next_number(const uint8_t*& at) {
   }
 }
 
+CodeSet read_ranges(const uint8_t* at) {
+  CodeSet set;
+  uint32_t point = 0;
+  for (uint32_t count = read_number(at); count > 0; --count) {
+    const uint32_t first = point + read_number(at);
+    point = first + read_number(at) + 1;
+    set.add(first, point - 1);
+  }
+  return set;
+}
+
+namespace {
+
 std::vector<uint32_t> next_numbers(const uint8_t*& at) {
-  std::vector<uint32_t> numbers(next_number(at));
-  for (uint32_t& number : numbers) number = next_number(at);
+  std::vector<uint32_t> numbers(read_number(at));
+  for (uint32_t& number : numbers) number = read_number(at);
   return numbers;
 }
 
@@ -27,13 +39,7 @@ bool find_property(std::string_view name, CodeSet& set) {
   const Property* const found = std::lower_bound(
       kPropertyNames, end, name, [](const Property& a, std::string_view b) { return a.name < b; });
   if (found == end || found->name != name) return false;
-  const uint8_t* at = kPropertyRanges + found->offset;
-  uint32_t point = 0;
-  for (uint32_t count = next_number(at); count > 0; --count) {
-    const uint32_t first = point + next_number(at);
-    point = first + next_number(at) + 1;
-    set.add(first, point - 1);
-  }
+  set = read_ranges(kPropertyRanges + found->offset);
   return true;
 }
 

@@ -25,6 +25,11 @@ extern const uint8_t kFoldedClassPoints[];
 extern const size_t kFoldedSequences;
 extern const uint8_t kFoldedSequencePoints[];
 
+// Reads a number of generated tables, of seven bits in a byte.
+uint32_t read_number(const uint8_t*& at);
+// Reads a number of ranges, then for each its distance from the one before, and its size.
+CodeSet read_ranges(const uint8_t* at);
+
 // The set of a property, named in lower case without spaces, `-` and `_`; false if there is none of this
 // name.
 bool find_property(std::string_view name, CodeSet& set);
