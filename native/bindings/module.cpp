@@ -26,6 +26,8 @@ void bind_datatrove(nb::module_&);
 void bind_parquet(nb::module_&);
 void bind_literals(nb::module_&);
 void bind_columns(nb::module_&);
+void bind_regex(nb::module_&);
+void bind_pretokenizer(nb::module_&);
 void bind_models(nb::module_&);
 void bind_normalize(nb::module_&);
 
@@ -59,4 +61,6 @@ NB_MODULE(_native, m) {
   bind_parquet(m);
   bind_literals(m);
   bind_columns(m);
+  bind_regex(m);
+  bind_pretokenizer(m);
 }
