@@ -681,3 +681,46 @@ class JsonOutline:
 
 def cut_counts(offsets: _Int64s, data: _Bytes) -> _UInt64s:
     """The most words that common pre-tokenizers cut each document into."""
+
+# ---- normalizers: native/bindings/bind_normalize.cpp ----
+
+class Normalizer:
+    """A normalizer of tokenizer.json, exactly as `tokenizers` has it; made by one of the static methods."""
+
+    def apply(self, text: _Bytes) -> bytes: ...
+    def apply_tracked(self, text: _Bytes) -> tuple[bytes, _UInt32s]:
+        """The text, and for each of its bytes where what it stands for begins and ends in the original."""
+
+    def leaves(self, text: _Bytes) -> bool:
+        """Whether the text is certain to stay as it is."""
+
+    @staticmethod
+    def form(compose: bool, compatible: bool) -> Normalizer:
+        """NFC, NFD, NFKC or NFKD."""
+
+    @staticmethod
+    def lowercase() -> Normalizer: ...
+    @staticmethod
+    def strip(left: bool, right: bool) -> Normalizer: ...
+    @staticmethod
+    def strip_accents() -> Normalizer: ...
+    @staticmethod
+    def nmt() -> Normalizer: ...
+    @staticmethod
+    def byte_level() -> Normalizer: ...
+    @staticmethod
+    def bert(
+        clean_text: bool, handle_chinese_chars: bool, strip_accents: bool | None, lowercase: bool
+    ) -> Normalizer: ...
+    @staticmethod
+    def prepend(prefix: _Bytes) -> Normalizer: ...
+    @staticmethod
+    def replace(pattern: _Bytes, content: _Bytes) -> Normalizer:
+        """Every occurrence of a string becomes another."""
+
+    @staticmethod
+    def precompiled(charsmap: _Bytes) -> Normalizer:
+        """SentencePiece's charsmap; `ValueError` if it is cut short or points outside of itself."""
+
+    @staticmethod
+    def sequence(steps: list[Normalizer]) -> Normalizer: ...
