@@ -26,6 +26,7 @@ void bind_parquet(nb::module_&);
 void bind_literals(nb::module_&);
 void bind_columns(nb::module_&);
 void bind_normalize(nb::module_&);
+void bind_decoders(nb::module_&);
 
 }  // namespace krill::bindings
 
@@ -55,4 +56,5 @@ NB_MODULE(_native, m) {
   bind_literals(m);
   bind_columns(m);
   bind_normalize(m);
+  bind_decoders(m);
 }

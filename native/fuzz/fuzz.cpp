@@ -23,6 +23,7 @@
 
 #include "fuzz/csv_fuzz.hpp"
 #include "fuzz/datatrove_fuzz.hpp"
+#include "fuzz/decoders_fuzz.hpp"
 #include "fuzz/encoder_fuzz.hpp"
 #include "fuzz/kernels_fuzz.hpp"
 #include "fuzz/language_fuzz.hpp"
@@ -122,6 +123,7 @@ void run(const Input& input) {
   fuzz_parquet(exact.data(), exact.size());
   fuzz_literals(exact.data(), exact.size());
   fuzz_normalize(exact.data(), exact.size());
+  fuzz_decoders(exact.data(), exact.size());
   current = nullptr;
 }
 

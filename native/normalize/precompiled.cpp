@@ -126,6 +126,7 @@ class Precompiled final : public Normalizer {
     std::map<std::string, uint16_t> numbers;
     for (uint32_t page = 0; page < kPageCount; ++page) {
       std::string kinds(kPage, '\0');
+      const bool may_be_mapped = trie_.has_page(page);
       for (uint32_t place = 0; place < kPage; ++place)
         kinds[place] = static_cast<char>(kind_from_tables(page * kPage + place, may_be_mapped));
       const auto [found, is_new] =
