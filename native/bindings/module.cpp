@@ -30,6 +30,7 @@ void bind_regex(nb::module_&);
 void bind_pretokenizer(nb::module_&);
 void bind_models(nb::module_&);
 void bind_normalize(nb::module_&);
+void bind_decoders(nb::module_&);
 
 }  // namespace krill::bindings
 
@@ -63,4 +64,5 @@ NB_MODULE(_native, m) {
   bind_columns(m);
   bind_regex(m);
   bind_pretokenizer(m);
+  bind_decoders(m);
 }

@@ -24,6 +24,7 @@
 #include "fuzz/bpe_fuzz.hpp"
 #include "fuzz/csv_fuzz.hpp"
 #include "fuzz/datatrove_fuzz.hpp"
+#include "fuzz/decoders_fuzz.hpp"
 #include "fuzz/encoder_fuzz.hpp"
 #include "fuzz/kernels_fuzz.hpp"
 #include "fuzz/language_fuzz.hpp"
@@ -31,6 +32,7 @@
 #include "fuzz/loading_fuzz.hpp"
 #include "fuzz/minhash_fuzz.hpp"
 #include "fuzz/models_fuzz.hpp"
+#include "fuzz/normalize_fuzz.hpp"
 #include "fuzz/pack_fuzz.hpp"
 #include "fuzz/parquet_fuzz.hpp"
 #include "fuzz/qa_fuzz.hpp"
@@ -124,6 +126,8 @@ void run(const Input& input) {
   fuzz_parquet(exact.data(), exact.size());
   fuzz_literals(exact.data(), exact.size());
   fuzz_models(exact.data(), exact.size());
+  fuzz_normalize(exact.data(), exact.size());
+  fuzz_decoders(exact.data(), exact.size());
   current = nullptr;
 }
 

@@ -146,22 +146,12 @@ class ReplaceFound final : public Normalizer {
     return size == 0 || !finder_->find(text, size, 0, begin, end);
   }
 
-  // An empty match right behind a match does not count; the search goes on one character further.
   void apply(Text& text) const override {
-    const uint8_t* data = text.data();
-    const size_t size = text.size();
-    if (size == 0) return;
-    constexpr size_t kNone = ~size_t{0};
+    if (text.size() == 0) return;
     Rewriter rewriter(text);
-    size_t from = 0, last_end = kNone, begin = 0, end = 0;
-    while (from <= size && finder_->find(data, size, from, begin, end)) {
-      if (begin == end && end == last_end) {
-        from += from < size ? point_at(data, size, from).length : 1;
-        continue;
-      }
+    for_each_match(*finder_, text.data(), text.size(), [&](size_t begin, size_t end) {
       rewriter.replace(begin, end, bytes_of(content_), content_.size());
-      from = last_end = end;
-    }
+    });
     rewriter.finish();
   }
 

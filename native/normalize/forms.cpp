@@ -110,30 +110,29 @@ class Form final : public Normalizer {
   };
 
   Stop scan(const uint8_t* text, size_t size, size_t from) const {
-    size_t at = from, border = from, next_look = from;
+    size_t border = from;
     uint32_t rank = 0;
     uint32_t starter = kNoPoint, starter_word = 0;
-    while (at < size) {
-      if (at >= next_look) {
-        at = plain_.pass(text, size, at);
-        next_look = at + PlainBytes::kBlock;
+    for (PlainScan plain(plain_, text, size, from); plain.find();) {
+      const size_t at = plain.at();
+      if (plain.before() != PlainScan::kNone) {
+        border = plain.before();
+        rank = 0;
+        starter = point_at(text, size, border).value;
+        starter_word = form_word(starter);
       }
       const Point point = point_at(text, size, at);
       const uint32_t word = form_word(point.value);
-      if ((word & stops_) == 0) {
+      if ((word & stops_) == 0)
         border = at;
-        rank = 0;
+      else if (!settled(point.value, word, rank, starter, starter_word))
+        return {at, border};
+      rank = word & kRank;
+      if (rank == 0) {
         starter = point.value;
         starter_word = word;
-      } else {
-        if (!settled(point.value, word, rank, starter, starter_word)) return {at, border};
-        rank = word & kRank;
-        if (rank == 0) {
-          starter = point.value;
-          starter_word = word;
-        }
       }
-      at += point.length;
+      plain.go_on(at + point.length);
     }
     return {size, size};
   }

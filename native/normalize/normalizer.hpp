@@ -39,6 +39,21 @@ class Finder {
   virtual bool find(const uint8_t* text, size_t size, size_t from, size_t& begin, size_t& end) const = 0;
 };
 
+// Calls `found(begin, end)` for all matches, as the library goes through them: an empty match right behind a
+// match does not count, and the search goes on one character further.
+template <class Found>
+void for_each_match(const Finder& finder, const uint8_t* text, size_t size, Found&& found) {
+  size_t from = 0, last_end = ~size_t{0}, begin = 0, end = 0;
+  while (from <= size && finder.find(text, size, from, begin, end)) {
+    if (begin == end && end == last_end) {
+      from += from < size ? point_at(text, size, from).length : 1;
+      continue;
+    }
+    found(begin, end);
+    from = last_end = end;
+  }
+}
+
 NormalizerPtr make_form(bool compose, bool compatible);  // NFC, NFD, NFKC, NFKD
 NormalizerPtr make_lowercase();
 NormalizerPtr make_strip(bool left, bool right);

@@ -767,3 +767,76 @@ class WordLevel(Model):
     """Whole words."""
 
     def __init__(self, words: _Bytes, offsets: _Int64s, ids: _UInt32s, unknown: int | None) -> None: ...
+
+# ---- normalizers: native/bindings/bind_normalize.cpp ----
+
+class Normalizer:
+    """A normalizer of tokenizer.json, exactly as `tokenizers` has it; made by one of the static methods."""
+
+    def apply(self, text: _Bytes) -> bytes: ...
+    def apply_tracked(self, text: _Bytes) -> tuple[bytes, _UInt32s]:
+        """The text, and for each of its bytes where what it stands for begins and ends in the original."""
+
+    def leaves(self, text: _Bytes) -> bool:
+        """Whether the text is certain to stay as it is."""
+
+    @staticmethod
+    def form(compose: bool, compatible: bool) -> Normalizer:
+        """NFC, NFD, NFKC or NFKD."""
+
+    @staticmethod
+    def lowercase() -> Normalizer: ...
+    @staticmethod
+    def strip(left: bool, right: bool) -> Normalizer: ...
+    @staticmethod
+    def strip_accents() -> Normalizer: ...
+    @staticmethod
+    def nmt() -> Normalizer: ...
+    @staticmethod
+    def byte_level() -> Normalizer: ...
+    @staticmethod
+    def bert(
+        clean_text: bool, handle_chinese_chars: bool, strip_accents: bool | None, lowercase: bool
+    ) -> Normalizer: ...
+    @staticmethod
+    def prepend(prefix: _Bytes) -> Normalizer: ...
+    @staticmethod
+    def replace(pattern: _Bytes, content: _Bytes) -> Normalizer:
+        """Every occurrence of a string becomes another."""
+
+    @staticmethod
+    def precompiled(charsmap: _Bytes) -> Normalizer:
+        """SentencePiece's charsmap; `ValueError` if it is cut short or points outside of itself."""
+
+    @staticmethod
+    def sequence(steps: list[Normalizer]) -> Normalizer: ...
+
+# ---- decoders: native/bindings/bind_decoders.cpp ----
+
+class DecoderStep:
+    """A decoder of tokenizer.json, tokens to tokens; made by one of the static methods."""
+
+    @staticmethod
+    def byte_level() -> DecoderStep: ...
+    @staticmethod
+    def byte_fallback() -> DecoderStep: ...
+    @staticmethod
+    def fuse() -> DecoderStep: ...
+    @staticmethod
+    def replace(pattern: str, content: str) -> DecoderStep: ...
+    @staticmethod
+    def strip(content: str, start: int, stop: int) -> DecoderStep: ...
+    @staticmethod
+    def metaspace(replacement: str, drops_first: bool) -> DecoderStep: ...
+    @staticmethod
+    def word_piece(prefix: str, cleanup: bool) -> DecoderStep: ...
+    @staticmethod
+    def bpe(suffix: str) -> DecoderStep: ...
+    @staticmethod
+    def ctc(pad_token: str, word_delimiter_token: str, cleanup: bool) -> DecoderStep: ...
+
+class Decoder:
+    """Steps that make a text of tokens; without an argument, tokens are joined with spaces."""
+
+    def __init__(self, steps: list[DecoderStep] = ...) -> None: ...
+    def decode(self, tokens: list[str]) -> str: ...
