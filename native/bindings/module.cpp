@@ -31,6 +31,7 @@ void bind_pretokenizer(nb::module_&);
 void bind_models(nb::module_&);
 void bind_normalize(nb::module_&);
 void bind_decoders(nb::module_&);
+void bind_tokenizer_file(nb::module_&);
 
 }  // namespace krill::bindings
 
@@ -65,4 +66,5 @@ NB_MODULE(_native, m) {
   bind_regex(m);
   bind_pretokenizer(m);
   bind_decoders(m);
+  bind_tokenizer_file(m);
 }

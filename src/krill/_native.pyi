@@ -737,12 +737,13 @@ class Model:
     def largest_id(self) -> int: ...
 
 class Unigram(Model):
-    """The pieces with the largest sum of scores. `unknown` is a piece's place, as are all ids."""
+    """The pieces with the largest sum of scores."""
 
     def __init__(
         self,
-        pieces: _Bytes,
+        tokens: _Bytes,
         offsets: _Int64s,
+        flags: _UInt8s,
         scores: _Float64s,
         unknown: int | None,
         byte_fallback: bool,
@@ -754,9 +755,9 @@ class WordPiece(Model):
 
     def __init__(
         self,
-        pieces: _Bytes,
+        tokens: _Bytes,
         offsets: _Int64s,
-        ids: _UInt32s,
+        flags: _UInt8s,
         unknown: int | None,
         continuation: _Bytes,
         most_characters: int,
@@ -766,7 +767,36 @@ class WordPiece(Model):
 class WordLevel(Model):
     """Whole words."""
 
-    def __init__(self, words: _Bytes, offsets: _Int64s, ids: _UInt32s, unknown: int | None) -> None: ...
+    def __init__(self, tokens: _Bytes, offsets: _Int64s, flags: _UInt8s, unknown: int | None) -> None: ...
+
+# ---- tokenizer.json: native/bindings/bind_tokenizer_file.cpp ----
+
+class TokenizerFile:
+    """A tokenizer.json, read in blocks. What is wrong with it is a ValueError."""
+
+    def __init__(self, most_sections: int) -> None: ...
+    def feed(self, data: _Bytes) -> None: ...
+    def finish(self) -> None: ...
+    def sections(self) -> bytes:
+        """The JSON with the vocabulary, the merges and the added tokens empty; it may be invalid."""
+
+    def is_scored(self) -> bool:
+        """Whether the vocabulary is a list of pieces and scores."""
+
+    def arrays(self, byte_level: bool) -> tuple[_UInt8s, _Int64s, _UInt8s, _Float64s, _UInt32s]:
+        """Tokens, offsets and flags by id, scores, and the left, right and new id of each merge; once."""
+
+    def entries(self) -> int:
+        """How many tokens the vocabulary has."""
+
+    def added(self) -> list[tuple[str, int, bool, bool, bool, bool, bool]]:
+        """Content, id, single_word, lstrip, rstrip, normalized, special of each added token."""
+
+    def clash(self) -> str | None:
+        """An added token that gets the id of another token, quoted."""
+
+    def find(self, text: _Bytes) -> int | None:
+        """The id of a text, as an added token or in the vocabulary."""
 
 # ---- normalizers: native/bindings/bind_normalize.cpp ----
 
