@@ -41,7 +41,7 @@ class BoundTokenizerFile {
 
   nb::list added() const {
     nb::list result;
-    for (const tokenizer::AddedToken& token : tables().added()) {
+    for (const tokenizer::NumberedToken& token : tables().added()) {
       const std::span<const uint8_t> text = file_.added[token.place];
       const auto has = [&](tokenizer::AddedFlag flag) { return (token.flags & flag) != 0; };
       result.append(nb::make_tuple(nb::str(reinterpret_cast<const char*>(text.data()), text.size()), token.id,

@@ -137,6 +137,20 @@ struct Encoded {
   bool operator==(const Encoded&) const = default;
 };
 
+// The scanner's words, whatever the bytes are.
+class PatternStep final : public tokenizer::Step {
+ public:
+  explicit PatternStep(text::Pattern pattern) : pattern_(pattern) {}
+
+  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const override {
+    return text::scan_words(pattern_, text, size, from, ends, capacity);
+  }
+  size_t bytes() const override { return sizeof *this; }
+
+ private:
+  text::Pattern pattern_;
+};
+
 // A byte-level tokenizer of the vocabulary.
 struct ByteLevelOptions {
   text::Pattern pattern;
@@ -155,9 +169,8 @@ inline tokenizer::EncoderParts byte_level_parts(const bpe::VocabularyArrays& arr
   parts.tokens = {model, &model->vocabulary()};
   parts.model = std::move(model);
   parts.added = std::move(added);
-  parts.make_cutter = [pattern = options.pattern] {
-    return std::make_unique<tokenizer::PatternCutter>(pattern);
-  };
+  parts.pre_tokenizer = std::make_shared<tokenizer::PreTokenizer>(
+      std::vector<tokenizer::PreTokenizer::Item>{std::make_shared<PatternStep>(options.pattern)});
   parts.trims_offsets = options.trims_offsets;
   parts.keeps_first_space = options.keeps_first_space;
   return parts;
@@ -211,7 +224,8 @@ inline void check_encoder(Settings& settings) {
   const SmallVocabulary vocabulary = small_vocabulary(settings);
   const Column column = cut_column(settings);
   const Encoded narrow = encoded<uint16_t>(vocabulary, added, options, 0, column);
-  expect(encoded<uint32_t>(vocabulary, added, options, 1 << 16, column) == narrow, "the width of ids changes them");
+  expect(encoded<uint32_t>(vocabulary, added, options, 1 << 16, column) == narrow,
+         "the width of ids changes them");
   for (size_t row = 0; row < std::min<size_t>(column.rows(), 4); ++row)
     check_merger(vocabulary, column.row(row));
   const size_t several_blocks = std::min<size_t>(column.data.size(), 140);

@@ -23,7 +23,22 @@ EVERYTHING = [
     for begin in range(0, POINTS, STEP)
 ]
 # In brackets; `\\p{Punct}` is another set than `[[:punct:]]`.
-POSIX = "alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit".split()
+POSIX = [
+    "alnum",
+    "alpha",
+    "ascii",
+    "blank",
+    "cntrl",
+    "digit",
+    "graph",
+    "lower",
+    "print",
+    "punct",
+    "space",
+    "upper",
+    "word",
+    "xdigit",
+]
 Ranges = tuple[tuple[int, int], ...]
 
 

@@ -33,14 +33,19 @@ class OffsetTracker {
                 GrowingBuffer<uint32_t>& offsets)
       : tokens_(tokens), document_(document), trimming_(trimming), offsets_(offsets) {}
 
-  // A section of the document that begins at `begin`, and what became of it. It is kept by the caller until
-  // the next one.
+  // A section of the document that begins at `begin`, and what the normalizer made of it; the caller keeps it
+  // until the next one.
   void enter(size_t begin, const normalize::Text& section) {
-    begin_ = begin;
+    section_begin_ = begin;
     section_ = &section;
   }
+  // A part of that which begins at `begin` of the normalised text, and what the pre-tokenizer made of it.
+  void enter_part(size_t begin, const normalize::Text& part) {
+    part_begin_ = begin;
+    part_ = &part;
+  }
 
-  // The tokens of the word from `begin` to `end` of the section.
+  // The tokens of the word from `begin` to `end` of the part.
   void add_word(size_t begin, size_t end, std::span<const uint32_t> ids, const uint32_t* lengths);
   // An added token from `begin` to `end` of the section, with the whitespace that it took.
   void add_added(size_t begin, size_t end);
@@ -55,15 +60,17 @@ class OffsetTracker {
 
   void map_letters(const uint8_t* word, size_t size);
   Spaces spaces_of(uint32_t id) const;
-  void add_range(size_t begin, size_t end, Spaces spaces);
+  void add_range(size_t begin, size_t end, Spaces spaces);  // of the section
   size_t characters_before(size_t byte);
 
   Tokens tokens_;
   const uint8_t* document_;
   Trimming trimming_;
   GrowingBuffer<uint32_t>& offsets_;
-  size_t begin_ = 0;
+  size_t section_begin_ = 0;
   const normalize::Text* section_ = nullptr;
+  size_t part_begin_ = 0;
+  const normalize::Text* part_ = nullptr;
   size_t added_ = 0;
   size_t counted_to_ = 0;  // bytes
   size_t counted_ = 0;     // characters that begin before

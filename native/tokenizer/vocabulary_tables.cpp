@@ -91,7 +91,7 @@ void VocabularyTables::write_tokens(bool byte_level) {
     offsets.push_back(static_cast<int64_t>(tokens.size()));
     flags.push_back(flag);
   }
-  for (const AddedToken& token : added_)
+  for (const NumberedToken& token : added_)
     if ((token.flags & kSpecialToken) != 0) flags[token.id] |= bpe::kSpecial;
 }
 

@@ -20,7 +20,7 @@
 
 namespace krill::tokenizer {
 
-struct AddedToken {
+struct NumberedToken {
   uint32_t place;  // among the file's added tokens
   uint32_t id;
   uint8_t flags;
@@ -42,7 +42,7 @@ class VocabularyTables {
   // An added token that gets the id of another token: its text, quoted, or nothing.
   const std::string& clash() const { return clash_; }
   // By id. Those of one text are one: the last counts, but it is special if any of them is.
-  const std::vector<AddedToken>& added() const { return added_; }
+  const std::vector<NumberedToken>& added() const { return added_; }
 
   // By id, with bpe::TokenFlag. A text that no word can hold decodes to itself.
   GrowingBuffer<uint8_t> tokens;
@@ -65,7 +65,7 @@ class VocabularyTables {
   size_t entries_ = 0;
   std::vector<uint32_t> by_id_;  // entries; those of added tokens are numbered behind them
   std::unordered_map<std::string_view, uint32_t> added_ids_;
-  std::vector<AddedToken> added_;
+  std::vector<NumberedToken> added_;
   std::string clash_;
 };
 

@@ -314,7 +314,7 @@ class Encoder:
 
     The texts of all ids are those of a BPE model, else `tokens`; `flags` of each id: 1 in use, 2 part of a
     word, 4 special. An added token is its text, its id, and whether it is single_word, lstrip, rstrip,
-    normalized. Without a `pattern` each section is a word. `cache_bytes` is the size of each worker's cache
+    normalized. Without a `pre_tokenizer` each section is a word. `cache_bytes` is the size of each worker's cache
     of words.
     """
 
@@ -328,7 +328,7 @@ class Encoder:
         byte_level: bool,
         normalizer: Normalizer | None,
         added: list[tuple[bytes, int, bool, bool, bool, bool]],
-        pattern: str | None,
+        pre_tokenizer: PreTokenizer | None,
         prefix: list[int],
         suffix: list[int],
         trims_offsets: bool,
@@ -344,6 +344,9 @@ class Encoder:
 
     def decode(self, ids: _UInt32s, skip_special: bool) -> bytes:
         """The bytes of some ids; `IndexError` if one is not in the vocabulary."""
+
+    def decode_with(self, ids: _UInt32s, skip_special: bool, decoder: Decoder) -> bytes:
+        """The same, as a decoder puts the tokens together."""
 
     def statistics(self) -> dict[str, int]:
         """Of all calls that have ended: words, bytes, misses, miss_bytes, timed_bytes, timed_nanoseconds."""
