@@ -1,6 +1,8 @@
-// The native encoder as one Python class, whichever type its ids have. Encoding releases the GIL.
+// A tokenizer's encoder as one Python class, whichever type its ids have. Encoding releases the GIL.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -12,14 +14,15 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "bindings/arrays.hpp"
-#include "bpe/encoder.hpp"
+#include "bpe/bpe_model.hpp"
+#include "normalize/normalizer.hpp"
+#include "tokenizer/encoder.hpp"
 
 namespace krill::bindings {
 
@@ -29,22 +32,21 @@ namespace {
 using AddedArgument = std::tuple<nb::bytes, uint32_t, bool, bool, bool, bool>;
 using OffsetsOut = nb::ndarray<nb::numpy, uint32_t, nb::shape<-1, 2>>;
 
-std::vector<bpe::AddedToken> added_tokens(const std::vector<AddedArgument>& arguments) {
-  std::vector<bpe::AddedToken> tokens;
+std::vector<tokenizer::AddedToken> added_tokens(const std::vector<AddedArgument>& arguments) {
+  std::vector<tokenizer::AddedToken> tokens;
   for (const auto& [text, id, single_word, lstrip, rstrip, normalized] : arguments)
     tokens.push_back(
         {{static_cast<const char*>(text.data()), text.size()}, id, single_word, lstrip, rstrip, normalized});
   return tokens;
 }
 
-class BpeEncoder {
+class BoundEncoder {
  public:
-  template <class... Arguments>
-  BpeEncoder(bool narrow, const Arguments&... arguments) {
-    if (narrow)
-      encoder_ = std::make_unique<bpe::Encoder<uint16_t>>(arguments...);
+  BoundEncoder(tokenizer::EncoderParts parts, const tokenizer::EncoderWorkers& workers) {
+    if (tokenizer::largest_id(parts) <= 0xffff && parts.tokens->size() <= 0x10000)
+      encoder_ = std::make_unique<tokenizer::Encoder<uint16_t>>(std::move(parts), workers);
     else
-      encoder_ = std::make_unique<bpe::Encoder<uint32_t>>(arguments...);
+      encoder_ = std::make_unique<tokenizer::Encoder<uint32_t>>(std::move(parts), workers);
   }
 
   nb::tuple encode(const In<int64_t>& offsets, nb::handle data, int64_t eos) {
@@ -76,12 +78,12 @@ class BpeEncoder {
   }
 
   nb::bytes decode(const In<uint32_t>& ids, bool skip_special) {
-    const std::string text = without_gil([&] { return vocabulary().decode(span_of(ids), skip_special); });
+    const std::string text = without_gil([&] { return tokens().decode(span_of(ids), skip_special); });
     return nb::bytes(text.data(), text.size());
   }
 
   nb::dict statistics() {
-    const bpe::WordStatistics found =
+    const tokenizer::WordStatistics found =
         std::visit([](auto& encoder) { return encoder->statistics(); }, encoder_);
     nb::dict out;
     out["words"] = found.words;
@@ -93,54 +95,61 @@ class BpeEncoder {
     return out;
   }
 
-  size_t size() const { return vocabulary().size(); }
+  size_t size() const { return tokens().size(); }
 
  private:
-  const bpe::Vocabulary& vocabulary() const {
-    return std::visit([](auto& encoder) -> const bpe::Vocabulary& { return encoder->vocabulary(); },
-                      encoder_);
+  const bpe::Vocabulary& tokens() const {
+    return std::visit([](auto& encoder) -> const bpe::Vocabulary& { return encoder->tokens(); }, encoder_);
   }
 
-  std::variant<std::unique_ptr<bpe::Encoder<uint16_t>>, std::unique_ptr<bpe::Encoder<uint32_t>>> encoder_;
+  std::variant<std::unique_ptr<tokenizer::Encoder<uint16_t>>, std::unique_ptr<tokenizer::Encoder<uint32_t>>>
+      encoder_;
 };
 
-// Whether every id that can come out fits 16 bits.
-bool all_narrow(size_t ids, const std::vector<bpe::AddedToken>& added, const bpe::EncoderOptions& options) {
-  const auto narrow = [](uint32_t id) { return id <= 0xffff; };
-  return ids <= 0x10000 && std::ranges::all_of(added, narrow, &bpe::AddedToken::id) &&
-         std::ranges::all_of(options.prefix, narrow) && std::ranges::all_of(options.suffix, narrow);
+// The texts of all ids: those of a BPE model are its own.
+std::shared_ptr<const bpe::Vocabulary> tokens_of(const std::shared_ptr<tokenizer::Model>& model,
+                                                 const bpe::VocabularyArrays& arrays) {
+  if (const auto* bpe_model = dynamic_cast<const bpe::BpeModel*>(model.get()))
+    return {model, &bpe_model->vocabulary()};
+  return std::make_shared<bpe::Vocabulary>(arrays, false, false);
 }
 
 }  // namespace
 
 void bind_encoder(nb::module_& m) {
-  nb::class_<BpeEncoder>(m, "BpeEncoder")
+  nb::class_<BoundEncoder>(m, "Encoder")
       .def(
           "__init__",
-          [](BpeEncoder* self, nb::handle tokens, const In<int64_t>& offsets, const In<uint8_t>& flags,
-             const In<uint32_t>& merges, const std::vector<AddedArgument>& added, std::string_view pattern,
-             bool ignore_merges, const std::vector<uint32_t>& prefix, const std::vector<uint32_t>& suffix,
-             bool trims_offsets, bool keeps_first_space, size_t cache_bytes, size_t workers) {
+          [](BoundEncoder* self, const std::shared_ptr<tokenizer::Model>& model, nb::handle tokens,
+             const In<int64_t>& offsets, const In<uint8_t>& flags, bool byte_level,
+             const std::shared_ptr<normalize::Normalizer>& normalizer,
+             const std::vector<AddedArgument>& added, const std::optional<std::string>& pattern,
+             const std::vector<uint32_t>& prefix, const std::vector<uint32_t>& suffix, bool trims_offsets,
+             bool keeps_first_space, size_t cache_bytes, size_t workers) {
             const ByteView bytes(tokens);
-            const std::optional<text::Pattern> named = text::pattern_named(pattern);
-            if (!named) throw std::invalid_argument("there is no such pattern");
+            std::optional<text::Pattern> named;
+            if (pattern && !(named = text::pattern_named(*pattern)))
+              throw std::invalid_argument("there is no such pattern");
+            const auto make_cutter = [named]() -> std::unique_ptr<tokenizer::WordCutter> {
+              if (named) return std::make_unique<tokenizer::PatternCutter>(*named);
+              return std::make_unique<tokenizer::WholeText>();
+            };
             const bpe::VocabularyArrays arrays{
                 {bytes.data(), bytes.size()}, span_of(offsets), span_of(flags)};
-            const bpe::EncoderOptions options{*named,        ignore_merges,     prefix,      suffix,
-                                              trims_offsets, keeps_first_space, cache_bytes, workers};
-            const std::vector<bpe::AddedToken> tokens_added = added_tokens(added);
-            const bool narrow = all_narrow(flags.size(), tokens_added, options);
-            new (self) BpeEncoder(narrow, arrays, span_of(merges), tokens_added, options);
+            new (self)
+                BoundEncoder({model, tokens_of(model, arrays), byte_level, normalizer, added_tokens(added),
+                              make_cutter, prefix, suffix, trims_offsets, keeps_first_space},
+                             {workers, cache_bytes});
           },
-          nb::arg("tokens"), nb::arg("offsets").noconvert(), nb::arg("flags").noconvert(),
-          nb::arg("merges").noconvert(), nb::arg("added"), nb::arg("pattern"), nb::arg("ignore_merges"),
-          nb::arg("prefix"), nb::arg("suffix"), nb::arg("trims_offsets"), nb::arg("keeps_first_space"),
-          nb::arg("cache_bytes"), nb::arg("workers"))
-      .def("encode", &BpeEncoder::encode, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("eos"))
-      .def("encode_offsets", &BpeEncoder::encode_offsets, nb::arg("data"))
-      .def("decode", &BpeEncoder::decode, nb::arg("ids").noconvert(), nb::arg("skip_special"))
-      .def("statistics", &BpeEncoder::statistics)
-      .def("__len__", &BpeEncoder::size);
+          nb::arg("model"), nb::arg("tokens"), nb::arg("offsets").noconvert(), nb::arg("flags").noconvert(),
+          nb::kw_only(), nb::arg("byte_level"), nb::arg("normalizer").none(), nb::arg("added"),
+          nb::arg("pattern").none(), nb::arg("prefix"), nb::arg("suffix"), nb::arg("trims_offsets"),
+          nb::arg("keeps_first_space"), nb::arg("cache_bytes"), nb::arg("workers"))
+      .def("encode", &BoundEncoder::encode, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("eos"))
+      .def("encode_offsets", &BoundEncoder::encode_offsets, nb::arg("data"))
+      .def("decode", &BoundEncoder::decode, nb::arg("ids").noconvert(), nb::arg("skip_special"))
+      .def("statistics", &BoundEncoder::statistics)
+      .def("__len__", &BoundEncoder::size);
 }
 
 }  // namespace krill::bindings

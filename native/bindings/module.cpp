@@ -16,6 +16,7 @@ void bind_scanner(nb::module_&);
 void bind_merges(nb::module_&);
 void bind_counter(nb::module_&);
 void bind_encoder(nb::module_&);
+void bind_bpe_model(nb::module_&);
 void bind_quality(nb::module_&);
 void bind_pack(nb::module_&);
 void bind_language(nb::module_&);
@@ -25,8 +26,12 @@ void bind_datatrove(nb::module_&);
 void bind_parquet(nb::module_&);
 void bind_literals(nb::module_&);
 void bind_columns(nb::module_&);
+void bind_regex(nb::module_&);
+void bind_pretokenizer(nb::module_&);
+void bind_models(nb::module_&);
 void bind_normalize(nb::module_&);
 void bind_decoders(nb::module_&);
+void bind_tokenizer_file(nb::module_&);
 
 }  // namespace krill::bindings
 
@@ -45,6 +50,9 @@ NB_MODULE(_native, m) {
   bind_scanner(m);
   bind_merges(m);
   bind_counter(m);
+  bind_models(m);
+  bind_bpe_model(m);
+  bind_normalize(m);
   bind_encoder(m);
   bind_quality(m);
   bind_pack(m);
@@ -55,6 +63,8 @@ NB_MODULE(_native, m) {
   bind_parquet(m);
   bind_literals(m);
   bind_columns(m);
-  bind_normalize(m);
+  bind_regex(m);
+  bind_pretokenizer(m);
   bind_decoders(m);
+  bind_tokenizer_file(m);
 }

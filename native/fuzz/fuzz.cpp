@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzz/bpe_fuzz.hpp"
 #include "fuzz/csv_fuzz.hpp"
 #include "fuzz/datatrove_fuzz.hpp"
 #include "fuzz/decoders_fuzz.hpp"
@@ -30,6 +31,7 @@
 #include "fuzz/literals_fuzz.hpp"
 #include "fuzz/loading_fuzz.hpp"
 #include "fuzz/minhash_fuzz.hpp"
+#include "fuzz/models_fuzz.hpp"
 #include "fuzz/normalize_fuzz.hpp"
 #include "fuzz/pack_fuzz.hpp"
 #include "fuzz/parquet_fuzz.hpp"
@@ -112,6 +114,7 @@ void run(const Input& input) {
   fuzz_tokens(exact.data(), exact.size());
   fuzz_scanner(exact.data(), exact.size());
   fuzz_encoder(exact.data(), exact.size());
+  fuzz_bpe(exact.data(), exact.size());
   fuzz_training(exact.data(), exact.size());
   fuzz_minhash(exact.data(), exact.size());
   fuzz_pack(exact.data(), exact.size());
@@ -122,6 +125,7 @@ void run(const Input& input) {
   fuzz_datatrove(exact.data(), exact.size());
   fuzz_parquet(exact.data(), exact.size());
   fuzz_literals(exact.data(), exact.size());
+  fuzz_models(exact.data(), exact.size());
   fuzz_normalize(exact.data(), exact.size());
   fuzz_decoders(exact.data(), exact.size());
   current = nullptr;

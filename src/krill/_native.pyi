@@ -309,23 +309,26 @@ def find_tokens(data: _Bytes, tokens: list[bytes]) -> tuple[_UInt64s, _UInt64s, 
 
 # ---- encoder: native/bindings/bind_encoder.cpp ----
 
-class BpeEncoder:
-    """Byte-level BPE over a checked vocabulary, from up to `workers` threads at once.
+class Encoder:
+    """A tokenizer, from up to `workers` threads at once.
 
-    `flags` of each id: 1 in use, 2 part of a word, 4 special. `merges` holds left, right and new id by rank.
-    An added token is its text, its id, and whether it is single_word, lstrip, rstrip, normalized.
-    `cache_bytes` is the size of each worker's cache of words.
+    The texts of all ids are those of a BPE model, else `tokens`; `flags` of each id: 1 in use, 2 part of a
+    word, 4 special. An added token is its text, its id, and whether it is single_word, lstrip, rstrip,
+    normalized. Without a `pattern` each section is a word. `cache_bytes` is the size of each worker's cache
+    of words.
     """
 
     def __init__(
         self,
+        model: Model,
         tokens: _Bytes,
         offsets: _Int64s,
         flags: _UInt8s,
-        merges: _UInt32s,
+        *,
+        byte_level: bool,
+        normalizer: Normalizer | None,
         added: list[tuple[bytes, int, bool, bool, bool, bool]],
-        pattern: str,
-        ignore_merges: bool,
+        pattern: str | None,
         prefix: list[int],
         suffix: list[int],
         trims_offsets: bool,
@@ -346,6 +349,46 @@ class BpeEncoder:
         """Of all calls that have ended: words, bytes, misses, miss_bytes, timed_bytes, timed_nanoseconds."""
 
     def __len__(self) -> int: ...
+
+# ---- one model: native/bindings/bind_bpe_model.cpp ----
+
+class BpeModel(Model):
+    """Byte-pair encoding of single words, byte-level or over characters.
+
+    `unk` is the unknown token's id, -1 if there is one that the vocabulary lacks. Invalid arguments raise
+    `ValueError`; a word that needs a missing unknown token raises `RuntimeError`.
+    """
+
+    def __init__(
+        self,
+        tokens: _Bytes,
+        offsets: _Int64s,
+        flags: _UInt8s,
+        merges: _UInt32s,
+        *,
+        byte_level: bool,
+        byte_fallback: bool = False,
+        unk: int | None = None,
+        fuse_unk: bool = False,
+        prefix: bytes | None = None,
+        suffix: bytes | None = None,
+        ignore_merges: bool = False,
+    ) -> None: ...
+    def encode_word(self, word: _Bytes) -> tuple[_UInt32s, _UInt32s]:
+        """The ids of a word, and how many of its bytes each covers."""
+
+    def encode_texts(
+        self, offsets: _Int64s, data: _Bytes, cache_bytes: int
+    ) -> tuple[_UInt32s, _UInt32s, dict[str, int]]:
+        """Texts that are a word each: all ids, how many of each text, and the cache's statistics."""
+
+    def cut_pieces(self, word: _Bytes) -> list[int]:
+        """Where a word may be cut without changing its ids; none if it has to stay whole."""
+
+    def counts_letters(self) -> bool:
+        """Whether lengths count the letters that represent bytes, in UTF-8, as bytes may be left out."""
+
+    def held_bytes(self) -> int: ...
 
 # ---- memory: native/bindings/bind_memory.cpp ----
 
@@ -681,6 +724,79 @@ class JsonOutline:
 
 def cut_counts(offsets: _Int64s, data: _Bytes) -> _UInt64s:
     """The most words that common pre-tokenizers cut each document into."""
+
+# ---- models of tokenizers: native/bindings/bind_models.cpp ----
+
+class Model:
+    """Turns words into tokens. Threads may share one."""
+
+    def encode_words(self, offsets: _Int64s, data: _Bytes) -> tuple[_UInt32s, _UInt32s, _UInt32s]:
+        """The ids of words one after the other, how many bytes of its word each id covers (0: the same as the
+        id before), and how many ids each word has."""
+
+    def largest_id(self) -> int: ...
+
+class Unigram(Model):
+    """The pieces with the largest sum of scores."""
+
+    def __init__(
+        self,
+        tokens: _Bytes,
+        offsets: _Int64s,
+        flags: _UInt8s,
+        scores: _Float64s,
+        unknown: int | None,
+        byte_fallback: bool,
+        bytes_are_characters: bool,
+    ) -> None: ...
+
+class WordPiece(Model):
+    """The longest piece first, then the longest of those that begin with `continuation`."""
+
+    def __init__(
+        self,
+        tokens: _Bytes,
+        offsets: _Int64s,
+        flags: _UInt8s,
+        unknown: int | None,
+        continuation: _Bytes,
+        most_characters: int,
+        bytes_are_characters: bool,
+    ) -> None: ...
+
+class WordLevel(Model):
+    """Whole words."""
+
+    def __init__(self, tokens: _Bytes, offsets: _Int64s, flags: _UInt8s, unknown: int | None) -> None: ...
+
+# ---- tokenizer.json: native/bindings/bind_tokenizer_file.cpp ----
+
+class TokenizerFile:
+    """A tokenizer.json, read in blocks. What is wrong with it is a ValueError."""
+
+    def __init__(self, most_sections: int) -> None: ...
+    def feed(self, data: _Bytes) -> None: ...
+    def finish(self) -> None: ...
+    def sections(self) -> bytes:
+        """The JSON with the vocabulary, the merges and the added tokens empty; it may be invalid."""
+
+    def is_scored(self) -> bool:
+        """Whether the vocabulary is a list of pieces and scores."""
+
+    def arrays(self, byte_level: bool) -> tuple[_UInt8s, _Int64s, _UInt8s, _Float64s, _UInt32s]:
+        """Tokens, offsets and flags by id, scores, and the left, right and new id of each merge; once."""
+
+    def entries(self) -> int:
+        """How many tokens the vocabulary has."""
+
+    def added(self) -> list[tuple[str, int, bool, bool, bool, bool, bool]]:
+        """Content, id, single_word, lstrip, rstrip, normalized, special of each added token."""
+
+    def clash(self) -> str | None:
+        """An added token that gets the id of another token, quoted."""
+
+    def find(self, text: _Bytes) -> int | None:
+        """The id of a text, as an added token or in the vocabulary."""
 
 # ---- normalizers: native/bindings/bind_normalize.cpp ----
 

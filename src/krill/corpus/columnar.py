@@ -26,10 +26,8 @@ from krill.corpus.rows import row_blocks, to_documents
 class Chunks:
     rows: NDArray[np.int64]
     """The first row of each chunk, then the number of rows."""
-
     bytes: NDArray[np.int64]
     """What each chunk takes in memory, as far as the file tells."""
-
     stepwise: NDArray[np.bool_]
     """Chunks that may take more than that, and must be read in steps whatever their size."""
 

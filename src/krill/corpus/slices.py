@@ -48,14 +48,9 @@ def sliced(
         count = end if unknown else counts[index] if counts else _count(file, openers, limits)
         start, stop = max(first - passed, 0), min(end - passed, count)
         if start < stop:
-            whole = stop == count and not unknown
-            wanted.append(
-                replace(
-                    file,
-                    start=_locate(file, start, limits) if start else 0,
-                    stop=None if whole else _locate(file, stop, limits),
-                )
-            )
+            begin = _locate(file, start, limits) if start else 0
+            behind = None if stop == count and not unknown else _locate(file, stop, limits)
+            wanted.append(replace(file, start=begin, stop=behind))
         passed += count
     if not wanted:
         source = files[0].source

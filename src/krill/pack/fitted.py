@@ -40,9 +40,7 @@ class Fitting:
     @property
     def held_bytes(self) -> int:
         """What a window holds besides its rows: lengths as read and in the kernel, and what it fits with."""
-        if not self.best_fit:
-            return 8 * self.window
-        return 28 * self.window + 5 * self.sequence_len
+        return 28 * self.window + 5 * self.sequence_len if self.best_fit else 8 * self.window
 
 
 @dataclass(frozen=True)
@@ -158,6 +156,5 @@ class FittedRows:
 
 
 def fitting_of(packing: str, sequence_len: int, pack_window: int) -> Fitting:
-    if packing == "none":
-        return Fitting(sequence_len, UNFITTED_WINDOW, best_fit=False)
-    return Fitting(sequence_len, pack_window, best_fit=True)
+    best_fit = packing != "none"
+    return Fitting(sequence_len, pack_window if best_fit else UNFITTED_WINDOW, best_fit)

@@ -70,12 +70,6 @@ class Outline:
         """Whether text is cut into words before the model sees it."""
         return self.sections is None or self.sections.get("pre_tokenizer") is not None
 
-    @property
-    def may_lack_bytes(self) -> bool:
-        """Whether there is a token for what has none: then it depends on the vocabulary what is done."""
-        model = (self.sections or {}).get("model")
-        return isinstance(model, dict) and bool(model.get("unk_token") or model.get("byte_fallback"))
-
     def native(self) -> LoadingCost:
         """By the native encoder: the parsed JSON, then its tables."""
         words, merges, added = self.vocabulary.values, self.merges.values, self.added.values

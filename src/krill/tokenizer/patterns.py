@@ -86,6 +86,11 @@ def recognise(pre_tokenizer: Mapping[str, Any] | None) -> str | None:
     return None if regex is None else _BY_CANONICAL.get(_canonical(regex))
 
 
+def pattern_of_regex(regex: str) -> str | None:
+    """The named pattern whose words are the matches of a regex; they cover all of a text."""
+    return _BY_CANONICAL.get(_canonical(regex))
+
+
 def check_pattern(pattern: str) -> None:
     """Refuse what is neither a name nor a regex that the library takes."""
     if pattern in PATTERNS:

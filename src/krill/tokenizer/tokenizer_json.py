@@ -1,6 +1,6 @@
 """From a `tokenizer.json` to the spec of a native encoder, or to the reason why only the library can run it.
 
-This is the only place that decides it. A family of models has a module of its own (`bpe_model`).
+This is the only place that decides it. The model's section has a module of its own (`model_section`).
 
 In: a tokenizer file of Hugging Face's library, and the files beside it that declare EOS. Out: a `NativeSpec`,
 or `NotNative` with a reason that fits behind "because". Held in memory: while it is read, the parsed JSON
@@ -16,23 +16,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from krill.errors import InputError
-from krill.tokenizer.bpe_model import (
+from krill.tokenizer.model_section import (
     MAX_IDS,
     MAX_MERGES,
     AddedToken,
-    BpeModel,
+    ModelSpec,
     NotSupported,
-    bpe_model,
-    bpe_vocabulary,
     check_model,
+    model_spec,
+    model_vocabulary,
     type_of,
 )
+from krill.tokenizer.normalizer_section import build_normalizer
 from krill.tokenizer.outline import Outline, outline_of
 from krill.tokenizer.patterns import recognise
 from krill.tokenizer.tokenizer_file import DECLARATIONS, HINT, find_eos, read_tokenizer_file
+
+if TYPE_CHECKING:
+    from krill import _native
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,11 @@ class PostProcessing:
 class NativeSpec:
     """All that a native encoder needs to know of a tokenizer."""
 
-    model: BpeModel
+    model: ModelSpec
+    normalizer: _native.Normalizer | None
     added: Mapping[int, AddedToken]
-    pattern: str
+    pattern: str | None
+    """The named pattern by which text is cut into words; None if each section is a word."""
     post: PostProcessing
     vocab_size: int
     eos_token: str | None
@@ -85,13 +91,8 @@ def forget_spec() -> None:
 
 
 def fallback_reason(file: Path) -> str | None:
-    """Why the library has to run a tokenizer, from its outline where that is enough; None if it hasn't."""
-    outline = outline_of(file)
-    reason = why_not_native(outline)
-    if reason is None and outline.may_lack_bytes:
-        spec = native_spec(file)
-        return spec.reason if isinstance(spec, NotNative) else None
-    return reason
+    """Why the library has to run a tokenizer, from its outline; None if it hasn't."""
+    return why_not_native(outline_of(file))
 
 
 def read_spec(file: Path, content: bytes) -> NativeSpec | NotNative:
@@ -126,21 +127,26 @@ def why_not_native(outline: Outline) -> str | None:
     return f"it has {tokens:,} tokens" if tokens > MAX_IDS else None
 
 
-def _check_sections(parsed: Mapping[str, Any]) -> tuple[str, PostProcessing]:
-    """The pattern, and what is put around texts."""
+def _check_sections(
+    parsed: Mapping[str, Any],
+) -> tuple[_native.Normalizer | None, str | None, PostProcessing]:
+    """The normalizer, the pattern, and what is put around texts."""
     if parsed.get("version", "1.0") != "1.0":
         raise NotSupported(f"its version is {parsed['version']}")
-    if parsed.get("normalizer") is not None:
-        raise NotSupported(f"it has a normalizer ({type_of(parsed['normalizer'])})")
-    return _pattern(parsed.get("pre_tokenizer")), _post_processing(parsed.get("post_processor"))
+    try:
+        normalizer = build_normalizer(parsed.get("normalizer"))
+    except ValueError as error:
+        raise NotSupported(str(error)) from None
+    return normalizer, _pattern(parsed.get("pre_tokenizer")), _post_processing(parsed.get("post_processor"))
 
 
 def _spec(file: Path, parsed: Mapping[str, Any]) -> NativeSpec:
-    pattern, post = _check_sections(parsed)
+    normalizer, pattern, post = _check_sections(parsed)
     section = parsed.get("model")
-    vocab = bpe_vocabulary(file, section)
+    vocab = model_vocabulary(file, section)
     ids, added = _added_tokens(parsed.get("added_tokens"), vocab)
-    model = bpe_model(file, section, vocab, added)
+    byte_level = pattern is not None
+    model = model_spec(file, section, vocab, added, byte_level=byte_level)
 
     def token_to_id(token: str) -> int | None:
         return ids.get(token, vocab.get(token))
@@ -149,19 +155,20 @@ def _spec(file: Path, parsed: Mapping[str, Any]) -> NativeSpec:
     eos_token, eos_id = find_eos(file, token_to_id, special)
     return NativeSpec(
         model=model,
+        normalizer=normalizer,
         added=added,
         pattern=pattern,
         post=post,
-        vocab_size=max(len(model.flags), len(vocab) + sum(token not in vocab for token in ids)),
+        vocab_size=max(len(model.texts.flags), len(vocab) + sum(token not in vocab for token in ids)),
         eos_token=eos_token,
         eos_id=eos_id,
-        byte_decoder=type_of(parsed.get("decoder")) == "ByteLevel",
+        byte_decoder=byte_level and type_of(parsed.get("decoder")) == "ByteLevel",
     )
 
 
-def _pattern(section: Any) -> str:
+def _pattern(section: Any) -> str | None:
     if section is None:
-        raise NotSupported("it has no pre-tokenizer")
+        return None
     pattern = recognise(section)
     if pattern is not None:
         return pattern

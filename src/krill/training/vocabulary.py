@@ -62,7 +62,7 @@ def token_bytes(file: Path) -> TokenBytes | None:
     spec = read_spec(file, read_tokenizer_file(file))
     if isinstance(spec, NotNative) or not spec.byte_decoder:
         return None
-    table = np.diff(spec.model.offsets).astype(np.float64)
+    table = np.diff(spec.model.texts.offsets).astype(np.float64)
     table[[identity for identity, token in spec.added.items() if token.special]] = 0
     return TokenBytes(table, exact=True)
 

@@ -1,0 +1,71 @@
+// A deterministic automaton that finds the match which the alternatives' order prefers, one table look-up for
+// each character.
+//
+// A state is an ordered list of places in the pattern, as they stand after a character was read and before it
+// is known what follows. So whether a match ends is said by the step to the next symbol, which may also be
+// the text's end.
+//
+// In: an automaton; then text. Out: matches. Held in memory: two tables of 4 bytes for each state and symbol;
+// the number of states is limited.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "regex/automaton.hpp"
+#include "regex/match.hpp"
+#include "regex/symbols.hpp"
+
+namespace krill::regex {
+
+class Dfa {
+ public:
+  // Nothing if there would be too many states.
+  static std::optional<Dfa> build(const Automaton& automaton);
+
+  // Whether it can match without taking a character.
+  bool matches_empty() const { return matches_empty_; }
+
+  // The leftmost match that begins at `from` or later. `budget` is what may be read again and again.
+  bool find(const uint8_t* text, size_t size, size_t from, Match& match, StepBudget& budget) const;
+
+  // As Regex::split; only for patterns that take a character at least.
+  size_t split(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const;
+
+  size_t bytes() const { return symbols_.bytes() + (steps_.size() + cuts_.size()) * sizeof(uint32_t); }
+
+ private:
+  class Determiniser;
+
+  // Steps: the row of the next state, and whether a match ends before the symbol. Row 0 is the end.
+  static constexpr uint32_t kMatch = 1;
+  // Cuts: steps that begin the next match where one ends. Where that is not before this symbol, they are
+  // special: one symbol back, or further. What lies before a cut may be no match.
+  static constexpr uint32_t kCut = 1;
+  static constexpr uint32_t kSpecial = 2;
+  static constexpr uint32_t kOneBack = 4;   // beside kSpecial
+  static constexpr uint32_t kAfterGap = 4;  // beside kCut
+  static constexpr unsigned kCutFlags = 3;  // bits
+
+  Dfa() = default;
+  void make_cuts(const std::vector<bool>& just_matched, const std::vector<uint32_t>& start_of);
+  // Whether every character that begins a match is one by itself, so that gaps end with certainty.
+  bool has_sure_gaps() const;
+  uint32_t start_row(const uint8_t* text, size_t at) const {
+    return looks_back_ ? start_rows_[symbols_.before(text, at)] : start_rows_[0];
+  }
+  // The end of the match that begins at `at`, if one does; how far was read.
+  bool match_at(const uint8_t* text, size_t size, size_t at, size_t& end, size_t& read) const;
+
+  Symbols symbols_;
+  size_t stride_ = 0;
+  bool looks_back_ = false;
+  bool matches_empty_ = false;
+  std::vector<uint32_t> start_rows_;  // by what stands before
+  std::vector<uint32_t> steps_;       // row << 1 | kMatch
+  std::vector<uint32_t> cuts_;        // row << kCutFlags | flags
+};
+
+}  // namespace krill::regex

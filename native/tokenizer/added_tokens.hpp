@@ -1,0 +1,89 @@
+// Special and other added tokens, found in text before it is cut into words.
+//
+// In: a document. Out: its parts, each an added token or plain text. Held in memory: the finders. As Hugging
+// Face's added vocabulary: in a first pass tokens that are not `normalized`; then, over what is left and was
+// normalised, the others, whose text is normalised too. Each part that a pass leaves is a text of its own for
+// the next pass, and for the pre-tokenizer.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "text/token_finder.hpp"
+
+namespace krill::tokenizer {
+
+struct AddedToken {
+  std::string text;  // normalised, if it is found in normalised text
+  uint32_t id;
+  bool single_word;  // only between characters that are no part of a word
+  bool lstrip;       // takes the whitespace before it
+  bool rstrip;       // takes the whitespace after it
+  bool normalized;
+};
+
+class AddedTokens {
+ public:
+  static constexpr uint32_t kNoToken = 0xffffffff;
+
+  // A token without text throws std::invalid_argument.
+  explicit AddedTokens(const std::vector<AddedToken>& tokens);
+
+  // Calls use(begin, end, id) for each part in turn, without empty ones; plain text has the id kNoToken. The
+  // plain parts don't overlap, and there are no more ids than bytes.
+  template <class Use>
+  void split_written(const uint8_t* text, size_t size, Use&& use) const {
+    as_written_.split(text, size, use);
+  }
+  template <class Use>
+  void split_normalized(const uint8_t* text, size_t size, Use&& use) const {
+    normalized_.split(text, size, use);
+  }
+
+ private:
+  class Pass {
+   public:
+    explicit Pass(std::vector<AddedToken> tokens);
+
+    template <class Use>
+    void split(const uint8_t* text, size_t size, Use&& use) const;
+
+   private:
+    struct Found {
+      size_t begin;
+      size_t end;
+      uint32_t id;
+    };
+
+    bool fits(const text::TokenFinder::Match& match, const uint8_t* text, size_t size) const;
+    Found widen(const text::TokenFinder::Match& match, const uint8_t* text, size_t size, size_t done) const;
+
+    std::vector<AddedToken> tokens_;
+    text::TokenFinder finder_;
+  };
+
+  static std::vector<AddedToken> those(const std::vector<AddedToken>& tokens, bool normalized);
+
+  Pass as_written_;
+  Pass normalized_;
+};
+
+template <class Use>
+void AddedTokens::Pass::split(const uint8_t* text, size_t size, Use&& use) const {
+  size_t done = 0;
+  text::TokenFinder::Match match{};
+  // The search continues after the token itself, also if it took whitespace in which another one begins.
+  for (size_t from = 0; !finder_.empty() && finder_.next(text, size, from, match); from = match.end) {
+    if (!fits(match, text, size)) continue;
+    const Found found = widen(match, text, size, done);
+    if (done < found.begin) use(done, found.begin, kNoToken);
+    use(found.begin, found.end, found.id);
+    done = found.end;
+  }
+  if (done < size) use(done, size, kNoToken);
+}
+
+}  // namespace krill::tokenizer

@@ -1,0 +1,171 @@
+#include "tokenizer/encoder.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "tokenizer/offsets.hpp"
+
+namespace krill::tokenizer {
+
+uint32_t largest_id(const EncoderParts& parts) {
+  uint32_t largest = parts.model->largest_id();
+  for (const AddedToken& token : parts.added) largest = std::max(largest, token.id);
+  for (const auto* ids : {&parts.prefix, &parts.suffix})
+    for (const uint32_t id : *ids) largest = std::max(largest, id);
+  return largest;
+}
+
+template <class Id>
+struct Encoder<Id>::Worker {
+  WordEncoder<Id> words;
+  normalize::Text section;
+};
+
+// A worker for as long as a call lasts.
+template <class Id>
+class Encoder<Id>::Lease {
+ public:
+  explicit Lease(Encoder& owner) : owner_(owner) {
+    std::unique_lock lock(owner.pool_lock_);
+    owner.given_back_.wait(lock, [&] { return !owner.idle_.empty() || owner.made_ < owner.workers_.count; });
+    if (!owner.idle_.empty()) {
+      worker_ = std::move(owner.idle_.back());
+      owner.idle_.pop_back();
+      return;
+    }
+    worker_.reset(new Worker{
+        {*owner.parts_.model, owner.parts_.make_cutter(), owner.workers_.cache_bytes, owner.long_words_},
+        {}});
+    ++owner.made_;
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() {
+    {
+      const std::lock_guard lock(owner_.pool_lock_);
+      owner_.statistics_.add(worker_->words.take_statistics());
+      owner_.idle_.push_back(std::move(worker_));
+    }
+    owner_.given_back_.notify_one();
+  }
+
+  Worker& operator*() const { return *worker_; }
+
+ private:
+  Encoder& owner_;
+  std::unique_ptr<Worker> worker_;
+};
+
+template <class Id>
+Encoder<Id>::Encoder(EncoderParts parts, EncoderWorkers workers)
+    : parts_(std::move(parts)), added_(parts_.added), workers_(workers) {
+  if (workers_.count == 0) throw std::invalid_argument("there must be a worker");
+  if (largest_id(parts_) > std::numeric_limits<Id>::max())
+    throw std::invalid_argument("an id is too large for its type");
+  idle_.reserve(workers_.count);
+}
+
+template <class Id>
+Encoder<Id>::~Encoder() = default;
+
+// A token for every three bytes is more than most texts have.
+template <class Id>
+size_t Encoder<Id>::likely_ids(size_t rows, size_t bytes) const {
+  return rows * (parts_.prefix.size() + parts_.suffix.size() + 1) + bytes / 3;
+}
+
+template <class Id>
+EncodedBatch<Id> Encoder<Id>::encode(const text::TextColumn& documents, std::optional<uint32_t> eos) {
+  if (eos && *eos > std::numeric_limits<Id>::max())
+    throw std::invalid_argument("eos is too large for its type");
+  const Lease worker(*this);
+  (*worker).section.track(false);
+  EncodedBatch<Id> batch{GrowingBuffer<Id>(likely_ids(documents.rows, documents.total())),
+                         Buffer<uint32_t>(documents.rows)};
+  for (size_t row = 0; row < documents.rows; ++row) {
+    const size_t begin = batch.ids.size();
+    encode_document(*worker, documents.begin(row), documents.size(row), batch.ids);
+    if (eos) batch.ids.push_back(static_cast<Id>(*eos));
+    batch.lengths[row] = static_cast<uint32_t>(batch.ids.size() - begin);
+  }
+  return batch;
+}
+
+template <class Id>
+void Encoder<Id>::encode_document(Worker& worker, const uint8_t* text, size_t size,
+                                  GrowingBuffer<Id>& ids) const {
+  for (const uint32_t id : parts_.prefix) ids.push_back(static_cast<Id>(id));
+  added_.split_written(text, size, [&](size_t begin, size_t end, uint32_t id) {
+    if (id != Model::kNoToken) return ids.push_back(static_cast<Id>(id));
+    split_section(worker, text + begin, end - begin, [&](size_t first, size_t last, uint32_t found) {
+      if (found == Model::kNoToken)
+        worker.words.encode(worker.section.data() + first, last - first, ids);
+      else
+        ids.push_back(static_cast<Id>(found));
+    });
+  });
+  for (const uint32_t id : parts_.suffix) ids.push_back(static_cast<Id>(id));
+}
+
+template <class Id>
+template <class Use>
+void Encoder<Id>::split_section(Worker& worker, const uint8_t* text, size_t size, Use&& use) const {
+  worker.section.assign(text, size);
+  if (parts_.normalizer) parts_.normalizer->apply(worker.section);
+  if (worker.section.size() >= WordCutter::kTooLong) throw std::invalid_argument("a text is 2 GiB or longer");
+  added_.split_normalized(worker.section.data(), worker.section.size(), use);
+}
+
+template <class Id>
+OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
+  const Lease lease(*this);
+  Worker& worker = *lease;
+  worker.section.track(true);
+  const size_t likely = likely_ids(1, size);
+  OffsetTokens<Id> tokens{GrowingBuffer<Id>(likely), GrowingBuffer<uint32_t>(2 * likely)};
+  OffsetTracker tracker({*parts_.tokens, parts_.byte_level, parts_.model->counts_letters()}, text,
+                        {parts_.trims_offsets, parts_.keeps_first_space}, tokens.offsets);
+  const auto add_nowhere = [&](const std::vector<uint32_t>& ids) {
+    for (const uint32_t id : ids) {
+      tokens.ids.push_back(static_cast<Id>(id));
+      tracker.add_nowhere();
+    }
+  };
+  add_nowhere(parts_.prefix);
+  added_.split_written(text, size, [&](size_t begin, size_t end, uint32_t id) {
+    if (id != Model::kNoToken) {
+      worker.section.assign(text + begin, end - begin);
+      tracker.enter(begin, worker.section);
+      tokens.ids.push_back(static_cast<Id>(id));
+      return tracker.add_added(0, end - begin);
+    }
+    split_section(worker, text + begin, end - begin, [&](size_t first, size_t last, uint32_t found) {
+      tracker.enter(begin, worker.section);
+      if (found != Model::kNoToken) {
+        tokens.ids.push_back(static_cast<Id>(found));
+        return tracker.add_added(first, last);
+      }
+      const auto add_word = [&](size_t word, size_t word_end, const uint32_t* ids, size_t count,
+                                const uint32_t* lengths) {
+        tracker.add_word(first + word, first + word_end, std::span(ids, count), lengths);
+      };
+      worker.words.encode_each(worker.section.data() + first, last - first, tokens.ids, add_word);
+    });
+  });
+  add_nowhere(parts_.suffix);
+  return tokens;
+}
+
+template <class Id>
+WordStatistics Encoder<Id>::statistics() {
+  const std::lock_guard lock(pool_lock_);
+  return statistics_;
+}
+
+template class Encoder<uint16_t>;
+template class Encoder<uint32_t>;
+
+}  // namespace krill::tokenizer

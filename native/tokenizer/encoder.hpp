@@ -1,0 +1,109 @@
+// Documents to token ids, as Hugging Face's `tokenizers` gives them, from any number of threads.
+//
+// In: a column of text. Out: all ids one after the other and each document's length. Held in memory: the
+// model, the normalizer and the added tokens, shared by all; a cache of words for each worker, of the size it
+// is given, and the longest section of a document as it was normalised. Neither the cache nor the number of
+// workers changes the ids.
+//
+// A document is cut into sections by added tokens; each is normalised, cut by those added tokens that are
+// found in normalised text, rewritten and cut into words by the pre-tokenizer, and encoded word by word.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "bpe/vocabulary.hpp"
+#include "buffer.hpp"
+#include "growing_buffer.hpp"
+#include "normalize/normalizer.hpp"
+#include "text/column.hpp"
+#include "tokenizer/added_tokens.hpp"
+#include "tokenizer/model.hpp"
+#include "tokenizer/word_encoder.hpp"
+
+namespace krill::tokenizer {
+
+// What a tokenizer consists of.
+struct EncoderParts {
+  std::shared_ptr<const Model> model;
+  // The texts of all ids, for offsets and decoding; as bytes if `byte_level`.
+  std::shared_ptr<const bpe::Vocabulary> tokens;
+  bool byte_level = true;
+  normalize::NormalizerPtr normalizer;  // may be null
+  std::vector<AddedToken> added;
+  std::function<std::unique_ptr<WordCutter>()> make_cutter;  // one for each worker
+  std::vector<uint32_t> prefix;                              // ids before each document
+  std::vector<uint32_t> suffix;                              // and after it
+  // How Hugging Face's byte-level post-processor treats offsets: whether it leaves spaces out of them, but
+  // one before the first word if `keeps_first_space`.
+  bool trims_offsets = false;
+  bool keeps_first_space = false;
+};
+
+struct EncoderWorkers {
+  size_t count = 1;        // more threads than workers take turns
+  size_t cache_bytes = 0;  // of each
+};
+
+template <class Id>
+struct EncodedBatch {
+  GrowingBuffer<Id> ids;
+  Buffer<uint32_t> lengths;
+};
+
+template <class Id>
+struct OffsetTokens {
+  GrowingBuffer<Id> ids;
+  GrowingBuffer<uint32_t> offsets;  // begin and end of each, in characters
+};
+
+// The largest id that can come out.
+uint32_t largest_id(const EncoderParts& parts);
+
+template <class Id>
+class Encoder {
+ public:
+  // Throws std::invalid_argument for inconsistent arguments. All ids must fit Id.
+  Encoder(EncoderParts parts, EncoderWorkers workers);
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+  ~Encoder();
+
+  // Of each document: the prefix, its tokens, the suffix, and `eos` if there is one.
+  EncodedBatch<Id> encode(const text::TextColumn& documents, std::optional<uint32_t> eos);
+  // One document with the offsets of its tokens; those of prefix and suffix are 0.
+  OffsetTokens<Id> encode_offsets(const uint8_t* text, size_t size);
+
+  const bpe::Vocabulary& tokens() const { return *parts_.tokens; }
+  // Of all calls that have ended.
+  WordStatistics statistics();
+
+ private:
+  struct Worker;
+  class Lease;
+
+  size_t likely_ids(size_t rows, size_t bytes) const;
+  void encode_document(Worker& worker, const uint8_t* text, size_t size, GrowingBuffer<Id>& ids) const;
+  // Calls use(begin, end, id) for each part of a section that is in `worker.section`.
+  template <class Use>
+  void split_section(Worker& worker, const uint8_t* text, size_t size, Use&& use) const;
+
+  EncoderParts parts_;
+  AddedTokens added_;
+  EncoderWorkers workers_;
+  std::mutex long_words_;
+
+  std::mutex pool_lock_;
+  std::condition_variable given_back_;
+  std::vector<std::unique_ptr<Worker>> idle_;
+  size_t made_ = 0;
+  WordStatistics statistics_;
+};
+
+}  // namespace krill::tokenizer

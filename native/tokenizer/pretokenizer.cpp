@@ -1,0 +1,252 @@
+#include "tokenizer/pretokenizer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace krill::tokenizer {
+namespace {
+
+bool begins_with(const uint8_t* text, size_t size, const std::string& prefix) {
+  return size >= prefix.size() && std::memcmp(text, prefix.data(), prefix.size()) == 0;
+}
+
+size_t first_length(const uint8_t* text, size_t size) {
+  size_t length = 1;
+  while (length < size && length < 4 && (text[length] & 0xc0) == 0x80) ++length;
+  return length;
+}
+
+// Writes pieces as a rewriting step makes them, with what each byte stands for.
+class PieceWriter {
+ public:
+  PieceWriter(const Rewrite& rewrite, normalize::Text& text)
+      : rewrite_(rewrite),
+        text_(text),
+        source_(text.data()),
+        origins_(text.tracked() ? text.present_origins() : nullptr) {
+    text.next_bytes().truncate(0);
+    text.next_origins().truncate(0);
+    std::memcpy(replacement_, rewrite.replacement.data(), std::min(rewrite.replacement.size(), size_t{4}));
+  }
+
+  void write(size_t begin, size_t end, bool with_prefix) {
+    GrowingBuffer<uint8_t>& bytes = text_.next_bytes();
+    const size_t before = bytes.size();
+    write_replaced(begin, end);
+    if (with_prefix && !begins_with(bytes.data() + before, bytes.size() - before, rewrite_.prefix))
+      insert_prefix(before);
+  }
+
+ private:
+  // Each byte is written as four, of which the next may overwrite all but the first, or but the
+  // replacement's.
+  void write_replaced(size_t begin, size_t end) {
+    GrowingBuffer<uint8_t>& bytes = text_.next_bytes();
+    const size_t length = rewrite_.replacement.size();
+    if (length == 0) {
+      bytes.append(source_ + begin, end - begin);
+      if (origins_ != nullptr) text_.next_origins().append(origins_ + begin, end - begin);
+      return;
+    }
+    uint32_t replacement = 0;
+    std::memcpy(&replacement, replacement_, 4);
+    const auto spaces = static_cast<size_t>(std::count(source_ + begin, source_ + end, ' '));
+    uint8_t* out = bytes.room(end - begin + spaces * (length - 1) + 4);
+    for (size_t at = begin; at < end; ++at) {
+      const bool is_space = source_[at] == ' ';
+      const uint32_t four = is_space ? replacement : source_[at];
+      std::memcpy(out, &four, 4);
+      out += is_space ? length : 1;
+    }
+    bytes.set_end(out);
+    if (origins_ == nullptr) return;
+    for (size_t at = begin; at < end; ++at)
+      text_.next_origins().append_repeated(origins_[at], source_[at] == ' ' ? length : 1);
+  }
+
+  // What is put in front belongs to the character that was there.
+  void insert_prefix(size_t at) {
+    GrowingBuffer<uint8_t>& bytes = text_.next_bytes();
+    const size_t length = rewrite_.prefix.size();
+    bytes.append_repeated(0, length);
+    std::memmove(bytes.data() + at + length, bytes.data() + at, bytes.size() - length - at);
+    std::memcpy(bytes.data() + at, rewrite_.prefix.data(), length);
+    if (origins_ == nullptr) return;
+    GrowingBuffer<normalize::Origin>& origins = text_.next_origins();
+    const size_t first = first_length(bytes.data() + at + length, bytes.size() - at - length);
+    const normalize::Origin whole{origins[at].begin, origins[at + first - 1].end};
+    origins.append_repeated(whole, length);
+    std::memmove(origins.data() + at + length, origins.data() + at,
+                 (origins.size() - length - at) * sizeof(normalize::Origin));
+    std::fill_n(origins.data() + at, length, whole);
+  }
+
+  const Rewrite& rewrite_;
+  normalize::Text& text_;
+  const uint8_t* source_;
+  const normalize::Origin* origins_;
+  uint8_t replacement_[4] = {};
+};
+
+}  // namespace
+
+PreTokenizer::PreTokenizer(std::vector<Item> items) : stages_(1) {
+  for (Item& item : items) {
+    if (auto* step = std::get_if<StepPtr>(&item)) {
+      stages_.back().steps.push_back(std::move(*step));
+      continue;
+    }
+    Rewrite& rewrite = std::get<Rewrite>(item);
+    if (rewrite.replacement.size() > 4 ||
+        (rewrite.where != Rewrite::Where::nowhere && rewrite.prefix.empty()))
+      throw std::invalid_argument("a pre-tokenizer replaces spaces by one character");
+    stages_.back().rewrite = std::move(rewrite);
+    stages_.emplace_back();
+  }
+}
+
+size_t PreTokenizer::bytes() const {
+  size_t sum = sizeof(*this);
+  for (const Stage& stage : stages_) {
+    for (const StepPtr& step : stage.steps) sum += step->bytes();
+  }
+  return sum;
+}
+
+void PreTokenizerCutter::begin(const std::vector<StepPtr>& steps, size_t size) {
+  steps_ = &steps;
+  size_ = size;
+  outer_ = 0;
+  has_inner_ = false;
+  levels_.resize(steps.empty() ? 0 : steps.size() - 1);
+  for (Level& level : levels_) level.size = level.from = level.next = level.count = 0;
+}
+
+// The pieces that were there before these steps.
+bool PreTokenizerCutter::next_outer(Piece& piece) {
+  if (bounds_.size() == 0) {
+    piece = {0, size_, false};
+    return outer_++ == 0 && size_ != 0;
+  }
+  if (outer_ == bounds_.size()) return false;
+  piece = {outer_ == 0 ? 0 : bounds_[outer_ - 1], bounds_[outer_], false};
+  ++outer_;
+  return true;
+}
+
+bool PreTokenizerCutter::next_piece(const uint8_t* text, size_t level, Piece& piece) {
+  if (level == 0) return next_outer(piece);
+  Level& own = levels_[level - 1];
+  for (;;) {
+    if (own.next < own.count) {
+      const uint32_t end = own.ends[own.next];
+      const size_t before = own.next == 0 ? own.from : own.ends[own.next - 1] & ~kDropped;
+      piece = {own.begin + before, own.begin + (end & ~kDropped), (end & kDropped) != 0};
+      if (++own.next == own.count) own.from = end & ~kDropped;
+      return true;
+    }
+    if (own.from == own.size) {
+      Piece outer{};
+      if (!next_piece(text, level - 1, outer)) return false;
+      if (outer.dropped) {
+        piece = outer;
+        return true;
+      }
+      own.begin = outer.begin;
+      own.size = outer.end - outer.begin;
+      own.from = 0;
+    }
+    own.next = 0;
+    own.count = (*steps_)[level - 1]->cut(text + own.begin, own.size, own.from, own.ends, kRoom);
+  }
+}
+
+size_t PreTokenizerCutter::cut_levels(const uint8_t* text, uint32_t* ends, size_t capacity) {
+  size_t count = 0;
+  while (count < capacity) {
+    if (!has_inner_) {
+      if (!next_piece(text, levels_.size(), inner_)) break;
+      if (inner_.dropped || steps_->empty()) {
+        ends[count++] = static_cast<uint32_t>(inner_.end) | (inner_.dropped ? kDropped : 0);
+        continue;
+      }
+      has_inner_ = true;
+      inner_from_ = 0;
+    }
+    const size_t size = inner_.end - inner_.begin;
+    const size_t found =
+        steps_->back()->cut(text + inner_.begin, size, inner_from_, ends + count, capacity - count);
+    inner_from_ = ends[count + found - 1] & ~kDropped;
+    for (const size_t end = count + found; count < end; ++count)
+      ends[count] += static_cast<uint32_t>(inner_.begin);
+    has_inner_ = inner_from_ < size;
+  }
+  return count;
+}
+
+size_t PreTokenizerCutter::cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
+                               size_t capacity) {
+  const std::vector<StepPtr>& steps = pre_tokenizer_->stages_.back().steps;
+  if (bounds_.size() == 0 && steps.size() == 1) return steps[0]->cut(text, size, from, ends, capacity);
+  if (from == 0) begin(steps, size);
+  return cut_levels(text, ends, capacity);
+}
+
+// All pieces of a text, in `cut_`.
+void PreTokenizerCutter::cut_all(const uint8_t* text, size_t size) {
+  cut_.truncate(0);
+  for (size_t at = 0; at < size;) {
+    uint32_t* room = cut_.room(kRoom);
+    const size_t count = cut_levels(text, room, kRoom);
+    if (count == 0) return;
+    at = room[count - 1] & ~kDropped;
+    cut_.set_end(room + count);
+  }
+}
+
+// Whether a text that is one piece would become another one.
+bool PreTokenizerCutter::changes(const Rewrite& rewrite, const normalize::Text& text, bool is_start) const {
+  if (!rewrite.replacement.empty() && std::memchr(text.data(), ' ', text.size()) != nullptr) return true;
+  const bool with_prefix =
+      rewrite.where == Rewrite::Where::everywhere || (rewrite.where == Rewrite::Where::at_start && is_start);
+  return with_prefix && !begins_with(text.data(), text.size(), rewrite.prefix);
+}
+
+void PreTokenizerCutter::rewrite_pieces(const Rewrite& rewrite, normalize::Text& text, bool& is_start) {
+  PieceWriter writer(rewrite, text);
+  bounds_.truncate(0);
+  size_t begin = 0;
+  bool starts = false;
+  for (size_t number = 0; number < cut_.size(); ++number) {
+    const size_t end = cut_[number] & ~kDropped;
+    const bool is_first = is_start && begin == 0;
+    if ((cut_[number] & kDropped) == 0) {
+      writer.write(begin, end,
+                   rewrite.where == Rewrite::Where::everywhere ||
+                       (rewrite.where == Rewrite::Where::at_start && is_first));
+      bounds_.push_back(static_cast<uint32_t>(text.next_bytes().size()));
+      starts |= is_first;
+    }
+    begin = end;
+  }
+  is_start = starts;
+  text.flip();
+}
+
+void PreTokenizerCutter::prepare(normalize::Text& text, bool is_start) {
+  bounds_.truncate(0);
+  const auto& stages = pre_tokenizer_->stages_;
+  for (size_t stage = 0; stage + 1 < stages.size(); ++stage) {
+    if (text.size() >= kTooLong) throw std::invalid_argument("a text is 2 GiB or longer");
+    if (text.size() == 0) return;
+    if (stages[stage].steps.empty() && bounds_.size() == 0 && !changes(stages[stage].rewrite, text, is_start))
+      continue;
+    begin(stages[stage].steps, text.size());
+    cut_all(text.data(), text.size());
+    rewrite_pieces(stages[stage].rewrite, text, is_start);
+    if (bounds_.size() == 1) bounds_.truncate(0);
+  }
+}
+
+}  // namespace krill::tokenizer

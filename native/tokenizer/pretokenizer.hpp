@@ -1,0 +1,114 @@
+// A pre-tokenizer of tokenizer.json: steps that cut a text into words, and those that change it on the way.
+//
+// In: a text after normalisation. Out: the text as its words have it, and where these end. Held in memory:
+// the steps, which are shared; for each worker the ends of some pieces, and those of a whole text if it is
+// changed after it was cut.
+//
+// Steps only cut, or only rewrite. `Metaspace` is a rewriting step (spaces become its character, which is
+// also put in front) and one that cuts; `ByteLevel` is one that puts a space in front, and one that cuts.
+// Each step treats each piece that the one before has made as a text of its own.
+//
+// A worker first calls `prepare`, which does everything up to the last step that rewrites: the text becomes
+// the rewritten pieces, one after the other, without those that were left out. Then `cut` gives the words.
+// Where nothing rewrites, `prepare` does nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "growing_buffer.hpp"
+#include "normalize/text.hpp"
+#include "tokenizer/pretokenizer_steps.hpp"
+#include "tokenizer/word_cutter.hpp"
+
+namespace krill::tokenizer {
+
+// Changes each piece: spaces become `replacement`, unless that is empty; then `prefix` is put in front of
+// pieces that don't begin with it.
+struct Rewrite {
+  enum class Where : uint8_t { nowhere, at_start, everywhere };
+
+  std::string replacement;  // of at most four bytes
+  std::string prefix;
+  Where where = Where::nowhere;  // `at_start`: before the piece with which the whole input begins
+};
+
+class PreTokenizer {
+ public:
+  using Item = std::variant<StepPtr, Rewrite>;
+
+  explicit PreTokenizer(std::vector<Item> items);
+
+  bool rewrites() const { return stages_.size() > 1; }
+  size_t bytes() const;
+
+ private:
+  friend class PreTokenizerCutter;
+
+  // Steps that cut, then a rewriting one; the last stage has none.
+  struct Stage {
+    std::vector<StepPtr> steps;
+    Rewrite rewrite;
+  };
+
+  std::vector<Stage> stages_;
+};
+
+using PreTokenizerPtr = std::shared_ptr<const PreTokenizer>;
+
+// Of one worker.
+class PreTokenizerCutter final : public WordCutter {
+ public:
+  explicit PreTokenizerCutter(PreTokenizerPtr pre_tokenizer) : pre_tokenizer_(std::move(pre_tokenizer)) {}
+
+  // Before the first `cut` of a text. `is_start` says whether the whole input begins with it.
+  void prepare(normalize::Text& text, bool is_start);
+
+  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) override;
+
+ private:
+  static constexpr size_t kRoom = 256;
+
+  // The pieces of a step in the piece of the step before that is being cut.
+  struct Level {
+    size_t begin = 0;  // of the piece
+    size_t size = 0;
+    size_t from = 0;  // how far it was cut
+    size_t next = 0;
+    size_t count = 0;
+    uint32_t ends[kRoom];
+  };
+
+  struct Piece {
+    size_t begin;
+    size_t end;
+    bool dropped;
+  };
+
+  void begin(const std::vector<StepPtr>& steps, size_t size);
+  bool next_outer(Piece& piece);
+  bool next_piece(const uint8_t* text, size_t level, Piece& piece);
+  size_t cut_levels(const uint8_t* text, uint32_t* ends, size_t capacity);
+  void cut_all(const uint8_t* text, size_t size);
+  bool changes(const Rewrite& rewrite, const normalize::Text& text, bool is_start) const;
+  void rewrite_pieces(const Rewrite& rewrite, normalize::Text& text, bool& is_start);
+
+  PreTokenizerPtr pre_tokenizer_;
+  // Pieces of the text that were cut before it was rewritten: where they end, if there is more than one.
+  GrowingBuffer<uint32_t> bounds_;
+  GrowingBuffer<uint32_t> cut_;  // all ends of a text
+  // While a text is cut:
+  const std::vector<StepPtr>* steps_ = nullptr;
+  std::vector<Level> levels_;  // of all steps but the last
+  size_t size_ = 0;
+  size_t outer_ = 0;  // how many bounds were passed
+  Piece inner_{};     // what the last step cuts
+  size_t inner_from_ = 0;
+  bool has_inner_ = false;
+};
+
+}  // namespace krill::tokenizer

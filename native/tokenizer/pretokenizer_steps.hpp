@@ -1,0 +1,58 @@
+// The steps of pre-tokenizers: each cuts a text into pieces, exactly as Hugging Face's `tokenizers` does.
+//
+// In: a text, UTF-8. Out: where its pieces end, and which are left out. Held in memory: tables of a step; it
+// is made once, never changes and is shared by threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "regex/regex.hpp"
+#include "text/scanner.hpp"
+
+namespace krill::tokenizer {
+
+class Step {
+ public:
+  // On an end: what lies before it is left out.
+  static constexpr uint32_t kDropped = uint32_t{1} << 31;
+
+  Step() = default;
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+  virtual ~Step() = default;
+
+  // Writes the ends of successive pieces from `from` on, which is 0 or the last end that was written: at
+  // least one and up to `capacity` of them, none of them empty; returns how many. They cover the text. `from`
+  // is less than `size`, and that is below 2 GiB. Throws std::runtime_error if a pattern backtracks too far.
+  virtual size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
+                     size_t capacity) const = 0;
+  virtual size_t bytes() const = 0;
+};
+
+using StepPtr = std::shared_ptr<const Step>;
+
+// What becomes of the matches of a pattern.
+enum class Behavior : uint8_t { removed, isolated, merged_with_previous, merged_with_next, contiguous };
+
+std::optional<Behavior> behavior_named(std::string_view name);  // as tokenizer.json writes it
+
+// `Split`: of a regex, or of a string. Throws std::invalid_argument as regex::Regex does.
+StepPtr make_split(std::string_view regex, Behavior behavior, bool invert);
+StepPtr make_string_split(std::string_view string, Behavior behavior, bool invert);
+// The words of a pattern that the scanner knows; `regex` gives the same where text is not ASCII, and is
+// faster there.
+StepPtr make_words(text::Pattern pattern, std::string_view regex);
+StepPtr make_digits(bool individual);
+StepPtr make_punctuation(Behavior behavior);
+StepPtr make_whitespace();
+StepPtr make_whitespace_split();
+StepPtr make_bert();
+StepPtr make_scripts();
+// Pieces of so many characters, at least one.
+StepPtr make_fixed_length(size_t length);
+
+}  // namespace krill::tokenizer

@@ -1,0 +1,161 @@
+"""The section `pre_tokenizer` of tokenizer.json as a native pre-tokenizer.
+
+In: the section, as JSON gives it. Out: a `PreTokenizer` that cuts exactly as `tokenizers` does, and whether its words are
+byte-level; or a `ValueError` that says what is wrong or not supported. Held in memory: the tables of its steps, 20 to 80
+KB for most, which `PreTokenizer.bytes` counts.
+
+`ByteLevel` writes bytes as letters. That is done to the vocabulary once instead of to all text, so it has to be the
+last step that matters: after it, other steps would have to cut letters that are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from krill import _native
+from krill.tokenizer.patterns import PATTERNS, pattern_of_regex
+
+Section = Mapping[str, Any]
+Step = _native.PreTokenizerStep
+
+# Deeper nesting is no tokenizer but an attack on the stack.
+_DEEPEST: Final = 64
+_BEHAVIORS: Final = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
+_SCHEMES: Final = ("first", "never", "always")
+
+
+@dataclass(frozen=True, slots=True)
+class PreTokenizerParts:
+    """`native` is None if the text is one word as it is."""
+
+    native: _native.PreTokenizer | None
+    byte_level: bool
+
+
+def build_pre_tokenizer(section: object) -> PreTokenizerParts:
+    """What a `pre_tokenizer` section stands for; None stands for none."""
+    if section is None:
+        return PreTokenizerParts(None, byte_level=False)
+    steps: list[Step] = []
+    byte_level = False
+    for step in _flat(section, 0):
+        if byte_level:
+            raise ValueError("pre-tokenizer steps after `ByteLevel` are not supported")
+        byte_level = step["type"] == "ByteLevel"
+        steps += _BUILDERS[step["type"]](step)
+    return PreTokenizerParts(_native.PreTokenizer(steps) if steps else None, byte_level)
+
+
+def _flat(section: object, depth: int) -> Iterator[Section]:
+    """The steps of a section, without the sequences around them."""
+    if not isinstance(section, Mapping):
+        raise ValueError(f"a pre-tokenizer must be an object, not {_kind(section)}")
+    kind = section.get("type")
+    if kind == "Sequence":
+        if depth == _DEEPEST:
+            raise ValueError("pre-tokenizers are nested too deeply")
+        for step in _field(section, "pretokenizers", list):
+            yield from _flat(step, depth + 1)
+    elif not isinstance(kind, str):
+        raise ValueError("a pre-tokenizer has no `type`")
+    elif kind in _BUILDERS:
+        yield section
+    else:
+        raise ValueError(f"unknown pre-tokenizer `{kind}`")
+
+
+def _byte_level(section: Section) -> list[Step]:
+    prefix = [Step.rewrite("", " ", "always")] if _field(section, "add_prefix_space", bool) else []
+    _field(section, "trim_offsets", bool)
+    cuts = _field(section, "use_regex", bool, default=True)
+    return prefix + ([Step.words("gpt2", PATTERNS["gpt2"])] if cuts else [])
+
+
+def _split(section: Section) -> list[Step]:
+    behavior = _choice(section, "behavior", _BEHAVIORS)
+    invert = _field(section, "invert", bool)
+    match _field(section, "pattern", dict):
+        case {"String": str(string), **rest} if not rest:
+            return [Step.split_string(_unicode(string, section), behavior, invert)]
+        case {"Regex": str(regex), **rest} if not rest:
+            # Words of a scanner cover all text: what is not a match does not occur.
+            name = pattern_of_regex(regex)
+            if name is not None and (behavior == "Isolated" or (behavior == "Removed" and invert)):
+                return [Step.words(name, PATTERNS[name])]
+            return [Step.split(_unicode(regex, section), behavior, invert)]
+    raise ValueError("`pattern` of pre-tokenizer `Split` must be `String` or `Regex` with a string")
+
+
+def _metaspace(section: Section) -> list[Step]:
+    replacement = _character(section, "replacement")
+    scheme = _choice(section, "prepend_scheme", _SCHEMES, default="always")
+    adds = section.get("add_prefix_space")
+    if adds is False and scheme != "never":
+        raise ValueError("`add_prefix_space` of pre-tokenizer `Metaspace` does not match its `prepend_scheme`")
+    rewrite = [] if replacement == " " and scheme == "never" else [Step.rewrite(replacement, replacement, scheme)]
+    splits = section.get("split")
+    if splits is not None and not isinstance(splits, bool):
+        raise ValueError(f"`split` of pre-tokenizer `Metaspace` must be a boolean or null, not {_kind(splits)}")
+    return rewrite + ([] if splits is False else [Step.split_string(replacement, "MergedWithNext", False)])
+
+
+def _fixed_length(section: Section) -> list[Step]:
+    length = section.get("length", 5)
+    if not isinstance(length, int) or isinstance(length, bool) or not 0 < length < 2**63:
+        raise ValueError("`length` of pre-tokenizer `FixedLength` must be a whole number of at least 1")
+    return [Step.fixed_length(length)]
+
+
+def _field(section: Section, name: str, kind: type, default: object = None) -> Any:
+    value = section.get(name, default)
+    if not isinstance(value, kind):
+        expected = {bool: "a boolean", str: "a string", list: "a list", dict: "an object"}[kind]
+        raise ValueError(f"`{name}` of pre-tokenizer `{section['type']}` must be {expected}, not {_kind(value)}")
+    return value
+
+
+def _choice(section: Section, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
+    value = section.get(name, default)
+    if value not in choices:
+        listed = ", ".join(f"`{choice}`" for choice in choices)
+        raise ValueError(f"`{name}` of pre-tokenizer `{section['type']}` must be one of {listed}")
+    return str(value)
+
+
+def _character(section: Section, name: str) -> str:
+    value = _field(section, name, str)
+    if len(value) != 1:
+        raise ValueError(f"`{name}` of pre-tokenizer `{section['type']}` must be one character")
+    return _unicode(value, section)
+
+
+def _unicode(text: str, section: Section) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the pattern of pre-tokenizer `{section['type']}` is not valid Unicode") from None
+    return text
+
+
+def _kind(value: object) -> str:
+    kinds = {type(None): "missing or null", bool: "a boolean", str: "a string", list: "a list", dict: "an object"}
+    return kinds.get(type(value), "a number")
+
+
+_BUILDERS: Final[dict[str, Callable[[Section], list[Step]]]] = {
+    "ByteLevel": _byte_level,
+    "Split": _split,
+    "Metaspace": _metaspace,
+    "FixedLength": _fixed_length,
+    "Digits": lambda section: [Step.digits(_field(section, "individual_digits", bool))],
+    "Punctuation": lambda section: [Step.punctuation(_choice(section, "behavior", _BEHAVIORS, "Isolated"))],
+    "Whitespace": lambda _: [Step.whitespace()],
+    "WhitespaceSplit": lambda _: [Step.whitespace_split()],
+    "BertPreTokenizer": lambda _: [Step.bert()],
+    "CharDelimiterSplit": lambda section: [
+        Step.split_string(_character(section, "delimiter"), "Removed", False)
+    ],
+    "UnicodeScripts": lambda _: [Step.scripts()],
+}
