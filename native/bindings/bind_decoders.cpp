@@ -47,6 +47,12 @@ void bind_decoders(nb::module_& m) {
           },
           nb::arg("pattern"), nb::arg("content"))
       .def_static(
+          "replace_regex",
+          [](const std::string& pattern, std::string content) {
+            return bound(tokenizer::replace_regex_decoder(pattern, std::move(content)));
+          },
+          nb::arg("pattern"), nb::arg("content"))
+      .def_static(
           "strip",
           [](std::string content, size_t start, size_t stop) {
             return bound(tokenizer::strip_decoder(std::move(content), start, stop));

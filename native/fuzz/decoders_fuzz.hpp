@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +30,9 @@ inline tokenizer::DecoderStepPtr pick_decoder(Settings& settings) {
     case 6: return tokenizer::word_piece_decoder(one, settings.flag());
     case 7: return tokenizer::bpe_decoder(one);
     case 8: return tokenizer::ctc_decoder(one, "|", settings.flag());
-    default: return tokenizer::replace_decoder(std::make_unique<FuzzFinder>(one[0], settings.flag()), "_");
+    default:
+      return tokenizer::replace_regex_decoder(kFuzzExpressions[settings.next() % std::size(kFuzzExpressions)],
+                                              "_");
   }
 }
 

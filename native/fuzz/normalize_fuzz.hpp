@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "fuzz/kernels_fuzz.hpp"
@@ -51,22 +50,8 @@ inline void check_normalizer(const normalize::Normalizer& normalizer, const Norm
     expect(origin.begin <= origin.end && origin.end <= input.size(), "normalize: an origin lies outside");
 }
 
-// Matches a byte, or nothing before it.
-class FuzzFinder final : public normalize::Finder {
- public:
-  FuzzFinder(uint8_t byte, bool empty) : byte_(byte), empty_(empty) {}
-  bool find(const uint8_t* text, size_t size, size_t from, size_t& begin, size_t& end) const override {
-    const uint8_t* found = std::find(text + from, text + size, byte_);
-    if (found == text + size) return false;
-    begin = static_cast<size_t>(found - text);
-    end = begin + (empty_ ? 0 : 1);
-    return true;
-  }
-
- private:
-  uint8_t byte_;
-  bool empty_;
-};
+// Expressions that match something, nothing, or both.
+inline constexpr std::string_view kFuzzExpressions[] = {"\\s+", "^", "a*", "(?=a)", "[^a-z]", "\\b", "$", ""};
 
 inline normalize::NormalizerPtr pick_normalizer(Settings& settings) {
   // Made once: their tables are built from all code points.
@@ -87,7 +72,7 @@ inline normalize::NormalizerPtr pick_normalizer(Settings& settings) {
   const std::string one(1, static_cast<char>(settings.next())), more(settings.next() % 6, '_');
   if (kind == fixed.size()) return normalize::make_prepend(more);
   if (kind == fixed.size() + 1) return normalize::make_replace(settings.flag() ? one : one + one, more);
-  return normalize::make_replace(std::make_unique<FuzzFinder>(one[0], settings.flag()), more);
+  return normalize::make_replace_regex(kFuzzExpressions[settings.next() % std::size(kFuzzExpressions)], more);
 }
 
 // A trie with keys of one byte, of which some units are spoiled.

@@ -119,34 +119,57 @@ class PlainBytes {
   bool ascii_matters_ = false;
 };
 
+// When blocks are tried: the longer there were none, the more seldom.
+class BlockSteps {
+ public:
+  explicit BlockSteps(size_t at) : next_look_(at) {}
+
+  bool due(size_t at) const { return at >= next_look_; }
+
+  // The beginning of the last character of the plain blocks at `at`, where a character begins, or `at`. That
+  // one may go on behind the blocks, and may be of interest to what comes after it.
+  size_t pass(const PlainBytes& plain, const uint8_t* text, size_t size, size_t at) {
+    const size_t end = plain.blocks(text, size, at);
+    if (end == at) {
+      gap_ = std::min(2 * gap_, kLargestGap);
+    } else {
+      gap_ = PlainBytes::kBlock;
+      size_t last = end - 1;
+      while (last > at && end - last < 4 && (text[last] & 0xc0) == 0x80) --last;
+      at = last;
+    }
+    next_look_ = at + gap_;
+    return at;
+  }
+
+ private:
+  static constexpr size_t kLargestGap = 32;
+
+  size_t next_look_;
+  size_t gap_ = PlainBytes::kBlock;
+};
+
 // Goes through a text from one character that may matter to the next.
 class PlainScan {
  public:
   static constexpr size_t kNone = ~size_t{0};
 
-  PlainScan(const PlainBytes& plain, const uint8_t* text, size_t size, size_t at = 0)
-      : plain_(plain), text_(text), size_(size), at_(at), next_look_(at) {}
+  PlainScan(const PlainBytes& plain, const uint8_t* text, size_t size)
+      : plain_(plain), text_(text), size_(size), steps_(0) {}
 
   // Finds the next character that may matter, from `at()` on; all that do are found, and others, too.
   bool find() {
     while (at_ < size_) {
-      if (at_ >= next_look_) {
-        const size_t end = plain_.blocks(text_, size_, at_);
-        // The last character may go on behind the blocks, or be the one before what is found.
-        if (end > at_) at_ = last_character(at_, end);
-        next_look_ = at_ + PlainBytes::kBlock;
-      }
+      if (steps_.due(at_)) at_ = steps_.pass(plain_, text_, size_, at_);
       const size_t length = size_ - at_ >= 3 ? plain_.plain_length(text_, at_) : 0;
       if (length == 0) return true;
-      before_ = at_;
-      at_ += length;
+      pass(length);
     }
-    at_ = std::min(at_, size_);
     return false;
   }
 
   size_t at() const { return at_; }
-  // Where the plain character right before `at()` begins, or kNone if `find` did not pass one.
+  // Where the plain character right before `at()` begins, or kNone if none was passed.
   size_t before() const { return before_; }
 
   // Goes on behind the character at `at()`, which turned out to be plain.
@@ -162,17 +185,11 @@ class PlainScan {
   }
 
  private:
-  size_t last_character(size_t begin, size_t end) const {
-    size_t last = end - 1;
-    while (last > begin && end - last < 4 && (text_[last] & 0xc0) == 0x80) --last;
-    return last;
-  }
-
   const PlainBytes& plain_;
   const uint8_t* text_;
   size_t size_;
-  size_t at_;
-  size_t next_look_;
+  BlockSteps steps_;
+  size_t at_ = 0;
   size_t before_ = kNone;
 };
 

@@ -123,16 +123,24 @@ class CharsmapTrie {
 class Precompiled final : public Normalizer {
  public:
   explicit Precompiled(std::string_view charsmap) : trie_(charsmap) {
+    // Pages of which nothing is mapped are as many as there are pages of graphemes.
+    std::map<uint32_t, uint16_t> unmapped;
     std::map<std::string, uint16_t> numbers;
     for (uint32_t page = 0; page < kPageCount; ++page) {
-      std::string kinds(kPage, '\0');
       const bool may_be_mapped = trie_.has_page(page);
+      if (const auto known = unmapped.find(kGraphemePageOf[page]);
+          !may_be_mapped && known != unmapped.end()) {
+        page_of_[page] = known->second;
+        continue;
+      }
+      std::string kinds(kPage, '\0');
       for (uint32_t place = 0; place < kPage; ++place)
         kinds[place] = static_cast<char>(kind_from_tables(page * kPage + place, may_be_mapped));
       const auto [found, is_new] =
           numbers.try_emplace(std::move(kinds), static_cast<uint16_t>(numbers.size()));
       if (is_new) pages_.insert(pages_.end(), found->first.begin(), found->first.end());
       page_of_[page] = found->second;
+      if (!may_be_mapped) unmapped[kGraphemePageOf[page]] = found->second;
     }
     plain_ = PlainBytes([this](uint32_t point) { return (kind_of(point) & kPlain) == 0; });
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "check.hpp"
+#include "normalize/matches.hpp"
 #include "normalize/points.hpp"
 #include "text/char_class.hpp"
 #include "text/utf8.hpp"
@@ -178,23 +179,23 @@ class ReplaceStep final : public PerToken {
   std::string pattern_, content_;
 };
 
-class ReplaceFoundStep final : public PerToken {
+class ReplaceRegexStep final : public PerToken {
  public:
-  ReplaceFoundStep(std::unique_ptr<normalize::Finder> finder, std::string content)
-      : finder_(std::move(finder)), content_(std::move(content)) {}
+  ReplaceRegexStep(std::string_view pattern, std::string content)
+      : pattern_(pattern), content_(std::move(content)) {}
 
  private:
   void append(std::string& out, std::string_view token, size_t, bool) const override {
     if (token.empty()) return;
     size_t kept = 0;
-    normalize::for_each_match(*finder_, bytes_of(token), token.size(), [&](size_t begin, size_t end) {
+    normalize::for_each_match(pattern_, bytes_of(token), token.size(), [&](size_t begin, size_t end) {
       out.append(token.substr(kept, begin - kept)).append(content_);
       kept = end;
     });
     out += token.substr(kept);
   }
 
-  std::unique_ptr<normalize::Finder> finder_;
+  regex::Regex pattern_;
   std::string content_;
 };
 
@@ -305,8 +306,8 @@ DecoderStepPtr fuse_decoder() { return std::make_shared<const FuseStep>(); }
 DecoderStepPtr replace_decoder(std::string pattern, std::string content) {
   return std::make_shared<const ReplaceStep>(std::move(pattern), std::move(content));
 }
-DecoderStepPtr replace_decoder(std::unique_ptr<normalize::Finder> finder, std::string content) {
-  return std::make_shared<const ReplaceFoundStep>(std::move(finder), std::move(content));
+DecoderStepPtr replace_regex_decoder(std::string_view pattern, std::string content) {
+  return std::make_shared<const ReplaceRegexStep>(pattern, std::move(content));
 }
 DecoderStepPtr strip_decoder(std::string content, size_t start, size_t stop) {
   return std::make_shared<const StripStep>(std::move(content), start, stop);

@@ -13,9 +13,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
-
-#include "normalize/normalizer.hpp"
 
 namespace krill::tokenizer {
 
@@ -59,7 +58,8 @@ DecoderStepPtr byte_level_decoder();
 DecoderStepPtr byte_fallback_decoder();
 DecoderStepPtr fuse_decoder();
 DecoderStepPtr replace_decoder(std::string pattern, std::string content);
-DecoderStepPtr replace_decoder(std::unique_ptr<normalize::Finder> finder, std::string content);
+// Throws std::invalid_argument if the expression is refused.
+DecoderStepPtr replace_regex_decoder(std::string_view pattern, std::string content);
 // Takes `content`, one character, at most `start` times from the beginning and `stop` times from the end.
 DecoderStepPtr strip_decoder(std::string content, size_t start, size_t stop);
 // `drops_first`: the replacement is no space in the first token, as it is with all prepend schemes but

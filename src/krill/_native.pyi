@@ -838,6 +838,10 @@ class Normalizer:
         """Every occurrence of a string becomes another."""
 
     @staticmethod
+    def replace_regex(pattern: _Bytes, content: _Bytes) -> Normalizer:
+        """Every match of a regular expression becomes a string; `ValueError` if it is refused."""
+
+    @staticmethod
     def precompiled(charsmap: _Bytes) -> Normalizer:
         """SentencePiece's charsmap; `ValueError` if it is cut short or points outside of itself."""
 
@@ -857,6 +861,8 @@ class DecoderStep:
     def fuse() -> DecoderStep: ...
     @staticmethod
     def replace(pattern: str, content: str) -> DecoderStep: ...
+    @staticmethod
+    def replace_regex(pattern: str, content: str) -> DecoderStep: ...
     @staticmethod
     def strip(content: str, start: int, stop: int) -> DecoderStep: ...
     @staticmethod

@@ -58,7 +58,10 @@ def _replace(section: Section) -> _native.DecoderStep:
         case {"String": str(string)} if len(pattern) == 1:
             return _native.DecoderStep.replace(_valid(string, "pattern"), content)
         case {"Regex": str(regex)} if len(pattern) == 1:
-            raise ValueError(f"a regular expression in decoder `Replace` is not supported: `{regex}`")
+            try:
+                return _native.DecoderStep.replace_regex(_valid(regex, "pattern"), content)
+            except ValueError as error:
+                raise ValueError(f"the regular expression of decoder `Replace`: {error}: `{regex}`") from None
     raise ValueError("`pattern` of decoder `Replace` must be `String` or `Regex` with a string")
 
 

@@ -74,7 +74,12 @@ def _replace(section: Section) -> _native.Normalizer:
         case {"String": str(string)} if len(pattern) == 1:
             return _native.Normalizer.replace(_encoded(string, "pattern"), content)
         case {"Regex": str(regex)} if len(pattern) == 1:
-            raise ValueError(f"a regular expression in normalizer `Replace` is not supported: `{regex}`")
+            try:
+                return _native.Normalizer.replace_regex(_encoded(regex, "pattern"), content)
+            except ValueError as error:
+                raise ValueError(
+                    f"the regular expression of normalizer `Replace`: {error}: `{regex}`"
+                ) from None
     raise ValueError("`pattern` of normalizer `Replace` must be `String` or `Regex` with a string")
 
 

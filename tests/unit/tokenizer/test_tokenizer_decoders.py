@@ -37,6 +37,8 @@ STEPS: dict[str, Section] = {
     "byte fallback": {"type": "ByteFallback"},
     "fuse": {"type": "Fuse"},
     "replace": replace("▁", " "),
+    "replace regex": {"type": "Replace", "pattern": {"Regex": "[▁ ]+|a"}, "content": "_"},
+    "replace anywhere": {"type": "Replace", "pattern": {"Regex": "a*"}, "content": "_"},
     "replace nothing": replace("", "x"),
     "replace by nothing": replace("a", ""),
     "strip first": strip(" ", 1, 0),
@@ -234,6 +236,10 @@ def test_sections_of_older_files_are_known_by_their_fields(section: Section) -> 
         (metaspace("x"), "must be `always`, `first` or `never`"),
         ({"type": "Metaspace", "replacement": "▁", "add_prefix_space": False}, "contradicts"),
         ({"type": "BPEDecoder", "suffix": "\ud800"}, "not valid Unicode"),
+        (
+            {"type": "Replace", "pattern": {"Regex": "("}, "content": ""},
+            "the regular expression of decoder `Replace`",
+        ),
         ({"type": "ByteLevel"}, "`add_prefix_space` of decoder `ByteLevel` must be a boolean"),
     ],
 )

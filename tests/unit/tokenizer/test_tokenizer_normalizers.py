@@ -166,6 +166,42 @@ def test_strings_are_replaced_whatever_they_mean_as_regular_expressions(
     assert_equal(replace(pattern, content), (text + "long enough for blocks, " * 4) * 3)
 
 
+REGEXES = (
+    r"\s+",
+    " {2,}",
+    "[ab]",
+    "a*",
+    "^",
+    "$",
+    r"\b",
+    "(?=b)",
+    "",
+    "x|",
+    r"(?i:É)",
+    r"\p{L}+",
+    "[\u2581 ]+",
+    "\n",
+)
+
+
+@tried(300)
+@given(
+    st.sampled_from(REGEXES),
+    st.text("▁é_", max_size=3),
+    st.text("ab x\n▁éÉ漢", max_size=12),
+    st.integers(1, 120),
+)
+def test_matches_of_regular_expressions_are_replaced(
+    pattern: str, content: str, text: str, times: int
+) -> None:
+    assert_equal({"type": "Replace", "pattern": {"Regex": pattern}, "content": content}, text * times)
+
+
+def test_a_regular_expression_that_the_library_refuses_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"the regular expression of normalizer `Replace`: .*: `\("):
+        build_normalizer({"type": "Replace", "pattern": {"Regex": "("}, "content": ""})
+
+
 def test_long_texts_are_normalised_around_what_changes() -> None:
     plain = "an English line, und eine deutsche äöüß; Съешь же ещё; 漢字かな交じり文 한국어 ไทย "
     for odd in ("", "e\u0301", "\u1100\u1161\u11a8", "ﬁ½㍱", "İ", "a\u0323\u0302b" * 50, "\r\n\t"):
