@@ -25,6 +25,7 @@ void bind_datatrove(nb::module_&);
 void bind_parquet(nb::module_&);
 void bind_literals(nb::module_&);
 void bind_columns(nb::module_&);
+void bind_models(nb::module_&);
 
 }  // namespace krill::bindings
 
@@ -53,4 +54,5 @@ NB_MODULE(_native, m) {
   bind_parquet(m);
   bind_literals(m);
   bind_columns(m);
+  bind_models(m);
 }

@@ -33,7 +33,9 @@ class Model {
 
   // Writes the ids of a word, which is not empty, and returns how many: at most as many as it has bytes.
   // `lengths` is null, or gets for each id the bytes of the word that it covers; their begin is the end of
-  // the one before. Throws std::runtime_error for a word that the library refuses too (no unknown token).
+  // the one before. 0 means the same bytes as the id before: Unigram's byte fallback gives all tokens of an
+  // unknown text the whole of it. Throws std::runtime_error for a word that the library refuses too (no
+  // unknown token).
   virtual size_t encode(const uint8_t* word, size_t size, uint32_t* ids, uint32_t* lengths,
                         ModelScratch& scratch) const = 0;
 

@@ -681,3 +681,46 @@ class JsonOutline:
 
 def cut_counts(offsets: _Int64s, data: _Bytes) -> _UInt64s:
     """The most words that common pre-tokenizers cut each document into."""
+
+# ---- models of tokenizers: native/bindings/bind_models.cpp ----
+
+class Model:
+    """Turns words into tokens. Threads may share one."""
+
+    def encode_words(self, offsets: _Int64s, data: _Bytes) -> tuple[_UInt32s, _UInt32s, _UInt32s]:
+        """The ids of words one after the other, how many bytes of its word each id covers (0: the same as the id
+        before), and how many ids each word has."""
+
+    def largest_id(self) -> int: ...
+
+class Unigram(Model):
+    """The pieces with the largest sum of scores. `unknown` is a piece's place, as are all ids."""
+
+    def __init__(
+        self,
+        pieces: _Bytes,
+        offsets: _Int64s,
+        scores: _Float64s,
+        unknown: int | None,
+        byte_fallback: bool,
+        bytes_are_characters: bool,
+    ) -> None: ...
+
+class WordPiece(Model):
+    """The longest piece first, then the longest of those that begin with `continuation`."""
+
+    def __init__(
+        self,
+        pieces: _Bytes,
+        offsets: _Int64s,
+        ids: _UInt32s,
+        unknown: int | None,
+        continuation: _Bytes,
+        most_characters: int,
+        bytes_are_characters: bool,
+    ) -> None: ...
+
+class WordLevel(Model):
+    """Whole words."""
+
+    def __init__(self, words: _Bytes, offsets: _Int64s, ids: _UInt32s, unknown: int | None) -> None: ...
