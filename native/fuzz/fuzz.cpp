@@ -29,6 +29,7 @@
 #include "fuzz/literals_fuzz.hpp"
 #include "fuzz/loading_fuzz.hpp"
 #include "fuzz/minhash_fuzz.hpp"
+#include "fuzz/models_fuzz.hpp"
 #include "fuzz/pack_fuzz.hpp"
 #include "fuzz/parquet_fuzz.hpp"
 #include "fuzz/qa_fuzz.hpp"
@@ -120,6 +121,7 @@ void run(const Input& input) {
   fuzz_datatrove(exact.data(), exact.size());
   fuzz_parquet(exact.data(), exact.size());
   fuzz_literals(exact.data(), exact.size());
+  fuzz_models(exact.data(), exact.size());
   current = nullptr;
 }
 

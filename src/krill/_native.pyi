@@ -688,8 +688,8 @@ class Model:
     """Turns words into tokens. Threads may share one."""
 
     def encode_words(self, offsets: _Int64s, data: _Bytes) -> tuple[_UInt32s, _UInt32s, _UInt32s]:
-        """The ids of words one after the other, how many bytes of its word each id covers (0: the same as the id
-        before), and how many ids each word has."""
+        """The ids of words one after the other, how many bytes of its word each id covers (0: the same as the
+        id before), and how many ids each word has."""
 
     def largest_id(self) -> int: ...
 

@@ -1,7 +1,8 @@
-"""Unigram, WordPiece and WordLevel give the tokens that Hugging Face's library gives, with the same offsets."""
+"""Unigram, WordPiece and WordLevel give the tokens of Hugging Face's library, with the same offsets."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from krill import _native
-from krill.tokenizer.vocabulary import to_bytes, to_text
+from krill.tokenizer.vocabulary import to_text
 from oracles.models import (
     NoUnknownToken,
     Token,
@@ -31,7 +33,7 @@ BYTE_NAMES = [f"<0x{byte:02X}>" for byte in range(256)]
 SCORES = st.sampled_from([-3.0, -2.5, -0.1, -0.2, -0.3, 0.0, 0.1, 7.0]) | st.floats(-30, 30)
 
 
-def flat(texts: Sequence[bytes]) -> tuple[bytes, np.ndarray]:
+def flat(texts: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64]]:
     return b"".join(texts), np.cumsum([0, *map(len, texts)], dtype=np.int64)
 
 
@@ -256,7 +258,6 @@ def test_arrays_that_make_no_sense_are_refused() -> None:
             _native.Unigram(data, offsets, bad, unknown, False, False)
     with pytest.raises(ValueError, match="byte fallback"):
         _native.Unigram(data, offsets, scores, 0, True, True)
-    assert to_bytes("a") == b"a"
 
 
 def corpus(lines: int) -> list[str]:
@@ -282,8 +283,6 @@ def test_trained_models_encode_as_in_the_library() -> None:
             vocab_size=300, unk_token="<unk>", special_tokens=["<unk>"], show_progress=False
         ),
     )
-    import json
-
     section = json.loads(trained.to_str())["model"]
     vocab = [(piece, score) for piece, score in section["vocab"]]
     expected = [library_tokens(trained.model, word) for word in words]
