@@ -24,8 +24,7 @@ class ByteTrie {
   static constexpr uint32_t kNoToken = 0xffffffff;
   static constexpr size_t kMostTokens = (size_t{1} << 23) - 2;
 
-  // Empty tokens are never met; of equal tokens the last one counts. Throws std::invalid_argument for arrays
-  // that make no sense.
+  // Of equal tokens the last one counts. Throws std::invalid_argument for arrays that make no sense.
   explicit ByteTrie(const TokenArrays& tokens);
 
   // Where a walk has come to. Any unit is a state; kNowhere leads on to nothing.

@@ -694,12 +694,13 @@ class Model:
     def largest_id(self) -> int: ...
 
 class Unigram(Model):
-    """The pieces with the largest sum of scores. `unknown` is a piece's place, as are all ids."""
+    """The pieces with the largest sum of scores."""
 
     def __init__(
         self,
-        pieces: _Bytes,
+        tokens: _Bytes,
         offsets: _Int64s,
+        flags: _UInt8s,
         scores: _Float64s,
         unknown: int | None,
         byte_fallback: bool,
@@ -711,9 +712,9 @@ class WordPiece(Model):
 
     def __init__(
         self,
-        pieces: _Bytes,
+        tokens: _Bytes,
         offsets: _Int64s,
-        ids: _UInt32s,
+        flags: _UInt8s,
         unknown: int | None,
         continuation: _Bytes,
         most_characters: int,
@@ -723,4 +724,4 @@ class WordPiece(Model):
 class WordLevel(Model):
     """Whole words."""
 
-    def __init__(self, words: _Bytes, offsets: _Int64s, ids: _UInt32s, unknown: int | None) -> None: ...
+    def __init__(self, tokens: _Bytes, offsets: _Int64s, flags: _UInt8s, unknown: int | None) -> None: ...

@@ -12,7 +12,7 @@
 
 #include "bpe/word_hash.hpp"
 
-namespace krill::models {
+namespace krill::tokenizer {
 
 // `Tokens` gives the bytes of token i as tokens[i], and outlives the calls.
 class TokenIndex {
@@ -52,4 +52,4 @@ class TokenIndex {
   std::vector<uint32_t> slots_;  // open addressing, half full at most
 };
 
-}  // namespace krill::models
+}  // namespace krill::tokenizer
