@@ -26,6 +26,7 @@ void bind_parquet(nb::module_&);
 void bind_literals(nb::module_&);
 void bind_columns(nb::module_&);
 void bind_models(nb::module_&);
+void bind_tokenizer_file(nb::module_&);
 
 }  // namespace krill::bindings
 
@@ -55,4 +56,5 @@ NB_MODULE(_native, m) {
   bind_literals(m);
   bind_columns(m);
   bind_models(m);
+  bind_tokenizer_file(m);
 }

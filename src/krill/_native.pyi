@@ -725,3 +725,32 @@ class WordLevel(Model):
     """Whole words."""
 
     def __init__(self, tokens: _Bytes, offsets: _Int64s, flags: _UInt8s, unknown: int | None) -> None: ...
+
+# ---- tokenizer.json: native/bindings/bind_tokenizer_file.cpp ----
+
+class TokenizerFile:
+    """A tokenizer.json, read in blocks. What is wrong with it is a ValueError."""
+
+    def __init__(self, most_sections: int) -> None: ...
+    def feed(self, data: _Bytes) -> None: ...
+    def finish(self) -> None: ...
+    def sections(self) -> bytes:
+        """The JSON with the vocabulary, the merges and the added tokens empty; it may be invalid."""
+
+    def is_scored(self) -> bool:
+        """Whether the vocabulary is a list of pieces and scores."""
+
+    def arrays(self, byte_level: bool) -> tuple[_UInt8s, _Int64s, _UInt8s, _Float64s, _UInt32s]:
+        """Tokens, offsets and flags by id, scores, and the left, right and new id of each merge; once."""
+
+    def entries(self) -> int:
+        """How many tokens the vocabulary has."""
+
+    def added(self) -> list[tuple[str, int, bool, bool, bool, bool, bool]]:
+        """Content, id, single_word, lstrip, rstrip, normalized, special of each added token."""
+
+    def clash(self) -> str | None:
+        """An added token that gets the id of another token, quoted."""
+
+    def find(self, text: _Bytes) -> int | None:
+        """The id of a text, as an added token or in the vocabulary."""
