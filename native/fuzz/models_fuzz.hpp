@@ -63,14 +63,14 @@ inline FuzzedPieces fuzzed_pieces(Settings& settings) {
   return pieces;
 }
 
-struct Encoded {
+struct ModelTokens {
   std::vector<uint32_t> ids;
   std::vector<uint32_t> lengths;
 };
 
-inline Encoded encoded(const tokenizer::Model& model, const std::string& word,
-                       tokenizer::ModelScratch& scratch) {
-  Encoded result{std::vector<uint32_t>(word.size()), std::vector<uint32_t>(word.size())};
+inline ModelTokens model_tokens(const tokenizer::Model& model, const std::string& word,
+                                tokenizer::ModelScratch& scratch) {
+  ModelTokens result{std::vector<uint32_t>(word.size()), std::vector<uint32_t>(word.size())};
   const std::vector<uint8_t> exact(word.begin(), word.end());
   const size_t count =
       model.encode(exact.data(), exact.size(), result.ids.data(), result.lengths.data(), scratch);
@@ -88,7 +88,7 @@ inline Encoded encoded(const tokenizer::Model& model, const std::string& word,
 }
 
 // The best sum of a word's pieces, by trying all pieces at all places; unknown characters count too.
-inline double best_sum(const FuzzedPieces& pieces, const std::string& word, double unknown_score) {
+inline double best_unigram_sum(const FuzzedPieces& pieces, const std::string& word, double unknown_score) {
   std::map<std::string, double> scores;
   for (size_t piece = 0; piece < pieces.size(); ++piece)
     if (pieces.offsets[piece] != pieces.offsets[piece + 1]) scores[pieces.text(piece)] = pieces.scores[piece];
@@ -118,7 +118,7 @@ inline void fuzz_unigram(const FuzzedPieces& pieces, const std::string& word, un
   const models::Unigram model(pieces.arrays(), pieces.scores, chosen);
   const auto scratch = model.make_scratch();
   try {
-    const Encoded result = encoded(model, word, *scratch);
+    const ModelTokens result = model_tokens(model, word, *scratch);
     const double unknown = std::ranges::min(pieces.scores) - 10;
     const bool is_text =
         text::utf8_prefix(reinterpret_cast<const uint8_t*>(word.data()), word.size()).bytes == word.size();
@@ -132,7 +132,7 @@ inline void fuzz_unigram(const FuzzedPieces& pieces, const std::string& word, un
       else
         return;  // an unknown run, which may hold the text `<unk>` and unknown characters
     }
-    expect(sum == best_sum(pieces, word, unknown), "unigram: not the best sum");
+    expect(sum == best_unigram_sum(pieces, word, unknown), "unigram: not the best sum");
   } catch (const std::runtime_error&) {
     expect(!chosen.unknown, "unigram: an unknown token, but an error");
   }
@@ -144,7 +144,7 @@ inline void fuzz_word_piece(const FuzzedPieces& pieces, const std::string& word,
   const std::vector<uint8_t> prefix(continuation.begin(), continuation.end());
   const models::WordPiece model(pieces.arrays(), {0, prefix, 4 + options % 64, false});
   const auto scratch = model.make_scratch();
-  const Encoded result = encoded(model, word, *scratch);
+  const ModelTokens result = model_tokens(model, word, *scratch);
   size_t at = 0;
   for (size_t i = 0; i < result.ids.size() && result.ids.size() > 1; at += result.lengths[i++]) {
     const std::string text = (at == 0 ? "" : continuation) + word.substr(at, result.lengths[i]);
@@ -167,7 +167,7 @@ inline void fuzz_models(const uint8_t* data, size_t size) {
   const auto scratch = words.make_scratch();
   for (size_t piece = 0; piece < pieces.size(); ++piece)
     if (const std::string text = pieces.text(piece); !text.empty())
-      expect(encoded(words, text, *scratch).ids.size() == 1, "word level: not one token");
+      expect(model_tokens(words, text, *scratch).ids.size() == 1, "word level: not one token");
   try {  // offsets that are noise
     std::vector<int64_t> offsets(1 + size / 8);
     std::memcpy(offsets.data(), data, size / 8 * 8);
