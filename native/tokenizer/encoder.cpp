@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -153,7 +152,7 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
   worker.track(true);
   const size_t likely = likely_ids(1, size);
   OffsetTokens<Id> tokens{GrowingBuffer<Id>(likely), GrowingBuffer<uint32_t>(2 * likely)};
-  OffsetTracker tracker({*parts_.tokens, parts_.byte_level, parts_.model->counts_letters()}, text,
+  OffsetTracker tracker({*parts_.tokens, parts_.byte_level}, text,
                         {parts_.trims_offsets, parts_.keeps_first_space}, tokens.offsets);
   const auto add_nowhere = [&](const std::vector<uint32_t>& ids) {
     for (const uint32_t id : ids) {
@@ -161,6 +160,7 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
       tracker.add_nowhere();
     }
   };
+  GrowingBuffer<TokenRange> ranges;
   add_nowhere(parts_.prefix);
   added_.split_written(text, size, [&](size_t begin, size_t end, uint32_t id) {
     if (id != Model::kNoToken) {
@@ -176,11 +176,10 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
         return tracker.add_added(first, last);
       }
       tracker.enter_part(first, worker.part);
-      const auto add_word = [&](size_t word, size_t word_end, const uint32_t* ids, size_t count,
-                                const uint32_t* lengths) {
-        tracker.add_word(word, word_end, std::span(ids, count), lengths);
-      };
-      worker.words.encode_each(worker.part.data(), worker.part.size(), tokens.ids, add_word);
+      const size_t before = tokens.ids.size();
+      ranges.truncate(0);
+      worker.words.encode_ranges(worker.part.data(), worker.part.size(), tokens.ids, ranges);
+      for (size_t i = 0; i < ranges.size(); ++i) tracker.add_token(tokens.ids[before + i], ranges[i]);
     };
     split_section(worker, text + begin, end - begin, begin == 0, add_part);
   });

@@ -1,15 +1,13 @@
 #include "tokenizer/offsets.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "tokenizer/characters.hpp"
 
 namespace krill::tokenizer {
 
 namespace {
-
-// UTF-8 length of the letter that represents a byte in tokens: printable bytes represent themselves.
-size_t letter_size(uint8_t byte) { return byte >= 0x21 && byte <= 0x7e ? 1 : 2; }
 
 size_t spaces_at_begin(std::span<const uint8_t> token) {
   return static_cast<size_t>(std::ranges::find_if(token, [](uint8_t byte) { return byte != ' '; }) -
@@ -34,29 +32,9 @@ normalize::Origin origin_of(const normalize::Text& text, size_t begin, size_t en
 
 }  // namespace
 
-// The byte of the word that each byte of its letters stands for, and where the word ends. Bytes without a
-// token have letters too, but nothing that counts them: after such a byte the library's offsets lag, and so
-// do ours.
-void OffsetTracker::map_letters(const uint8_t* word, size_t size) {
-  letters_.clear();
-  for (size_t byte = 0; byte < size; ++byte) letters_.insert(letters_.end(), letter_size(word[byte]), byte);
-}
-
-void OffsetTracker::add_word(size_t begin, size_t end, std::span<const uint32_t> ids,
-                             const uint32_t* lengths) {
-  const uint8_t* const word = part_->data() + begin;
-  if (tokens_.counts_letters) map_letters(word, end - begin);
-  size_t from = 0, to = 0;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (lengths[i] != 0) {
-      from = to;
-      to = from + lengths[i];
-    }
-    const size_t first = tokens_.counts_letters ? letters_[from] : from;
-    const size_t last = tokens_.counts_letters ? letters_[to - 1] + 1 : std::min(to, end - begin);
-    const normalize::Origin written = origin_of(*part_, begin + first, begin + last);
-    add_range(part_begin_ + written.begin, part_begin_ + written.end, spaces_of(ids[i]));
-  }
+void OffsetTracker::add_token(uint32_t id, const TokenRange& range) {
+  const normalize::Origin written = origin_of(*part_, range.begin, range.end);
+  add_range(part_begin_ + written.begin, part_begin_ + written.end, spaces_of(id));
 }
 
 void OffsetTracker::add_added(size_t begin, size_t end) {
