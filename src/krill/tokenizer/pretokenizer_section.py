@@ -1,11 +1,11 @@
 """The section `pre_tokenizer` of tokenizer.json as a native pre-tokenizer.
 
-In: the section, as JSON gives it. Out: a `PreTokenizer` that cuts exactly as `tokenizers` does, and whether its words are
-byte-level; or a `ValueError` that says what is wrong or not supported. Held in memory: the tables of its steps, 20 to 80
-KB for most, which `PreTokenizer.bytes` counts.
+In: the section, as JSON gives it. Out: a `PreTokenizer` that cuts exactly as `tokenizers` does, and whether
+its words are byte-level; or a `ValueError` that says what is wrong or not supported. Held in memory: the
+tables of its steps, 20 to 80 KB for most, which `PreTokenizer.held_bytes` counts.
 
-`ByteLevel` writes bytes as letters. That is done to the vocabulary once instead of to all text, so it has to be the
-last step that matters: after it, other steps would have to cut letters that are not there.
+`ByteLevel` writes bytes as letters. That is done to the vocabulary once instead of to all text, so it has
+to be the last step that matters: after it, other steps would have to cut letters that are not there.
 """
 
 from __future__ import annotations
@@ -93,11 +93,17 @@ def _metaspace(section: Section) -> list[Step]:
     scheme = _choice(section, "prepend_scheme", _SCHEMES, default="always")
     adds = section.get("add_prefix_space")
     if adds is False and scheme != "never":
-        raise ValueError("`add_prefix_space` of pre-tokenizer `Metaspace` does not match its `prepend_scheme`")
-    rewrite = [] if replacement == " " and scheme == "never" else [Step.rewrite(replacement, replacement, scheme)]
+        raise ValueError(
+            "`add_prefix_space` of pre-tokenizer `Metaspace` does not match its `prepend_scheme`"
+        )
+    rewrite = (
+        [] if replacement == " " and scheme == "never" else [Step.rewrite(replacement, replacement, scheme)]
+    )
     splits = section.get("split")
     if splits is not None and not isinstance(splits, bool):
-        raise ValueError(f"`split` of pre-tokenizer `Metaspace` must be a boolean or null, not {_kind(splits)}")
+        raise ValueError(
+            f"`split` of pre-tokenizer `Metaspace` must be a boolean or null, not {_kind(splits)}"
+        )
     return rewrite + ([] if splits is False else [Step.split_string(replacement, "MergedWithNext", False)])
 
 
@@ -112,7 +118,9 @@ def _field(section: Section, name: str, kind: type, default: object = None) -> A
     value = section.get(name, default)
     if not isinstance(value, kind):
         expected = {bool: "a boolean", str: "a string", list: "a list", dict: "an object"}[kind]
-        raise ValueError(f"`{name}` of pre-tokenizer `{section['type']}` must be {expected}, not {_kind(value)}")
+        raise ValueError(
+            f"`{name}` of pre-tokenizer `{section['type']}` must be {expected}, not {_kind(value)}"
+        )
     return value
 
 
@@ -140,7 +148,13 @@ def _unicode(text: str, section: Section) -> str:
 
 
 def _kind(value: object) -> str:
-    kinds = {type(None): "missing or null", bool: "a boolean", str: "a string", list: "a list", dict: "an object"}
+    kinds = {
+        type(None): "missing or null",
+        bool: "a boolean",
+        str: "a string",
+        list: "a list",
+        dict: "an object",
+    }
     return kinds.get(type(value), "a number")
 
 
