@@ -131,13 +131,13 @@ def pieces(section: Section, text: str, capacity: int = 4096) -> list[Piece]:
 
 
 @given(cutting, texts)
-@tried(1500)
+@tried(500)
 def test_each_step_cuts_as_the_librarys_does(section: Section, text: str) -> None:
     assert pieces(section, text) == library(section).pre_tokenize_str(text)
 
 
 @given(sections, texts, st.integers(1, 9))
-@tried(1500)
+@tried(500)
 def test_sequences_cut_as_the_librarys_do_even_where_steps_rewrite(
     section: Section, text: str, capacity: int
 ) -> None:
@@ -172,7 +172,7 @@ ALL_POINTS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0
     ],
     ids=lambda section: section["type"],
 )
-@pytest.mark.parametrize("between", ["", "a", "."])
+@pytest.mark.parametrize("between", ["", "a"])
 def test_steps_take_every_code_point_for_what_the_library_does(section: Section, between: str) -> None:
     text = between.join(ALL_POINTS)
     assert pieces(section, text) == library(section).pre_tokenize_str(text)

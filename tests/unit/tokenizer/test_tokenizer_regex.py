@@ -72,7 +72,7 @@ def stretches(regex: _native.Regex, text: str, capacity: int = 4096) -> list[Str
 
 @pytest.mark.parametrize("pattern", [*PATTERNS.values(), *PUBLIC])
 @given(texts)
-@tried(150)
+@tried(50)
 def test_patterns_of_public_tokenizers_cut_as_the_library_does(pattern: str, text: str) -> None:
     assert stretches(_native.Regex(pattern), text) == reference_stretches(pattern, text)
 
@@ -243,7 +243,7 @@ def compiled(pattern: str) -> _native.Regex | None:
 
 
 @given(patterns, st.lists(texts, min_size=1, max_size=3))
-@tried(1500)
+@tried(600)
 def test_generated_patterns_find_what_the_library_finds_or_are_refused(pattern: str, some: list[str]) -> None:
     regex = compiled(pattern)
     assert (regex is not None) == is_regex(pattern)
@@ -364,7 +364,7 @@ def test_reading_ahead_again_and_again_ends_with_an_error() -> None:
 
 
 @given(st.binary(max_size=60), st.sampled_from([*PATTERNS.values(), r"(?=\S)\s*|(?<!a)b", r"\b"]))
-@tried(200)
+@tried(100)
 def test_bytes_that_are_not_utf8_are_covered_all_the_same(text: bytes, pattern: str) -> None:
     ends = _native.Regex(pattern).split(text, 5) & ~np.uint32(GAP)
     assert (np.diff(ends.astype(np.int64), prepend=0) >= 0).all()
