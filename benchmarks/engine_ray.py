@@ -45,13 +45,30 @@ HEAVY = {
     ],
 }
 
-_NO_WORK = """
+_NO_WORK = '''
 import json, sys, time
 from pathlib import Path
 from krill.config import load_config, to_dict
-from krill.engines import Resources, WorkerSpec
-from krill.engines.contract import Task
-from krill.engines.ray_engine import RayRunner
+from krill.engines import Resources, Stage, WorkerSpec, open_engine
+
+class Nothing(Stage):
+    """Tasks that a worker finds to be done."""
+
+    def __init__(self, number):
+        super().__init__("scan", lambda name: None)
+        self.number = number
+
+    def tasks(self):
+        return range(self.number)
+
+    def missing(self, tasks):
+        return tasks
+
+    def bundles(self, tasks, workers):
+        return ([] for _ in tasks)
+
+    def describe(self, tasks):
+        return "nothing"
 
 folder, address, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 (folder / "input.jsonl").write_text(json.dumps({"text": "a document"}))
@@ -65,14 +82,13 @@ config = load_config(
 spec = {"settings": to_dict(config), "stages": str(folder / "stages"), "dataset": str(folder / "dataset")}
 (folder / "worker.json").write_text(json.dumps(spec))
 (folder / "run.json").write_text(json.dumps({"identity": "none", "inputs": [], "against": []}))
-engine = RayRunner(config.engine)
-tasks = (Task(f"task {at}", "scan", []) for at in range(number))
 run = WorkerSpec("preprocess", str(folder), "none", Resources(400_000_000, 1))
+engine = open_engine(config.engine, run, lambda result: None)
 begun = time.monotonic()
-done = sum(1 for _ in engine.run(run, tasks, run.resources))
-print(json.dumps({"done": done, "seconds": time.monotonic() - begun}))
+engine.run(Nothing(number))
+print(json.dumps({"done": engine.facts()["tasks"], "seconds": time.monotonic() - begun}))
 engine.close()
-"""
+'''
 
 
 def main() -> None:

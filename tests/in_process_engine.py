@@ -1,17 +1,24 @@
-"""Workers for tests: orders are done in this process, one after the other, as bytes."""
+"""Workers for tests: requests are done in this process, one after the other, as bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
 from krill.budget import resident_bytes
-from krill.engines import LoggedStage, Resources, WorkerSpec
-from krill.engines.contract import Done, Task
-from krill.engines.worker import packed, perform, release, unpacked
-from krill.engines.workers import WorkersEngine
+from krill.engines import Engine, Resources, Stage, WorkerSpec
+from krill.engines.worker import decode_result, encode_request, handle_request, release
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is sent to a worker: some tasks of a stage; `name` says to people which."""
+
+    name: str
+    stage: str
+    tasks: Sequence[Any]
 
 
 class InProcessRunner:
@@ -27,23 +34,50 @@ class InProcessRunner:
         self._times = times
         self._floor = resident_bytes()
 
-    def run(self, spec: WorkerSpec, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
+    def run(
+        self, spec: WorkerSpec, tasks: Iterable[Task], resources: Resources
+    ) -> Iterator[Mapping[str, Any]]:
         self.specs.add(spec)
-        resources = replace(resources, floor=self._floor)
+        spec = replace(spec, resources=replace(resources, floor=self._floor))
         for task in tasks:
             if self._left == 0:
                 raise KeyboardInterrupt
             self._left -= 1
             self.tasks.append(task)
-            order = packed(spec, resources, stage=task.stage, tasks=task.tasks)
-            result = unpacked(perform(order))
+            request = encode_request(spec, stage=task.stage, tasks=task.tasks)
+            result = decode_result(handle_request(request))
             for _ in range(self._times - 1):
-                with mock.patch.object(LoggedStage, "missing", lambda stage, tasks: iter(tasks)):
-                    result = unpacked(perform(order))
-            yield Done(task, result)
+                with mock.patch.object(Stage, "missing", lambda stage, tasks: iter(tasks)):
+                    result = decode_result(handle_request(request))
+            yield result
 
-    def ready(self, spec: WorkerSpec) -> None:
-        """Nothing is gained by it here."""
+
+class InProcessEngine(Engine):
+    """Has tasks done as Ray's engine does, by a runner."""
+
+    def __init__(self, runner: InProcessRunner, name: str, spec: WorkerSpec, done: Any) -> None:
+        self.workers = runner.workers
+        self._runner = runner
+        self._name = name
+        self._spec = spec
+        self._done = done
+        self._tasks = self._peak = 0
+
+    def run(self, stage: Stage) -> None:
+        bundles = stage.bundles(stage.missing(stage.tasks()), self.workers)
+        tasks = (Task(stage.describe(bundle), stage.name, bundle) for bundle in bundles)
+        for result in self._runner.run(self._spec, tasks, self._spec.resources):
+            self._tasks += 1
+            self._peak = max(self._peak, result["peak"])
+            self._done(result)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "name": self._name,
+            "workers": self.workers,
+            "tasks": self._tasks,
+            "worker_peak": self._peak,
+        }
 
     def close(self) -> None:
         release()
@@ -51,4 +85,4 @@ class InProcessRunner:
 
 def opening(runner: Any) -> Any:
     """What takes the place of `open_engine`: an engine whose tasks `runner` runs."""
-    return lambda config, spec, done: WorkersEngine(runner, config.name, spec, done)
+    return lambda config, spec, done: InProcessEngine(runner, config.name, spec, done)

@@ -38,7 +38,6 @@ LOADED_WITH_JAX = (
     "krill.training.job",
     "krill.training.language_task",
     "krill.training.qa.evaluate",
-    "krill.training.qa.job",
     "krill.training.qa.task",
     "krill.training.scoring",
     "krill.training.session",

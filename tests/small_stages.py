@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from krill.engines import LoggedStage, Resources, WorkerSpec
+from krill.engines import Resources, Stage, WorkerSpec
 from krill.engines.worker import KINDS, WorkerRun
 from krill.errors import InputError
 from krill.storage import CommitLog
@@ -35,7 +35,7 @@ def teach(monkeypatch, folder: Path) -> None:
     monkeypatch.setitem(KINDS, "squares", "small_stages")
 
 
-class Squares(LoggedStage):
+class Squares(Stage):
     """Squares the numbers of its tasks; `does` says what else becomes of each."""
 
     def __init__(self, work: Path, name: str, does: list[str], resources: Resources | None = None) -> None:

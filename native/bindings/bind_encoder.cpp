@@ -14,6 +14,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -22,6 +23,7 @@
 #include "bindings/arrays.hpp"
 #include "bpe/bpe_model.hpp"
 #include "normalize/normalizer.hpp"
+#include "tokenizer/decoders.hpp"
 #include "tokenizer/encoder.hpp"
 
 namespace krill::bindings {
@@ -82,6 +84,21 @@ class BoundEncoder {
     return nb::bytes(text.data(), text.size());
   }
 
+  // The same through a decoder; tokens are text here. Ids that are not in use are passed over.
+  nb::bytes decode_with(const In<uint32_t>& ids, bool skip_special, const tokenizer::Decoder& decoder) {
+    const std::string text = without_gil([&] {
+      std::vector<std::string_view> texts;
+      for (const uint32_t id : span_of(ids)) {
+        if (id >= tokens().size()) throw std::out_of_range("an id is not in the vocabulary");
+        if (!tokens().has(id, bpe::kPresent) || (skip_special && tokens().has(id, bpe::kSpecial))) continue;
+        const std::span<const uint8_t> token = tokens().bytes(id);
+        texts.emplace_back(reinterpret_cast<const char*>(token.data()), token.size());
+      }
+      return decoder.decode(texts);
+    });
+    return nb::bytes(text.data(), text.size());
+  }
+
   nb::dict statistics() {
     const tokenizer::WordStatistics found =
         std::visit([](auto& encoder) { return encoder->statistics(); }, encoder_);
@@ -123,31 +140,27 @@ void bind_encoder(nb::module_& m) {
           [](BoundEncoder* self, const std::shared_ptr<tokenizer::Model>& model, nb::handle tokens,
              const In<int64_t>& offsets, const In<uint8_t>& flags, bool byte_level,
              const std::shared_ptr<normalize::Normalizer>& normalizer,
-             const std::vector<AddedArgument>& added, const std::optional<std::string>& pattern,
+             const std::vector<AddedArgument>& added,
+             const std::shared_ptr<tokenizer::PreTokenizer>& pre_tokenizer,
              const std::vector<uint32_t>& prefix, const std::vector<uint32_t>& suffix, bool trims_offsets,
              bool keeps_first_space, size_t cache_bytes, size_t workers) {
             const ByteView bytes(tokens);
-            std::optional<text::Pattern> named;
-            if (pattern && !(named = text::pattern_named(*pattern)))
-              throw std::invalid_argument("there is no such pattern");
-            const auto make_cutter = [named]() -> std::unique_ptr<tokenizer::WordCutter> {
-              if (named) return std::make_unique<tokenizer::PatternCutter>(*named);
-              return std::make_unique<tokenizer::WholeText>();
-            };
             const bpe::VocabularyArrays arrays{
                 {bytes.data(), bytes.size()}, span_of(offsets), span_of(flags)};
             new (self)
                 BoundEncoder({model, tokens_of(model, arrays), byte_level, normalizer, added_tokens(added),
-                              make_cutter, prefix, suffix, trims_offsets, keeps_first_space},
+                              pre_tokenizer, prefix, suffix, trims_offsets, keeps_first_space},
                              {workers, cache_bytes});
           },
           nb::arg("model"), nb::arg("tokens"), nb::arg("offsets").noconvert(), nb::arg("flags").noconvert(),
           nb::kw_only(), nb::arg("byte_level"), nb::arg("normalizer").none(), nb::arg("added"),
-          nb::arg("pattern").none(), nb::arg("prefix"), nb::arg("suffix"), nb::arg("trims_offsets"),
+          nb::arg("pre_tokenizer").none(), nb::arg("prefix"), nb::arg("suffix"), nb::arg("trims_offsets"),
           nb::arg("keeps_first_space"), nb::arg("cache_bytes"), nb::arg("workers"))
       .def("encode", &BoundEncoder::encode, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("eos"))
       .def("encode_offsets", &BoundEncoder::encode_offsets, nb::arg("data"))
       .def("decode", &BoundEncoder::decode, nb::arg("ids").noconvert(), nb::arg("skip_special"))
+      .def("decode_with", &BoundEncoder::decode_with, nb::arg("ids").noconvert(), nb::arg("skip_special"),
+           nb::arg("decoder"))
       .def("statistics", &BoundEncoder::statistics)
       .def("__len__", &BoundEncoder::size);
 }

@@ -52,10 +52,14 @@ nb::tuple encode_words(const tokenizer::Model& model, const In<int64_t>& offsets
                         to_numpy(std::move(result.counts)));
 }
 
+models::TokenArrays token_arrays(const ByteView& bytes, const In<int64_t>& offsets,
+                                 const In<uint8_t>& flags) {
+  return {span_of(bytes), span_of(offsets), span_of(flags)};
+}
+
 }  // namespace
 
 void bind_models(nb::module_& m) {
-  using models::TokenArrays;
   nb::class_<tokenizer::Model>(m, "Model")
       .def("encode_words", &encode_words, nb::arg("offsets").noconvert(), nb::arg("data"))
       .def("largest_id", &tokenizer::Model::largest_id);
@@ -63,39 +67,40 @@ void bind_models(nb::module_& m) {
   nb::class_<models::Unigram, tokenizer::Model>(m, "Unigram")
       .def(
           "__init__",
-          [](models::Unigram* self, nb::handle pieces, const In<int64_t>& offsets, const In<double>& scores,
-             std::optional<uint32_t> unknown, bool byte_fallback, bool bytes_are_characters) {
-            const ByteView bytes(pieces);
-            new (self) models::Unigram(TokenArrays{span_of(bytes), span_of(offsets)}, span_of(scores),
+          [](models::Unigram* self, nb::handle tokens, const In<int64_t>& offsets, const In<uint8_t>& flags,
+             const In<double>& scores, std::optional<uint32_t> unknown, bool byte_fallback,
+             bool bytes_are_characters) {
+            const ByteView bytes(tokens);
+            new (self) models::Unigram(token_arrays(bytes, offsets, flags), span_of(scores),
                                        {unknown, byte_fallback, bytes_are_characters});
           },
-          nb::arg("pieces"), nb::arg("offsets").noconvert(), nb::arg("scores").noconvert(),
-          nb::arg("unknown").none(), nb::arg("byte_fallback"), nb::arg("bytes_are_characters"));
+          nb::arg("tokens"), nb::arg("offsets").noconvert(), nb::arg("flags").noconvert(),
+          nb::arg("scores").noconvert(), nb::arg("unknown").none(), nb::arg("byte_fallback"),
+          nb::arg("bytes_are_characters"));
 
   nb::class_<models::WordPiece, tokenizer::Model>(m, "WordPiece")
       .def(
           "__init__",
-          [](models::WordPiece* self, nb::handle pieces, const In<int64_t>& offsets, const In<uint32_t>& ids,
+          [](models::WordPiece* self, nb::handle tokens, const In<int64_t>& offsets, const In<uint8_t>& flags,
              std::optional<uint32_t> unknown, nb::handle continuation, size_t most_characters,
              bool bytes_are_characters) {
-            const ByteView bytes(pieces), prefix(continuation);
-            new (self) models::WordPiece(TokenArrays{span_of(bytes), span_of(offsets)}, span_of(ids),
+            const ByteView bytes(tokens), prefix(continuation);
+            new (self) models::WordPiece(token_arrays(bytes, offsets, flags),
                                          {unknown, span_of(prefix), most_characters, bytes_are_characters});
           },
-          nb::arg("pieces"), nb::arg("offsets").noconvert(), nb::arg("ids").noconvert(),
+          nb::arg("tokens"), nb::arg("offsets").noconvert(), nb::arg("flags").noconvert(),
           nb::arg("unknown").none(), nb::arg("continuation"), nb::arg("most_characters"),
           nb::arg("bytes_are_characters"));
 
   nb::class_<models::WordLevel, tokenizer::Model>(m, "WordLevel")
       .def(
           "__init__",
-          [](models::WordLevel* self, nb::handle words, const In<int64_t>& offsets, const In<uint32_t>& ids,
+          [](models::WordLevel* self, nb::handle tokens, const In<int64_t>& offsets, const In<uint8_t>& flags,
              std::optional<uint32_t> unknown) {
-            const ByteView bytes(words);
-            new (self)
-                models::WordLevel(TokenArrays{span_of(bytes), span_of(offsets)}, span_of(ids), unknown);
+            const ByteView bytes(tokens);
+            new (self) models::WordLevel(token_arrays(bytes, offsets, flags), unknown);
           },
-          nb::arg("words"), nb::arg("offsets").noconvert(), nb::arg("ids").noconvert(),
+          nb::arg("tokens"), nb::arg("offsets").noconvert(), nb::arg("flags").noconvert(),
           nb::arg("unknown").none());
 }
 

@@ -97,6 +97,12 @@ void bind_normalize(nb::module_& m) {
           },
           nb::arg("pattern"), nb::arg("content"))
       .def_static(
+          "replace_regex",
+          [](nb::handle pattern, nb::handle content) {
+            return bound(normalize::make_replace_regex(string_of(pattern), string_of(content)));
+          },
+          nb::arg("pattern"), nb::arg("content"))
+      .def_static(
           "precompiled",
           [](nb::handle charsmap) {
             const std::string bytes = string_of(charsmap);

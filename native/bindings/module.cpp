@@ -30,6 +30,8 @@ void bind_regex(nb::module_&);
 void bind_pretokenizer(nb::module_&);
 void bind_models(nb::module_&);
 void bind_normalize(nb::module_&);
+void bind_decoders(nb::module_&);
+void bind_tokenizer_file(nb::module_&);
 
 }  // namespace krill::bindings
 
@@ -51,6 +53,9 @@ NB_MODULE(_native, m) {
   bind_models(m);
   bind_bpe_model(m);
   bind_normalize(m);
+  bind_regex(m);
+  bind_pretokenizer(m);
+  bind_decoders(m);
   bind_encoder(m);
   bind_quality(m);
   bind_pack(m);
@@ -61,6 +66,5 @@ NB_MODULE(_native, m) {
   bind_parquet(m);
   bind_literals(m);
   bind_columns(m);
-  bind_regex(m);
-  bind_pretokenizer(m);
+  bind_tokenizer_file(m);
 }

@@ -1,6 +1,7 @@
 #include "bpe/word_merger.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -27,14 +28,16 @@ int32_t least_of(Four four) {
   return lesser(four, __builtin_shufflevector(four, four, 1, 0, 3, 2))[0];
 }
 
-// A short word's pairs: rank and place in one number, so that the least is the leftmost of the lowest rank.
-constexpr unsigned kPlaceBits = 5;
-// This bit makes a key an ordinary floating-point number, whose order is that of its bits: SSE2 has the
-// lesser of four floats in one instruction, but not of four integers.
-constexpr int32_t kKeyBit = int32_t{1} << 30;
-constexpr int32_t kNoPair = kKeyBit | kNever << kPlaceBits;
-static_assert(MergeTable::kRankBits + kPlaceBits < 29);
-static_assert(WordMerger::kShort + 2 == size_t{1} << kPlaceBits);
+static_assert(WordMerger::kShort + 2 == size_t{1} << MergeTable::kPlaceBits);
+
+// A place for each symbol of a short word and for two sentinels.
+using Places = std::array<uint8_t, WordMerger::kShort + 2>;
+
+constexpr Places counted_from(uint8_t first) {
+  Places places{};
+  for (uint8_t& place : places) place = first++;
+  return places;
+}
 
 // A word of up to kShort symbols while it is merged. Sentinels before the first symbol and after the last
 // make that no symbol is a special case.
@@ -46,64 +49,61 @@ class MergingWord {
   void begin(const MergeTable& merges, SymbolRun& word) {
     word_ = &word;
     const size_t count = word.count;
-    std::ranges::fill(keys_, kNoPair);
-    places_[0] = {};
-    places_[count + 1] = {};
-    alive_ = ~uint32_t{0} >> (30 - count);
-    for (size_t i = 0; i < count; ++i) {
-      ids_[i + 1] = word.ids[i];
-      places_[i + 1] = merges.place(word.ids[i]);
+    std::ranges::fill(keys_, kNever);
+    before_ = kBefore;
+    after_ = kAfter;
+    last_ = static_cast<uint32_t>(count + 1);
+    symbols_[0] = symbols_[last_] = MergeTable::kNoSymbol;
+    for (uint32_t i = 0; i < count; ++i) {
+      symbols_[i + 1] = merges.symbol(word.ids[i]);
+      set(i, merges.slot(symbols_[i], symbols_[i + 1]));
     }
-    for (size_t i = 1; i < count; ++i) set(i, merges.slot(places_[i].row, places_[i + 1].column));
   }
 
   // False if no pair merges.
   bool choose(const MergeTable& merges) {
     const int32_t least = least_key();
-    if (least >= kNoPair) return false;
-    at_ = static_cast<uint32_t>(least) & ((1u << kPlaceBits) - 1);
-    const uint32_t behind = ~uint32_t{1} << at_;
-    const auto right = static_cast<unsigned>(std::countr_zero(alive_ & behind));
-    alive_ &= ~(1u << right);
-    const auto after = static_cast<unsigned>(std::countr_zero(alive_ & behind));
-    before_ = static_cast<uint32_t>(31 - std::countl_zero(alive_ & ~(~0u << at_)));
-    ids_[at_] = joined_[at_];
-    places_[at_] = joined_places_[at_];
-    keys_[right] = kNoPair;
-    left_slot_ = &merges.slot(places_[before_].row, places_[at_].column);
-    right_slot_ = &merges.slot(places_[at_].row, places_[after].column);
+    if (least >= kNever) return false;
+    at_ = static_cast<uint32_t>(least) & ((1u << MergeTable::kPlaceBits) - 1);
+    const size_t right = after_[at_], after = after_[right], before = before_[at_];
+    after_[at_] = static_cast<uint8_t>(after);
+    before_[after] = static_cast<uint8_t>(at_);
+    const MergeTable::Symbol joined = joined_[at_];
+    symbols_[at_] = joined;
+    keys_[right] = kNever;
+    left_slot_ = &merges.slot(symbols_[before], joined);
+    right_slot_ = &merges.slot(joined, symbols_[after]);
     __builtin_prefetch(left_slot_);
     __builtin_prefetch(right_slot_);
     return true;
   }
 
   void look_up() {
-    set(before_, *left_slot_);
+    set(before_[at_], *left_slot_);
     set(at_, *right_slot_);
   }
 
   // Writes the tokens over the symbols.
   void finish(uint32_t* lengths = nullptr) {
     size_t written = 0;
-    for (uint32_t left = alive_ & (alive_ - 1); (left & (left - 1)) != 0; left &= left - 1) {
-      const auto at = static_cast<size_t>(std::countr_zero(left));
-      word_->ids[written] = ids_[at];
-      if (lengths != nullptr) {
-        uint32_t sum = 0;
-        for (size_t i = at; i < static_cast<size_t>(std::countr_zero(left & (left - 1))); ++i)
-          sum += lengths[i - 1];
-        lengths[written] = sum;
-      }
-      ++written;
+    for (uint32_t at = after_[0]; at != last_; at = after_[at], ++written) {
+      word_->ids[written] = MergeTable::id_of(symbols_[at]);
+      if (lengths == nullptr) continue;
+      uint32_t sum = 0;
+      for (uint32_t i = at; i < after_[at]; ++i) sum += lengths[i - 1];
+      lengths[written] = sum;
     }
     word_->count = written;
   }
 
  private:
+  static constexpr Places kBefore = counted_from(0xff), kAfter = counted_from(1);
+
+  // The pair of a symbol and the next. Order and place are one number, so that the least is the leftmost of
+  // the lowest rank.
   void set(uint32_t left, const MergeTable::Slot& slot) {
-    joined_[left] = slot.token();
-    joined_places_[left] = slot.place;
-    keys_[left] = kKeyBit | slot.rank(places_[left].row) << kPlaceBits | static_cast<int32_t>(left);
+    joined_[left] = slot.joined;
+    keys_[left] = slot.order_in(MergeTable::row_of(symbols_[left])) | static_cast<int32_t>(left);
   }
 
   int32_t least_key() const {
@@ -127,13 +127,12 @@ class MergingWord {
   }
 
   alignas(16) int32_t keys_[32];
-  uint32_t joined_[32];  // the token of a symbol and the next
-  MergeTable::Place joined_places_[32];
-  uint32_t ids_[32];
-  MergeTable::Place places_[32];
-  uint32_t alive_;  // one bit for each symbol, and two for the sentinels
+  MergeTable::Symbol symbols_[32];
+  MergeTable::Symbol joined_[32];  // of a symbol and the next
+  Places before_;                  // where the symbols beside one that is left begin
+  Places after_;
+  uint32_t last_;  // the sentinel behind the word
   uint32_t at_;
-  uint32_t before_;
   const MergeTable::Slot* left_slot_;
   const MergeTable::Slot* right_slot_;
   SymbolRun* word_;
@@ -213,7 +212,7 @@ size_t WordMerger::merge_short(uint32_t* ids, size_t count, uint32_t* lengths) c
 }
 
 void WordMerger::merge_batch(std::span<SymbolRun> words) const {
-  constexpr size_t kTogether = 6;
+  constexpr size_t kTogether = 8;
   MergingWord merging[kTogether];
   MergingWord* active[kTogether];
   size_t next = 0, count = 0;
@@ -241,23 +240,29 @@ size_t WordMerger::merge_long(uint32_t* ids, size_t count, uint32_t* lengths, Me
   if (count == 0) return 0;
   scratch.prepare(count);
   uint32_t* const ends = scratch.ends();
+  const auto slot_of = [&](size_t left, size_t right) -> const MergeTable::Slot& {
+    return merges_.slot(merges_.symbol(ids[left]), merges_.symbol(ids[right]));
+  };
+  const auto rank_of = [&](size_t left, size_t right) {
+    return std::min(kNever, slot_of(left, right).order_in(MergeTable::row_of(merges_.symbol(ids[left]))));
+  };
   for (size_t i = 0; i < count; ++i) {
     ends[i] = static_cast<uint32_t>(i);
-    if (i > 0) scratch.ranks()[i - 1] = merges_.find_pair(ids[i - 1], ids[i]).rank;
+    if (i > 0) scratch.ranks()[i - 1] = rank_of(i - 1, i);
   }
   scratch.build();
   while (scratch.least() != kNever) {
     const size_t left = scratch.first_least();
     const size_t right = ends[left] + size_t{1};
     const size_t last = ends[right];
-    ids[left] = merges_.find_pair(ids[left], ids[right]).token;
+    ids[left] = MergeTable::id_of(slot_of(left, right).joined);
     ends[left] = static_cast<uint32_t>(last);
     ends[last] = static_cast<uint32_t>(left);
     scratch.set_rank(right, kNever);
-    scratch.set_rank(left, last + 1 < count ? merges_.find_pair(ids[left], ids[last + 1]).rank : kNever);
+    scratch.set_rank(left, last + 1 < count ? rank_of(left, last + 1) : kNever);
     if (left > 0) {
       const size_t before = ends[left - 1];
-      scratch.set_rank(before, merges_.find_pair(ids[before], ids[left]).rank);
+      scratch.set_rank(before, rank_of(before, left));
     }
   }
   size_t written = 0;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -16,9 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/encoder.hpp"
+#include "bpe/bpe_model.hpp"
 #include "fuzz/kernels_fuzz.hpp"
 #include "text/scanner.hpp"
+#include "tokenizer/encoder.hpp"
 
 namespace krill::fuzz {
 
@@ -135,21 +137,63 @@ struct Encoded {
   bool operator==(const Encoded&) const = default;
 };
 
+// The scanner's words, whatever the bytes are.
+class PatternStep final : public tokenizer::Step {
+ public:
+  explicit PatternStep(text::Pattern pattern) : pattern_(pattern) {}
+
+  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const override {
+    return text::scan_words(pattern_, text, size, from, ends, capacity);
+  }
+  size_t bytes() const override { return sizeof *this; }
+
+ private:
+  text::Pattern pattern_;
+};
+
+// A byte-level tokenizer of the vocabulary.
+struct ByteLevelOptions {
+  text::Pattern pattern;
+  bool ignore_merges = false;
+  bool trims_offsets = false;
+  bool keeps_first_space = false;
+};
+
+inline tokenizer::EncoderParts byte_level_parts(const bpe::VocabularyArrays& arrays,
+                                                std::span<const uint32_t> merges,
+                                                std::vector<tokenizer::AddedToken> added,
+                                                const ByteLevelOptions& options) {
+  auto model = std::make_shared<bpe::BpeModel>(
+      arrays, merges, bpe::BpeOptions{.symbols = {}, .ignore_merges = options.ignore_merges});
+  tokenizer::EncoderParts parts;
+  parts.tokens = {model, &model->vocabulary()};
+  parts.model = std::move(model);
+  parts.added = std::move(added);
+  parts.pre_tokenizer = std::make_shared<tokenizer::PreTokenizer>(
+      std::vector<tokenizer::PreTokenizer::Item>{std::make_shared<PatternStep>(options.pattern)});
+  parts.trims_offsets = options.trims_offsets;
+  parts.keeps_first_space = options.keeps_first_space;
+  return parts;
+}
+
 template <class Id>
-Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<bpe::AddedToken>& added,
-                bpe::EncoderOptions options, const Column& column) {
-  bpe::Encoder<Id> encoder(vocabulary.arrays(), vocabulary.merges, added, std::move(options));
-  const bpe::EncodedBatch<Id> runs = encoder.encode(column.view(), 0);
+Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<tokenizer::AddedToken>& added,
+                const ByteLevelOptions& options, size_t cache_bytes, const Column& column) {
+  tokenizer::EncoderParts parts = byte_level_parts(vocabulary.arrays(), vocabulary.merges, added, options);
+  parts.prefix = {1};
+  parts.suffix = {2, 3};
+  tokenizer::Encoder<Id> encoder(std::move(parts), {.count = 1, .cache_bytes = cache_bytes});
+  const tokenizer::EncodedBatch<Id> runs = encoder.encode(column.view(), 0);
   Encoded result{{runs.ids.data(), runs.ids.data() + runs.ids.size()},
                  {runs.lengths.data(), runs.lengths.data() + runs.lengths.size()},
                  {}};
   // Twice, so that the second time words come from the cache.
-  const bpe::EncodedBatch<Id> again = encoder.encode(column.view(), 0);
+  const tokenizer::EncodedBatch<Id> again = encoder.encode(column.view(), 0);
   expect(
       std::equal(result.ids.begin(), result.ids.end(), again.ids.data(), again.ids.data() + again.ids.size()),
       "the cache changes ids");
   if (column.rows() > 0) {
-    const bpe::OffsetTokens<Id> tokens =
+    const tokenizer::OffsetTokens<Id> tokens =
         encoder.encode_offsets(column.view().begin(0), column.view().size(0));
     expect(tokens.ids.size() + 1 == runs.lengths[0], "offsets are of other tokens");
     expect(std::equal(tokens.ids.data(), tokens.ids.data() + tokens.ids.size(), result.ids.begin()),
@@ -159,8 +203,8 @@ Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<bpe::AddedT
   return result;
 }
 
-inline std::vector<bpe::AddedToken> some_added(Settings& settings) {
-  std::vector<bpe::AddedToken> added;
+inline std::vector<tokenizer::AddedToken> some_added(Settings& settings) {
+  std::vector<tokenizer::AddedToken> added;
   for (size_t count = settings.next() % 4; count > 0; --count) {
     const uint8_t flags = settings.next();
     std::string text(1 + settings.next() % 3, ' ');
@@ -172,18 +216,16 @@ inline std::vector<bpe::AddedToken> some_added(Settings& settings) {
 }
 
 inline void check_encoder(Settings& settings) {
-  const std::vector<bpe::AddedToken> added = some_added(settings);
-  bpe::EncoderOptions options{.pattern = static_cast<text::Pattern>(settings.next() % 5),
-                              .ignore_merges = settings.flag(),
-                              .prefix = {1},
-                              .suffix = {2, 3},
-                              .trims_offsets = settings.flag(),
-                              .keeps_first_space = settings.flag()};
+  const std::vector<tokenizer::AddedToken> added = some_added(settings);
+  const ByteLevelOptions options{.pattern = static_cast<text::Pattern>(settings.next() % 5),
+                                 .ignore_merges = settings.flag(),
+                                 .trims_offsets = settings.flag(),
+                                 .keeps_first_space = settings.flag()};
   const SmallVocabulary vocabulary = small_vocabulary(settings);
   const Column column = cut_column(settings);
-  const Encoded narrow = encoded<uint16_t>(vocabulary, added, options, column);
-  options.cache_bytes = 1 << 16;
-  expect(encoded<uint32_t>(vocabulary, added, options, column) == narrow, "the width of ids changes them");
+  const Encoded narrow = encoded<uint16_t>(vocabulary, added, options, 0, column);
+  expect(encoded<uint32_t>(vocabulary, added, options, 1 << 16, column) == narrow,
+         "the width of ids changes them");
   for (size_t row = 0; row < std::min<size_t>(column.rows(), 4); ++row)
     check_merger(vocabulary, column.row(row));
   const size_t several_blocks = std::min<size_t>(column.data.size(), 140);
@@ -206,11 +248,12 @@ inline void check_hostile(Settings& settings) {
                                        wide.empty() ? 0 : std::min<size_t>(column.data.size(), 16));
   try {
     const size_t used = wide.empty() ? 0 : std::min(bytes.size(), static_cast<size_t>(wide.back()));
-    bpe::Encoder<uint16_t> encoder({bytes.first(used), wide, small}, merges, {},
-                                   {.pattern = text::Pattern::gpt2, .prefix = {}, .suffix = {}});
+    const ByteLevelOptions options{.pattern = text::Pattern::gpt2};
+    tokenizer::Encoder<uint16_t> encoder(
+        byte_level_parts({bytes.first(used), wide, small}, merges, {}, options), {});
     encoder.encode(column.view(), std::nullopt);
     const std::vector<uint32_t> ids = numbers(6, 16);
-    encoder.vocabulary().decode(ids, false);
+    encoder.tokens().decode(ids, false);
   } catch (const std::invalid_argument&) {
   } catch (const std::out_of_range&) {
   }

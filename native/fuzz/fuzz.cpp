@@ -24,12 +24,15 @@
 #include "fuzz/bpe_fuzz.hpp"
 #include "fuzz/csv_fuzz.hpp"
 #include "fuzz/datatrove_fuzz.hpp"
+#include "fuzz/decoders_fuzz.hpp"
 #include "fuzz/encoder_fuzz.hpp"
 #include "fuzz/kernels_fuzz.hpp"
 #include "fuzz/language_fuzz.hpp"
 #include "fuzz/literals_fuzz.hpp"
 #include "fuzz/loading_fuzz.hpp"
 #include "fuzz/minhash_fuzz.hpp"
+#include "fuzz/models_fuzz.hpp"
+#include "fuzz/normalize_fuzz.hpp"
 #include "fuzz/pack_fuzz.hpp"
 #include "fuzz/parquet_fuzz.hpp"
 #include "fuzz/qa_fuzz.hpp"
@@ -37,6 +40,7 @@
 #include "fuzz/readers_fuzz.hpp"
 #include "fuzz/regex_fuzz.hpp"
 #include "fuzz/scanner_fuzz.hpp"
+#include "fuzz/tokenizer_file_fuzz.hpp"
 #include "fuzz/training_fuzz.hpp"
 
 // Sanitizers are to end in SIGABRT, where the input is saved.
@@ -67,6 +71,12 @@ constexpr std::string_view kSeeds[] = {
     // a Parquet footer: its schema, one row group of one column
     "\x15\4\x19\x2c\x48\6schema\x15\2\0\x15\xc\x38\4text\0\x16\6\x19\x1c\x19\x1c\x26\x8\x1c\x15\xc\x46\6"
     "\x16@\x16@\x26\x8\0\0\x16@\x16\6\0\0"sv,
+    // parts of a tokenizer.json
+    "\"a\": 5, \"bc\": 6, \"\\u0120\\ud83d\\ude00\": 70"sv,
+    "[\"a\", -1.5], [\"bc\", -2e-3], [\"\", 0]"sv,
+    ", [\"a\", \"b\"], [\"ab\", \"a\"]"sv,
+    ", {\"id\": 9, \"content\": \"<s>\", \"single_word\": false, \"lstrip\": true, \"rstrip\": false, "
+    "\"normalized\": false, \"special\": true, \"other\": [{}]}"sv,
     ""sv,
 };
 // clang-format off
@@ -124,6 +134,10 @@ void run(const Input& input) {
   fuzz_parquet(exact.data(), exact.size());
   fuzz_literals(exact.data(), exact.size());
   fuzz_regex(exact.data(), exact.size());
+  fuzz_models(exact.data(), exact.size());
+  fuzz_normalize(exact.data(), exact.size());
+  fuzz_decoders(exact.data(), exact.size());
+  fuzz_tokenizer_file(exact.data(), exact.size());
   current = nullptr;
 }
 

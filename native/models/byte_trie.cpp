@@ -4,8 +4,9 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <stdexcept>
 #include <utility>
+
+#include "check.hpp"
 
 namespace krill::models {
 
@@ -67,8 +68,9 @@ std::vector<uint32_t> sorted_tokens(const TokenArrays& tokens) {
 
 class ByteTrie::Builder {
  public:
-  Builder(const TokenArrays& tokens, std::vector<uint64_t>& units)
-      : tokens_(tokens), sorted_(sorted_tokens(tokens)), units_(units) {
+  Builder(const TokenArrays& tokens, std::vector<uint64_t>& units) : tokens_(tokens), units_(units) {
+    tokens_.check(kMostTokens);
+    sorted_ = sorted_tokens(tokens_);
     units_.resize(kBlock);  // block 0 stays empty: what has no children has base 0
     blocks_.resize(1);
   }
@@ -89,7 +91,6 @@ class ByteTrie::Builder {
       }
       std::swap(level, next);
     }
-    units_.shrink_to_fit();
     return root;
   }
 
@@ -182,7 +183,7 @@ class ByteTrie::Builder {
   }
 
   const TokenArrays& tokens_;
-  const std::vector<uint32_t> sorted_;
+  std::vector<uint32_t> sorted_;
   std::vector<uint64_t>& units_;
   std::vector<Block> blocks_;
   std::vector<uint32_t> open_;
@@ -190,9 +191,11 @@ class ByteTrie::Builder {
   std::vector<uint32_t> starts_;  // of its children, among the sorted tokens
 };
 
-ByteTrie::ByteTrie(const TokenArrays& tokens) {
-  tokens.check(kMostTokens);
-  root_ = Builder(tokens, units_).build();
+ByteTrie::ByteTrie(const TokenArrays& tokens) : ByteTrie(tokens, {}) {}
+
+ByteTrie::ByteTrie(const TokenArrays& tokens, std::vector<uint64_t>&& units)
+    : root_(Builder(tokens, units).build()), units_(units.size()) {
+  std::ranges::copy(units, units_.data());
 }
 
 }  // namespace krill::models

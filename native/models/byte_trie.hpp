@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "check.hpp"
+#include "buffer.hpp"
 #include "models/token_arrays.hpp"
 
 namespace krill::models {
@@ -24,8 +24,7 @@ class ByteTrie {
   static constexpr uint32_t kNoToken = 0xffffffff;
   static constexpr size_t kMostTokens = (size_t{1} << 23) - 2;
 
-  // Empty tokens are never met; of equal tokens the last one counts. Throws std::invalid_argument for arrays
-  // that make no sense.
+  // Of equal tokens the last one counts. Throws std::invalid_argument for arrays that make no sense.
   explicit ByteTrie(const TokenArrays& tokens);
 
   // Where a walk has come to. Any unit is a state; kNowhere leads on to nothing.
@@ -37,8 +36,7 @@ class ByteTrie {
   // Goes on by one byte; false if no token begins so, and the state is not to be used any more.
   bool step(State& state, uint8_t byte) const {
     const size_t at = static_cast<uint32_t>(state) ^ byte;
-    check_index(at, units_.size());
-    state = units_.data()[at];
+    state = units_[at];
     return state >> kUsedShift == (uint64_t{byte} << 1 | 1);
   }
 
@@ -56,7 +54,7 @@ class ByteTrie {
   // The token that is exactly these bytes, which are not none, or kNoToken.
   uint32_t find(std::span<const uint8_t> bytes) const { return token(walk(bytes)); }
 
-  size_t held_bytes() const { return units_.capacity() * sizeof(uint64_t); }
+  size_t held_bytes() const { return units_.size() * sizeof(uint64_t); }
 
  private:
   class Builder;
@@ -65,8 +63,10 @@ class ByteTrie {
   static constexpr unsigned kUsedShift = 55;
   static constexpr uint32_t kTokenMask = (uint32_t{1} << 23) - 1;
 
-  std::vector<uint64_t> units_;
-  State root_ = kNowhere;
+  ByteTrie(const TokenArrays& tokens, std::vector<uint64_t>&& units);
+
+  State root_;
+  Buffer<uint64_t> units_;  // in huge pages, since a walk jumps about in it
 };
 
 }  // namespace krill::models

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "growing_buffer.hpp"
 #include "models/characters.hpp"
@@ -40,6 +41,18 @@ class Unigram::Scratch final : public tokenizer::ModelScratch {
     pieces_.room(last + 1 - pieces_.size());
     pieces_.set_end(pieces_.data() + last + 1);
   }
+
+  // For places behind the begin of a stretch.
+  struct View {
+    double* sums;
+    size_t mask;
+    uint32_t* pieces;
+    size_t begin;
+
+    double& sum(size_t place) const { return sums[place & mask]; }
+    uint32_t& piece(size_t place) const { return pieces[place - begin]; }
+  };
+  View view(size_t begin) { return {sums_.data(), mask_, pieces_.data(), begin}; }
 
   double& sum(size_t place) { return sums_[place & mask_]; }
   uint32_t& piece(size_t place) { return pieces_[place]; }
@@ -120,11 +133,10 @@ size_t Unigram::encode(const uint8_t* word, size_t size, uint32_t* ids, uint32_t
       write_stretch(word, begin, at, scratch, output);
       begin = at;
     }
-    const size_t length = options_.bytes_are_characters ? 1 : character_length(word[at], size - at);
-    reach = std::max(reach, add_candidates(word, size, begin, at, at + length, scratch));
-    // Inside of a character pieces end only if the text is not UTF-8.
-    for (size_t i = 0; i < length; ++i) scratch.sum(at + i) = kUnset;
-    at += length;
+    scratch.reserve(at - begin + std::max<size_t>(longest_, 4));
+    const size_t next = at + (options_.bytes_are_characters ? 1 : character_length(word[at], size - at));
+    reach = std::max(reach, add_candidates(word, size, begin, at, next, scratch));
+    at = next;
   }
   write_stretch(word, begin, size, scratch, output);
   if (output.unknown_begin) write_unknown(word, *output.unknown_begin, size, output);
@@ -132,36 +144,41 @@ size_t Unigram::encode(const uint8_t* word, size_t size, uint32_t* ids, uint32_t
   return output.count();
 }
 
-// Tries all pieces that begin at a place; returns where the longest of them ends.
-size_t Unigram::add_candidates(const uint8_t* word, size_t size, size_t begin, size_t at, size_t single,
-                               Scratch& scratch) const {
-  const size_t last = std::min(at + std::max<size_t>(longest_, 4), size);
-  scratch.reserve(last - begin);
-  const double here = scratch.sum(at);
-  bool has_single = false;
-  size_t reach = single;
+// Tries all pieces that begin at a place, with a character that ends at `next`; returns where the longest of
+// them ends.
+inline size_t Unigram::add_candidates(const uint8_t* word, size_t size, size_t begin, size_t at, size_t next,
+                                      Scratch& scratch) const {
+  const Scratch::View view = scratch.view(begin);
+  const double here = view.sum(at);
+  // Inside of the character pieces end only if the text is not UTF-8.
+  for (size_t place = at; place < next; ++place) view.sum(place) = kUnset;
+  const auto offer = [&](size_t end, double sum, uint32_t piece) {
+    if (sum > view.sum(end)) {
+      view.sum(end) = sum;
+      view.piece(end) = piece;
+    }
+  };
   ByteTrie::State state = trie_.root();
-  // Without branches but for the walk's end: whether a beginning is a piece, and a better one, is hard to
-  // predict.
-  for (size_t end = at; end < last && trie_.step(state, word[end]);) {
-    ++end;
-    const uint32_t piece = ByteTrie::token(state) + 1;
-    const double sum = scores_[piece] + here;
-    double& best = scratch.sum(end);
-    uint32_t& best_piece = scratch.piece(end - begin);
-    const bool is_better = sum > best;
-    best = is_better ? sum : best;
-    best_piece = is_better ? piece : best_piece;
-    has_single |= (end == single) & (piece != 0);
-    reach = piece != 0 ? std::max(reach, end) : reach;
-  }
-  if (!has_single && unknown_score_ + here > scratch.sum(single)) {
-    if (!options_.unknown) {
+  size_t end = at;
+  while (end < next && trie_.step(state, word[end])) ++end;
+  const uint32_t single = end < next ? 0 : ByteTrie::token(state) + 1;
+  if (single != 0) {
+    offer(next, scores_[single] + here, single);
+  } else {
+    offer(next, unknown_score_ + here, kUnknownPiece + static_cast<uint32_t>(next - at));
+    if (!options_.unknown && view.piece(next) > kUnknownPiece) {
       scratch.reset();
       throw std::runtime_error("a character has no piece, and there is no unknown token (unk_id)");
     }
-    scratch.sum(single) = unknown_score_ + here;
-    scratch.piece(single - begin) = kUnknownPiece + static_cast<uint32_t>(single - at);
+    if (end < next) return next;
+  }
+  size_t reach = next;
+  for (; end < size && trie_.step(state, word[end]);) {
+    ++end;
+    if (const uint32_t piece = ByteTrie::token(state) + 1; piece != 0) {
+      offer(end, scores_[piece] + here, piece);
+      reach = end;
+    }
   }
   return reach;
 }

@@ -1,22 +1,20 @@
 #include "models/word_piece.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 
+#include "check.hpp"
 #include "models/characters.hpp"
 
 namespace krill::models {
 
-WordPiece::WordPiece(const TokenArrays& pieces, std::span<const uint32_t> ids,
-                     const WordPieceOptions& options)
+WordPiece::WordPiece(const TokenArrays& pieces, const WordPieceOptions& options)
     : trie_(pieces),
       continuation_(trie_.walk(options.continuation)),
-      ids_(ids.begin(), ids.end()),
       unknown_(options.unknown),
       most_characters_(options.most_characters),
       bytes_are_characters_(options.bytes_are_characters),
-      largest_id_(std::max(ids.empty() ? 0 : std::ranges::max(ids), options.unknown.value_or(0))) {
-  expect(ids.size() == pieces.size(), "there must be one id for each piece");
+      ids_(pieces.size()) {
+  expect(!unknown_ || *unknown_ < ids_, "the unknown token is not in the vocabulary");
 }
 
 std::unique_ptr<tokenizer::ModelScratch> WordPiece::make_scratch() const {
@@ -49,7 +47,7 @@ size_t WordPiece::encode(const uint8_t* word, size_t size, uint32_t* ids, uint32
       if (lengths != nullptr) lengths[0] = static_cast<uint32_t>(size);
       return 1;
     }
-    ids[count] = ids_[longest];
+    ids[count] = longest;
     if (lengths != nullptr) lengths[count] = static_cast<uint32_t>(longest_end - begin);
     begin = longest_end;
   }

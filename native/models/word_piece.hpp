@@ -1,9 +1,9 @@
 // WordPiece: the longest piece that a word begins with, then the longest that the rest begins with, and so
 // on.
 //
-// In: pieces and their ids, then words. Out: ids, as Hugging Face's `WordPiece` gives them: a word with a
+// In: pieces, then words. Out: ids, as Hugging Face's `WordPiece` gives them: a word with a
 // rest that no piece begins, or with too many characters, is the unknown token as a whole. Held in memory:
-// the trie of the pieces (see byte_trie.hpp) and 4 bytes for each.
+// the trie of the pieces (see byte_trie.hpp).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "models/byte_trie.hpp"
 #include "models/token_arrays.hpp"
@@ -29,23 +28,22 @@ struct WordPieceOptions {
 class WordPiece final : public tokenizer::Model {
  public:
   // Throws std::invalid_argument for arrays that make no sense.
-  WordPiece(const TokenArrays& pieces, std::span<const uint32_t> ids, const WordPieceOptions& options);
+  WordPiece(const TokenArrays& pieces, const WordPieceOptions& options);
 
   std::unique_ptr<tokenizer::ModelScratch> make_scratch() const override;
   size_t encode(const uint8_t* word, size_t size, uint32_t* ids, uint32_t* lengths,
                 tokenizer::ModelScratch& scratch) const override;
-  uint32_t largest_id() const override { return largest_id_; }
+  uint32_t largest_id() const override { return static_cast<uint32_t>(ids_ == 0 ? 0 : ids_ - 1); }
 
  private:
   bool is_too_long(const uint8_t* word, size_t size) const;
 
   ByteTrie trie_;
   ByteTrie::State continuation_;
-  std::vector<uint32_t> ids_;
   std::optional<uint32_t> unknown_;
   size_t most_characters_;
   bool bytes_are_characters_;
-  uint32_t largest_id_;
+  size_t ids_;
 };
 
 }  // namespace krill::models

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "normalize/matches.hpp"
 #include "normalize/normalizer.hpp"
 #include "text/byte_scan.hpp"
 
@@ -135,38 +136,27 @@ class ReplaceString final : public Normalizer {
   std::string pattern_, content_;
 };
 
-// Replace with a regular expression.
-class ReplaceFound final : public Normalizer {
+class ReplaceRegex final : public Normalizer {
  public:
-  ReplaceFound(std::unique_ptr<Finder> finder, std::string content)
-      : finder_(std::move(finder)), content_(std::move(content)) {}
+  ReplaceRegex(std::string_view pattern, std::string content)
+      : pattern_(pattern), content_(std::move(content)) {}
 
   bool leaves(const uint8_t* text, size_t size) const override {
-    size_t begin, end;
-    return size == 0 || !finder_->find(text, size, 0, begin, end);
+    regex::Match match{};
+    return size == 0 || !pattern_.find(text, size, 0, match);
   }
 
-  // An empty match right behind a match does not count; the search goes on one character further.
   void apply(Text& text) const override {
-    const uint8_t* data = text.data();
-    const size_t size = text.size();
-    if (size == 0) return;
-    constexpr size_t kNone = ~size_t{0};
+    if (text.size() == 0) return;
     Rewriter rewriter(text);
-    size_t from = 0, last_end = kNone, begin = 0, end = 0;
-    while (from <= size && finder_->find(data, size, from, begin, end)) {
-      if (begin == end && end == last_end) {
-        from += from < size ? point_at(data, size, from).length : 1;
-        continue;
-      }
+    for_each_match(pattern_, text.data(), text.size(), [&](size_t begin, size_t end) {
       rewriter.replace(begin, end, bytes_of(content_), content_.size());
-      from = last_end = end;
-    }
+    });
     rewriter.finish();
   }
 
  private:
-  std::unique_ptr<Finder> finder_;
+  regex::Regex pattern_;
   std::string content_;
 };
 
@@ -195,8 +185,8 @@ NormalizerPtr make_prepend(std::string prefix) { return std::make_shared<const P
 NormalizerPtr make_replace(std::string pattern, std::string content) {
   return std::make_shared<const ReplaceString>(std::move(pattern), std::move(content));
 }
-NormalizerPtr make_replace(std::unique_ptr<Finder> finder, std::string content) {
-  return std::make_shared<const ReplaceFound>(std::move(finder), std::move(content));
+NormalizerPtr make_replace_regex(std::string_view pattern, std::string content) {
+  return std::make_shared<const ReplaceRegex>(pattern, std::move(content));
 }
 NormalizerPtr make_sequence(std::vector<NormalizerPtr> steps) {
   if (steps.size() == 1) return std::move(steps[0]);

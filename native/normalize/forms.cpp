@@ -91,11 +91,18 @@ class Form final : public Normalizer {
     if (stop.at == size) return;
     Rewriter rewriter(text);
     while (stop.at < size) {
-      size_t end = stop.at;
-      do {
-        end += point_at(data, size, end).length;
-      } while (end < size && (form_word(point_at(data, size, end).value) & inside_) != 0);
-      rework(text.marks(), rewriter, data, size, stop.border, end);
+      const Point point = point_at(data, size, stop.at);
+      size_t end = stop.at + point.length;
+      bool alone = (form_word(point.value) & inside_) == 0;
+      while (end < size) {
+        const Point next = point_at(data, size, end);
+        if ((form_word(next.value) & inside_) == 0) break;
+        end += next.length;
+        alone = false;
+      }
+      if (!(alone ? rework_alone(text.marks(), rewriter, point.value, stop.at, end)
+                  : rework_joined(rewriter, data, size, stop, end)))
+        rework(text.marks(), rewriter, data, size, stop.border, end);
       stop = scan(data, size, end);
     }
     rewriter.finish();
@@ -109,43 +116,103 @@ class Form final : public Normalizer {
     size_t border;
   };
 
+  // What the scan knows when it comes to a character.
+  struct Before {
+    size_t border;
+    size_t starter;  // where the last character of class 0 begins, or kNone
+    uint32_t rank;   // of the mark after it that comes last, or 0
+  };
+  static constexpr size_t kNone = ~size_t{0};
+
+  // Characters of equal length follow each other: loops with a constant step don't wait for what they read.
   Stop scan(const uint8_t* text, size_t size, size_t from) const {
-    size_t at = from, border = from, next_look = from;
-    uint32_t rank = 0;
-    uint32_t starter = kNoPoint, starter_word = 0;
-    while (at < size) {
-      if (at >= next_look) {
-        at = plain_.pass(text, size, at);
-        next_look = at + PlainBytes::kBlock;
+    Before before{from, kNone, 0};
+    BlockSteps steps(from == 0 ? 0 : from + PlainBytes::kBlock);
+    for (size_t at = from; at < size;) {
+      if (steps.due(at)) at = steps.pass(plain_, text, size, at);
+      const size_t begin = at;
+      for (; size - at >= 3 && (text[at] & 0xf0) == 0xe0 && !steps.due(at); at += 3) {
+        const uint32_t point =
+            (text[at] & 0x0fu) << 12 | (text[at + 1] & 0x3fu) << 6 | (text[at + 2] & 0x3fu);
+        if (!goes_on(text, size, at, point, before)) return {at, before.border};
       }
-      const Point point = point_at(text, size, at);
-      const uint32_t word = form_word(point.value);
-      if ((word & stops_) == 0) {
-        border = at;
-        rank = 0;
-        starter = point.value;
-        starter_word = word;
-      } else {
-        if (!settled(point.value, word, rank, starter, starter_word)) return {at, border};
-        rank = word & kRank;
-        if (rank == 0) {
-          starter = point.value;
-          starter_word = word;
+      for (; size - at >= 2 && (text[at] & 0xe0) == 0xc0 && !steps.due(at); at += 2) {
+        const uint32_t point = (text[at] & 0x1fu) << 6 | (text[at + 1] & 0x3fu);
+        if (!goes_on(text, size, at, point, before)) return {at, before.border};
+      }
+      if (at < size && text[at] < 0x80) {
+        while (++at < size && text[at] < 0x80 && !steps.due(at)) {
         }
+        before = {at - 1, at - 1, 0};
       }
+      if (at != begin) continue;
+      const Point point = point_at(text, size, at);
+      if (!goes_on(text, size, at, point.value, before)) return {at, before.border};
       at += point.length;
     }
     return {size, size};
   }
 
-  // Whether a character that may change stays as it is, behind `starter` and marks up to `rank`.
-  bool settled(uint32_t point, uint32_t word, uint32_t rank, uint32_t starter, uint32_t starter_word) const {
+  bool goes_on(const uint8_t* text, size_t size, size_t at, uint32_t point, Before& before) const {
+    const uint32_t word = form_word(point);
     const uint32_t own = word & kRank;
-    if (own != 0 && own < rank) return false;
+    if ((word & unsettled_) != 0 || (own != 0 && own < before.rank)) [[unlikely]] {
+      if (!settled(text, size, point, word, before)) return false;
+    } else {
+      before.border = own == 0 ? at : before.border;
+    }
+    before.starter = own == 0 ? at : before.starter;
+    before.rank = own;
+    return true;
+  }
+
+  // Whether a character that may change stays as it is.
+  bool settled(const uint8_t* text, size_t size, uint32_t point, uint32_t word, const Before& before) const {
+    const uint32_t own = word & kRank;
+    if (own != 0 && own < before.rank) return false;
     if ((word & unsettled_) == 0) return true;
-    if (!compose_ || (word & decomposes_) != 0 || (starter_word & kDecomposesD) != 0) return false;
-    const bool blocked = rank != 0 && own <= rank;
+    if (!compose_ || (word & decomposes_) != 0) return false;
+    if (before.starter == kNone) return true;
+    const uint32_t starter = point_at(text, size, before.starter).value;
+    if ((form_word(starter) & kDecomposesD) != 0) return false;
+    const bool blocked = before.rank != 0 && own <= before.rank;
     return blocked || pairs_.of(starter, point) == kNoPoint;
+  }
+
+  // A character that nothing around it matters to, [begin, end), if what it decomposes into stays so.
+  bool rework_alone(GrowingBuffer<Mark>& marks, Rewriter& rewriter, uint32_t point, size_t begin,
+                    size_t end) const {
+    marks.truncate(0);
+    decompose(point, marks);
+    if (compose_ && marks.size() > 1) return false;
+    rewriter.keep_to(begin);
+    for (size_t i = 0; i < marks.size(); ++i) rewriter.put(marks[i].point, change_of(marks[i]));
+    rewriter.drop_to(end);
+    return true;
+  }
+
+  // A character and marks that all join it, one after the other.
+  bool rework_joined(Rewriter& rewriter, const uint8_t* text, size_t size, const Stop& stop,
+                     size_t end) const {
+    if (!compose_) return false;
+    const Point first = point_at(text, size, stop.border);
+    if (stop.border + first.length != stop.at || (form_word(first.value) & (decomposes_ | kRank)) != 0)
+      return false;
+    uint32_t whole = first.value, rank = 0;
+    int32_t joined = 0;
+    for (size_t at = stop.at; at < end; ++joined) {
+      const Point mark = point_at(text, size, at);
+      const uint32_t word = form_word(mark.value);
+      if ((word & decomposes_) != 0 || (word & kRank) < rank) return false;
+      whole = pairs_.of(whole, mark.value);
+      if (whole == kNoPoint) return false;
+      rank = word & kRank;
+      at += mark.length;
+    }
+    rewriter.keep_to(stop.border);
+    rewriter.put(whole, -joined);
+    rewriter.drop_to(end);
+    return true;
   }
 
   void rework(GrowingBuffer<Mark>& marks, Rewriter& rewriter, const uint8_t* text, size_t size, size_t begin,
@@ -214,7 +281,6 @@ class Form final : public Normalizer {
   }
 
   void compose(GrowingBuffer<Mark>& marks) const {
-    constexpr size_t kNone = ~size_t{0};
     size_t starter = kNone, count = 0;
     uint32_t last_rank = 0;
     Mark* all = marks.data();

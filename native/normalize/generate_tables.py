@@ -1,10 +1,11 @@
-"""Writes form_tables.cpp and character_tables.cpp: what each normalizer of `tokenizers` makes of every code point.
+"""Writes form_tables.cpp and character_tables.cpp: what the normalizers of `tokenizers` make of code points.
 
-In: the normalizers of the installed `tokenizers`, asked about every code point. Out: two-stage tables in which equal
-pages of 64 code points (those that share all but the last byte of their UTF-8) stand once. Each component of the
-library has a Unicode version of its own, so each is asked by itself, and Python's `unicodedata` never.
+In: the normalizers of the installed `tokenizers`, asked about every code point. Out: two-stage tables in
+which equal pages of 64 code points (those that share all but the last byte of their UTF-8) stand once. Each
+component of the library has a Unicode version of its own, so each is asked by itself, and Python's
+`unicodedata` never.
 
-    python native/normalize/generate_tables.py        # about three minutes; then clang-format -i
+    python native/normalize/generate_tables.py        # half a minute; then clang-format
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ HANGUL = range(0xAC00, 0xAC00 + 11172)
 LEADS, VOWELS, TAILS = range(0x1100, 0x1113), range(0x1161, 0x1176), range(0x11A8, 0x11C3)
 HERE = Path(__file__).parent
 
-# The bits of a word of the table of forms, as in forms.hpp; the lowest six are the rank of the combining class.
-CANONICAL, COMPATIBLE, CHANGED_C, CHANGED_KC, INSIDE_C, INSIDE_KC, INSIDE_D, INSIDE_KD = (64 << n for n in range(8))
+# The bits of a word of the table of forms, as in forms.hpp; the lowest six are the combining class's rank.
+CANONICAL, COMPATIBLE, CHANGED_C, CHANGED_KC, INSIDE_C, INSIDE_KC, INSIDE_D, INSIDE_KD = (
+    64 << n for n in range(8)
+)
 
 # As in graphemes.hpp.
-GRAPHEMES = (
-    "other cr lf control extend conjunct_extend conjunct_linker joiner spacing prepend lead vowel tail lead_vowel"
-    " lead_vowel_tail pictograph consonant"
-).split()
+GRAPHEMES = [
+    *("other", "cr", "lf", "control", "extend", "conjunct_extend", "conjunct_linker", "joiner", "spacing"),
+    *("prepend", "lead", "vowel", "tail", "lead_vowel", "lead_vowel_tail", "pictograph", "consonant"),
+]
 
 # As in characters.hpp.
 REMOVED_BY_CLEANING, SPACE_BY_CLEANING, NONSPACING, COMBINING, WHITESPACE = (1 << n for n in range(5))
@@ -50,7 +53,9 @@ class Forms:
         self.nfc, self.nfkc = normalizers.NFC().normalize_str, normalizers.NFKC().normalize_str
         self.canonical = self.decompositions(self.nfd)
         compatible = self.decompositions(self.nfkd)
-        self.compatible = {point: text for point, text in compatible.items() if self.canonical.get(point) != text}
+        self.compatible = {
+            point: text for point, text in compatible.items() if self.canonical.get(point) != text
+        }
         self.ranks = self.combining_ranks()
         self.pairs = self.compositions()
         self.backward = {second for _, second in self.pairs} | {chr(p) for p in (*VOWELS, *TAILS)}
@@ -117,7 +122,7 @@ class Forms:
 
 
 def counting_normalizer() -> Callable[[str], str]:
-    """A charsmap that makes one Z of each cluster shorter than six bytes, and of each character of the others."""
+    """A charsmap that makes one Z of each cluster below six bytes, and of each character of the others."""
     units = [0] * 768
     units[0] = 256 << 10
     for byte in range(1, 256):
@@ -128,7 +133,7 @@ def counting_normalizer() -> Callable[[str], str]:
 
 
 class Graphemes:
-    """Which class a character has among grapheme clusters, so far as it shows in what Precompiled makes of it."""
+    """Which class a character has among grapheme clusters, so far as it shows in Precompiled."""
 
     ACUTE, JOINER, COPYRIGHT, KA, VIRAMA = "\u0301", "\u200d", "\u00a9", "\u0915", "\u094d"
     LEAD, VOWEL, TAIL, LEAD_VOWEL, LEAD_VOWEL_TAIL = "\u1100", "\u1161", "\u11a8", "\uac00", "\uac01"
@@ -235,7 +240,12 @@ def two_stages(values: Sequence[int]) -> tuple[list[int], list[int]]:
 def array(kind: str, name: str, values: Iterable[int], width: int = 24) -> list[str]:
     values = list(values)
     rows = (values[begin : begin + width] for begin in range(0, len(values), width))
-    return [f"const {kind} {name}[{len(values)}] = {{", *("    " + ", ".join(map(str, row)) + "," for row in rows), "};", ""]
+    return [
+        f"const {kind} {name}[{len(values)}] = {{",
+        *("    " + ", ".join(map(str, row)) + "," for row in rows),
+        "};",
+        "",
+    ]
 
 
 def staged(kind: str, name: str, values: Sequence[int]) -> list[str]:
@@ -281,7 +291,12 @@ def form_tables() -> list[str]:
         *staged("uint16_t", "kCompatible", compatible),
         *array("uint32_t", "kDecompositions", pool, 16),
         f"const size_t kCompositionCount = {len(triples)};",
-        *array("uint32_t", "kCompositions", (part for second, first, whole in triples for part in (first, second, whole)), 15),
+        *array(
+            "uint32_t",
+            "kCompositions",
+            (part for second, first, whole in triples for part in (first, second, whole)),
+            15,
+        ),
     ]
 
 

@@ -31,14 +31,6 @@ class Normalizer {
 
 using NormalizerPtr = std::shared_ptr<const Normalizer>;
 
-// What finds the places to replace: a regular expression.
-class Finder {
- public:
-  virtual ~Finder() = default;
-  // The leftmost match that begins at `from` or later.
-  virtual bool find(const uint8_t* text, size_t size, size_t from, size_t& begin, size_t& end) const = 0;
-};
-
 NormalizerPtr make_form(bool compose, bool compatible);  // NFC, NFD, NFKC, NFKD
 NormalizerPtr make_lowercase();
 NormalizerPtr make_strip(bool left, bool right);
@@ -49,7 +41,8 @@ NormalizerPtr make_bert(bool clean_text, bool handle_chinese_chars, std::optiona
                         bool lowercase);
 NormalizerPtr make_prepend(std::string prefix);
 NormalizerPtr make_replace(std::string pattern, std::string content);
-NormalizerPtr make_replace(std::unique_ptr<Finder> finder, std::string content);
+// Throws std::invalid_argument if the expression is refused.
+NormalizerPtr make_replace_regex(std::string_view pattern, std::string content);
 // SentencePiece's charsmap, as it is after base64. Throws std::invalid_argument if it is cut short or points
 // outside of itself.
 NormalizerPtr make_precompiled(std::string_view charsmap);

@@ -61,6 +61,20 @@ class CharsmapTrie {
     return false;
   }
 
+  // Whether some character of a page, whose characters share all bytes but the last, may be found.
+  bool has_page(uint32_t page) const {
+    uint8_t bytes[4];
+    const size_t shared = static_cast<size_t>(write_point(bytes, page * kPage) - bytes) - 1;
+    size_t place = offset(units_[0]);
+    for (size_t at = 0; at < shared; ++at) {
+      place ^= bytes[at];
+      if (place >= units_.size() || label(units_[place]) != bytes[at]) return false;
+      if (has_leaf(units_[place])) return true;
+      place ^= offset(units_[place]);
+    }
+    return true;
+  }
+
  private:
   static bool has_leaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
   static size_t value(uint32_t unit) { return unit & 0x7fffffffu; }
@@ -109,15 +123,24 @@ class CharsmapTrie {
 class Precompiled final : public Normalizer {
  public:
   explicit Precompiled(std::string_view charsmap) : trie_(charsmap) {
+    // Pages of which nothing is mapped are as many as there are pages of graphemes.
+    std::map<uint32_t, uint16_t> unmapped;
     std::map<std::string, uint16_t> numbers;
-    for (size_t page = 0; page < kPageCount; ++page) {
+    for (uint32_t page = 0; page < kPageCount; ++page) {
+      const bool may_be_mapped = trie_.has_page(page);
+      if (const auto known = unmapped.find(kGraphemePageOf[page]);
+          !may_be_mapped && known != unmapped.end()) {
+        page_of_[page] = known->second;
+        continue;
+      }
       std::string kinds(kPage, '\0');
-      for (size_t place = 0; place < kPage; ++place)
-        kinds[place] = static_cast<char>(kind_from_tables(static_cast<uint32_t>(page * kPage + place)));
+      for (uint32_t place = 0; place < kPage; ++place)
+        kinds[place] = static_cast<char>(kind_from_tables(page * kPage + place, may_be_mapped));
       const auto [found, is_new] =
           numbers.try_emplace(std::move(kinds), static_cast<uint16_t>(numbers.size()));
       if (is_new) pages_.insert(pages_.end(), found->first.begin(), found->first.end());
       page_of_[page] = found->second;
+      if (!may_be_mapped) unmapped[kGraphemePageOf[page]] = found->second;
     }
     plain_ = PlainBytes([this](uint32_t point) { return (kind_of(point) & kPlain) == 0; });
   }
@@ -149,12 +172,12 @@ class Precompiled final : public Normalizer {
   static constexpr uint8_t kMapped = 128;  // the character alone becomes something
   static constexpr uint8_t kPlain = 64;    // stays as it is, and has borders on both sides among its like
 
-  uint8_t kind_from_tables(uint32_t point) const {
+  uint8_t kind_from_tables(uint32_t point, bool may_be_mapped) const {
     if (point >= kNoPoint) return kPlain;
     const Grapheme grapheme = grapheme_of(point);
     uint8_t bytes[4];
     std::string_view content;
-    if (trie_.find(bytes, static_cast<size_t>(write_point(bytes, point) - bytes), content))
+    if (may_be_mapped && trie_.find(bytes, static_cast<size_t>(write_point(bytes, point) - bytes), content))
       return static_cast<uint8_t>(grapheme) | kMapped;
     const bool plain = stands_alone(grapheme) || grapheme == Grapheme::control || grapheme == Grapheme::lf;
     return static_cast<uint8_t>(static_cast<uint8_t>(grapheme) | (plain ? kPlain : 0));
@@ -169,25 +192,19 @@ class Precompiled final : public Normalizer {
   // false; says whether it never did.
   template <class Change>
   bool walk(const uint8_t* text, size_t size, Change&& change) const {
-    constexpr size_t kNone = ~size_t{0};
-    size_t at = 0, before = kNone, next_look = 0;
-    while (at < size) {
-      if (at >= next_look) {
-        at = plain_.pass(text, size, at);
-        next_look = at + PlainBytes::kBlock;
-      }
+    for (PlainScan scan(plain_, text, size); scan.find();) {
+      size_t at = scan.at();
       const Point point = point_at(text, size, at);
       if ((kind_of(point.value) & kPlain) != 0) {
-        before = at;
-        at += point.length;
+        scan.pass(point.length);
         continue;
       }
       // It may belong to the character before it.
-      if (before != kNone) at = before;
+      if (scan.before() != PlainScan::kNone) at = scan.before();
       do {
         if (!cluster(text, size, at, change)) return false;
       } while (at < size && (kind_of(point_at(text, size, at).value) & kPlain) == 0);
-      before = kNone;
+      scan.go_on(at);
     }
     return true;
   }

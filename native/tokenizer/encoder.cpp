@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -20,8 +19,28 @@ uint32_t largest_id(const EncoderParts& parts) {
 
 template <class Id>
 struct Encoder<Id>::Worker {
+  Worker(const EncoderParts& parts, size_t cache_bytes, std::mutex& long_words)
+      : Worker(parts,
+               parts.pre_tokenizer ? std::make_unique<PreTokenizerCutter>(parts.pre_tokenizer) : nullptr,
+               cache_bytes, long_words) {}
+
+  void track(bool wanted) {
+    section.track(wanted);
+    part.track(wanted);
+  }
+
+  PreTokenizerCutter* pre_tokenizer;  // null: a part is one word
   WordEncoder<Id> words;
   normalize::Text section;
+  normalize::Text part;
+
+ private:
+  Worker(const EncoderParts& parts, std::unique_ptr<PreTokenizerCutter> cutter, size_t cache_bytes,
+         std::mutex& long_words)
+      : pre_tokenizer(cutter.get()),
+        words(*parts.model,
+              cutter ? std::unique_ptr<WordCutter>(std::move(cutter)) : std::make_unique<WholeText>(),
+              cache_bytes, long_words) {}
 };
 
 // A worker for as long as a call lasts.
@@ -36,9 +55,7 @@ class Encoder<Id>::Lease {
       owner.idle_.pop_back();
       return;
     }
-    worker_.reset(new Worker{
-        {*owner.parts_.model, owner.parts_.make_cutter(), owner.workers_.cache_bytes, owner.long_words_},
-        {}});
+    worker_ = std::make_unique<Worker>(owner.parts_, owner.workers_.cache_bytes, owner.long_words_);
     ++owner.made_;
   }
   Lease(const Lease&) = delete;
@@ -82,7 +99,7 @@ EncodedBatch<Id> Encoder<Id>::encode(const text::TextColumn& documents, std::opt
   if (eos && *eos > std::numeric_limits<Id>::max())
     throw std::invalid_argument("eos is too large for its type");
   const Lease worker(*this);
-  (*worker).section.track(false);
+  (*worker).track(false);
   EncodedBatch<Id> batch{GrowingBuffer<Id>(likely_ids(documents.rows, documents.total())),
                          Buffer<uint32_t>(documents.rows)};
   for (size_t row = 0; row < documents.rows; ++row) {
@@ -100,9 +117,9 @@ void Encoder<Id>::encode_document(Worker& worker, const uint8_t* text, size_t si
   for (const uint32_t id : parts_.prefix) ids.push_back(static_cast<Id>(id));
   added_.split_written(text, size, [&](size_t begin, size_t end, uint32_t id) {
     if (id != Model::kNoToken) return ids.push_back(static_cast<Id>(id));
-    split_section(worker, text + begin, end - begin, [&](size_t first, size_t last, uint32_t found) {
+    split_section(worker, text + begin, end - begin, begin == 0, [&](size_t, size_t, uint32_t found) {
       if (found == Model::kNoToken)
-        worker.words.encode(worker.section.data() + first, last - first, ids);
+        worker.words.encode(worker.part.data(), worker.part.size(), ids);
       else
         ids.push_back(static_cast<Id>(found));
     });
@@ -112,21 +129,30 @@ void Encoder<Id>::encode_document(Worker& worker, const uint8_t* text, size_t si
 
 template <class Id>
 template <class Use>
-void Encoder<Id>::split_section(Worker& worker, const uint8_t* text, size_t size, Use&& use) const {
-  worker.section.assign(text, size);
-  if (parts_.normalizer) parts_.normalizer->apply(worker.section);
-  if (worker.section.size() >= WordCutter::kTooLong) throw std::invalid_argument("a text is 2 GiB or longer");
-  added_.split_normalized(worker.section.data(), worker.section.size(), use);
+void Encoder<Id>::split_section(Worker& worker, const uint8_t* text, size_t size, bool is_start,
+                                Use&& use) const {
+  normalize::Text& section = worker.section;
+  section.assign(text, size);
+  if (parts_.normalizer) parts_.normalizer->apply(section);
+  added_.split_normalized(section.data(), section.size(), [&](size_t begin, size_t end, uint32_t id) {
+    if (id == Model::kNoToken) {
+      worker.part.assign(section.data() + begin, end - begin);
+      if (worker.pre_tokenizer) worker.pre_tokenizer->prepare(worker.part, is_start && begin == 0);
+      if (worker.part.size() >= WordCutter::kTooLong)
+        throw std::invalid_argument("a text is 2 GiB or longer");
+    }
+    use(begin, end, id);
+  });
 }
 
 template <class Id>
 OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
   const Lease lease(*this);
   Worker& worker = *lease;
-  worker.section.track(true);
+  worker.track(true);
   const size_t likely = likely_ids(1, size);
   OffsetTokens<Id> tokens{GrowingBuffer<Id>(likely), GrowingBuffer<uint32_t>(2 * likely)};
-  OffsetTracker tracker({*parts_.tokens, parts_.byte_level, parts_.model->counts_letters()}, text,
+  OffsetTracker tracker({*parts_.tokens, parts_.byte_level}, text,
                         {parts_.trims_offsets, parts_.keeps_first_space}, tokens.offsets);
   const auto add_nowhere = [&](const std::vector<uint32_t>& ids) {
     for (const uint32_t id : ids) {
@@ -134,6 +160,7 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
       tracker.add_nowhere();
     }
   };
+  GrowingBuffer<TokenRange> ranges;
   add_nowhere(parts_.prefix);
   added_.split_written(text, size, [&](size_t begin, size_t end, uint32_t id) {
     if (id != Model::kNoToken) {
@@ -142,18 +169,19 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
       tokens.ids.push_back(static_cast<Id>(id));
       return tracker.add_added(0, end - begin);
     }
-    split_section(worker, text + begin, end - begin, [&](size_t first, size_t last, uint32_t found) {
+    const auto add_part = [&](size_t first, size_t last, uint32_t found) {
       tracker.enter(begin, worker.section);
       if (found != Model::kNoToken) {
         tokens.ids.push_back(static_cast<Id>(found));
         return tracker.add_added(first, last);
       }
-      const auto add_word = [&](size_t word, size_t word_end, const uint32_t* ids, size_t count,
-                                const uint32_t* lengths) {
-        tracker.add_word(first + word, first + word_end, std::span(ids, count), lengths);
-      };
-      worker.words.encode_each(worker.section.data() + first, last - first, tokens.ids, add_word);
-    });
+      tracker.enter_part(first, worker.part);
+      const size_t before = tokens.ids.size();
+      ranges.truncate(0);
+      worker.words.encode_ranges(worker.part.data(), worker.part.size(), tokens.ids, ranges);
+      for (size_t i = 0; i < ranges.size(); ++i) tracker.add_token(tokens.ids[before + i], ranges[i]);
+    };
+    split_section(worker, text + begin, end - begin, begin == 0, add_part);
   });
   add_nowhere(parts_.suffix);
   return tokens;

@@ -12,7 +12,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +24,7 @@
 #include "text/column.hpp"
 #include "tokenizer/added_tokens.hpp"
 #include "tokenizer/model.hpp"
+#include "tokenizer/pretokenizer.hpp"
 #include "tokenizer/word_encoder.hpp"
 
 namespace krill::tokenizer {
@@ -37,9 +37,9 @@ struct EncoderParts {
   bool byte_level = true;
   normalize::NormalizerPtr normalizer;  // may be null
   std::vector<AddedToken> added;
-  std::function<std::unique_ptr<WordCutter>()> make_cutter;  // one for each worker
-  std::vector<uint32_t> prefix;                              // ids before each document
-  std::vector<uint32_t> suffix;                              // and after it
+  PreTokenizerPtr pre_tokenizer;  // null: each section is a word
+  std::vector<uint32_t> prefix;   // ids before each document
+  std::vector<uint32_t> suffix;   // and after it
   // How Hugging Face's byte-level post-processor treats offsets: whether it leaves spaces out of them, but
   // one before the first word if `keeps_first_space`.
   bool trims_offsets = false;
@@ -90,9 +90,10 @@ class Encoder {
 
   size_t likely_ids(size_t rows, size_t bytes) const;
   void encode_document(Worker& worker, const uint8_t* text, size_t size, GrowingBuffer<Id>& ids) const;
-  // Calls use(begin, end, id) for each part of a section that is in `worker.section`.
+  // Normalises a section into `worker.section`, and calls use(begin, end, id) for each of its parts; plain
+  // text is then in `worker.part`, as the pre-tokenizer rewrites it.
   template <class Use>
-  void split_section(Worker& worker, const uint8_t* text, size_t size, Use&& use) const;
+  void split_section(Worker& worker, const uint8_t* text, size_t size, bool is_start, Use&& use) const;
 
   EncoderParts parts_;
   AddedTokens added_;

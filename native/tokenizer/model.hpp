@@ -75,16 +75,21 @@ class Model {
     }
   }
 
-  // Whether lengths count the letters that represent bytes, in UTF-8, since bytes may be left out.
-  virtual bool counts_letters() const { return false; }
-
   // The largest id that may come out.
   virtual uint32_t largest_id() const = 0;
+
+  // How many bytes of its word a token always covers; 0 if that depends on the word.
+  virtual uint32_t length_of(uint32_t) const { return 0; }
+  // Whether lengths count the letters that represent bytes, in UTF-8: a byte-level model that leaves bytes
+  // out, whose later lengths are out of step with its bytes, as the library's are.
+  virtual bool counts_letters() const { return false; }
 
   // Null for a model whose words have to stay whole.
   virtual const PieceCutter* pieces() const { return nullptr; }
   // Whether this word has to stay whole although its model has a piece cutter.
   virtual bool is_whole(const uint8_t*, size_t) const { return false; }
+  // Whether a piece has the ids of a word of the same bytes.
+  virtual bool pieces_are_words() const { return true; }
 };
 
 }  // namespace krill::tokenizer

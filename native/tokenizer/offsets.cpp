@@ -1,15 +1,13 @@
 #include "tokenizer/offsets.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "tokenizer/characters.hpp"
 
 namespace krill::tokenizer {
 
 namespace {
-
-// UTF-8 length of the letter that represents a byte in tokens: printable bytes represent themselves.
-size_t letter_size(uint8_t byte) { return byte >= 0x21 && byte <= 0x7e ? 1 : 2; }
 
 size_t spaces_at_begin(std::span<const uint8_t> token) {
   return static_cast<size_t>(std::ranges::find_if(token, [](uint8_t byte) { return byte != ' '; }) -
@@ -24,31 +22,19 @@ size_t spaces_at_end(std::span<const uint8_t> token) {
 
 bool continues(uint8_t byte) { return (byte & 0xc0) == 0x80; }
 
-}  // namespace
-
-// The byte of the word that each byte of its letters stands for, and where the word ends. Bytes without a
-// token have letters too, but nothing that counts them: after such a byte the library's offsets lag, and so
-// do ours.
-void OffsetTracker::map_letters(const uint8_t* word, size_t size) {
-  letters_.clear();
-  for (size_t byte = 0; byte < size; ++byte) letters_.insert(letters_.end(), letter_size(word[byte]), byte);
+// What bytes [begin, end) stand for in the text that this one was before it was changed: whole characters.
+normalize::Origin origin_of(const normalize::Text& text, size_t begin, size_t end) {
+  if (text.changed()) return text.origin(begin, end);
+  while (begin > 0 && begin < text.size() && continues(text.data()[begin])) --begin;
+  while (end < text.size() && continues(text.data()[end])) ++end;
+  return {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
 }
 
-void OffsetTracker::add_word(size_t begin, size_t end, std::span<const uint32_t> ids,
-                             const uint32_t* lengths) {
-  const uint8_t* const word = section_->data() + begin;
-  if (tokens_.counts_letters) map_letters(word, end - begin);
-  size_t from = 0, to = 0;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (lengths[i] != 0) {
-      from = to;
-      to = from + lengths[i];
-    }
-    if (tokens_.counts_letters)
-      add_range(begin + letters_[from], begin + letters_[to - 1] + 1, spaces_of(ids[i]));
-    else
-      add_range(begin + from, begin + std::min(to, end - begin), spaces_of(ids[i]));
-  }
+}  // namespace
+
+void OffsetTracker::add_token(uint32_t id, const TokenRange& range) {
+  const normalize::Origin written = origin_of(*part_, range.begin, range.end);
+  add_range(part_begin_ + written.begin, part_begin_ + written.end, spaces_of(id));
 }
 
 void OffsetTracker::add_added(size_t begin, size_t end) {
@@ -70,17 +56,9 @@ OffsetTracker::Spaces OffsetTracker::spaces_of(uint32_t id) const {
 
 // Bytes of the section, as it was normalised.
 void OffsetTracker::add_range(size_t begin, size_t end, Spaces spaces) {
-  if (section_->changed()) {
-    const normalize::Origin origin = section_->origin(begin, end);
-    begin = origin.begin;
-    end = origin.end;
-  } else {
-    const uint8_t* const text = section_->data();
-    while (begin > 0 && continues(text[begin])) --begin;
-    while (end < section_->size() && continues(text[end])) ++end;
-  }
-  size_t first = characters_before(begin_ + begin);
-  size_t last = characters_before(begin_ + end);
+  const normalize::Origin written = origin_of(*section_, begin, end);
+  size_t first = characters_before(section_begin_ + written.begin);
+  size_t last = characters_before(section_begin_ + written.end);
   if (trimming_.spaces) {
     const bool is_first = added_ == 0 || first == 0;
     if (trimming_.keep_first_space && is_first && spaces.before == 1) spaces.before = 0;

@@ -7,8 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "text/scanner.hpp"
-
 namespace krill::tokenizer {
 
 class WordCutter {
@@ -27,19 +25,6 @@ class WordCutter {
   // one and up to `capacity` of them, and returns how many. The last end written is where to go on; together
   // they cover every byte. `from` is less than `size`.
   virtual size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) = 0;
-};
-
-// The patterns that the scanner knows.
-class PatternCutter final : public WordCutter {
- public:
-  explicit PatternCutter(text::Pattern pattern) : pattern_(pattern) {}
-
-  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) override {
-    return text::scan_words(pattern_, text, size, from, ends, capacity);
-  }
-
- private:
-  text::Pattern pattern_;
 };
 
 // No pre-tokenizer: the text is one word.

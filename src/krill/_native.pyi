@@ -379,7 +379,7 @@ class Encoder:
 
     The texts of all ids are those of a BPE model, else `tokens`; `flags` of each id: 1 in use, 2 part of a
     word, 4 special. An added token is its text, its id, and whether it is single_word, lstrip, rstrip,
-    normalized. Without a `pattern` each section is a word. `cache_bytes` is the size of each worker's cache
+    normalized. Without a `pre_tokenizer` each section is a word. `cache_bytes` is the size of each worker's cache
     of words.
     """
 
@@ -393,7 +393,7 @@ class Encoder:
         byte_level: bool,
         normalizer: Normalizer | None,
         added: list[tuple[bytes, int, bool, bool, bool, bool]],
-        pattern: str | None,
+        pre_tokenizer: PreTokenizer | None,
         prefix: list[int],
         suffix: list[int],
         trims_offsets: bool,
@@ -409,6 +409,9 @@ class Encoder:
 
     def decode(self, ids: _UInt32s, skip_special: bool) -> bytes:
         """The bytes of some ids; `IndexError` if one is not in the vocabulary."""
+
+    def decode_with(self, ids: _UInt32s, skip_special: bool, decoder: Decoder) -> bytes:
+        """The same, as a decoder puts the tokens together."""
 
     def statistics(self) -> dict[str, int]:
         """Of all calls that have ended: words, bytes, misses, miss_bytes, timed_bytes, timed_nanoseconds."""
@@ -446,6 +449,9 @@ class BpeModel(Model):
         self, offsets: _Int64s, data: _Bytes, cache_bytes: int
     ) -> tuple[_UInt32s, _UInt32s, dict[str, int]]:
         """Texts that are a word each: all ids, how many of each text, and the cache's statistics."""
+
+    def encode_ranges(self, text: _Bytes) -> tuple[_UInt32s, _UInt32s]:
+        """A text that is one word: ids, and begin and end of each in bytes, one after the other."""
 
     def cut_pieces(self, word: _Bytes) -> list[int]:
         """Where a word may be cut without changing its ids; none if it has to stay whole."""
@@ -796,18 +802,19 @@ class Model:
     """Turns words into tokens. Threads may share one."""
 
     def encode_words(self, offsets: _Int64s, data: _Bytes) -> tuple[_UInt32s, _UInt32s, _UInt32s]:
-        """The ids of words one after the other, how many bytes of its word each id covers (0: the same as the id
-        before), and how many ids each word has."""
+        """The ids of words one after the other, how many bytes of its word each id covers (0: the same as the
+        id before), and how many ids each word has."""
 
     def largest_id(self) -> int: ...
 
 class Unigram(Model):
-    """The pieces with the largest sum of scores. `unknown` is a piece's place, as are all ids."""
+    """The pieces with the largest sum of scores."""
 
     def __init__(
         self,
-        pieces: _Bytes,
+        tokens: _Bytes,
         offsets: _Int64s,
+        flags: _UInt8s,
         scores: _Float64s,
         unknown: int | None,
         byte_fallback: bool,
@@ -819,9 +826,9 @@ class WordPiece(Model):
 
     def __init__(
         self,
-        pieces: _Bytes,
+        tokens: _Bytes,
         offsets: _Int64s,
-        ids: _UInt32s,
+        flags: _UInt8s,
         unknown: int | None,
         continuation: _Bytes,
         most_characters: int,
@@ -831,4 +838,113 @@ class WordPiece(Model):
 class WordLevel(Model):
     """Whole words."""
 
-    def __init__(self, words: _Bytes, offsets: _Int64s, ids: _UInt32s, unknown: int | None) -> None: ...
+    def __init__(self, tokens: _Bytes, offsets: _Int64s, flags: _UInt8s, unknown: int | None) -> None: ...
+
+# ---- tokenizer.json: native/bindings/bind_tokenizer_file.cpp ----
+
+class TokenizerFile:
+    """A tokenizer.json, read in blocks. What is wrong with it is a ValueError."""
+
+    def __init__(self, most_sections: int) -> None: ...
+    def feed(self, data: _Bytes) -> None: ...
+    def finish(self) -> None: ...
+    def sections(self) -> bytes:
+        """The JSON with the vocabulary, the merges and the added tokens empty; it may be invalid."""
+
+    def is_scored(self) -> bool:
+        """Whether the vocabulary is a list of pieces and scores."""
+
+    def arrays(self, byte_level: bool) -> tuple[_UInt8s, _Int64s, _UInt8s, _Float64s, _UInt32s]:
+        """Tokens, offsets and flags by id, scores, and the left, right and new id of each merge; once."""
+
+    def entries(self) -> int:
+        """How many tokens the vocabulary has."""
+
+    def added(self) -> list[tuple[str, int, bool, bool, bool, bool, bool]]:
+        """Content, id, single_word, lstrip, rstrip, normalized, special of each added token."""
+
+    def clash(self) -> str | None:
+        """An added token that gets the id of another token, quoted."""
+
+    def find(self, text: _Bytes) -> int | None:
+        """The id of a text, as an added token or in the vocabulary."""
+
+# ---- normalizers: native/bindings/bind_normalize.cpp ----
+
+class Normalizer:
+    """A normalizer of tokenizer.json, exactly as `tokenizers` has it; made by one of the static methods."""
+
+    def apply(self, text: _Bytes) -> bytes: ...
+    def apply_tracked(self, text: _Bytes) -> tuple[bytes, _UInt32s]:
+        """The text, and for each of its bytes where what it stands for begins and ends in the original."""
+
+    def leaves(self, text: _Bytes) -> bool:
+        """Whether the text is certain to stay as it is."""
+
+    @staticmethod
+    def form(compose: bool, compatible: bool) -> Normalizer:
+        """NFC, NFD, NFKC or NFKD."""
+
+    @staticmethod
+    def lowercase() -> Normalizer: ...
+    @staticmethod
+    def strip(left: bool, right: bool) -> Normalizer: ...
+    @staticmethod
+    def strip_accents() -> Normalizer: ...
+    @staticmethod
+    def nmt() -> Normalizer: ...
+    @staticmethod
+    def byte_level() -> Normalizer: ...
+    @staticmethod
+    def bert(
+        clean_text: bool, handle_chinese_chars: bool, strip_accents: bool | None, lowercase: bool
+    ) -> Normalizer: ...
+    @staticmethod
+    def prepend(prefix: _Bytes) -> Normalizer: ...
+    @staticmethod
+    def replace(pattern: _Bytes, content: _Bytes) -> Normalizer:
+        """Every occurrence of a string becomes another."""
+
+    @staticmethod
+    def replace_regex(pattern: _Bytes, content: _Bytes) -> Normalizer:
+        """Every match of a regular expression becomes a string; `ValueError` if it is refused."""
+
+    @staticmethod
+    def precompiled(charsmap: _Bytes) -> Normalizer:
+        """SentencePiece's charsmap; `ValueError` if it is cut short or points outside of itself."""
+
+    @staticmethod
+    def sequence(steps: list[Normalizer]) -> Normalizer: ...
+
+# ---- decoders: native/bindings/bind_decoders.cpp ----
+
+class DecoderStep:
+    """A decoder of tokenizer.json, tokens to tokens; made by one of the static methods."""
+
+    @staticmethod
+    def byte_level() -> DecoderStep: ...
+    @staticmethod
+    def byte_fallback() -> DecoderStep: ...
+    @staticmethod
+    def fuse() -> DecoderStep: ...
+    @staticmethod
+    def replace(pattern: str, content: str) -> DecoderStep: ...
+    @staticmethod
+    def replace_regex(pattern: str, content: str) -> DecoderStep: ...
+    @staticmethod
+    def strip(content: str, start: int, stop: int) -> DecoderStep: ...
+    @staticmethod
+    def metaspace(replacement: str, drops_first: bool) -> DecoderStep: ...
+    @staticmethod
+    def word_piece(prefix: str, cleanup: bool) -> DecoderStep: ...
+    @staticmethod
+    def bpe(suffix: str) -> DecoderStep: ...
+    @staticmethod
+    def ctc(pad_token: str, word_delimiter_token: str, cleanup: bool) -> DecoderStep: ...
+
+class Decoder:
+    """Steps that make a text of tokens; without an argument, tokens are joined with spaces."""
+
+    def __init__(self, steps: list[DecoderStep] = ...) -> None: ...
+    def decode(self, tokens: list[str]) -> str: ...
+

@@ -67,8 +67,10 @@ def test_the_identity_of_a_training() -> None:
 
 
 def test_the_identity_of_the_training_of_a_reader() -> None:
-    from krill.training.qa.job import describe_run
+    from krill.training.job import describe_reader_run
     from krill.training.qa.settings import ReaderSettings
 
-    run = describe_run({"features": "00ff", "tokenizer": "aa11"}, ReaderSettings(hidden=64, save_every=7))
+    run = describe_reader_run(
+        {"features": "00ff", "tokenizer": "aa11"}, ReaderSettings(hidden=64, save_every=7)
+    )
     assert run["identity"][:16] == "c4861bd1e1453c76"

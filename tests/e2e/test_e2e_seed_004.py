@@ -13,7 +13,7 @@ import pytest
 import krill
 import preloaded
 from krill.cli.app import app
-from krill.cli.train_flags import FLAG_RUN
+from krill.cli.train import FLAG_RUN
 from krill.config import load_config, to_dict
 from real_text import real_texts
 

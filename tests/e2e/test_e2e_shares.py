@@ -72,7 +72,7 @@ def test_a_wrong_share_is_refused(job: Job, task: str) -> None:
     large(job, "none")
     outcome = job.preprocess(f"--task={task}")
     assert outcome.code == 2
-    assert f"--task is `{task}`, which is no share of the work" in outcome.err
+    assert f"--task is `{task}`, which is not a share of the work" in outcome.err
 
 
 def test_a_share_does_not_start_anew(job: Job) -> None:

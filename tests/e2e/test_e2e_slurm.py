@@ -80,7 +80,7 @@ def test_ctrl_c_takes_the_jobs_from_the_queue_and_the_same_command_goes_on(job: 
             ["preprocess", "config.yaml"], out=log.fileno(), err=log.fileno(), cwd=job.folder, env=slurm
         )
     limit = time.monotonic() + 60
-    while not list(job.folder.glob(".by-slurm.krill/engine/*/start-0/process-*")):
+    while not list(job.folder.glob(".by-slurm.krill/stages/scan/*.json")):
         assert time.monotonic() < limit, (job.folder / "log").read_text()
         time.sleep(0.02)
     started.send_signal(signal.SIGINT)

@@ -21,7 +21,7 @@ from krill.corpus.fingerprint import WHOLE_BYTES
 from krill.dataset import Dataset, Manifest
 from krill.dataset.shard_file import ShardFile
 from krill.errors import InputError
-from krill.storage import checksums
+from krill.storage import outputs
 from krill_process import KrillProcess
 from tiny_readers import write_recall
 from tiny_trainings import prepare, tiny_config
@@ -183,13 +183,13 @@ def test_a_run_that_goes_on_verifies_what_it_still_reads(job):
 
 def test_each_file_is_read_once_more_in_a_run_that_reads_it_twice(source, job, monkeypatch):
     checked: list[str] = []
-    check_file = checksums.check_file
+    check_file = outputs.check_file
 
     def counted(path: str, *arguments: Any) -> None:
         checked.append(Path(path).name)
         check_file(path, *arguments)
 
-    monkeypatch.setattr(checksums, "check_file", counted)
+    monkeypatch.setattr(outputs, "check_file", counted)
     job.read_from(str(source))
     config = yaml.safe_load(job.save().read_text())
     config["preprocess"]["prepared_path"] = str(job.output)

@@ -23,6 +23,7 @@ from conftest import dataset_bytes
 from jobs import Job, check_error
 from krill.budget import parse_size
 from krill_process import KrillProcess
+from rank_processes import rank_process
 from ray_cluster import RayCluster
 from real_text import grow_jsonl
 
@@ -307,8 +308,7 @@ class Ranks:
         while len(records(self.job)) < committed:
             assert time.monotonic() < limit and self.process.poll() is None, self.output
             time.sleep(0.01)
-        [started] = self.job.work.glob("engine/*/start-0/process-2")
-        os.kill(int(started.read_text()), signal.SIGKILL)
+        rank_process(self.job.work, 2).kill()
 
     @property
     def output(self) -> str:

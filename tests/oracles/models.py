@@ -1,6 +1,6 @@
 """The models of tokenizers by their definitions: slow, obvious, and held to Hugging Face's library by tests.
 
-A token is its id and where in the word it begins and ends, in bytes, as `tokenizers.models.Model.tokenize` says it.
+A token is its id, and where in the word it begins and ends, in bytes, as the library's `Model.tokenize` says.
 """
 
 from __future__ import annotations

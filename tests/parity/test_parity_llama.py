@@ -35,7 +35,7 @@ folder, kv_heads, text = Path(sys.argv[1]), *sys.argv[2:]
 shape = ModelShape(vocab_size=257, width=32, layers=2, heads=4, kv_heads=int(kv_heads), hidden=48)
 save_model(folder, tiny_model(shape, 3), context=64, tokenizer="bytes")
 ours = open_model(folder)
-np.save("tokens.npy", ours.tokenizer.encode(text))
+np.save("tokens.npy", ours.open_tokenizer(None).encode(text))
 np.save("logits.npy", np.asarray(ours.model.logits(jnp.asarray(np.load("ids.npy")))))
 """
 RESTRICTED = """

@@ -26,7 +26,6 @@ class MemoryMonitor:
         return resident_bytes() / 1e6
 
     def start_monitoring(self) -> None:
-        """Remember where memory stands."""
         self.start_memory = self.peak_memory = self.get_memory_mb()
         self._highest_before = peak_bytes() / 1e6
         self._print(f"Memory monitoring started. Initial: {self.start_memory:.1f} MB")

@@ -18,7 +18,6 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> None:
-    """Load the verbs, run one, and exit with its code."""
     from krill.cli.streams import open_closed_streams
 
     open_closed_streams()

@@ -8,8 +8,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -17,28 +18,9 @@ from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from krill import __version__
 from krill.budget.meter import guard_process
-from krill.cli import (
-    INTERRUPTS,
-    qa_evaluate,
-    qa_prepare,
-    qa_train,
-    tokenizer_compare,
-    tokenizer_decode,
-    tokenizer_encode,
-    tokenizer_train,
-)
-from krill.cli.estimate import estimate
-from krill.cli.evaluate import evaluate
-from krill.cli.export import export
-from krill.cli.generate import generate
-from krill.cli.inspect import inspect
+from krill.cli import INTERRUPTS
 from krill.cli.options import check_number
-from krill.cli.preprocess import preprocess
-from krill.cli.run import run
 from krill.cli.streams import guard_streams, standard_output
-from krill.cli.tokenizer_train import train_tokenizer
-from krill.cli.train import train
-from krill.cli.validate import validate
 from krill.errors import ConfigError, Interrupted, KrillError, StorageError
 from krill.faults import refused_by_system
 
@@ -62,26 +44,25 @@ app = App(
     suppress_keyboard_interrupt=False,  # `main` says what is kept and how to go on
 )
 tokenizer = App(name="tokenizer", help="Train tokenizers in bounded memory, and use them.")
-tokenizer.command(tokenizer_train.train)
-tokenizer.command(tokenizer_encode.encode)
-tokenizer.command(tokenizer_decode.decode)
-tokenizer.command(tokenizer_compare.compare)
 qa = App(name="qa", help="Question answering on long documents: prepare features, train a reader, score it.")
-qa.command(qa_prepare.prepare)
-qa.command(qa_train.train)
-qa.command(qa_evaluate.evaluate)
-app.command(preprocess)
-app.command(run)
+
+
+def _verb(module: str, name: str) -> Callable[..., None]:
+    verb: Callable[..., None] = getattr(import_module(f"krill.cli.{module}"), name)
+    return verb
+
+
+for verb in ("train", "encode", "decode", "compare"):
+    tokenizer.command(_verb(f"tokenizer_{verb}", verb))
+for verb in ("prepare", "train", "evaluate"):
+    qa.command(_verb(f"qa_{verb}", verb))
+for verb in ("preprocess", "run", "train", "evaluate", "estimate", "validate", "export"):
+    app.command(_verb(verb, verb))
+app.command(_verb("tokenizer_train", "train_tokenizer"))
+app.command(_verb("generate", "generate"), name=["generate", "inference"])
+app.command(_verb("inspect", "inspect"), name=["inspect", "inspect-dataset"])
 app.command(tokenizer)
-app.command(train_tokenizer)
-app.command(train)
-app.command(evaluate)
-app.command(generate, name=["generate", "inference"])
-app.command(estimate)
-app.command(inspect, name=["inspect", "inspect-dataset"])
-app.command(validate)
 app.command(qa)
-app.command(export)
 
 
 class Interrupts:
@@ -131,7 +112,6 @@ _interrupts = Interrupts()
 
 
 def main() -> None:
-    """Run the command line and exit with its code."""
     _interrupts.install()
     guard_process()
     guard_streams()

@@ -91,7 +91,6 @@ def _estimate_rows(estimate: Estimate) -> list[Row]:
 
 
 def outline_rows(model: ModelOutline) -> list[Row]:
-    """The model that a config would train."""
     shape = model.shape
     shared = "" if shape.kv_heads == shape.heads else f" ({shape.kv_heads} of keys and values)"
     rows = [

@@ -64,22 +64,27 @@ def export(
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result
-    from krill.dataset.export import ExportOptions, run_export
+    from krill.dataset.export import export as run
 
     memory, threads = budget.resolve()
-    chosen = ExportOptions(to=to, split=split, what=what, text=text, lines=lines, dtype=dtype)
     try:
         with watch(display, memory) as progress:
-            summary = run_export(
+            summary = run(
                 path,
-                chosen,
+                to=to,
                 output=output,
+                split=split,
+                what=what,
+                text=text,
+                lines=lines,
+                dtype=dtype,
                 tokenizer=tokenizer,
                 memory=memory,
                 threads=threads,
                 overwrite=overwrite,
                 verify=verify.enabled,
                 progress=progress,
+                floor=0,
             )
     except KeyboardInterrupt:
         raise Interrupted(

@@ -88,20 +88,18 @@ class BudgetOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class TokenizerBudget:
-    """What a command may use. Trainers of this kind often count processes: here they are threads."""
+class TokenizerBudget(BudgetOptions):
+    """Trainers of this kind often count processes: here they are threads."""
 
-    memory: str = "auto"
-    """The memory budget, such as 512MB, 2GiB or auto: half of what this process may use."""
-
-    threads: Annotated[str, Parameter(name=["--threads", "--processes"])] = "auto"
+    threads: Annotated[str | None, Parameter(name=["--threads", "--processes"])] = None
     """How many threads work; auto is every core."""
 
     def open(self, path: Path) -> AbstractContextManager[Tokenizer]:
         """A tokenizer, within what the process and its libraries leave of the budget."""
         from krill.tokenizer.tokenizer import open_within
 
-        return open_within(path, self.memory, resolve_threads(self.threads))
+        memory, threads = self.resolve()
+        return open_within(path, memory, resolve_threads(threads))
 
 
 @Parameter(name="*")
@@ -110,7 +108,7 @@ class VerifyOptions:
     """Whether checksums are checked."""
 
     no_verify: Switch = False
-    """Read what Krill wrote without holding it against the checksums in its manifest."""
+    """Read what Krill wrote without verifying the checksums in its manifest."""
 
     @property
     def enabled(self) -> bool:

@@ -3,73 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from krill.budget import format_size
 from krill.cli.formats import Row, format_count, format_duration, format_memory
 from krill.cli.options import BudgetOptions, OutputOptions, Switch, VerifyOptions
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class ReaderFlags:
-    """The model and its training."""
-
-    hidden: int | None = None
-    """Numbers in a hidden state. Default: 128."""
-
-    layers: int | None = None
-    """Layers of the encoder. Default: 4."""
-
-    heads: int | None = None
-    """Attention heads in a layer. Default: so many that each has 32 numbers, or a few more."""
-
-    memory_tokens: int | None = None
-    """Vectors that are carried from segment to segment; 0 reads each segment by itself. Default: as many as
-    the features have memory tokens, else 16."""
-
-    bptt: int | None = None
-    """Segments that a gradient goes back through. Default: all of a document."""
-
-    max_segments: int | None = None
-    """Segments of a document that are read in a step, in a row. Default: all."""
-
-    segment_selection: Literal["answer_centered", "random_continuous", "first_n"] | None = None
-    """Which ones, of a document that has more. Default: answer_centered."""
-
-    batch_size: int | None = None
-    """Documents in a step. Default: 8."""
-
-    epochs: int | None = None
-    """Times that every document is read. Default: 2."""
-
-    max_steps: int | None = None
-    """Steps of training. Default: as many as the epochs have."""
-
-    learning_rate: float | None = None
-    """Peak learning rate. Default: 0.0005."""
-
-    weight_decay: float | None = None
-    """By which matrices shrink at each step, times the learning rate. Default: 0.01."""
-
-    seed: int | None = None
-    """Seed of everything that is drawn at random. Default: 42."""
-
-    log_every: int | None = None
-    """Steps between lines of progress. Default: 10."""
-
-    save_every: int | None = None
-    """Steps between checkpoints. Default: 1000."""
-
-    evaluate_every: int | None = None
-    """Steps between evaluations. Default: with every checkpoint."""
-
-    keep_checkpoints: int | None = None
-    """Newest checkpoints that are kept, beside the best. Default: 2."""
+from krill.training.qa.settings import ReaderSettings
 
 
 def train(
@@ -80,8 +22,8 @@ def train(
     output_dir: Path,
     evaluation: Annotated[Path | None, Parameter(name="--eval")] = None,
     overwrite: Switch = False,
-    flags: ReaderFlags = ReaderFlags(),
-    budget: BudgetOptions = BudgetOptions(),  # noqa: B008
+    settings: Annotated[ReaderSettings, Parameter(name="*")] = ReaderSettings(),  # noqa: B008
+    budget: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
     verify: VerifyOptions = VerifyOptions(),  # noqa: B008
     display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
@@ -107,10 +49,8 @@ def train(
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_result
-    from krill.training.qa.job import train_reader
-    from krill.training.qa.settings import ReaderSettings
+    from krill.training.job import train_reader
 
-    given = {name: value for name, value in asdict(flags).items() if value is not None}
     memory, threads = budget.resolve()
     with watch(display, memory) as progress:
         summary = train_reader(
@@ -118,7 +58,7 @@ def train(
             tokenizer=tokenizer,
             output_dir=output_dir,
             evaluation=evaluation,
-            settings=ReaderSettings(**given),
+            settings=settings,
             memory=memory,
             threads=threads,
             overwrite=overwrite,

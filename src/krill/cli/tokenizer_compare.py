@@ -42,12 +42,13 @@ def compare(
     from krill.tokenizer.compare import compare as compare_trainers
     from krill.tokenizer.peers import PEERS
 
+    memory, threads = budget.resolve()
     shown = not (display.quiet or display.json)
     result = compare_trainers(
         input,
         vocab_size=vocab_size,
-        threads=resolve_threads(budget.threads),
-        memory=resolve_limit(budget.memory),
+        threads=resolve_threads(threads),
+        memory=resolve_limit(memory),
         peers=tuple(PEERS) if peers is None else peers,
         python=peers_python,
         each=print_trial if shown else lambda trial: None,

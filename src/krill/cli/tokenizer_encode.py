@@ -57,12 +57,13 @@ def encode(
         return
     if text:
         raise ConfigError("give either texts or --input, not both", hint="leave one of them out")
+    memory, threads = budget.resolve()
     config = {
         "datasets": [{"path": path, "text_column": text_column} for path in input],
         "tokenizer": {"path": str(tokenizer)},
         "preprocess": {"dedup": "none", "max_document_bytes": max_document_bytes},
-        "memory": budget.memory,
-        "threads": resolve_threads(budget.threads),
+        "memory": memory,
+        "threads": resolve_threads(threads),
         "verify": verify.enabled,
     }
     _encode_files(config, output, overwrite, display)

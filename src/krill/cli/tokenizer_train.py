@@ -122,6 +122,7 @@ def train(
             "the tokenizer has no place to go",
             hint="add --output artifacts/tokenizer, or --output-prefix NAME for trainings/NAME",
         )
+    memory, threads = budget.resolve()
     settings = asdict(vocabulary)
     settings["tie_break"] = vocabulary.tie_break or ("huggingface" if prefix is None else "greatest")
     if preset is not None:
@@ -131,8 +132,8 @@ def train(
         TrainOptions(**settings),
         display,
         output=folder,
-        memory=budget.memory,
-        threads=budget.threads if budget.threads == "auto" else resolve_threads(budget.threads),
+        memory=memory,
+        threads=threads if threads == "auto" else resolve_threads(threads),
         engine=engine.resolve(),
         overwrite=overwrite,
         verify=verify.enabled,

@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,9 +29,8 @@ from krill.qa.dataset import QaDataset
 from krill.qa.features import Shape
 from krill.qa.stored import read_manifest
 from krill.qa.tables import SCHEMAS, check_unit
-from krill.storage.checksums import check_file
 from krill.storage.hub import RepositoryKind, fetch_folder, hub_files, push_files
-from krill.storage.outputs import MANIFEST, stated_checksums
+from krill.storage.outputs import MANIFEST, check_file, stated_checksums
 from krill.threads.progress import Silent
 
 GIB: Final = 2**30
@@ -44,8 +42,6 @@ _TABLES: Final = tuple(f"{table}-*.arrow" for table in SCHEMAS)
 
 
 class HubCaches:
-    """The caches in one repository."""
-
     def __init__(self, repository: str, token: str | None = None, endpoint: str | None = None) -> None:
         self._repository = repository
         self._token = token
@@ -102,7 +98,6 @@ def _check_cache(folder: Path) -> None:
 
 
 def _checked_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a cache whose files match their checksums."""
     manifest = read_manifest(folder)
     for name, expected in stated_checksums(manifest).items():
         if is_plain_name(name):
@@ -138,11 +133,15 @@ def prepare_cache(
     return run_job(job, folder, overwrite=False, progress=Silent())
 
 
-@contextmanager
-def budget_in_gib() -> Iterator[None]:
-    """Refusals name the budget as these calls do: `max_memory_gb`, in GiB."""
+def cache_prefix(dataset_name: str | Path, split: str) -> str:
+    """How the folders of all caches of a dataset and split begin."""
+    return f"{_UNSAFE.sub('-', Path(dataset_name).name)}-{_UNSAFE.sub('-', split)}-"
+
+
+def prepare_cache_in_gib(*dataset_and_features: Any, max_memory_gb: float) -> Prepared:
+    """`prepare_cache` with the budget as these calls name it, `max_memory_gb`, in GiB, also in refusals."""
     try:
-        yield
+        return prepare_cache(*dataset_and_features, memory=int(max_memory_gb * GIB))
     except BudgetError as error:
 
         def in_gib(found: re.Match[str]) -> str:
@@ -150,11 +149,6 @@ def budget_in_gib() -> Iterator[None]:
 
         hint = re.sub(r"--memory (\d+)MB", in_gib, (error.hint or "").removesuffix(_FEWER_THREADS))
         raise BudgetError(error.message, hint=hint.replace("--memory", "max_memory_gb")) from None
-
-
-def cache_prefix(dataset_name: str | Path, split: str) -> str:
-    """How the folders of all caches of a dataset and split begin."""
-    return f"{_UNSAFE.sub('-', Path(dataset_name).name)}-{_UNSAFE.sub('-', split)}-"
 
 
 @system_errors()
@@ -175,10 +169,9 @@ def process_and_cache_dataset(
 
     `dataset_name` is a hub id, a SQuAD file, JSON lines, or a folder; `max_memory_gb` is the budget, in GiB.
     """
-    with budget_in_gib():
-        features = (tokenizer, max_seq_length, doc_stride, max_examples, max_n_segs)
-        memory = int(max_memory_gb * GIB)
-        return prepare_cache(dataset_name, split, cache_dir, *features, memory=memory).features
+    features = (tokenizer, max_seq_length, doc_stride, max_examples, max_n_segs)
+    made = prepare_cache_in_gib(dataset_name, split, cache_dir, *features, max_memory_gb=max_memory_gb)
+    return made.features
 
 
 @system_errors()

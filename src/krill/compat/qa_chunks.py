@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from krill.compat.qa import GIB, budget_in_gib, cache_prefix, prepare_cache
+from krill.compat.qa import cache_prefix, prepare_cache_in_gib
 from krill.errors import ConfigError, InputError
 from krill.qa.cache import Prepared
 from krill.qa.dataset import QaDataset
@@ -28,14 +28,10 @@ _ARRAYS: Final = ("input_ids", "attention_mask", "token_type_ids", "offset_mappi
 
 
 class CacheManager(Protocol):
-    """Whatever keeps chunks of features."""
-
     def save_chunk(self, data: list[dict[str, Any]], dataset_name: str, split: str, chunk_id: int) -> Any: ...
 
 
 class ChunkedCacheManager:
-    """Chunks of features in `cache_dir`."""
-
     def __init__(self, cache_dir: str | Path, chunk_size: int = 1000) -> None:
         if chunk_size < 1:
             raise ConfigError(f"`chunk_size` is `{chunk_size}`", hint="give a number from 1 on")
@@ -94,7 +90,6 @@ class ChunkedCacheManager:
         return sorted(Path(self.cache_dir).glob(f"{prefix}chunk-*.arrow"))
 
     def _prepared(self, dataset_name: str, split: str) -> QaDataset | None:
-        """The cache that was prepared last."""
         prefix = cache_prefix(dataset_name, split)
         found = [path for path in Path(self.cache_dir).glob(f"{prefix}*") if (path / MANIFEST).is_file()]
         return QaDataset(max(found, key=lambda path: path.stat().st_mtime_ns)) if found else None
@@ -150,9 +145,7 @@ class StreamingSquadProcessor:
         self, dataset_name: str, split: str, max_examples: int | None, max_n_segs: int | None, folder: str
     ) -> Prepared:
         features = (self.tokenizer, self.max_seq_length, self.doc_stride, max_examples, max_n_segs)
-        with budget_in_gib():
-            memory = int(self.max_memory_gb * GIB)
-            return prepare_cache(dataset_name, split, folder, *features, memory=memory)
+        return prepare_cache_in_gib(dataset_name, split, folder, *features, max_memory_gb=self.max_memory_gb)
 
     def _chunks(self, dataset: QaDataset) -> Iterator[list[dict[str, Any]]]:
         for first in range(0, len(dataset), self.streaming_chunk_size):
@@ -166,7 +159,6 @@ def _plain(value: Any) -> Any:
 
 
 def _with_arrays(row: dict[str, Any]) -> dict[str, Any]:
-    """Arrays again where arrays were saved."""
     for name in _ARRAYS:
         if isinstance(row.get(name), list):
             row[name] = np.array(row[name], np.int32)

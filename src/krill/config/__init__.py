@@ -13,9 +13,8 @@ PyYAML.
 """
 
 from krill.config.identity import canonical_yaml, differing_keys, identity_dict, to_dict
-from krill.config.load import load_config
 from krill.config.preprocess import DedupConfig, PreprocessConfig, SplitConfig
-from krill.config.schema import DatasetConfig, KrillConfig, TokenizerConfig
+from krill.config.schema import DatasetConfig, KrillConfig, TokenizerConfig, load_config
 from krill.config.train import TrainConfig
 
 __all__ = [

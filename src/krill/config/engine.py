@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from krill.config.fields import Section, Text, Whole
+from krill.config.fields import Section, Text, Whole, key
 from krill.config.messages import SectionFault
 
 
@@ -15,36 +15,36 @@ class EngineConfig(Section):
 
     shorthand: ClassVar[str | None] = "name"
 
-    name: Literal["local", "ray", "datatrove"] = Field(
-        default="local",
-        description="`local`: threads of this process. `ray`: a Ray cluster (extra `ray`). `datatrove`: one "
-        "of its executors (extra `datatrove`). With the last two, `memory` and `threads` are those of each "
-        "worker, and input and output are in folders that all workers see.",
+    name: Literal["local", "ray", "datatrove"] = key(
+        "local",
+        "`local`: threads of this process. `ray`: a Ray cluster (extra `ray`). `datatrove`: one of its "
+        "executors (extra `datatrove`). With the last two, `memory` and `threads` are those of each worker, "
+        "and input and output are in folders that all workers see.",
     )
-    address: Text | None = Field(
-        default=None,
-        description="`ray`: the cluster's address, or `auto` for the one that this machine is part of; "
-        "`null` starts one on this machine and ends it after the run.",
+    address: Text | None = key(
+        None,
+        "`ray`: the cluster's address, or `auto` for the one that this machine is part of; `null` starts one "
+        "on this machine and ends it after the run.",
     )
-    executor: Literal["local", "ray", "slurm"] = Field(
-        default="local", description="`datatrove`: which of its executors runs the tasks."
+    executor: Literal["local", "ray", "slurm"] = key(
+        "local", "`datatrove`: which of its executors runs the tasks."
     )
-    workers: Annotated[int | Literal["auto"], Whole(1, words=("auto",))] = Field(
-        default="auto",
-        description="Tasks that run at once; `auto` is as many as the cluster has cores for.",
+    workers: Annotated[int | Literal["auto"], Whole(1, words=("auto",))] = key(
+        "auto", "Tasks that run at once; `auto` is as many as the cluster has cores for."
     )
-    retries: Annotated[int, Whole(0, 100)] = Field(
-        default=3, description="How often a task is run again whose worker died."
-    )
-    partition: Text | None = Field(
-        default=None, description="`slurm`: the partition to submit to. Required there."
-    )
-    time: Text = Field(default="24:00:00", description="`slurm`: the time limit of a job.")
-    account: Text | None = Field(default=None, description="`slurm`: the account that is charged.")
+    retries: Annotated[int, Whole(0, 100)] = key(3, "How often a task is run again whose worker died.")
+    partition: Text | None = key(None, "`slurm`: the partition to submit to. Required there.")
+    time: Text = key("24:00:00", "`slurm`: the time limit of a job.")
+    account: Text | None = key(None, "`slurm`: the account that is charged.")
     sbatch: dict[str, str] = Field(
         default_factory=dict,
         description="`slurm`: more arguments of `sbatch`, such as `{constraint: avx2}`.",
     )
+
+    @property
+    def uses_ray(self) -> bool:
+        """Whether tasks go to a Ray cluster: as themselves, or as datatrove's, whose executor is no other."""
+        return self.name == "ray" or (self.name == "datatrove" and self.executor == "ray")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

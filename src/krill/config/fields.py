@@ -16,15 +16,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    StringConstraints,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from krill.budget.size import parse_size
 from krill.config.messages import MOST_LISTED, one_of
 from krill.errors import ConfigError
 
-KB = 10**3
-GiB = 2**30
 _LARGEST = 2**63 - 1
 _EXACT_UNITS = (
     ("TB", 10**12),
@@ -37,7 +43,7 @@ _EXACT_UNITS = (
 )
 
 
-def written_size(size: int) -> str:
+def size_text(size: int) -> str:
     """The shortest way to write exactly this many bytes: `32MB`, `2GiB`, `1001`."""
     units = ((unit, factor) for unit, factor in _EXACT_UNITS if size and size % factor == 0)
     return min((f"{size // factor}{unit}" for unit, factor in units), key=len, default=str(size))
@@ -51,6 +57,11 @@ class Section(BaseModel):
 
     shorthand: ClassVar[str | None] = None
     """The key that a plain value in place of the section sets: `dedup: exact`."""
+
+
+def key(default: Any, description: str) -> Any:
+    """A key with its default; the description goes to the command line's help and to docs/config.md."""
+    return Field(default=default, description=description)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,7 @@ class _NotAllowed(ValueError):
 class Size(Check):
     """Bytes: `4MB`, `2GiB` or a plain number."""
 
-    at_least: int = KB
+    at_least: int = 1000
     below: int = _LARGEST
 
     def check(self, value: Any) -> Any:
@@ -96,9 +107,9 @@ class Size(Check):
         except ConfigError:
             raise _NotAllowed("must be a size such as `512MB`, `2GiB` or a number of bytes") from None
         if size < self.at_least:
-            raise ValueError(f"must be at least `{written_size(self.at_least)}`")
+            raise ValueError(f"must be at least `{size_text(self.at_least)}`")
         if size >= self.below:
-            raise ValueError(f"must be below `{written_size(self.below)}`")
+            raise ValueError(f"must be below `{size_text(self.below)}`")
         return size
 
 
@@ -201,3 +212,9 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 
 PathText = Annotated[Text, BeforeValidator(_path_text)]
 """A path, kept as typed except that a leading `~` becomes the home folder."""
+
+Names = Annotated[tuple[Text, ...], AfterValidator(distinct)]
+"""Texts that must not repeat."""
+
+Count = Annotated[int, Whole(0)]
+CountOrNone = Annotated[int | None, Whole(1, words=(None,))]

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from krill.config.fields import Fraction, PathText, Positive, Section, Text, Whole, distinct
+from krill.config.fields import Count, Fraction, PathText, Positive, Section, Text, Whole, distinct, key
 from krill.config.keys import nearest
 from krill.config.messages import listed, shown
 
@@ -30,10 +30,9 @@ NGrams = tuple[tuple[Annotated[int, Whole(1, 100)], Ratio], ...]
 class JudgedSection(Section):
     """A filter that datatrove has as well."""
 
-    implementation: Literal["krill", "datatrove"] = Field(
-        default="krill",
-        description="Who judges: `krill`, or `datatrove` for its own filter with spaCy's words, many times "
-        "slower.",
+    implementation: Literal["krill", "datatrove"] = key(
+        "krill",
+        "Who judges: `krill`, or `datatrove` for its own filter with spaCy's words, many times slower.",
     )
 
 
@@ -41,27 +40,19 @@ class GopherQuality(JudgedSection):
     """Documents that don't read like prose. A threshold of 0 or `null` turns its rule off."""
 
     name: Literal["gopher_quality"] = "gopher_quality"
-    min_doc_words: CountOrOff = Field(default=50, description="Words that are not mere symbols, at least.")
-    max_doc_words: CountOrOff = Field(default=100_000, description="The same, at most.")
-    min_avg_word_length: NumberOrOff = Field(default=3.0, description="Mean characters of a word, at least.")
-    max_avg_word_length: NumberOrOff = Field(default=10.0, description="The same, at most.")
-    max_symbol_word_ratio: NumberOrOff = Field(
-        default=0.1, description="`#` for each word, and ellipses for each word, at most."
+    min_doc_words: CountOrOff = key(50, "Words that are not mere symbols, at least.")
+    max_doc_words: CountOrOff = key(100_000, "The same, at most.")
+    min_avg_word_length: NumberOrOff = key(3.0, "Mean characters of a word, at least.")
+    max_avg_word_length: NumberOrOff = key(10.0, "The same, at most.")
+    max_symbol_word_ratio: NumberOrOff = key(0.1, "`#` for each word, and ellipses for each word, at most.")
+    max_bullet_lines_ratio: RatioOrOff = key(0.9, "Share of lines that begin with a bullet, at most.")
+    max_ellipsis_lines_ratio: RatioOrOff = key(0.3, "Share of lines that end with an ellipsis, at most.")
+    max_non_alpha_words_ratio: RatioOrOff = key(
+        0.8, "Share of words with a letter, at least (datatrove's name of it)."
     )
-    max_bullet_lines_ratio: RatioOrOff = Field(
-        default=0.9, description="Share of lines that begin with a bullet, at most."
-    )
-    max_ellipsis_lines_ratio: RatioOrOff = Field(
-        default=0.3, description="Share of lines that end with an ellipsis, at most."
-    )
-    max_non_alpha_words_ratio: RatioOrOff = Field(
-        default=0.8, description="Share of words with a letter, at least (datatrove's name of it)."
-    )
-    min_stop_words: CountOrOff = Field(
-        default=2, description="Different words of `stop_words` in the document, at least."
-    )
-    stop_words: Annotated[tuple[Text, ...], AfterValidator(distinct)] = Field(
-        default=STOP_WORDS, description="What counts as a stop word."
+    min_stop_words: CountOrOff = key(2, "Different words of `stop_words` in the document, at least.")
+    stop_words: Annotated[tuple[Text, ...], AfterValidator(distinct)] = key(
+        STOP_WORDS, "What counts as a stop word."
     )
 
 
@@ -70,21 +61,17 @@ class GopherRepetition(JudgedSection):
     rule off."""
 
     name: Literal["gopher_repetition"] = "gopher_repetition"
-    dup_line_frac: RatioOrOff = Field(default=0.3, description="Share of lines that stood before, at most.")
-    dup_para_frac: RatioOrOff = Field(
-        default=0.3, description="Share of paragraphs that stood before, at most."
+    dup_line_frac: RatioOrOff = key(0.3, "Share of lines that stood before, at most.")
+    dup_para_frac: RatioOrOff = key(0.3, "Share of paragraphs that stood before, at most.")
+    dup_line_char_frac: RatioOrOff = key(0.2, "Characters in repeated lines, at most.")
+    dup_para_char_frac: RatioOrOff = key(0.2, "Characters in repeated paragraphs, at most.")
+    top_n_grams: NGrams = key(
+        ((2, 0.2), (3, 0.18), (4, 0.16)),
+        "For each n, the share of characters in the most frequent n words in a row, at most.",
     )
-    dup_line_char_frac: RatioOrOff = Field(default=0.2, description="Characters in repeated lines, at most.")
-    dup_para_char_frac: RatioOrOff = Field(
-        default=0.2, description="Characters in repeated paragraphs, at most."
-    )
-    top_n_grams: NGrams = Field(
-        default=((2, 0.2), (3, 0.18), (4, 0.16)),
-        description="For each n, the share of characters in the most frequent n words in a row, at most.",
-    )
-    dup_n_grams: NGrams = Field(
-        default=((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10, 0.10)),
-        description="For each n, the share of characters in n words in a row that stood before, at most.",
+    dup_n_grams: NGrams = key(
+        ((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10, 0.10)),
+        "For each n, the share of characters in n words in a row that stood before, at most.",
     )
 
 
@@ -93,43 +80,35 @@ class C4(JudgedSection):
     of -1 turns its rule off."""
 
     name: Literal["c4"] = "c4"
-    split_paragraph: bool = Field(default=True, description="Judge lines; `false` judges sentences instead.")
-    remove_citations: bool = Field(default=True, description="Take out `[1]`, `[edit]` and the like.")
-    filter_no_terminal_punct: bool = Field(
-        default=True, description="Remove lines that do not end with `.`, `?`, `!`, `\"` or `'`."
+    split_paragraph: bool = key(True, "Judge lines; `false` judges sentences instead.")
+    remove_citations: bool = key(True, "Take out `[1]`, `[edit]` and the like.")
+    filter_no_terminal_punct: bool = key(
+        True, "Remove lines that do not end with `.`, `?`, `!`, `\"` or `'`."
     )
-    min_num_sentences: C4Count = Field(default=5, description="Sentences that are left, at least.")
-    min_words_per_line: C4Count = Field(default=3, description="Lines of fewer words are removed.")
-    max_word_length: C4Count = Field(default=1000, description="Lines with a longer word are removed.")
-    filter_lorem_ipsum: bool = Field(default=True, description="Drop documents with `lorem ipsum`.")
-    filter_javascript: bool = Field(default=True, description="Remove lines with `javascript`.")
-    filter_curly_bracket: bool = Field(default=True, description="Drop documents with `{`.")
-    filter_policy: bool = Field(default=True, description="Remove lines about cookies and terms of use.")
+    min_num_sentences: C4Count = key(5, "Sentences that are left, at least.")
+    min_words_per_line: C4Count = key(3, "Lines of fewer words are removed.")
+    max_word_length: C4Count = key(1000, "Lines with a longer word are removed.")
+    filter_lorem_ipsum: bool = key(True, "Drop documents with `lorem ipsum`.")
+    filter_javascript: bool = key(True, "Remove lines with `javascript`.")
+    filter_curly_bracket: bool = key(True, "Drop documents with `{`.")
+    filter_policy: bool = key(True, "Remove lines about cookies and terms of use.")
 
 
 class FineWeb(JudgedSection):
     """Documents that look like lists, menus and boilerplate."""
 
     name: Literal["fineweb"] = "fineweb"
-    line_punct_thr: Ratio = Field(
-        default=0.12, description="Share of lines that end with punctuation, at least."
+    line_punct_thr: Ratio = key(0.12, "Share of lines that end with punctuation, at least.")
+    line_punct_exclude_zero: bool = key(False, "Keep documents in which no line ends with punctuation.")
+    stop_chars: tuple[Text, ...] | None = key(
+        None,
+        "What counts as such punctuation; `null` is full stops, question and exclamation marks of every "
+        "script.",
     )
-    line_punct_exclude_zero: bool = Field(
-        default=False, description="Keep documents in which no line ends with punctuation."
-    )
-    stop_chars: tuple[Text, ...] | None = Field(
-        default=None,
-        description="What counts as such punctuation; `null` is full stops, question and exclamation marks "
-        "of every script.",
-    )
-    short_line_thr: Ratio = Field(default=0.67, description="Share of short lines, at most.")
-    short_line_length: Annotated[int, Whole(0)] = Field(
-        default=30, description="Characters of a short line, at most."
-    )
-    char_duplicates_ratio: Ratio = Field(default=0.01, description="Characters in repeated lines, at most.")
-    new_line_ratio: Annotated[float, Positive(or_zero=True)] = Field(
-        default=0.3, description="Newlines for each word, at most."
-    )
+    short_line_thr: Ratio = key(0.67, "Share of short lines, at most.")
+    short_line_length: Count = key(30, "Characters of a short line, at most.")
+    char_duplicates_ratio: Ratio = key(0.01, "Characters in repeated lines, at most.")
+    new_line_ratio: Annotated[float, Positive(or_zero=True)] = key(0.3, "Newlines for each word, at most.")
 
 
 def _languages(codes: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -144,36 +123,36 @@ class Language(Section):
     """Documents in other languages."""
 
     name: Literal["language"] = "language"
-    allow: Annotated[tuple[Text, ...] | None, AfterValidator(_languages)] = Field(
-        default=("en",), description="Languages to keep, as ISO 639-1 codes; `null` for all."
+    allow: Annotated[tuple[Text, ...] | None, AfterValidator(_languages)] = key(
+        ("en",), "Languages to keep, as ISO 639-1 codes; `null` for all."
     )
-    min_score: Ratio = Field(default=0.65, description="How sure the model must be: its score is above this.")
-    label_only: bool = Field(default=False, description="Measure the language and drop nothing.")
+    min_score: Ratio = key(0.65, "How sure the model must be: its score is above this.")
+    label_only: bool = key(False, "Measure the language and drop nothing.")
 
 
 class BlockList(Section):
     """Documents in which a pattern is found."""
 
     name: Literal["blocklist"] = "blocklist"
-    patterns: tuple[Text, ...] = Field(
-        default=(), description="Regular expressions (RE2's syntax) that drop a document where they match."
+    patterns: tuple[Text, ...] = key(
+        (), "Regular expressions (RE2's syntax) that drop a document where they match."
     )
-    file: PathText | None = Field(default=None, description="More of them, one a line.")
-    ignore_case: bool = Field(default=True, description="Whether `A` matches `a`.")
+    file: PathText | None = key(None, "More of them, one a line.")
+    ignore_case: bool = key(True, "Whether `A` matches `a`.")
 
 
 class RepeatedLines(Section):
     """Lines that stood before in the same document are removed."""
 
     name: Literal["repeated_lines"] = "repeated_lines"
-    min_chars: Annotated[int, Whole(0)] = Field(default=1, description="Shorter lines stay.")
+    min_chars: Count = key(1, "Shorter lines stay.")
 
 
 class RepeatedParagraphs(Section):
     """Paragraphs that stood before in the same document are removed."""
 
     name: Literal["repeated_paragraphs"] = "repeated_paragraphs"
-    min_chars: Annotated[int, Whole(0)] = Field(default=1, description="Shorter paragraphs stay.")
+    min_chars: Count = key(1, "Shorter paragraphs stay.")
 
 
 class UserStep(Section):
@@ -247,7 +226,6 @@ def _sections(entry: Any) -> Iterator[Any]:
 
 
 def _renamed(name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Krill's keys for those of datatrove."""
     if name != "language":
         return options
     renamed = {_LANGUAGE_KEYS.get(key, key): value for key, value in options.items()}

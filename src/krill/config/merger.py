@@ -51,8 +51,6 @@ class Layer(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where one setting was written, and under which name."""
-
     layer: Layer
     name: str
     where: str

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from krill.config.fields import KB, Fraction, GiB, PathText, Section, Size, Whole, written_size
+from krill.config.fields import Count, CountOrNone, Fraction, PathText, Section, Size, Whole, key, size_text
 from krill.config.filters import Filters
 from krill.config.messages import SectionFault
 
@@ -21,65 +21,63 @@ class DedupConfig(Section):
 
     shorthand: ClassVar[str | None] = "method"
 
-    method: Literal["none", "exact", "bloom", "minhash"] = Field(
-        default="exact",
-        description="`exact` finds equal cleaned texts; `bloom` the same in a table of fixed size, and takes "
-        "a few others for copies; `minhash` finds near-duplicates; `none` keeps all. `database`, `sqlite` "
-        "and `duckdb` are `exact` with such an `index`.",
+    method: Literal["none", "exact", "bloom", "minhash"] = key(
+        "exact",
+        "`exact` finds equal cleaned texts; `bloom` the same in a table of fixed size, and takes a few "
+        "others for copies; `minhash` finds near-duplicates; `none` keeps all. `database`, `sqlite` and "
+        "`duckdb` are `exact` with such an `index`.",
     )
-    level: Literal["document", "paragraph", "line"] = Field(
-        default="document",
-        description="What is compared. `paragraph` and `line` (`exact` and `bloom` only) remove those that "
-        "stood anywhere before, and then documents shorter than `min_chars`.",
+    level: Literal["document", "paragraph", "line"] = key(
+        "document",
+        "What is compared. `paragraph` and `line` (`exact` and `bloom` only) remove those that stood "
+        "anywhere before, and then documents shorter than `min_chars`.",
     )
-    false_positive_rate: Annotated[float, Fraction(above=0, below=1)] = Field(
-        default=0.001, description="`bloom`: share of documents that may be dropped by mistake."
+    false_positive_rate: Annotated[float, Fraction(above=0, below=1)] = key(
+        0.001, "`bloom`: share of documents that may be dropped by mistake."
     )
-    expected_documents: Annotated[int | None, Whole(1, words=(None,))] = Field(
-        default=None,
-        description="`bloom`: documents (or lines, or paragraphs) that the table is made for, and beyond "
-        "which the rate no longer holds. Required there.",
+    expected_documents: CountOrNone = key(
+        None,
+        "`bloom`: documents (or lines, or paragraphs) that the table is made for, and beyond which the rate "
+        "no longer holds. Required there.",
     )
-    ngram: Annotated[int, Whole(1, 100)] = Field(
-        default=5, description="`minhash`: words in a row that are compared as one."
+    ngram: Annotated[int, Whole(1, 100)] = key(5, "`minhash`: words in a row that are compared as one.")
+    bands: Annotated[int | None, Whole(1, _MOST_PERMUTATIONS, words=(None,))] = key(
+        None,
+        "`minhash`: documents that agree in one of so many bands are near-duplicates; 14 unless a "
+        "`threshold` is stated.",
     )
-    bands: Annotated[int | None, Whole(1, _MOST_PERMUTATIONS, words=(None,))] = Field(
-        default=None,
-        description="`minhash`: documents that agree in one of so many bands are near-duplicates; 14 unless "
-        "a `threshold` is stated.",
+    rows: Annotated[int | None, Whole(1, _MOST_PERMUTATIONS, words=(None,))] = key(
+        None, "`minhash`: hashes in a band; 8 unless a `threshold` is stated."
     )
-    rows: Annotated[int | None, Whole(1, _MOST_PERMUTATIONS, words=(None,))] = Field(
-        default=None, description="`minhash`: hashes in a band; 8 unless a `threshold` is stated."
+    threshold: Annotated[float | None, Fraction(above=0, words=(None,))] = key(
+        None,
+        "`minhash`: share of n-grams in common from which on documents are near-duplicates; chooses `bands` "
+        "and `rows`. 14 bands of 8 have theirs at 0.72.",
     )
-    threshold: Annotated[float | None, Fraction(above=0, words=(None,))] = Field(
-        default=None,
-        description="`minhash`: share of n-grams in common from which on documents are near-duplicates; "
-        "chooses `bands` and `rows`. 14 bands of 8 have theirs at 0.72.",
+    verify: Annotated[float | None, Fraction(above=0, words=(None,))] = key(
+        None,
+        "`minhash`: share of n-grams that two documents must truly have in common, counted after the bands "
+        "have found them; `null` trusts the bands.",
     )
-    verify: Annotated[float | None, Fraction(above=0, words=(None,))] = Field(
-        default=None,
-        description="`minhash`: share of n-grams that two documents must truly have in common, counted after "
-        "the bands have found them; `null` trusts the bands.",
+    clusters: bool = key(
+        False,
+        "`minhash`: keep the columns `cluster` (position of the cluster's first document) and `cluster_size` "
+        "in the text output.",
     )
-    clusters: bool = Field(
-        default=False,
-        description="`minhash`: keep the columns `cluster` (position of the cluster's first document) and "
-        "`cluster_size` in the text output.",
+    implementation: Literal["krill", "datatrove"] = key(
+        "krill",
+        "`minhash`: whose code finds near-duplicates. `datatrove` runs its own stages (extra `datatrove`): "
+        "far slower, one task, and its memory grows with the number of duplicates.",
     )
-    implementation: Literal["krill", "datatrove"] = Field(
-        default="krill",
-        description="`minhash`: whose code finds near-duplicates. `datatrove` runs its own stages (extra "
-        "`datatrove`): far slower, one task, and its memory grows with the number of duplicates.",
+    index: Literal["files", "sqlite", "duckdb"] = key(
+        "files",
+        "How `dedup_cache_dir` keeps what runs kept: `files` of numbers, or a database to open and query, "
+        "`sqlite` or `duckdb` (extra `duckdb`). Never changes what is dropped.",
     )
-    index: Literal["files", "sqlite", "duckdb"] = Field(
-        default="files",
-        description="How `dedup_cache_dir` keeps what runs kept: `files` of numbers, or a database to open "
-        "and query, `sqlite` or `duckdb` (extra `duckdb`). Never changes what is dropped.",
-    )
-    against: tuple[PathText, ...] = Field(
-        default=(),
-        description="Files, folders or outputs of earlier runs whose documents count as seen before, and "
-        "which are not written.",
+    against: tuple[PathText, ...] = key(
+        (),
+        "Files, folders or outputs of earlier runs whose documents count as seen before, and which are not "
+        "written.",
     )
 
     @model_validator(mode="before")
@@ -118,120 +116,96 @@ class DedupConfig(Section):
 class SplitConfig(Section):
     """Parts of the dataset that are kept apart."""
 
-    validation: Annotated[float, Fraction(below=1)] = Field(
-        default=0.0,
-        description="Share of documents for a validation split, chosen by a hash of their text, so that a "
-        "document stays where it is when the corpus grows.",
+    validation: Annotated[float, Fraction(below=1)] = key(
+        0.0,
+        "Share of documents for a validation split, chosen by a hash of their text, so that a document stays "
+        "where it is when the corpus grows.",
     )
 
 
 class PreprocessConfig(Section):
     """From documents to packed rows of tokens."""
 
-    prepared_path: PathText = Field(
-        default="artifacts/dataset",
-        description="Folder for the dataset; `datasets.load_from_disk` opens it. Or the URL of a folder in "
-        "an object store, such as `s3://bucket/dataset`.",
+    prepared_path: PathText = key(
+        "artifacts/dataset",
+        "Folder for the dataset; `datasets.load_from_disk` opens it. Or the URL of a folder in an object "
+        "store, such as `s3://bucket/dataset`.",
     )
-    output: Literal["tokens", "text", "both"] = Field(
-        default="tokens",
-        description="`tokens` writes packed rows, `text` the kept documents as Parquet with their columns, "
-        "`both` writes both.",
+    output: Literal["tokens", "text", "both"] = key(
+        "tokens",
+        "`tokens` writes packed rows, `text` the kept documents as Parquet with their columns, `both` writes "
+        "both.",
     )
-    sequence_len: Annotated[int, Whole(1, _WIDEST_ROW)] = Field(default=2048, description="Tokens in a row.")
-    min_length: Annotated[int, Whole(0)] = Field(
-        default=150, description="Documents with fewer tokens are dropped; the end-of-document token counts."
+    sequence_len: Annotated[int, Whole(1, _WIDEST_ROW)] = key(2048, "Tokens in a row.")
+    min_length: Count = key(150, "Documents with fewer tokens are dropped; the end-of-document token counts.")
+    max_length: CountOrNone = key(None, "Documents with more tokens are dropped; `null` for no such limit.")
+    min_chars: Count = key(100, "Documents with fewer characters after cleaning are dropped.")
+    max_chars: CountOrNone = key(
+        None, "Documents with more characters are dropped; `null` for no such limit."
     )
-    max_length: Annotated[int | None, Whole(1, words=(None,))] = Field(
-        default=None, description="Documents with more tokens are dropped; `null` for no such limit."
+    min_words: Count = key(0, "Documents with fewer words are dropped.")
+    max_words: CountOrNone = key(None, "Documents with more words are dropped; `null` for no such limit.")
+    strip: bool = key(True, "Remove whitespace from both ends of each document.")
+    filters: Filters = key(
+        (),
+        "Quality filters, applied in order: names, `{name: {threshold: value}}`, the presets `web-en` and "
+        "`web-any`, or `module:function`. See [filters](filters.md).",
     )
-    min_chars: Annotated[int, Whole(0)] = Field(
-        default=100, description="Documents with fewer characters after cleaning are dropped."
-    )
-    max_chars: Annotated[int | None, Whole(1, words=(None,))] = Field(
-        default=None, description="Documents with more characters are dropped; `null` for no such limit."
-    )
-    min_words: Annotated[int, Whole(0)] = Field(
-        default=0, description="Documents with fewer words are dropped."
-    )
-    max_words: Annotated[int | None, Whole(1, words=(None,))] = Field(
-        default=None, description="Documents with more words are dropped; `null` for no such limit."
-    )
-    strip: bool = Field(default=True, description="Remove whitespace from both ends of each document.")
-    filters: Filters = Field(
-        default=(),
-        description="Quality filters, applied in order: names, `{name: {threshold: value}}`, the presets "
-        "`web-en` and `web-any`, or `module:function`. See [filters](filters.md).",
-    )
-    statistics: bool = Field(
-        default=False, description="Keep what the filters measured as columns of the text output."
-    )
-    rejected: bool = Field(
-        default=False,
-        description="Also write the documents that were dropped, with the reason, as `rejected-*.parquet`.",
+    statistics: bool = key(False, "Keep what the filters measured as columns of the text output.")
+    rejected: bool = key(
+        False, "Also write the documents that were dropped, with the reason, as `rejected-*.parquet`."
     )
     dedup: DedupConfig = Field(
         default_factory=DedupConfig,
         description="Which documents are dropped as copies of earlier ones: `none`, `exact`, `bloom`, "
         "`minhash`, `database`, or a section.",
     )
-    dedup_cache_dir: PathText | None = Field(
-        default=None,
-        description="Folder of a persistent index: what earlier finished runs with another config kept is "
-        "dropped, and what this run keeps is added when it is finished. `dedup.index` is its form.",
+    dedup_cache_dir: PathText | None = key(
+        None,
+        "Folder of a persistent index: what earlier finished runs with another config kept is dropped, and "
+        "what this run keeps is added when it is finished. `dedup.index` is its form.",
     )
-    packing: Literal["wrapped", "bfd", "none"] = Field(
-        default="wrapped",
-        description="`wrapped` joins all documents and cuts rows of `sequence_len`; a last short row is "
-        "dropped and counted. `bfd` fits whole documents into rows, best fit decreasing. `none` gives each "
-        "document a row. The last two cut only documents longer than a row, and drop nothing.",
+    packing: Literal["wrapped", "bfd", "none"] = key(
+        "wrapped",
+        "`wrapped` joins all documents and cuts rows of `sequence_len`; a last short row is dropped and "
+        "counted. `bfd` fits whole documents into rows, best fit decreasing. `none` gives each document a "
+        "row. The last two cut only documents longer than a row, and drop nothing.",
     )
-    pack_window: Annotated[int, Whole(1, 10**7)] = Field(
-        default=10_000, description="`bfd`: documents that are fitted together."
+    pack_window: Annotated[int, Whole(1, 10**7)] = key(10_000, "`bfd`: documents that are fitted together.")
+    bos: bool = key(False, "Put the tokenizer's beginning-of-text token before each document.")
+    shuffle: bool = key(False, "Write the rows in an order drawn from `seed`, not in that of the input.")
+    token_dtype: Literal["auto", "uint16", "uint32", "int32"] = key(
+        "auto",
+        "Type of a token on disk: `uint16`, `uint32`, `int32`, or `auto` for the smallest unsigned type that "
+        "holds the vocabulary.",
     )
-    bos: bool = Field(
-        default=False, description="Put the tokenizer's beginning-of-text token before each document."
+    shard_size: Annotated[int, Size()] = key(200_000_000, "Bytes of one file of the dataset, about.")
+    unit_bytes: Annotated[int, Size(at_least=64_000)] = key(
+        32_000_000,
+        "Bytes of decoded input in one unit of work, the step in which a run commits and resumes. A smaller "
+        "unit needs less memory.",
     )
-    shuffle: bool = Field(
-        default=False, description="Write the rows in an order drawn from `seed`, not in that of the input."
+    max_document_bytes: Annotated[int, Size(below=2**31)] = key(
+        4_000_000, "Bytes of the largest document that is kept whole, at most `unit_bytes`; see `oversize`."
     )
-    token_dtype: Literal["auto", "uint16", "uint32", "int32"] = Field(
-        default="auto",
-        description="Type of a token on disk: `uint16`, `uint32`, `int32`, or `auto` for the smallest "
-        "unsigned type that holds the vocabulary.",
+    oversize: Literal["split", "drop"] = key(
+        "split",
+        "A document above `max_document_bytes`: `split` cuts it at a paragraph, line or character, `drop` "
+        "leaves it out. Both are counted.",
     )
-    shard_size: Annotated[int, Size()] = Field(
-        default=200_000_000, description="Bytes of one file of the dataset, about."
+    on_error: Literal["fail", "skip"] = key(
+        "fail", "A malformed record: `fail` stops and names file and line, `skip` counts it and goes on."
     )
-    unit_bytes: Annotated[int, Size(at_least=64 * KB)] = Field(
-        default=32_000_000,
-        description="Bytes of decoded input in one unit of work, the step in which a run commits and "
-        "resumes. A smaller unit needs less memory.",
-    )
-    max_document_bytes: Annotated[int, Size(below=2 * GiB)] = Field(
-        default=4_000_000,
-        description="Bytes of the largest document that is kept whole, at most `unit_bytes`; see `oversize`.",
-    )
-    oversize: Literal["split", "drop"] = Field(
-        default="split",
-        description="A document above `max_document_bytes`: `split` cuts it at a paragraph, line or "
-        "character, `drop` leaves it out. Both are counted.",
-    )
-    on_error: Literal["fail", "skip"] = Field(
-        default="fail",
-        description="A malformed record: `fail` stops and names file and line, `skip` counts it and goes on.",
-    )
-    batch_rows: Annotated[int | None, Whole(1, words=(None,))] = Field(
-        default=None,
-        description="Upper bound on rows per batch, which is bounded in bytes anyway (`null`). Never "
-        "changes the output.",
+    batch_rows: CountOrNone = key(
+        None,
+        "Upper bound on rows per batch, which is bounded in bytes anyway (`null`). Never changes the output.",
     )
     split: SplitConfig = Field(
         default_factory=SplitConfig, description="Parts of the dataset that are kept apart."
     )
 
     @model_validator(mode="after")
-    def _index_has_a_use(self) -> Self:
+    def _fits_together(self) -> Self:
         if self.dedup_cache_dir is not None and self.dedup.implementation == "datatrove":
             raise SectionFault(
                 "`dedup_cache_dir` is set, and `dedup.implementation: datatrove` keeps no index: drop one"
@@ -242,13 +216,9 @@ class PreprocessConfig(Section):
             )
         if self.dedup_cache_dir is not None and self.dedup.method == "none":
             raise SectionFault("`dedup_cache_dir` is set, and `dedup: none` finds no duplicates: drop one")
-        return self
-
-    @model_validator(mode="after")
-    def _document_fits_unit(self) -> Self:
         if self.max_document_bytes > self.unit_bytes:
             raise SectionFault(
-                f"`max_document_bytes` is `{written_size(self.max_document_bytes)}` "
-                f"but `unit_bytes` only `{written_size(self.unit_bytes)}`: a document must fit into a unit"
+                f"`max_document_bytes` is `{size_text(self.max_document_bytes)}` "
+                f"but `unit_bytes` only `{size_text(self.unit_bytes)}`: a document must fit into a unit"
             )
         return self

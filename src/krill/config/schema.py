@@ -1,19 +1,20 @@
 """The models: every key of the config, its type, its default and what it does.
 
 A description is the help of the command line and the text of docs/config.md, so it says the effect and
-the unit. The models are frozen: a config that has been checked stays as it was checked.
+the unit. The models are frozen: a config that has been checked stays as it was checked. `load_config` makes
+one of whatever a caller has.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     ModelWrapValidatorHandler,
@@ -25,12 +26,14 @@ from pydantic import (
 
 from krill.budget.machine import MOST_THREADS
 from krill.config.engine import EngineConfig
-from krill.config.fields import PathText, Positive, Section, Size, Text, Whole, distinct
+from krill.config.fields import Count, CountOrNone, Names, PathText, Positive, Section, Size, Text, Whole, key
 from krill.config.keys import level_of
 from krill.config.merger import ConfigMerger, Layer
+from krill.config.messages import Path as KeyPath
 from krill.config.messages import SectionFault, as_config_error, one_of, shown
 from krill.config.preprocess import PreprocessConfig
 from krill.config.train import TrainConfig
+from krill.config.yaml_file import read_yaml
 from krill.errors import ConfigError
 
 # What the hub takes for a name; anything else can only be a path.
@@ -48,32 +51,26 @@ class DatasetConfig(Section):
         description="File, glob, folder or URL to read; what is not found locally is taken as a Hugging "
         "Face hub id."
     )
-    split: Text = Field(
-        default="train",
-        description="Split to read, or a slice of it such as `train[:10%]` or `train[1000:2000]` "
-        "(documents).",
+    split: Text = key(
+        "train", "Split to read, or a slice of it such as `train[:10%]` or `train[1000:2000]` (documents)."
     )
-    text_column: Text = Field(
-        default="text", description="Column or JSON key that holds the document's text."
+    text_column: Text = key("text", "Column or JSON key that holds the document's text.")
+    separator: str | None = key(
+        None,
+        "Plain text only: a file is split into documents at this text. `null` means the first of "
+        "`tokenizer.special_tokens`; an empty text makes each file one document. At most 1,000 bytes.",
     )
-    separator: str | None = Field(
-        default=None,
-        description="Plain text only: a file is split into documents at this text. `null` means the first "
-        "of `tokenizer.special_tokens`; an empty text makes each file one document. At most 1,000 bytes.",
+    columns: Annotated[Names, BeforeValidator(_as_list)] = key(
+        (), 'Other columns to carry along into the text output; "*" for all that the first file has.'
     )
-    columns: Annotated[tuple[Text, ...], AfterValidator(distinct), BeforeValidator(_as_list)] = Field(
-        default=(),
-        description='Other columns to carry along into the text output; "*" for all that the first file has.',
+    weight: Annotated[float | None, Positive(words=(None,))] = key(
+        None,
+        "Share of this source in a mixture, relative to the other weights: each source is then packed on its "
+        "own, and the loader mixes them. `null`: sources follow each other.",
     )
-    weight: Annotated[float | None, Positive(words=(None,))] = Field(
-        default=None,
-        description="Share of this source in a mixture, relative to the other weights: each source is then "
-        "packed on its own, and the loader mixes them. `null`: sources follow each other.",
-    )
-    max_tokens: Annotated[int | None, Whole(1, words=(None,))] = Field(
-        default=None,
-        description="Tokens to take from this source at most, in whole documents from its beginning; `null` "
-        "for all.",
+    max_tokens: CountOrNone = key(
+        None,
+        "Tokens to take from this source at most, in whole documents from its beginning; `null` for all.",
     )
 
     @model_validator(mode="after")
@@ -90,60 +87,55 @@ class DatasetConfig(Section):
 class TokenizerConfig(Section):
     """Which tokenizer turns text into tokens, and how one is trained."""
 
-    path: PathText | None = Field(
-        default=None,
-        description="Folder with a `tokenizer.json`, or that file itself; `krill train-tokenizer` and "
-        "`krill run` train one there.",
+    path: PathText | None = key(
+        None,
+        "Folder with a `tokenizer.json`, or that file itself; `krill train-tokenizer` and `krill run` train "
+        "one there.",
     )
-    hub_id: PathText | None = Field(
-        default=None,
-        description="The tokenizer's name on the Hugging Face hub: read from there if `path` is `null`, and "
-        "where `krill train-tokenizer --push` uploads it. A folder or file of this name here comes first.",
+    hub_id: PathText | None = key(
+        None,
+        "The tokenizer's name on the Hugging Face hub: read from there if `path` is `null`, and where `krill "
+        "train-tokenizer --push` uploads it. A folder or file of this name here comes first.",
     )
-    builtin: Literal["bytes"] | None = Field(
-        default=None,
-        description="`bytes` for the built-in byte tokenizer (256 bytes and one end-of-document token), "
-        "instead of `path`.",
+    builtin: Literal["bytes"] | None = key(
+        None,
+        "`bytes` for the built-in byte tokenizer (256 bytes and one end-of-document token), instead of "
+        "`path`.",
     )
-    vocab_size: Annotated[int, Whole(1, 2**31 - 1)] = Field(
-        default=32000, description="Tokens in a vocabulary that is trained, special tokens included."
+    vocab_size: Annotated[int, Whole(1, 2**31 - 1)] = key(
+        32000, "Tokens in a vocabulary that is trained, special tokens included."
     )
-    pattern: Text = Field(
-        default="gpt2",
-        description="How text is cut into words before merging: `gpt2`, `cl100k`, `o200k`, `llama3`, "
-        "`qwen2` or a regular expression.",
+    pattern: Text = key(
+        "gpt2",
+        "How text is cut into words before merging: `gpt2`, `cl100k`, `o200k`, `llama3`, `qwen2` or a "
+        "regular expression.",
     )
-    special_tokens: Annotated[tuple[Text, ...], AfterValidator(distinct)] = Field(
-        default=("<|endoftext|>",),
-        description="Tokens that are never split, in the order of their ids. The first one also separates "
-        "documents in plain text.",
+    special_tokens: Names = key(
+        ("<|endoftext|>",),
+        "Tokens that are never split, in the order of their ids. The first one also separates documents in "
+        "plain text.",
     )
-    min_frequency: Annotated[int, Whole(0)] = Field(
-        default=0, description="Occurrences that a pair needs to be merged in training."
+    min_frequency: Count = key(0, "Occurrences that a pair needs to be merged in training.")
+    max_token_length: CountOrNone = key(
+        None, "Bytes that a trained token stays below; `null` for no such limit."
     )
-    max_token_length: Annotated[int | None, Whole(1, words=(None,))] = Field(
-        default=None,
-        description="Bytes that a trained token stays below; `null` for no such limit.",
+    initial_alphabet: Text = key(
+        "bytes",
+        "Single bytes in a trained vocabulary: `bytes` for all 256, so that any text can be encoded, `seen` "
+        "for those that occur, or a text whose bytes are kept besides those that occur.",
     )
-    initial_alphabet: Text = Field(
-        default="bytes",
-        description="Single bytes in a trained vocabulary: `bytes` for all 256, so that any text can be "
-        "encoded, `seen` for those that occur, or a text whose bytes are kept besides those that occur.",
+    limit_alphabet: CountOrNone = key(
+        None, "Single bytes that a trained vocabulary keeps at most, the most frequent; `null` for all."
     )
-    limit_alphabet: Annotated[int | None, Whole(1, words=(None,))] = Field(
-        default=None,
-        description="Single bytes that a trained vocabulary keeps at most, the most frequent; `null` for "
-        "all.",
+    tie_break: Literal["huggingface", "greatest"] = key(
+        "huggingface",
+        "Which of equally frequent pairs is merged first: `huggingface` the one with the smallest ids, "
+        "`greatest` the one whose bytes compare greatest.",
     )
-    tie_break: Literal["huggingface", "greatest"] = Field(
-        default="huggingface",
-        description="Which of equally frequent pairs is merged first: `huggingface` the one with the "
-        "smallest ids, `greatest` the one whose bytes compare greatest.",
-    )
-    boundaries: Literal["documents", "lines"] = Field(
-        default="documents",
-        description="Where text is cut before words are counted: `documents` as Hugging Face's "
-        "`train_from_iterator`, `lines` as its `train(files)`.",
+    boundaries: Literal["documents", "lines"] = key(
+        "documents",
+        "Where text is cut before words are counted: `documents` as Hugging Face's `train_from_iterator`, "
+        "`lines` as its `train(files)`.",
     )
 
     @model_validator(mode="after")
@@ -179,35 +171,29 @@ class DatatroveBlock:
 class KrillConfig(Section):
     """Everything a run needs to know, checked. Takes the seeds' flat keys as well as the nested ones."""
 
-    memory: Annotated[int | Literal["auto"], Size(words=("auto",))] = Field(
-        default="auto",
-        description="The budget: bytes of resident memory that a command may use at its peak, such as "
-        "`512MB`. `auto` is half of what the process may have. Never changes the output.",
+    memory: Annotated[int | Literal["auto"], Size(words=("auto",))] = key(
+        "auto",
+        "The budget: bytes of resident memory that a command may use at its peak, such as `512MB`. `auto` is "
+        "half of what the process may have. Never changes the output.",
     )
-    threads: Annotated[int | Literal["auto"], Whole(1, MOST_THREADS, words=("auto",))] = Field(
-        default="auto",
-        description="Threads that work in parallel; `auto` is one per usable core. Never changes the output.",
+    threads: Annotated[int | Literal["auto"], Whole(1, MOST_THREADS, words=("auto",))] = key(
+        "auto", "Threads that work in parallel; `auto` is one per usable core. Never changes the output."
     )
-    seed: Annotated[int, Whole(0)] = Field(
-        default=42, description="Seed of everything that is drawn at random."
+    seed: Count = key(42, "Seed of everything that is drawn at random.")
+    spill_dir: PathText | None = key(
+        None,
+        "Folder for temporary files, removed after the run; `null` puts them beside the output. With an "
+        "output in an object store it is each machine's own, and `null` is the system's.",
     )
-    spill_dir: PathText | None = Field(
-        default=None,
-        description="Folder for temporary files, removed after the run; `null` puts them beside the output. "
-        "With an output in an object store it is each machine's own, and `null` is the system's.",
+    disk: Annotated[int | None, Size(words=(None,))] = key(
+        None, "Bytes that temporary files may take on disk; `null` for no limit."
     )
-    disk: Annotated[int | None, Size(words=(None,))] = Field(
-        default=None, description="Bytes that temporary files may take on disk; `null` for no limit."
+    verify: bool = key(
+        True,
+        "Hold what Krill wrote, such as a prepared dataset that is trained on or a text output that is read "
+        "again, against the checksums in its manifest, once for each file. Never changes the output.",
     )
-    verify: bool = Field(
-        default=True,
-        description="Hold what Krill wrote, such as a prepared dataset that is trained on or a text output "
-        "that is read again, against the checksums in its manifest, once for each file. Never changes the "
-        "output.",
-    )
-    datasets: tuple[DatasetConfig, ...] = Field(
-        default=(), description="Sources of documents, read in this order."
-    )
+    datasets: tuple[DatasetConfig, ...] = key((), "Sources of documents, read in this order.")
     tokenizer: TokenizerConfig = Field(
         default_factory=TokenizerConfig, description="Which tokenizer turns text into tokens."
     )
@@ -234,7 +220,7 @@ class KrillConfig(Section):
             return handler(given)
         merger = info.context
         if not isinstance(merger, ConfigMerger):
-            merger = new_merger()
+            merger = _new_merger()
             merger.add_tree(given, Layer.FILE, lambda _: "the config")
         try:
             config = handler(merger.finish())
@@ -277,5 +263,49 @@ class KrillConfig(Section):
             )
 
 
-def new_merger() -> ConfigMerger:
+def load_config(
+    source: str | os.PathLike[str] | Mapping[str, Any] | KrillConfig,
+    *,
+    overrides: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    **direct: Any,
+) -> KrillConfig:
+    """Load a YAML file or a mapping, then apply the environment, `a.b=value` overrides and keyword arguments.
+
+    Each layer wins over the one before it. `environ` is the process's own unless given. A `KrillConfig`
+    has been through its environment already, so for it only a given `environ` counts. Keyword arguments
+    are top-level keys such as `memory="512MB"`; None means not given. Relative paths stay as typed: they
+    are relative to the working directory, not to the file. Notices for the user are in the result's
+    `notices`.
+    """
+    merger = _new_merger()
+    if isinstance(source, KrillConfig):
+        merger.notices.extend(source.notices)
+        merger.datatrove = asdict(source.datatrove)
+        environ = {} if environ is None else environ
+    if isinstance(source, Mapping | KrillConfig):
+        merger.add_tree(source, Layer.FILE, lambda _: "the config")
+    else:
+        _add_file(merger, Path(source))
+    merger.add_environment(os.environ if environ is None else environ)
+    merger.add_overrides(overrides)
+    merger.add_arguments(direct)
+    return KrillConfig.model_validate({}, context=merger)
+
+
+def _add_file(merger: ConfigMerger, path: Path) -> None:
+    tree, lines = read_yaml(path)
+    if not isinstance(tree, dict):
+        raise ConfigError(
+            f"{path} holds a {type(tree).__name__}, not a config",
+            hint="write `key: value` lines, such as `memory: 1GB`",
+        )
+
+    def where(key: KeyPath) -> str:
+        return f"{path}:{lines[key]}" if key in lines else str(path)
+
+    merger.add_tree(tree, Layer.FILE, where)
+
+
+def _new_merger() -> ConfigMerger:
     return ConfigMerger(level_of(KrillConfig))

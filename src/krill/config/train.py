@@ -4,137 +4,119 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, model_validator
 
-from krill.config.fields import Fraction, PathText, Positive, Section, Text, Whole, distinct
+from krill.config.fields import CountOrNone, Fraction, PathText, Positive, Section, Text, Whole, distinct, key
 from krill.config.messages import SectionFault, one_of
 
+_FromOne = Annotated[int, Whole(1)]
 _SIZES = ("width", "layers", "heads", "kv_heads")
-_Given = Annotated[int | None, Whole(1, words=(None,))]
 
 
 class TrainConfig(Section):
     """A model trained on prepared rows, or on text as it is read."""
 
-    output_dir: PathText = Field(
-        default="artifacts/model", description="Folder for checkpoints and the trained model."
+    output_dir: PathText = key("artifacts/model", "Folder for checkpoints and the trained model.")
+    hub_model_id: Text | None = key(
+        None, "Name of the model on the Hugging Face hub; nothing is uploaded unless asked for."
     )
-    hub_model_id: Text | None = Field(
-        default=None,
-        description="Name of the model on the Hugging Face hub; nothing is uploaded unless asked for.",
+    target_params: _FromOne = key(
+        1_000_000, "Parameters of the model; width, depth and heads follow from it."
     )
-    target_params: Annotated[int, Whole(1)] = Field(
-        default=1_000_000, description="Parameters of the model; width, depth and heads follow from it."
+    preset: Literal["tiny", "mini", "small", "base", "large", "xl"] | None = key(
+        None,
+        "A model of a usual shape instead of `target_params`: `tiny`, `mini`, `small`, `base`, `large` or "
+        "`xl`.",
     )
-    preset: Literal["tiny", "mini", "small", "base", "large", "xl"] | None = Field(
-        default=None,
-        description="A model of a usual shape instead of `target_params`: `tiny`, `mini`, `small`, `base`, "
-        "`large` or `xl`.",
+    width: CountOrNone = key(None, "Numbers in a hidden state; `null` finds it for `target_params`.")
+    layers: CountOrNone = key(None, "Layers; `null` finds them for `target_params`.")
+    heads: CountOrNone = key(None, "Attention heads in a layer; `null` finds them for `target_params`.")
+    kv_heads: CountOrNone = key(
+        None, "Heads of keys and values, which the others share; `null` for one each."
     )
-    width: _Given = Field(
-        default=None, description="Numbers in a hidden state; `null` finds it for `target_params`."
+    streaming: bool = key(
+        False,
+        "Read the text of `datasets` and tokenise it on the fly, as it is: no filters, no deduplication. "
+        "`false` trains on the rows of `preprocess.prepared_path`.",
     )
-    layers: _Given = Field(default=None, description="Layers; `null` finds them for `target_params`.")
-    heads: _Given = Field(
-        default=None, description="Attention heads in a layer; `null` finds them for `target_params`."
-    )
-    kv_heads: _Given = Field(
-        default=None, description="Heads of keys and values, which the others share; `null` for one each."
-    )
-    streaming: bool = Field(
-        default=False,
-        description="Read the text of `datasets` and tokenise it on the fly, as it is: no filters, no "
-        "deduplication. `false` trains on the rows of `preprocess.prepared_path`.",
-    )
-    seq_len: _Given = Field(
-        default=None,
-        description="Tokens in a row. `null` is what the prepared rows have, or where text is streamed "
+    seq_len: CountOrNone = key(
+        None,
+        "Tokens in a row. `null` is what the prepared rows have, or where text is streamed "
         "`preprocess.sequence_len`.",
     )
-    stride: _Given = Field(
-        default=None,
-        description="Streaming: tokens from where a row begins to where the next one does; `null` for rows "
-        "that don't overlap.",
+    stride: CountOrNone = key(
+        None,
+        "Streaming: tokens from where a row begins to where the next one does; `null` for rows that don't "
+        "overlap.",
     )
-    shuffle_buffer_size: Annotated[int, Whole(0)] = Field(
-        default=10_000,
-        description="Streaming: rows that are shuffled together; 0 or 1 keeps the order of the text. "
-        "Prepared rows are shuffled as a whole.",
+    shuffle_buffer_size: Annotated[int, Whole(0)] = key(
+        10_000,
+        "Streaming: rows that are shuffled together; 0 or 1 keeps the order of the text. Prepared rows are "
+        "shuffled as a whole.",
     )
-    batch_size: Annotated[int, Whole(1)] = Field(
-        default=32, description="Rows in a batch; a step of the optimizer takes one or more batches."
+    batch_size: _FromOne = key(32, "Rows in a batch; a step of the optimizer takes one or more batches.")
+    gradient_accumulation_steps: _FromOne = key(
+        1,
+        "Batches added up for one step of the optimizer. If it is given, exactly `batch_size` rows are "
+        "computed at once; if not, the plan may cut a batch into pieces to fit the budget.",
     )
-    gradient_accumulation_steps: Annotated[int, Whole(1)] = Field(
-        default=1,
-        description="Batches added up for one step of the optimizer. If it is given, exactly `batch_size` "
-        "rows are computed at once; if not, the plan may cut a batch into pieces to fit the budget.",
+    learning_rate: Annotated[float, Positive()] = key(0.0005, "Peak learning rate.")
+    schedule: Literal["cosine", "wsd"] = key(
+        "cosine",
+        "Learning rate after the warm-up: `cosine` falls to a tenth over the whole run, `wsd` stays level "
+        "and falls to 0 at the end.",
     )
-    learning_rate: Annotated[float, Positive()] = Field(default=0.0005, description="Peak learning rate.")
-    schedule: Literal["cosine", "wsd"] = Field(
-        default="cosine",
-        description="Learning rate after the warm-up: `cosine` falls to a tenth over the whole run, `wsd` "
-        "stays level and falls to 0 at the end.",
+    warmup_steps: Annotated[int | None, Whole(0, words=(None,))] = key(
+        None, "Steps in which the rate rises; `null` is a twentieth of the run."
     )
-    warmup_steps: Annotated[int | None, Whole(0, words=(None,))] = Field(
-        default=None, description="Steps in which the rate rises; `null` is a twentieth of the run."
+    decay_steps: CountOrNone = key(
+        None, "`wsd`: steps in which the rate falls; `null` is a fifth of the run."
     )
-    decay_steps: _Given = Field(
-        default=None, description="`wsd`: steps in which the rate falls; `null` is a fifth of the run."
+    weight_decay: Annotated[float, Fraction()] = key(
+        0.1, "Decay of matrices, times the learning rate at each step."
     )
-    weight_decay: Annotated[float, Fraction()] = Field(
-        default=0.1, description="Decay of matrices, times the learning rate at each step."
+    clip: Annotated[float | None, Positive(words=(None,))] = key(
+        1.0, "Norm that gradients are scaled down to; `null` leaves them as they are."
     )
-    clip: Annotated[float | None, Positive(words=(None,))] = Field(
-        default=1.0, description="Norm that gradients are scaled down to; `null` leaves them as they are."
+    epochs: _FromOne = key(1, "Times that the dataset is read, where neither of the next two is given.")
+    max_steps: CountOrNone = key(
+        None,
+        "Steps of the optimizer, for which the dataset is read as often as it takes; `null` goes by "
+        "`epochs`.",
     )
-    epochs: Annotated[int, Whole(1)] = Field(
-        default=1, description="Times that the dataset is read, where neither of the next two is given."
+    max_tokens: CountOrNone = key(
+        None, "The same in tokens, in whole steps; with `max_steps` too, what is reached first."
     )
-    max_steps: _Given = Field(
-        default=None,
-        description="Steps of the optimizer, for which the dataset is read as often as it takes; `null` goes "
-        "by `epochs`.",
+    mixed_precision: Literal[False, "bf16", "fp16"] = key(
+        False,
+        "`bf16` or `fp16` for activations and gradients; `false` computes in 32 bits. On a CPU only `fp16` "
+        "saves memory.",
     )
-    max_tokens: _Given = Field(
-        default=None,
-        description="The same in tokens, in whole steps; with `max_steps` too, what is reached first.",
+    optimizer: Literal["adamw", "adamw8bit"] = key(
+        "adamw", "`adamw`, or `adamw8bit` whose state takes 2.1 bytes a weight in the place of 8."
     )
-    mixed_precision: Literal[False, "bf16", "fp16"] = Field(
-        default=False,
-        description="`bf16` or `fp16` for activations and gradients; `false` computes in 32 bits. On a CPU "
-        "only `fp16` saves memory.",
+    parallel: Literal["none", "data", "fsdp"] = key(
+        "none",
+        "Several devices: `data` gives each its rows of a batch, `fsdp` also its part of the weights. `none` "
+        "uses one.",
     )
-    optimizer: Literal["adamw", "adamw8bit"] = Field(
-        default="adamw",
-        description="`adamw`, or `adamw8bit` whose state takes 2.1 bytes a weight in the place of 8.",
+    save_every: _FromOne = key(1000, "Steps between checkpoints.")
+    keep_checkpoints: _FromOne = key(2, "Checkpoints that are kept: so many of the newest, and the best.")
+    log_every: _FromOne = key(10, "Steps between lines of progress.")
+    evaluate_every: CountOrNone = key(
+        None,
+        "Steps between evaluations on the validation split, if the dataset has one; `null` evaluates with "
+        "every checkpoint. At the end it is always done.",
     )
-    parallel: Literal["none", "data", "fsdp"] = Field(
-        default="none",
-        description="Several devices: `data` gives each its rows of a batch, `fsdp` also its part of the "
-        "weights. `none` uses one.",
+    evaluate_rows: CountOrNone = key(
+        256, "Rows of the validation split that are evaluated, chosen at random once; `null` for all."
     )
-    save_every: Annotated[int, Whole(1)] = Field(default=1000, description="Steps between checkpoints.")
-    keep_checkpoints: Annotated[int, Whole(1)] = Field(
-        default=2, description="Checkpoints that are kept: so many of the newest, and the best."
+    loggers: Annotated[tuple[Literal["tensorboard", "wandb"], ...], AfterValidator(distinct)] = key(
+        (), "Where figures go besides `metrics.jsonl`: `tensorboard`, `wandb`, if installed."
     )
-    log_every: Annotated[int, Whole(1)] = Field(default=10, description="Steps between lines of progress.")
-    evaluate_every: _Given = Field(
-        default=None,
-        description="Steps between evaluations on the validation split, if the dataset has one; `null` "
-        "evaluates with every checkpoint. At the end it is always done.",
-    )
-    evaluate_rows: _Given = Field(
-        default=256,
-        description="Rows of the validation split that are evaluated, chosen at random once; `null` for all.",
-    )
-    loggers: Annotated[tuple[Literal["tensorboard", "wandb"], ...], AfterValidator(distinct)] = Field(
-        default=(),
-        description="Where figures go besides `metrics.jsonl`: `tensorboard`, `wandb`, if installed.",
-    )
-    resume: Literal["auto", True, False] = Field(
-        default="auto",
-        description="`auto` continues from the last checkpoint if there is one, `true` demands one, `false` "
-        "starts anew.",
+    resume: Literal["auto", True, False] = key(
+        "auto",
+        "`auto` continues from the last checkpoint if there is one, `true` demands one, `false` starts anew.",
     )
 
     @property
@@ -147,16 +129,12 @@ class TrainConfig(Section):
         return self.batch_size if "gradient_accumulation_steps" in self.model_fields_set else None
 
     @model_validator(mode="after")
-    def _one_way_to_size(self) -> Self:
+    def _fits_together(self) -> Self:
         given = [name for name in _SIZES if getattr(self, name) is not None]
         if self.preset is not None and given:
             raise SectionFault(
                 f"`preset` is `{self.preset}`, which has its own {one_of(given, 'and')}: drop one of them"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _options_have_a_use(self) -> Self:
         if self.stride is not None and not self.streaming:
             raise SectionFault(
                 "`stride` is set, and prepared rows don't overlap: drop it, or set `streaming`"

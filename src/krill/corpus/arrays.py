@@ -21,19 +21,15 @@ from krill.corpus.buffers import text_buffers, text_column
 _NUMBERS = {
     pa.from_numpy_dtype(np.dtype(name)): name
     for name in (
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
         "float32",
         "float64",
     )
 }
 _PICKED = {pa.large_string(), *_NUMBERS}
+
+PLAIN_STRINGS = frozenset({pa.string(), pa.large_string(), pa.binary(), pa.large_binary()})
+"""Strings and bytes that lie in one buffer."""
 
 
 def as_arrow(values: npt.NDArray[Any]) -> pa.Array:
@@ -52,7 +48,6 @@ def as_numpy(array: pa.Array, dtype: np.dtype[Any] | str) -> npt.NDArray[Any]:
 
 
 def as_mask(keep: npt.NDArray[np.bool_]) -> pa.Array:
-    """Flags as Arrow's bits."""
     bits = np.packbits(keep, bitorder="little")
     return pa.Array.from_buffers(pa.bool_(), len(keep), [None, pa.py_buffer(bits)])
 
@@ -79,14 +74,13 @@ def pick_rows(batch: pa.RecordBatch, keep: npt.NDArray[np.bool_]) -> pa.RecordBa
             columns[at] = column
     for at, is_plain in enumerate(plain):
         if is_plain:
-            columns[at] = _picked_natively(columns[at], keep)
+            column, dtype = columns[at], _NUMBERS.get(columns[at].type)
+            columns[at] = (
+                as_arrow(as_numpy(column, dtype)[keep])
+                if dtype is not None
+                else text_column(*_native.pick_texts(*text_buffers(column), keep.view(np.uint8)))
+            )
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-
-
-def _picked_natively(column: pa.Array, keep: npt.NDArray[np.bool_]) -> pa.Array:
-    if column.type in _NUMBERS:
-        return as_arrow(as_numpy(column, _NUMBERS[column.type])[keep])
-    return text_column(*_native.pick_texts(*text_buffers(column), keep.view(np.uint8)))
 
 
 def row_bytes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

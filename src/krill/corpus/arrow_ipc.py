@@ -16,10 +16,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from krill.corpus.arrays import PLAIN_STRINGS
 from krill.corpus.arrow_messages import DICTIONARY_BATCH, RECORD_BATCH, SCHEMA, Message, NotArrow, messages
-from krill.corpus.carried import as_carried, carried_schema
-from krill.corpus.checks import check_batch, check_columns
+from krill.corpus.checks import as_carried, carried_schema, check_batch, check_columns
 from krill.corpus.columnar import Chunks
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
@@ -38,13 +39,13 @@ class ArrowReader:
         self._file = file
         self._limits = limits
         with input_errors(file), open_raw(file) as source:
-            found = _Messages(file, source)
-        self._stored_schema = found.schema
-        self._schema_bytes = found.schema_bytes
-        self._columns = wanted_columns(file, found.schema)
-        self.schema = carried_schema(file, found.schema)
-        self._dictionaries = _Dictionaries(found.dictionaries)
-        self._batches = np.array(found.batches, _MESSAGE)
+            self._batches, dictionaries, self._schema_bytes = _find_messages(file, source)
+            stored: pa.Schema = pa.ipc.read_schema(pa.py_buffer(self._schema_bytes))
+            stored.names  # noqa: B018  which must be UTF-8
+        self._stored_schema = stored
+        self._columns = wanted_columns(file, stored)
+        self.schema = carried_schema(file, stored)
+        self._dictionaries = _Dictionaries(dictionaries)
         self._refuse_more_rows_than_bytes()
         self._text_type = self.schema.field(file.source.text_column).type
         encoded = np.full(len(self._batches), pa.types.is_dictionary(self._text_type))
@@ -106,10 +107,9 @@ class ArrowReader:
         return stream
 
     def _can_map(self, chunk: int) -> bool:
-        kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
         if self._dictionaries or self._file.remote or self._batches["compressed"][chunk]:
             return False
-        return any(is_kind(self._text_type) for is_kind in kinds)
+        return self._text_type in PLAIN_STRINGS
 
     def _mapped_slices(self, chunk: int) -> Iterator[pa.RecordBatch]:
         start, end = self._range(chunk)
@@ -141,30 +141,29 @@ class ArrowReader:
         return int(self._batches["start"][chunk]), int(self._batches["end"][chunk])
 
 
-class _Messages:
-    def __init__(self, file: CorpusFile, source: pa.NativeFile) -> None:
-        self.dictionaries: list[Message] = []
-        self.batches: list[tuple[int, int, int, int, bool]] = []
-        schema: Message | None = None
-        try:
-            for each in messages(lambda start, end: _read(source, start, end), source.size()):
-                if each.kind == RECORD_BATCH:
-                    numbers = (each.start, each.end, each.rows, each.decoded_bytes, each.compressed)
-                    self.batches.append(numbers)
-                elif each.kind == DICTIONARY_BATCH:
-                    self.dictionaries.append(each)
-                elif each.kind == SCHEMA:
-                    schema = each
-            if schema is None:
-                raise NotArrow("it has no schema")
-        except NotArrow as error:
-            raise InputError(
-                f"`{file.path}` is not a whole Arrow IPC file: {error}",
-                hint="get it again; a Feather V1 file must be converted to V2",
-            ) from error
-        self.schema_bytes = _read(source, schema.start, schema.end)
-        self.schema: pa.Schema = pa.ipc.read_schema(pa.py_buffer(self.schema_bytes))
-        self.schema.names  # noqa: B018  which must be UTF-8
+def _find_messages(file: CorpusFile, source: pa.NativeFile) -> tuple[NDArray[np.void], list[Message], bytes]:
+    """The record batches, the dictionaries, and the schema's bytes."""
+
+    def read(start: int, end: int) -> bytes:
+        return bytes(source.read_at(end - start, start))
+
+    batches, dictionaries, schema = [], [], None
+    try:
+        for each in messages(read, source.size()):
+            if each.kind == RECORD_BATCH:
+                batches.append((each.start, each.end, each.rows, each.decoded_bytes, each.compressed))
+            elif each.kind == DICTIONARY_BATCH:
+                dictionaries.append(each)
+            elif each.kind == SCHEMA:
+                schema = each
+        if schema is None:
+            raise NotArrow("it has no schema")
+    except NotArrow as error:
+        raise InputError(
+            f"`{file.path}` is not a whole Arrow IPC file: {error}",
+            hint="get it again; a Feather V1 file must be converted to V2",
+        ) from error
+    return np.array(batches, _MESSAGE), dictionaries, read(schema.start, schema.end)
 
 
 class _Dictionaries:
@@ -209,7 +208,3 @@ class _Dictionaries:
             held += each.decoded_bytes + (each.end - each.start if each.compressed else 0)
             most = max(most, held)
         return most
-
-
-def _read(source: pa.NativeFile, start: int, end: int) -> bytes:
-    return bytes(source.read_at(end - start, start))

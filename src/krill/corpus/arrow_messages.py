@@ -32,8 +32,6 @@ class NotArrow(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a file."""
-
     kind: int
     start: int
     end: int
@@ -125,8 +123,6 @@ def _decompressed_bytes(batch: _Table, body: int, end: int, read: Read) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A flatbuffers table."""
-
     buffer: bytes
     at: int
 

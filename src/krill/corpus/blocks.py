@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Protocol
+from typing import Protocol, Self
 
 from krill.corpus.documents import Block, Documents, FileRange, concat
 from krill.corpus.file_table import FileTable
@@ -37,7 +37,6 @@ class SizedBlock(Block, Protocol):
     @property
     def whole(self) -> bool:
         """Whether it ends where a record does, so that a unit may end here."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +66,8 @@ class FileBlock(ABC):
     source: CorpusFile
     limits: Limits
     start: int
+    end: int
+    size: int
     last: bool
 
     @property
@@ -78,13 +79,8 @@ class FileBlock(ABC):
         return True
 
     @property
-    @abstractmethod
-    def _parsed_bytes(self) -> int:
-        """What its records take once they are read."""
-
-    @property
     def nbytes(self) -> int:
-        return 2 * self._parsed_bytes  # and as documents
+        return 2 * self.size  # as they are read, and as documents
 
     def documents(self) -> Documents:
         with input_errors(self.source):
@@ -100,18 +96,6 @@ class RawBlock(FileBlock):
 
     data: bytes
 
-    @property
-    def end(self) -> int:
-        return self.start + len(self.data)
-
-    @property
-    def size(self) -> int:
-        return len(self.data)
-
-    @property
-    def _parsed_bytes(self) -> int:
-        return len(self.data)
-
     def _parse(self) -> Documents:
         reader = DocumentReader(self.source, self.limits, self.start)
         reader.feed(self.data, self.start)
@@ -123,15 +107,9 @@ class RawBlock(FileBlock):
 class RangeBlock(FileBlock):
     """A range of a local file with whole records, read when it is parsed."""
 
-    end: int
-
-    @property
-    def size(self) -> int:
-        return self.end - self.start
-
-    @property
-    def _parsed_bytes(self) -> int:
-        return self.size
+    @classmethod
+    def of(cls, file: CorpusFile, limits: Limits, start: int, end: int, *, last: bool) -> Self:
+        return cls(file, limits, start, end, end - start, last)
 
     def _parse(self) -> Documents:
         reader = DocumentReader(self.source, self.limits, self.start)
@@ -198,7 +176,7 @@ class FilesBlock:
         """Say what is wrong with the first of these files that has a fault: each is read alone for that."""
         for at in places:
             file = self._files[self._ordinals[at]]
-            RangeBlock(file, self._limits, self._starts[at], True, self._ends[at]).documents()
+            RangeBlock.of(file, self._limits, self._starts[at], self._ends[at], last=True).documents()
 
 
 class GroupBlock:
@@ -268,7 +246,6 @@ class RangedFile(ABC):
         return read_in_order(self._file, self._ranges())
 
     def blocks(self, wanted: FileRange) -> Iterator[SizedBlock]:
-        """A range in blocks."""
         return read_in_order(
             self._file, self._blocks(wanted.start, self._stop if wanted.end is None else wanted.end)
         )

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 
 def text_buffers(text: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Offsets (one more than rows) and bytes of a `large_string` column, slices included."""
-    import numpy as np
-
     _, offsets, data = text.buffers()
     if len(text) == 0 or offsets is None:
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
@@ -26,8 +23,6 @@ def text_buffers(text: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
 
 def text_column(offsets: NDArray[np.int64], data: NDArray[np.uint8], valid: Any = None) -> pa.Array:
     """A `large_string` column over the given buffers."""
-    import pyarrow as pa
-
     return pa.LargeStringArray.from_buffers(
         len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), valid
     )
@@ -35,9 +30,13 @@ def text_column(offsets: NDArray[np.int64], data: NDArray[np.uint8], valid: Any 
 
 def text_column_of(texts: Iterable[str]) -> pa.Array:
     """A `large_string` column. `pa.array` would load pandas: 45 MB that no budget has planned."""
-    import numpy as np
-
     encoded = [text.encode() for text in texts]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    offsets = offsets_of([len(text) for text in encoded])
     return text_column(offsets, np.frombuffer(b"".join(encoded), np.uint8))
+
+
+def offsets_of(lengths: Sequence[int] | NDArray[np.integer]) -> NDArray[np.int64]:
+    """Where each of several lists begins when they follow each other, and where the last ends."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
 
 from krill.corpus.blocks import FileBlock, RangedFile, SequentialFile, SizedBlock
 from krill.corpus.documents import Documents, FileRange
@@ -20,20 +21,13 @@ from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits
 from krill.corpus.rows import row_blocks, to_documents
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """How the rows of a file are grouped."""
-
     rows: NDArray[np.int64]
     """The first row of each chunk, then the number of rows."""
-
     bytes: NDArray[np.int64]
     """What each chunk takes in memory, as far as the file tells."""
-
     stepwise: NDArray[np.bool_]
     """Chunks that may take more than that, and must be read in steps whatever their size."""
 
@@ -50,26 +44,18 @@ class ChunkReader(Protocol):
 
     def read(self, first: int, stop: int) -> pa.RecordBatch:
         """The wanted columns of some chunks, at once."""
-        ...
 
     def steps(self, chunk: int) -> Iterator[pa.RecordBatch]:
         """The wanted columns of a chunk, in bounded batches if the format allows."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkBlock(FileBlock):
     """Rows of some small chunks, read when they are parsed."""
 
-    end: int
     reader: ChunkReader
     first: int
     stop: int
-    size: int
-
-    @property
-    def _parsed_bytes(self) -> int:
-        return self.size
 
     def _parse(self) -> Documents:
         rows = self.reader.read(self.first, self.stop)
@@ -79,8 +65,6 @@ class ChunkBlock(FileBlock):
 
 
 class RangedRows(RangedFile):
-    """A local columnar file."""
-
     def __init__(self, file: CorpusFile, limits: Limits, reader: ChunkReader) -> None:
         super().__init__(file, limits, int(reader.chunks.rows[-1]))
         self._reader = reader
@@ -134,7 +118,7 @@ class RangedRows(RangedFile):
         start, end = self._clip(first, behind, start, stop)
         size = int(self._chunks.bytes[first:behind].sum())
         last = end == self._stop
-        return ChunkBlock(self._file, self._limits, start, last, end, self._reader, first, behind, size)
+        return ChunkBlock(self._file, self._limits, start, end, size, last, self._reader, first, behind)
 
     def _steps(self, chunk: int, start: int, stop: int) -> Iterator[SizedBlock]:
         start, end = self._clip(chunk, chunk + 1, start, stop)

@@ -29,10 +29,6 @@ _BESIDE = 40 * 10**6
 _CSV_BUFFERS = 6 * 10**6
 
 
-def _ignore(_: int) -> None:
-    """No progress is shown."""
-
-
 class Corpus:
     """What `open_corpus` found. Units and blocks come in input order and depend on nothing but the input and
     the arguments of `open_corpus`."""
@@ -127,7 +123,7 @@ class Corpus:
                     raise differing_types(name, first, known.type, file, kind)
         return pa.schema([field for field, _ in fields.values()])
 
-    def fingerprints(self, progress: Callable[[int], None] = _ignore) -> Fingerprints:
+    def fingerprints(self, progress: Callable[[int], None] = lambda _: None) -> Fingerprints:
         """One per file, in order: what a run that resumes compares, see `changed`.
 
         `progress` is called with the size of each file that was fingerprinted.
@@ -251,7 +247,6 @@ class _Cursor:
         self._offset = files[0].start
 
     def next_start(self) -> tuple[CorpusFile, int] | None:
-        """Where the next unit begins; None at the end."""
         return None if self._index == len(self._files) else (self._files[self._index], self._offset)
 
     def jump(self, end: UnitEnd) -> None:

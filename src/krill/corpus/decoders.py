@@ -45,7 +45,9 @@ def decoder_bytes(file: CorpusFile) -> int:
         case Compression.GZIP:
             held = _GZIP_BYTES
         case Compression.BZ2:
-            held = _bz2_bytes(_head(file))
+            head = _head(file)
+            level = head[3] - ord("0") if len(head) > 3 and head.startswith(b"BZh") else 9
+            held = min(max(level, 1), 9) * _BZ2_BYTES_PER_LEVEL + 100_000
         case Compression.ZSTD:
             held = min(_zstd_frame(file))
         case Compression.XZ:
@@ -149,11 +151,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if not byte & 0x80 or shift > 63:
             break
     return value, at
-
-
-def _bz2_bytes(head: bytes) -> int:
-    level = head[3] - ord("0") if len(head) > 3 and head.startswith(b"BZh") else 9
-    return min(max(level, 1), 9) * _BZ2_BYTES_PER_LEVEL + 100_000
 
 
 def _head(file: CorpusFile) -> bytes:

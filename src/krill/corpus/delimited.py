@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.corpus.blocks import RawBlock, SequentialFile, SizedBlock
@@ -25,9 +25,6 @@ from krill.corpus.readers import Limits, string_columns
 from krill.corpus.rows import check_names, to_documents
 from krill.corpus.streams import DecodedStream, line_number, refuse_wide_encodings
 from krill.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _HEADER_BYTES = 1 << 12
 # A row as it is decoded, the next one, its fields, and the pieces of its text: measured with rows of 7 MB.
@@ -53,8 +50,6 @@ class CsvLayout:
 
 @dataclass(frozen=True, slots=True)
 class CsvBlock(RawBlock):
-    """Whole rows, taken from a stream."""
-
     layout: CsvLayout
     rows: NDArray[np.int64]
     """Where they begin, in `data`."""
@@ -87,8 +82,6 @@ class CsvBlock(RawBlock):
 
 
 class DelimitedText(SequentialFile):
-    """One CSV or TSV file."""
-
     def __init__(self, file: CorpusFile, limits: Limits) -> None:
         super().__init__(file, limits)
         self._delimiter = ord(_delimiter(file))
@@ -103,7 +96,8 @@ class DelimitedText(SequentialFile):
             layout = CsvLayout.of(self._file, header)
             window.skip_to(start)
             for offset, data, rows in self._row_blocks(window):
-                yield CsvBlock(self._file, self._limits, offset, not window.fill(1), data, layout, rows)
+                end, last = offset + len(data), not window.fill(1)
+                yield CsvBlock(self._file, self._limits, offset, end, len(data), last, data, layout, rows)
 
     def names(self) -> list[str] | None:
         """The names of the columns, in the first row; None if the file is empty."""
@@ -168,7 +162,6 @@ def _longest_row(limits: Limits) -> int:
 
 
 def _header_names(file: CorpusFile, header: bytes) -> list[str]:
-    """The names in the first row, quoted as any other row."""
     delimiter, first = ord(_delimiter(file)), np.zeros(1, np.int64)
     # Taken for a row of one column, it is malformed if it has more, and says how many.
     columns = _native.csv_fields(header, first, delimiter, 1, [])[2] or 1

@@ -127,12 +127,10 @@ class Block(Protocol):
     @property
     def nbytes(self) -> int:
         """What the block will hold in memory while it is parsed: input and batch together."""
-        ...
 
     @property
     def size(self) -> int:
         """Bytes of decoded input."""
-        ...
 
     @property
     def file(self) -> int: ...
@@ -146,11 +144,9 @@ class Block(Protocol):
     @property
     def last(self) -> bool:
         """Whether nothing of `file` comes after this block."""
-        ...
 
     def documents(self) -> Documents:
         """Read and parse: the heavy work, in the calling thread. To be called once."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,38 @@ its own would take 300; of what a run says of its input, 16 bytes for each.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from krill.corpus.formats import CorpusFile, DatasetSource
 
 DIGEST_BYTES = 16
 
+Item = TypeVar("Item")
 
-class FileTable(Sequence[CorpusFile]):
-    """Files by their ordinal."""
 
+class _Rows(Sequence[Item]):
+    """A sequence whose items are made when they are asked for."""
+
+    @abstractmethod
+    def _item(self, at: int) -> Item: ...
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self._item, range(len(self)))
+
+    @overload
+    def __getitem__(self, at: int) -> Item: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Item]: ...
+    def __getitem__(self, at: int | slice) -> Item | list[Item]:
+        places = range(len(self))[at]
+        return self._item(places) if isinstance(places, int) else list(map(self._item, places))
+
+
+class FileTable(_Rows[CorpusFile]):
     def __init__(self, files: Iterable[CorpusFile] = ()) -> None:
         # What files have in common: all but name, size, and bounds.
         self._groups: list[CorpusFile] = []
@@ -91,18 +110,7 @@ class FileTable(Sequence[CorpusFile]):
     def __len__(self) -> int:
         return len(self._bytes)
 
-    def __iter__(self) -> Iterator[CorpusFile]:
-        return map(self._file, range(len(self)))
-
-    @overload
-    def __getitem__(self, at: int) -> CorpusFile: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[CorpusFile]: ...
-    def __getitem__(self, at: int | slice) -> CorpusFile | list[CorpusFile]:
-        places = range(len(self))[at]
-        return self._file(places) if isinstance(places, int) else [self._file(place) for place in places]
-
-    def _file(self, at: int) -> CorpusFile:
+    def _item(self, at: int) -> CorpusFile:
         group = self._groups[self._group[at]]
         name = self._names[self._ends[at - 1] if at else 0 : self._ends[at]].decode()
         start, stop = self._bounds.get(at, (0, None))
@@ -135,7 +143,7 @@ def _common_end(one: str, other: str) -> int:
     return next(at for at in range(shorter) if one[-1 - at] != other[-1 - at])
 
 
-class Fingerprints(Sequence[Mapping[str, Any]]):
+class Fingerprints(_Rows[Mapping[str, Any]]):
     """What a run stores of each file, in order, to recognise it: `path`, `bytes`, `fingerprint`."""
 
     def __init__(self, files: FileTable) -> None:
@@ -148,20 +156,12 @@ class Fingerprints(Sequence[Mapping[str, Any]]):
     def __len__(self) -> int:
         return len(self._digests) // DIGEST_BYTES
 
-    @overload
-    def __getitem__(self, at: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
-    def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
-        places = range(len(self))[at]
-        return self._entry(places) if isinstance(places, int) else [self._entry(place) for place in places]
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or len(other) != len(self):
             return False
         return all(own == its for own, its in zip(self, other, strict=True))
 
-    def _entry(self, at: int) -> dict[str, Any]:
+    def _item(self, at: int) -> Mapping[str, Any]:
         file = self._files[at]
         digest = self._digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES]
         return {"path": file.path, "bytes": file.bytes, "fingerprint": digest.hex()}

@@ -72,10 +72,10 @@ def _samples(size: int) -> list[tuple[int, int]]:
 
 
 def _remote_tags(file: CorpusFile) -> bytes:
-    def info_of() -> Any:
+    def ask() -> Any:
         filesystem, path = file_system(file.location)
         return filesystem.info(path)
 
-    info = with_retries(file.location, info_of)
+    info = with_retries(file.location, ask)
     tags = {name: str(info[name]) for name in _CONTENT_TAGS if info.get(name) is not None}
     return json.dumps([file.bytes, tags], sort_keys=True).encode()

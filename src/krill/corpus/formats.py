@@ -68,17 +68,13 @@ class DatasetSource:
 
     path: str
     """A file, glob, folder (also a `save_to_disk` or Krill output folder), URL, or `org/name[:config]`."""
-
     split: str = "train"
     """A split, or a slice of it as in Hugging Face datasets: `train[:10%]`, `train[1000:2000]`."""
-
     text_column: str = "text"
     """Where the text is, in formats that have columns."""
-
     separator: str | None = None
     """What stands between the documents of a plain text file; empty = the file is one document; None = the
     corpus' default."""
-
     columns: tuple[str, ...] = ()
     """Other columns to carry along."""
 
@@ -89,29 +85,22 @@ class CorpusFile:
 
     ordinal: int
     """Its place in the order of input, over all sources."""
-
     path: str
     """As shown to users: as configured, relative if it was."""
-
     location: str
     """What to open: the same path with `~` expanded, a URL, or a hub id."""
-
     format: Format
     compression: Compression | None
     bytes: int
     """On disk; 0 if not known before reading."""
-
     source: DatasetSource
     dataset: int
     """Which entry of `datasets:` it belongs to."""
-
     remote: bool = False
     start: int = 0
     """The first wanted record: its decoded byte offset or row."""
-
     stop: int | None = None
     """Where to stop, likewise; None = at the end."""
-
     version: str = ""
     """ETag, checksum or date of a remote file, where its server gives one."""
 

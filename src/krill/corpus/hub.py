@@ -24,8 +24,6 @@ _BATCH_ROWS = 256
 
 
 class HubDataset(SequentialFile):
-    """One split of a dataset."""
-
     def __init__(self, file: CorpusFile, limits: Limits) -> None:
         super().__init__(file, limits)
         self._dataset = _open(file)

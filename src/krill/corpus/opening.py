@@ -18,7 +18,7 @@ from krill.corpus.hub import HubDataset
 from krill.corpus.parquet import Footers, ParquetReader
 from krill.corpus.readers import Limits
 from krill.corpus.streams import input_errors
-from krill.storage.checksums import ListedFiles
+from krill.storage.outputs import ListedFiles
 
 
 class Openers:
@@ -62,13 +62,11 @@ class Openers:
             return rows + decoder_bytes(file)
 
     def ranged(self, file: CorpusFile) -> RangedFile:
-        """Opens a file that is not sequential."""
         if file.format in COLUMNAR:
             return RangedRows(file, self._limits, self.columnar(file))
         return RangedBytes(file, self._limits)
 
     def sequential(self, file: CorpusFile) -> SequentialFile:
-        """Opens a file that is sequential."""
         match file.format:
             case Format.PARQUET | Format.ARROW:
                 return StreamedRows(file, self._limits, self.columnar(file))

@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from krill.corpus.arrays import row_bytes
-from krill.corpus.carried import as_carried, carried_schema
-from krill.corpus.checks import check_batch, check_table
+from krill.corpus.arrays import PLAIN_STRINGS, row_bytes
+from krill.corpus.checks import as_carried, carried_schema, check_batch, check_table
 from krill.corpus.columnar import Chunks
 from krill.corpus.formats import CorpusFile
 from krill.corpus.parquet_metadata import BYTE_ARRAY, Footer, PageWalk, check_pages, read_footer
 from krill.corpus.readers import Limits
 from krill.corpus.rows import decode_dictionaries, wanted_columns
-from krill.corpus.streams import input_errors, open_raw
+from krill.corpus.streams import input_errors, open_raw, read_in_order
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
-    from numpy.typing import NDArray
 
 _BUFFER_BYTES = 1 << 20
 _FOOTERS_KEPT = 4
@@ -90,9 +89,11 @@ class ParquetReader:
             stored = opened.schema_arrow
             self._columns = wanted_columns(file, stored)
             self.schema = carried_schema(file, stored)
-            self._strings = {name for name in self._columns if _is_string(self.schema.field(name).type)}
+            self._strings = {name for name in self._columns if self.schema.field(name).type in PLAIN_STRINGS}
         footer = footers.read(file)
-        self.chunks = _chunks(footer, self._columns)
+        leaves = footer.leaves(self._columns)
+        sizes = footer.uncompressed[:, leaves].sum(axis=1)
+        self.chunks = Chunks.of(footer.rows, sizes, _suspect(footer, leaves).any(axis=1))
         self.whole_bytes = int(self._held(footer).max(initial=0))
         """The most that is held of a row group besides a block: pages, dictionaries, a long row."""
 
@@ -125,15 +126,8 @@ class ParquetReader:
             return sum(nested.values())
         names = list({footer.columns[leaf] for leaf in nested})
         paths = [footer.arrow.schema.column(leaf).path for leaf in nested]
-        longest = 0
-        self._check_pages(group, group + 1)
-        with self._footers.open(self._file, read_dictionary=paths) as opened, input_errors(self._file):
-            batches = opened.iter_batches(
-                _SUSPECT_STEP_ROWS, row_groups=[group], columns=names, use_threads=False
-            )
-            for batch in batches:
-                check_batch(batch)
-                longest = max(longest, int(row_bytes(batch).max(initial=0)))
+        batches = self._batches(group, _SUSPECT_STEP_ROWS, names, paths)
+        longest = max((int(row_bytes(batch).max(initial=0)) for batch in batches), default=0)
         return longest if longest > self._limits.block_bytes else 0
 
     def read(self, first: int, stop: int) -> pa.RecordBatch:
@@ -146,22 +140,26 @@ class ParquetReader:
 
     def steps(self, chunk: int) -> Iterator[pa.RecordBatch]:
         encoded = self._dictionary_columns(chunk) if self.chunks.stepwise[chunk] else None
+        rows = 0
+        for batch in self._batches(chunk, self._step_rows(chunk), self._columns, encoded):
+            with input_errors(self._file):
+                batch = as_carried(batch, self.schema)
+            rows += batch.num_rows
+            yield from decode_dictionaries(self._file, batch, self.schema, self._limits.block_bytes)
+        with input_errors(self._file):
+            self._check_rows(chunk, chunk + 1, rows)
+
+    def _batches(
+        self, group: int, rows: int, columns: list[str], encoded: list[str] | None
+    ) -> Iterator[pa.RecordBatch]:
+        """A row group in checked batches of up to `rows` rows; columns of `encoded` stay as dictionaries."""
+        self._check_pages(group, group + 1)
         with self._footers.open(self._file, read_dictionary=encoded) as opened:
-            self._check_pages(chunk, chunk + 1)
-            batches = opened.iter_batches(
-                self._step_rows(chunk), row_groups=[chunk], columns=self._columns, use_threads=False
-            )
-            rows = 0
-            while True:
+            batches = opened.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
+            for batch in read_in_order(self._file, batches):
                 with input_errors(self._file):
-                    batch = next(batches, None)
-                    if batch is None:
-                        self._check_rows(chunk, chunk + 1, rows)
-                        return
                     check_batch(batch)
-                    batch = as_carried(batch, self.schema)
-                rows += batch.num_rows
-                yield from decode_dictionaries(self._file, batch, self.schema, self._limits.block_bytes)
+                yield batch
 
     def _check_pages(self, first: int, stop: int) -> None:
         footer = self._footers.read(self._file)
@@ -191,20 +189,9 @@ class ParquetReader:
         return [name for name in names if name in self._strings]
 
 
-def _chunks(footer: Footer, columns: list[str]) -> Chunks:
-    leaves = footer.leaves(columns)
-    sizes = footer.uncompressed[:, leaves].sum(axis=1)
-    return Chunks.of(footer.rows, sizes, _suspect(footer, leaves).any(axis=1))
-
-
 def _suspect(footer: Footer, leaves: NDArray[np.int64]) -> NDArray[np.bool_]:
     """For each row group, which of the leaves may decode to far more than it is stored in."""
     few_bytes = footer.uncompressed[:, leaves] < _SUSPECT_ROW_BYTES * footer.rows[:, None]
     encoded = footer.dictionary_page_offsets[:, leaves] > 0
     suspect: NDArray[np.bool_] = (footer.types[:, leaves] == BYTE_ARRAY) & encoded & few_bytes
     return suspect
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(test(kind) for test in tests)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.corpus.formats import CorpusFile
@@ -24,7 +25,6 @@ from krill.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
-    from numpy.typing import NDArray
 
 _MAGIC = b"PAR1"
 _TAIL_BYTES = 8
@@ -98,8 +98,6 @@ class NotPages(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a header says."""
-
     kind: int
     stored: int
     decoded: int
@@ -191,7 +189,6 @@ class PageWalk:
         return decoded if decoded > _INFLATION * int(footer.uncompressed[group, leaf]) else 0
 
     def _pages(self, group: int, leaf: int) -> Iterator[Page]:
-        """Those that may still be looked at."""
         if self._left <= 0:
             return
         start = int(_starts(self._footer, (group, leaf)))

@@ -37,6 +37,7 @@ from krill.errors import InputError
 _LONGEST_MARK = 4  # bytes of a byte order mark
 # Names of columns in a message, at most: a table may have fifty thousand.
 _NAMES_SHOWN = 50
+_TEXT_HINT = "set `text_column:` to the one that holds the text"
 _PLAIN = pa.schema([("text", pa.large_string()), ("position", pa.uint64())])
 
 
@@ -83,17 +84,12 @@ class DocumentReader:
         """The next bytes, which begin at decoded `offset`."""
         if offset == 0:
             refuse_wide_encodings(self._file, bytes(data[:_LONGEST_MARK]))
-        try:
+        with malformed_records(self._file):
             self._reader.feed(data, offset)
-        except _native.MalformedRecord as error:
-            raise malformed_record(self._file, error) from None
 
     def finish(self) -> None:
-        """The input ends here."""
-        try:
+        with malformed_records(self._file):
             self._reader.finish()
-        except _native.MalformedRecord as error:
-            raise malformed_record(self._file, error) from None
 
     def read_range(self, start: int, end: int) -> None:
         """All bytes of a local file in [start, end), and nothing follows."""
@@ -123,11 +119,8 @@ class DocumentReader:
         if start == 0:
             with RangeReader(self._file) as head:
                 refuse_wide_encodings(self._file, head.read(0, min(end, _LONGEST_MARK)))
-        with input_errors(self._file, at=start):
-            try:
-                yield os.fsencode(self._file.location)
-            except _native.MalformedRecord as error:
-                raise malformed_record(self._file, error) from None
+        with input_errors(self._file, at=start), malformed_records(self._file):
+            yield os.fsencode(self._file.location)
 
     def _see(self, counts: Mapping[str, int]) -> None:
         """Refuse a file whose first records have no text where the config says."""
@@ -164,20 +157,25 @@ def _taken(reader: _native.JsonReader | _native.TextReader, names: Sequence[str]
     offsets, data, nulls, starts, carried, counts = reader.take()
     if base:
         starts += np.uint64(base)
-    columns = [_string_column(offsets, data, nulls), as_arrow(starts)]
+    there = pa.py_buffer(np.packbits(nulls == 0, bitorder="little")) if nulls.any() else None
+    columns = [text_column(offsets, data, there), as_arrow(starts)]
     columns += string_columns(len(names), len(nulls), *carried, valid=True)
     batch = pa.RecordBatch.from_arrays(columns, names=["text", "position", *names])
     return Documents(batch, {name: count for name, count in counts.items() if count})
 
 
-def malformed_record(file: CorpusFile, error: _native.MalformedRecord) -> InputError:
-    """The error for a record that the native reader refuses."""
-    offset, _, reason = error.args
-    hint = "mend the record, or set `on_error: skip` to leave such records out and count them"
-    if file.format is Format.JSON_ARRAY:
-        # Where the next element begins is not known after a fault.
-        hint = "mend the file, or make it JSON lines, where `on_error: skip` can leave single records out"
-    return InputError(f"`{file.path}` line {line_number(file, offset)}: {reason}", hint=hint)
+@contextmanager
+def malformed_records(file: CorpusFile) -> Iterator[None]:
+    """Turns a record that the native reader refuses into an `InputError` with its line."""
+    try:
+        yield
+    except _native.MalformedRecord as error:
+        offset, _, reason = error.args
+        hint = "mend the record, or set `on_error: skip` to leave such records out and count them"
+        if file.format is Format.JSON_ARRAY:
+            # Where the next element begins is not known after a fault.
+            hint = "mend the file, or make it JSON lines, where `on_error: skip` can leave single records out"
+        raise InputError(f"`{file.path}` line {line_number(file, offset)}: {reason}", hint=hint) from None
 
 
 def _open_native(file: CorpusFile, limits: Limits) -> _native.JsonReader | _native.TextReader:
@@ -191,12 +189,6 @@ def _open_native(file: CorpusFile, limits: Limits) -> _native.JsonReader | _nati
         limits.skip_malformed,
         file.format is Format.JSON_ARRAY,
     )
-
-
-def _string_column(offsets: Any, data: Any, nulls: Any) -> pa.Array:
-    if not nulls.any():
-        return text_column(offsets, data)
-    return text_column(offsets, data, pa.py_buffer(np.packbits(nulls == 0, bitorder="little")))
 
 
 def string_columns(
@@ -215,9 +207,7 @@ def string_columns(
         flags = np.ones((count, rows + 1), np.bool_)
         flags[:, :rows] = nulls.reshape(count, rows) == 0
         there = pa.py_buffer(np.packbits(flags, bitorder="little"))
-    joined = pa.LargeStringArray.from_buffers(
-        len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), there
-    )
+    joined = text_column(offsets, data, there)
     if valid:
         joined = valid_strings(joined)
     return [joined.slice(at, rows) for at in range(0, len(offsets), rows + 1)]
@@ -239,20 +229,14 @@ def missing_column(file: CorpusFile, name: str, names: Sequence[str]) -> InputEr
     if len(names) > _NAMES_SHOWN:
         listed += f" and {len(names) - _NAMES_SHOWN:,} more"
     is_text = name == file.source.text_column
-    return InputError(
-        f"no column `{name}` in `{file.path}`" + (f"; there are: {listed}" if listed else ""),
-        hint="set `text_column:` to the one that holds the text"
-        if is_text
-        else "set `columns:` to one of them",
-    )
+    hint = _TEXT_HINT if is_text else "set `columns:` to one of them"
+    there = f"; there are: {listed}" if listed else ""
+    return InputError(f"no column `{name}` in `{file.path}`{there}", hint=hint)
 
 
 def not_strings(file: CorpusFile, kind: object) -> InputError:
-    """The error for a text column of another type."""
-    return InputError(
-        f"column `{file.source.text_column}` of `{file.path}` holds `{kind}`, not strings",
-        hint="set `text_column:` to the one that holds the text",
-    )
+    fact = f"column `{file.source.text_column}` of `{file.path}` holds `{kind}`, not strings"
+    return InputError(fact, hint=_TEXT_HINT)
 
 
 def _first_record(file: CorpusFile) -> dict[str, Any]:

@@ -6,10 +6,11 @@ won't is an `InputError` with what happened and the remedy. While a server takes
 `krill` says so every ten seconds. Held in memory: what fsspec holds of a file, and a name for each thread
 that waits.
 
-Not obstore: it reads object stores and HTTP, but none of fsspec's other addresses (`hf://`, `ftp://`, ...),
-so it would be a second reader beside fsspec. What is written here neither of them has: retries that continue
-at the byte reached, also from servers without range requests, a check that the file is still the same
-version, and errors with their remedy.
+Not obstore, though it is lighter: 100 MB from a local HTTP server, with imports, took 18 MB of memory at 450
+MB/s, and fsspec 70 MB at 240 MB/s. It reads object stores and HTTP, but none of fsspec's other addresses
+(`hf://`, `ftp://`, ...), so fsspec would stay beside it. What is written here neither of them has: retries
+that continue at the byte reached, also from servers without range requests, a check that the file is still
+the same version, and errors with their remedy.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
-from krill.corpus.remote_errors import Fault, fault_of, shown_url
+from krill.corpus.remote_errors import fault_of, shown_url
 from krill.errors import InputError, KrillError
 
 ATTEMPTS: Final = 5
@@ -91,7 +92,6 @@ def version_of(info: Mapping[str, Any]) -> str:
 
 
 def changed(url: str) -> InputError:
-    """The error for a file that is not the one it was."""
     return InputError(
         f"`{shown_url(url)}` has changed while it was read",
         hint="wait until it stays as it is, then run the same command again with --overwrite",
@@ -219,15 +219,12 @@ class _Attempts:
         if fault.changed:
             raise changed(self._url) from error
         if not fault.transient or self._count >= ATTEMPTS:
-            raise self._given_up(fault) from error
+            seconds = time.monotonic() - self._begun
+            tried = f", {self._count} times in {seconds:.0f} s" if self._count > 1 else ""
+            raise InputError(f"{fault.fact}{tried}", hint=fault.hint) from error
         pause = fault.wait or FIRST_WAIT * 2 ** (self._count - 1)
         report(f"{fault.fact}; trying again in {pause:.0f} s (attempt {self._count + 1} of {ATTEMPTS})")
         wait(pause, self._url)
-
-    def _given_up(self, fault: Fault) -> InputError:
-        seconds = time.monotonic() - self._begun
-        tried = f", {self._count} times in {seconds:.0f} s" if self._count > 1 else ""
-        return InputError(f"{fault.fact}{tried}", hint=fault.hint)
 
 
 def _is_web(url: str) -> bool:

@@ -54,6 +54,7 @@ _SECRET: Final = re.compile(
     r"([?&][^=&]*(?:sig|token|secret|passw|credential|auth|key)[^=&]*=)[^&]*", re.IGNORECASE
 )
 
+_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 _AGAIN: Final = "run the same command again later: what was committed is kept"
 
 
@@ -126,7 +127,8 @@ def _of_answer(error: BaseException, shown: str, where: str) -> Fault | None:
 
 
 def _of_status(status: int, error: Any, shown: str, where: str) -> Fault:
-    said = f"{status} {_phrase(status) or error.message or ''}".strip()
+    phrase = _PHRASES.get(status) or error.message or ""
+    said = f"{status} {phrase}".strip()
     answer = f"{shown} answers `{said}`{where}"
     if status in _BUSY:
         return Fault(
@@ -161,13 +163,6 @@ def _asked_wait(error: Any) -> float | None:
     """What a busy server asks for in `Retry-After`, within reason."""
     asked = (error.headers or {}).get("Retry-After", "")
     return min(float(asked), LONGEST_WAIT) if asked.isdecimal() else None
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill import _native
-from krill.corpus.arrays import as_arrow, row_bytes
+from krill.corpus.arrays import PLAIN_STRINGS, as_arrow, row_bytes
 from krill.corpus.blocks import FileBlock, ReadyBlock, SizedBlock
 from krill.corpus.buffers import text_buffers, text_column
-from krill.corpus.carried import cast
-from krill.corpus.checks import valid_strings
+from krill.corpus.checks import cast, valid_strings
 from krill.corpus.documents import Documents, concat
 from krill.corpus.formats import CorpusFile
 from krill.corpus.readers import Limits, missing_column, not_strings
@@ -28,8 +27,7 @@ from krill.corpus.streams import CHUNK_BYTES
 from krill.errors import InputError
 from krill.faults import first_line
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+_TEXTS = PLAIN_STRINGS | {pa.string_view(), pa.binary_view()}
 
 # Bytes of a row besides its columns.
 _POSITION_BYTES = 8
@@ -43,7 +41,7 @@ def wanted_columns(file: CorpusFile, schema: pa.Schema) -> list[str]:
     check_names(file, schema.names)
     column = file.source.text_column
     kind = schema.field(column).type
-    if not _holds_text(kind):
+    if (kind.value_type if pa.types.is_dictionary(kind) else kind) not in _TEXTS:
         raise not_strings(file, kind)
     return [column, *(name for name in file.source.columns if name != column)]
 
@@ -56,34 +54,15 @@ def check_names(file: CorpusFile, names: Sequence[str]) -> None:
             raise missing_column(file, name, names)
 
 
-def _holds_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    tests = (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_string_view,
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-        pa.types.is_binary_view,
-    )
-    return any(test(kind) for test in tests)
-
-
 @dataclass(frozen=True, slots=True)
 class RowBlock(FileBlock):
     """Rows that were read in order; making documents of them is left to the thread that parses."""
 
     rows: pa.RecordBatch
-    size: int
 
     @property
-    def end(self) -> int:
-        return self.start + int(self.rows.num_rows)
-
-    @property
-    def _parsed_bytes(self) -> int:
-        return int(self.rows.nbytes)
+    def nbytes(self) -> int:
+        return 2 * int(self.rows.nbytes)
 
     def _parse(self) -> Documents:
         offsets = np.arange(self.start, self.end, dtype=np.uint64)
@@ -255,7 +234,8 @@ class _Cutter:
     def _flush(self) -> Iterator[RowBlock]:
         if self._gathered:
             rows = pa.concat_batches(self._gathered)
-            block = RowBlock(self._file, self._limits, self._row, False, rows, self._size)
+            end = self._row + int(rows.num_rows)
+            block = RowBlock(self._file, self._limits, self._row, end, self._size, False, rows)
             self._row, self._gathered, self._size = block.end, [], 0
             yield block
 

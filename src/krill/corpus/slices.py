@@ -10,22 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.corpus.delimited import DelimitedText
 from krill.corpus.formats import COLUMNAR, CorpusFile, Format
 from krill.corpus.hub import HubDataset
 from krill.corpus.opening import Openers
-from krill.corpus.readers import Limits, malformed_record, separator_of
+from krill.corpus.readers import Limits, malformed_records, separator_of
 from krill.corpus.splits import SplitSlice
-from krill.corpus.streams import CHUNK_BYTES, DecodedStream, read_in_order
+from krill.corpus.streams import DecodedStream, read_in_order
 from krill.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _INK = np.ones(256, np.bool_)
 _INK[list(b" \t\r\n")] = False
@@ -51,14 +48,9 @@ def sliced(
         count = end if unknown else counts[index] if counts else _count(file, openers, limits)
         start, stop = max(first - passed, 0), min(end - passed, count)
         if start < stop:
-            whole = stop == count and not unknown
-            wanted.append(
-                replace(
-                    file,
-                    start=_locate(file, start, limits) if start else 0,
-                    stop=None if whole else _locate(file, stop, limits),
-                )
-            )
+            begin = _locate(file, start, limits) if start else 0
+            behind = None if stop == count and not unknown else _locate(file, stop, limits)
+            wanted.append(replace(file, start=begin, stop=behind))
         passed += count
     if not wanted:
         source = files[0].source
@@ -105,8 +97,7 @@ def record_starts(file: CorpusFile, limits: Limits) -> Iterator[NDArray[np.int64
 
 def _chunks(file: CorpusFile) -> Iterator[tuple[int, bytes]]:
     with DecodedStream(file) as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            yield stream.offset - len(chunk), chunk
+        yield from stream.chunks()
 
 
 def _line_starts(file: CorpusFile) -> Iterator[NDArray[np.int64]]:
@@ -157,11 +148,9 @@ def _document_starts(file: CorpusFile, separator: bytes) -> Iterator[NDArray[np.
 def _element_starts(file: CorpusFile, limits: Limits) -> Iterator[NDArray[np.int64]]:
     never = b"\0"  # no record has this key, so every one is a row without text
     reader = _native.JsonReader(never, [], limits.max_document_bytes, False, limits.skip_malformed, True)
-    try:
+    with malformed_records(file):
         for offset, chunk in _chunks(file):
             reader.feed(chunk, offset)
             yield reader.take()[3].astype(np.int64)
         reader.finish()
-    except _native.MalformedRecord as error:
-        raise malformed_record(file, error) from None
     yield reader.take()[3].astype(np.int64)

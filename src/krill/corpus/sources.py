@@ -52,26 +52,13 @@ _MOST_DATA_RANGES = 1000
 def source_files(
     source: DatasetSource, dataset: int, openers: Openers, limits: Limits, exclude: Sequence[Path]
 ) -> Sequence[CorpusFile]:
-    """The files of one source, checked as far as can be without reading them."""
     _check_columns(source)
     _check_separator(source, limits)
     split = parse_split(source.split)
     files = FileTable()
-    for found in discover(source, split, exclude):
-        if found.bytes > MAX_FILE_BYTES:
-            raise InputError(f"`{found.path}` is larger than {MAX_FILE_BYTES:,} bytes", hint="split it")
-        file = CorpusFile(
-            ordinal=0,
-            path=found.path,
-            location=found.location,
-            format=found.format,
-            compression=found.compression,
-            bytes=found.bytes,
-            source=source,
-            dataset=dataset,
-            remote=found.remote,
-            version=found.version,
-        )
+    for file in discover(source, dataset, split, exclude):
+        if file.bytes > MAX_FILE_BYTES:
+            raise InputError(f"`{file.path}` is larger than {MAX_FILE_BYTES:,} bytes", hint="split it")
         refuse_sparse(file)
         files.append(_as_json_lines(file))
     if not any(file.bytes or file.remote for file in files):
@@ -115,7 +102,7 @@ def _as_json_lines(file: CorpusFile) -> CorpusFile:
     if file.format is not Format.JSON_ARRAY:
         return file
     with DecodedStream(file) as stream:
-        while head := stream.read(CHUNK_BYTES):
+        for _, head in stream.chunks():
             head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
             if head:
                 return replace(file, format=Format.JSON_LINES) if head.startswith(b"{") else file
@@ -157,14 +144,10 @@ def _head(file: CorpusFile, limits: Limits) -> str:
     return read.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
 
 
-def _ignore(_: str) -> None:
-    """A number whose value is not wanted."""
-
-
 def _json_keys(file: CorpusFile, head: str) -> list[str]:
     try:
         # Only the keys are wanted: a million numbers need not be a million objects.
-        decoder = json.JSONDecoder(parse_float=_ignore, parse_int=_ignore)
+        decoder = json.JSONDecoder(parse_float=lambda _: None, parse_int=lambda _: None)
         record, _ = decoder.raw_decode(head.lstrip())
     except (ValueError, RecursionError):
         record = None
@@ -229,7 +212,6 @@ def refuse_sparse(file: CorpusFile) -> None:
 
 
 def _large_hole(descriptor: int, size: int) -> int | None:
-    """Where the first hole that is too large begins."""
     hole = 0
     for _ in range(_MOST_DATA_RANGES):
         try:

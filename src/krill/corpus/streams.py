@@ -10,7 +10,7 @@ import lzma
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -31,11 +31,6 @@ _BYTE_ORDER_MARKS = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
-
-
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-    def close(self) -> None: ...
 
 
 @contextmanager
@@ -89,7 +84,6 @@ def open_raw(file: CorpusFile) -> pa.NativeFile:
 
 
 def open_decoded(file: CorpusFile) -> Any:
-    """The file's bytes, decompressed."""
     raw = open_raw(file)
     if file.compression is None:
         return raw
@@ -110,8 +104,8 @@ class DecodedStream:
         with input_errors(file):
             # A file of no bytes at all is nothing to any decoder but xz's, which would call it damaged.
             empty = not file.remote and file.bytes == 0
-            self._source: _Readable | None = None if empty else open_decoded(file)
-        while self.offset < start and self.read(min(CHUNK_BYTES, start - self.offset)):
+            self._source = None if empty else open_decoded(file)
+        for _ in self.chunks(start):
             pass
 
     def read(self, size: int) -> bytes:
@@ -121,7 +115,7 @@ class DecodedStream:
         if self._source is None or size <= 0:
             return b""
         with input_errors(self.file, at=self.offset):
-            chunk = self._source.read(size)
+            chunk: bytes = self._source.read(size)
         self.offset += len(chunk)
         if self.offset > MAX_FILE_BYTES:
             raise InputError(
@@ -129,6 +123,11 @@ class DecodedStream:
                 hint="split it into several files",
             )
         return chunk
+
+    def chunks(self, until: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """What follows, up to decoded offset `until` if that is given: the offset of each chunk, and it."""
+        while chunk := self.read(CHUNK_BYTES if until is None else min(CHUNK_BYTES, until - self.offset)):
+            yield self.offset - len(chunk), chunk
 
     def close(self) -> None:
         if self._source is not None:
@@ -182,11 +181,5 @@ def refuse_wide_encodings(file: CorpusFile, head: bytes) -> None:
 
 def line_number(file: CorpusFile, offset: int) -> int:
     """The line, from 1, in which a decoded offset lies. Reads all that precedes it: for messages only."""
-    lines = 1
     with DecodedStream(file) as stream:
-        while stream.offset < offset:
-            chunk = stream.read(min(CHUNK_BYTES, offset - stream.offset))
-            if not chunk:
-                break
-            lines += chunk.count(b"\n")
-    return lines
+        return 1 + sum(chunk.count(b"\n") for _, chunk in stream.chunks(offset))

@@ -45,27 +45,17 @@ __all__ = [
 ]
 
 # Loaded when first used: reading a dataset takes none of what writing it takes.
-__getattr__ = lazy_attributes(
-    __name__,
-    {
-        "Dataset": "krill.dataset.reader",
-        "DatasetPart": "krill.dataset.manifest",
-        "Inspection": "krill.dataset.inspection",
-        "Layout": "krill.dataset.layout",
-        "MANIFEST_NAME": "krill.dataset.manifest",
-        "Manifest": "krill.dataset.manifest",
-        "Report": "krill.dataset.validation",
-        "RowBatch": "krill.dataset.rows",
-        "ShardInfo": "krill.dataset.shard",
-        "ShardWriter": "krill.dataset.writer",
-        "SourceRows": "krill.dataset.manifest",
-        "TextPart": "krill.dataset.manifest",
-        "TextShardWriter": "krill.dataset.text_shard",
-        "inspect": "krill.dataset.inspection",
-        "smallest_dtype": "krill.dataset.layout",
-        "text_shard_name": "krill.dataset.shard",
-        "token_shard_name": "krill.dataset.shard",
-        "validate": "krill.dataset.validation",
-        "write_dataset_parts": "krill.dataset.dataset_files",
-    },
-)
+_NAMES = {
+    "dataset_files": ("write_dataset_parts",),
+    "inspection": ("Inspection", "inspect"),
+    "layout": ("Layout", "smallest_dtype"),
+    "manifest": ("MANIFEST_NAME", "DatasetPart", "Manifest", "SourceRows", "TextPart"),
+    "reader": ("Dataset",),
+    "rows": ("RowBatch",),
+    "shard": ("ShardInfo", "text_shard_name", "token_shard_name"),
+    "text_shard": ("TextShardWriter",),
+    "validation": ("Report", "validate"),
+    "writer": ("ShardWriter",),
+}
+_HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
+__getattr__ = lazy_attributes(__name__, _HOMES)

@@ -30,7 +30,6 @@ _NAMES: Final = re.compile(
 
 
 def output_kind(command: str) -> OutputKind:
-    """The outputs of a command that writes datasets."""
     return OutputKind(command, _written_files, _NAMES)
 
 
@@ -61,7 +60,6 @@ def all_dataset_files(parts: Sequence[DatasetPart]) -> dict[str, bytes]:
 
 
 def dataset_files(layout: Layout, shards: Sequence[ShardInfo], split: str | None = None) -> dict[str, bytes]:
-    """The files' contents by name."""
     if not shards:
         raise ValueError("a dataset has at least one shard, which may have no rows")
     state: dict[str, Any] = {

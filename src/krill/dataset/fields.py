@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 from krill.errors import InputError
 
 LARGEST_COUNT = 2**63 - 1
-_HINT = "the file was damaged or edited; write the folder again with `krill preprocess --overwrite`"
+DAMAGED = "the file was damaged or edited; write the folder again with `krill preprocess --overwrite`"
 
 
 class Fields:
     """One JSON object; each read checks a type, and what was never read stays available as `rest()`."""
 
-    def __init__(self, value: object, *, source: str, where: str = "", hint: str = _HINT) -> None:
+    def __init__(self, value: object, *, source: str, where: str = "", hint: str = DAMAGED) -> None:
         self.source = source
         self._hint = hint
         self.where = where
@@ -71,7 +71,6 @@ class Fields:
         return value if isinstance(value, dict) else self._fail(name, "an object", value)
 
     def mappings(self, name: str) -> list[dict[str, Any]]:
-        """A list of objects."""
         for index, value in enumerate(self.values(name)):
             if not isinstance(value, dict):
                 self._fail(f"{name}[{index}]", "an object", value)

@@ -31,8 +31,6 @@ Decode = Callable[[npt.NDArray[Any]], str]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Least, middle and most of a set of numbers."""
-
     least: int
     median: float
     most: int

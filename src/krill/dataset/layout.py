@@ -31,6 +31,11 @@ def smallest_dtype(vocab_size: int) -> str:
     return next(name for name in TOKEN_DTYPES if vocab_size - 1 <= np.iinfo(name).max)
 
 
+def _most_rows(sequence_len: int, *, fixed: bool) -> int:
+    """Rows of a record batch beyond which the offsets of variable rows would not fit."""
+    return _LONGEST_ROW if fixed else _LONGEST_ROW // sequence_len
+
+
 @dataclass(frozen=True)
 class Layout:
     """The shape of a dataset. It comes from the config alone, never from memory or threads.
@@ -53,18 +58,13 @@ class Layout:
             raise ValueError(f"rows_per_batch must be positive, not {self.rows_per_batch}")
         if self.rows_per_batch == 0:
             object.__setattr__(self, "rows_per_batch", max(1, BATCH_BYTES // self.row_bytes))
-        if self.rows_per_batch > self.most_rows_per_batch:
+        if self.rows_per_batch > _most_rows(self.sequence_len, fixed=self.fixed):
             raise ValueError(f"a record batch of {self.rows_per_batch} rows is longer than Arrow can count")
 
     @cached_property
     def row_bytes(self) -> int:
         """Bytes of one row's tokens; of a variable row the most that they can be."""
         return self.sequence_len * self.dtype.itemsize
-
-    @cached_property
-    def most_rows_per_batch(self) -> int:
-        """Rows beyond which the offsets of variable rows would not fit."""
-        return _LONGEST_ROW if self.fixed else _LONGEST_ROW // self.sequence_len
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -128,5 +128,5 @@ class Layout:
             fields.refuse("token_dtype", f"must be one of {', '.join(TOKEN_DTYPES)}, not `{token_dtype}`")
         sequence_len = fields.count("sequence_len", least=1, most=_LONGEST_ROW)
         fixed = fields.flag("fixed") if fields.has("fixed") else True
-        most = _LONGEST_ROW if fixed else _LONGEST_ROW // sequence_len
+        most = _most_rows(sequence_len, fixed=fixed)
         return cls(sequence_len, token_dtype, fields.count("rows_per_batch", least=1, most=most), fixed)

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from krill.budget import format_size, resident_bytes
-from krill.dataset.fields import Fields
+from krill.dataset.fields import DAMAGED, Fields
 from krill.dataset.layout import Layout
 from krill.dataset.shard import ShardInfo, is_plain_name
 from krill.errors import BudgetError, InputError
@@ -37,9 +37,6 @@ class SourceRows:
     first: int
     rows: int
     tokens: int
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_fields(cls, fields: Fields) -> SourceRows:
@@ -73,7 +70,6 @@ class DatasetPart:
         return root if self.split is None else root / self.split
 
     def paths(self, root: Path) -> list[str]:
-        """The shards' paths in an output folder."""
         folder = self.folder(root)
         return [f"{folder}{os.sep}{shard.file}" for shard in self.shards]
 
@@ -82,7 +78,7 @@ class DatasetPart:
         if self.split is not None:
             totals["split"] = self.split
         if self.sources:
-            totals["sources"] = [source.to_json() for source in self.sources]
+            totals["sources"] = [asdict(source) for source in self.sources]
         totals["shards"] = [shard.to_json() for shard in self.shards]
         return self.layout.to_json() | totals | dict(self.extra)
 
@@ -321,10 +317,7 @@ def _read_json(folder: Path, path: Path, limit: int | None) -> Any:
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise InputError(
-            f"`{path}` is not valid JSON: {error}",
-            hint="the file was damaged or edited; write the folder again with `krill preprocess --overwrite`",
-        ) from None
+        raise InputError(f"`{path}` is not valid JSON: {error}", hint=DAMAGED) from None
 
 
 # Of the numbers of record batches there is a second copy while they are checked.
@@ -361,19 +354,15 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
     fields = Fields({}, source=str(folder / MANIFEST_NAME))
     root = folder.resolve()
     seen: set[tuple[str | None, str]] = set()
-    named: list[tuple[str, str | None, Sequence[ShardInfo]]] = [
-        (name, part.split, part.shards)
-        for name, part in (("dataset", manifest.dataset), ("validation", manifest.validation))
-        if part is not None
-    ]
-    for name, texts in (("text", manifest.text), ("rejected", manifest.rejected)):
-        if texts is not None:
-            named.append((name, None, texts.shards))
-    for name, split, shards in named:
+    for name in ("dataset", "validation", "text", "rejected"):
+        part: DatasetPart | TextPart | None = getattr(manifest, name)
+        if part is None:
+            continue
+        split = part.split if isinstance(part, DatasetPart) else None
         inside = root if split is None else root / split
         leaves = inside.resolve() != inside  # the folder of a split may be a link itself
         links = _links_in(inside)
-        for index, shard in enumerate(shards):
+        for index, shard in enumerate(part.shards):
             where = f"{name}.shards[{index}].file"
             if (split, shard.file) in seen:
                 fields.refuse(where, f"names `{shard.file}` a second time")

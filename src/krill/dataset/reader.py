@@ -26,7 +26,7 @@ from krill.dataset.manifest import DatasetPart, Manifest
 from krill.dataset.rows import ArrayList, ClosedOnExit, RowBatch, RowKey, select_rows
 from krill.dataset.shard_file import ShardFile, VerifiedReads
 from krill.errors import InputError
-from krill.storage.checksums import DAMAGED_HINT, check_file
+from krill.storage.outputs import DAMAGED_HINT, check_file
 
 # The share of the cache that is memory of batches that ended, for the next ones: a batch of 32 rows of 2,048
 # takes an eighth of a megabyte.
@@ -134,7 +134,6 @@ class ShardReader:
         return opened[1]
 
     def shards_of(self, rows: npt.NDArray[np.int64]) -> list[int]:
-        """The numbers of the shards that rows are in."""
         found: list[int] = np.unique(np.searchsorted(self.row_starts, rows, side="right") - 1).tolist()
         return found
 

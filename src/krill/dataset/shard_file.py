@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 from krill.dataset.shard import ShardInfo
 from krill.errors import InputError
-from krill.storage.checksums import DAMAGED_HINT, READ_BYTES, refuse_checksum
 from krill.storage.input_file import open_descriptor
+from krill.storage.outputs import DAMAGED_HINT, READ_BYTES, refuse_checksum
 
 END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 """Arrow's marker after the last record batch."""
@@ -67,7 +67,6 @@ class ShardFile:
             done += count
 
     def read(self, offset: int, size: int) -> bytearray:
-        """`size` bytes from `offset`."""
         content = bytearray(size)
         self.read_into(content, offset)
         return content

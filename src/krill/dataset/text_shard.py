@@ -136,7 +136,6 @@ class TextShardReader(ClosedOnExit):
         check_names(file, self.names)
 
     def read(self, group: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """A row group, or some columns of it."""
         for name in columns or ():
             if name not in self.names:
                 self._file.fail(f"has no column `{name}`")

@@ -27,8 +27,8 @@ from krill.dataset.shard_file import END_OF_STREAM, ShardFile, VerifiedReads, re
 from krill.dataset.text_shard import check_names
 from krill.errors import InputError
 from krill.faults import first_line
-from krill.storage.checksums import DAMAGED_HINT, refuse_checksum
 from krill.storage.input_file import read_input
+from krill.storage.outputs import DAMAGED_HINT, refuse_checksum
 from krill.threads import ordered_map
 
 _LONGEST_SCHEMA = 2**16

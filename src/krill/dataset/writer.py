@@ -35,8 +35,6 @@ def record_batch(rows: RowBatch, layout: Layout) -> pa.RecordBatch:
 
 
 class ShardWriter(UnfinishedShard):
-    """Writes one shard."""
-
     def __init__(self, path: str | Path, layout: Layout) -> None:
         self.layout = layout
         self.rows = 0
@@ -49,7 +47,6 @@ class ShardWriter(UnfinishedShard):
         self._first_batch = layout.schema.serialize().size
 
     def write(self, batch: RowBatch) -> None:
-        """Append rows."""
         self._check(batch)
         per_batch, row = self.layout.rows_per_batch, 0
         while row < batch.rows:
@@ -110,7 +107,6 @@ class _PendingRows:
         self.rows += rows.rows
 
     def take(self) -> RowBatch:
-        """All pending rows."""
         held, self._held, self.rows = self._held, [], 0
         return RowBatch(
             np.concatenate([part.tokens for part in held]),

@@ -20,8 +20,8 @@ from krill.dataset.export.token_files import END_DTYPE, INDEX_SUFFIX, TOKENS_SUF
 from krill.errors import InputError
 from krill.pack import TokenFiles
 from krill.storage.atomic import atomic_writer
-from krill.storage.checksums import ListedFiles
 from krill.storage.input_file import open_regular
+from krill.storage.outputs import ListedFiles
 
 _AT_ONCE: Final = 1 << 14
 _LONGEST: Final = 2**32 - 1

@@ -60,7 +60,6 @@ class ExactSignatures(ExactDedupSignature):
         self.batch_bytes = parse_size(batch_bytes, name="batch_bytes")
 
     def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> None:
-        """Write the hashes of this task's documents."""
         signatures: list[NDArray[Any]] = [np.empty(0, get_sig_dtype(self.config.hash_config))]
         first = 0
         for batch in in_batches(data, self.batch_bytes):

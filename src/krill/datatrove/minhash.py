@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from krill import _native
 from krill.budget import parse_size
-from krill.corpus.buffers import text_buffers
+from krill.corpus.buffers import offsets_of, text_buffers
 from krill.datatrove.batches import BATCH_BYTES, as_valid_batch, in_batches
 from krill.errors import ConfigError, StorageError
 
@@ -72,7 +72,6 @@ class MinhashSignatures(MinhashDedupSignature):
         _check(self.config)
 
     def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> None:
-        """Write the signatures of this task's documents."""
         config = self.config
         record = np.dtype([("hashes", "<u8", config.hashes_per_bucket), ("document", "<u4")])
         paths = [f"bucket_{bucket:03d}/{rank:05d}.minhash.sig" for bucket in range(config.num_buckets)]
@@ -169,8 +168,7 @@ def simplification() -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.
     """
     found = list(_changes())
     replacements = [replacement.encode() for _, _, replacement in found]
-    offsets = np.zeros(len(found) + 1, np.int64)
-    np.cumsum([len(replacement) for replacement in replacements], out=offsets[1:])
+    offsets = offsets_of([len(replacement) for replacement in replacements])
     points = np.array([point for point, _, _ in found], np.uint32)
     changes = np.array([change for _, change, _ in found], np.uint8)
     return points, changes, offsets, b"".join(replacements)

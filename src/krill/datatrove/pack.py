@@ -104,7 +104,6 @@ class PackDataset(PipelineStep):
         self.stat_update("tokens", value=part.tokens, unit="dataset")
 
     def _describe(self, files: DsFiles, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
-        """Everything that shapes the rows, and the hash of that."""
         settings = self.config.preprocess
         shaping = {
             "sequence_len": settings.sequence_len,
@@ -163,7 +162,6 @@ class PackDataset(PipelineStep):
 
 
 def _facts(tokens: TokenFiles, part: DatasetPart, stage: Mapping[str, Any]) -> dict[str, Any]:
-    """What the manifest says of the run."""
     documents = int(tokens.documents.sum())
     written = sum(shard.bytes for shard in part.shards)
     return {

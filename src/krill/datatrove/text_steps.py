@@ -73,7 +73,6 @@ class TextStep(BaseFilter):
         return verdicts
 
     def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> DocumentsPipeline:
-        """The documents that survive, in their order."""
         with self.exclusion_writer or nullcontext() as writer:
             for batch in in_batches(data, self.batch_bytes):
                 with self.track_time("batch"):

@@ -47,7 +47,6 @@ class Tokenize(PipelineStep):
         self.batch_bytes = parse_size(batch_bytes, name="batch_bytes")
 
     def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> None:
-        """Write the tokens of this task's documents."""
         encoder = load(self.tokenizer, memory=self.memory, threads=1).encoder
         dtype = np.dtype("<u2" if encoder.vocab_size <= 2**16 else "<u4")
         name = get_output_filename(self.save_filename, rank, "unshuffled")

@@ -14,29 +14,36 @@ on any machines, with the same keep bits: `split_hashes`, `answer_hashes`, `join
 from krill.dedup.bloom import bloom_bytes, dedup_bloom
 from krill.dedup.exact import (
     MIN_SHARE,
+    answer_hashes,
     dedup_exact,
+    join_hashes,
     keep_lines,
     line_hashes,
+    plan_hashes,
     spill_bytes,
+    split_hashes,
     table_bytes,
 )
-from krill.dedup.exact_tasks import answer_hashes, join_hashes, plan_hashes, split_hashes
 from krill.dedup.index import DedupIndex, IndexGeneration, Pending, hash_kind, minhash_kind
 from krill.dedup.minhash import (
     CLUSTER_RECORD,
     SEEN_BEFORE,
     MinHash,
     MinhashResult,
+    answer_bands,
     bands_and_rows,
+    cluster_edges,
     dedup_minhash,
     minhash_memory_share,
     minhash_min_share,
     minhash_spill_bytes,
     minhash_useful_share,
+    plan_bands,
+    split_bands,
 )
-from krill.dedup.minhash_tasks import answer_bands, cluster_edges, plan_bands, split_bands
 from krill.dedup.shuffle import ShufflePlan, cut_groups
 from krill.dedup.verify import Verify, verify_share, verify_spill_bytes
+from krill.lazy import lazy_attributes
 
 __all__ = [
     "CLUSTER_RECORD",
@@ -76,3 +83,5 @@ __all__ = [
     "verify_share",
     "verify_spill_bytes",
 ]
+
+__getattr__ = lazy_attributes(__name__, {})  # former names

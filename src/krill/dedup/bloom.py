@@ -16,14 +16,13 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from krill import _native
 from krill.dedup.streams import UnitHashes, write_keep_files
 from krill.dedup.tables import HASH_TABLES, READ_RECORDS
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 BLOCK_BITS = 512
 MOST_BITS = 64
@@ -42,8 +41,6 @@ def dedup_bloom(
     Files are as those of `dedup_exact`. The rate holds for as many documents as expected, `prior` ones
     included.
     """
-    from krill import _native
-
     stream = UnitHashes(hash_files, prior)
     bits, load = filter_shape(false_positive_rate)
     filter_ = _native.BloomFilter(filter_blocks(expected_documents, load), bits)
@@ -56,7 +53,6 @@ def dedup_bloom(
 
 
 def bloom_bytes(expected_documents: int, rate: float) -> int:
-    """What `dedup_bloom` holds: the filter and a block."""
     _, load = filter_shape(rate)
     return (
         filter_blocks(expected_documents, load) * BLOCK_BITS // 8
@@ -68,8 +64,6 @@ def bloom_bytes(expected_documents: int, rate: float) -> int:
 def false_positives(load: float, bits: int) -> float:
     """The share of new hashes that are taken for seen, if blocks hold `load` hashes on average, each of which
     sets `bits` bits, drawn one by one. How many a block holds is Poisson-distributed."""
-    import numpy as np
-
     held = np.arange(int(load + 12 * math.sqrt(load) + 12) + 1)
     log_factorials = np.cumsum(np.log(np.maximum(held, 1)))
     probability = np.exp(held * math.log(load) - load - log_factorials)

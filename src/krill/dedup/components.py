@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,22 +38,6 @@ RANGE_BYTES_PER_DOCUMENT = 48
 MOST_RANGES = 4096
 
 
-class Clusters(Protocol):
-    @property
-    def count(self) -> int:
-        """Clusters with a document that is not kept."""
-        ...
-
-    @property
-    def largest(self) -> int:
-        """Documents of the largest cluster."""
-        ...
-
-    def labels(self) -> Iterator[Labels]:
-        """Labels of all documents, in order, in blocks of any size; to be walked once."""
-        ...
-
-
 def bitmap_bytes(documents: int) -> int:
     """What the bits of so many documents take, and the counts that find a document among them."""
     return (documents // 256 + 1) * 36
@@ -68,7 +51,6 @@ def least_range_share(documents: int) -> int:
 def find_clusters(
     edges: HashStream, documents: int, prior: int, layout: TableLayout, folder: Path
 ) -> Clusters:
-    """The clusters of all documents, in memory if they fit the share."""
     _native.trim()
     room = layout.share - layout.read_records * GROUP_BYTES_PER_RECORD - bitmap_bytes(documents)
     if room >= 0:
@@ -83,6 +65,9 @@ def find_clusters(
 
 @dataclass(frozen=True, slots=True)
 class ClustersInMemory:
+    """`count` clusters have a document that is not kept, the largest has so many documents; `labels` gives
+    those of all documents, in order, in blocks of any size, and is walked once."""
+
     components: _native.Components
     documents: int
     block: int
@@ -143,7 +128,7 @@ class DocumentRanges:
 
 @dataclass(frozen=True, slots=True)
 class ClustersOnDisk:
-    """Labels by ranges of documents: the smallest documents come from the stars, sizes from counting them."""
+    """The same by ranges of documents: the smallest ones come from the stars, sizes from counting them."""
 
     ranges: DocumentRanges
     members: RecordFile
@@ -179,6 +164,9 @@ class ClustersOnDisk:
                 for block in sizes.partition(number).blocks(self.layout.read_records):
                     size[block[:, 1] - np.uint64(first)] = block[:, 0]
                 yield smallest, size
+
+
+Clusters = ClustersInMemory | ClustersOnDisk
 
 
 def _write_members(

@@ -13,16 +13,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import text_column_of
 from krill.errors import MissingExtra, StorageError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _SQLITE_CACHE_KIB: Final = 4096
 _SQLITE_ROWS: Final = 4096
@@ -92,7 +92,6 @@ class Database(ABC):
 
     @contextmanager
     def _library_errors(self) -> Iterator[None]:
-        """Raises errors of the library as errors of Krill."""
         try:
             yield
         except self._library.Error as error:
@@ -117,7 +116,6 @@ class Database(ABC):
 
 
 def damaged_database(path: Path, fact: str) -> StorageError:
-    """A database that can't be read as what was written."""
     return StorageError(
         f"the index of duplicates `{path}` is damaged: {fact}",
         hint="put back a copy of it, or remove its folder: what earlier runs kept is then unknown",
@@ -150,8 +148,6 @@ class SqliteDatabase(Database):
             raise
 
     def insert(self, run: int, hashes: NDArray[np.uint8], positions: NDArray[np.int64]) -> None:
-        import numpy as np
-
         width = hashes.shape[1]
         whole = np.ascontiguousarray(hashes).view(np.dtype((np.void, width))).reshape(-1)
         for first in range(0, len(whole), _SQLITE_ROWS):
@@ -189,8 +185,6 @@ class SqliteDatabase(Database):
 
 
 class DuckdbDatabase(Database):
-    """The database at `path`; opened to `write`, it is made if it is not there."""
-
     _begin = "BEGIN"
 
     def __init__(self, path: Path, *, write: bool) -> None:
@@ -199,22 +193,15 @@ class DuckdbDatabase(Database):
             self._connection = self._library.connect(str(path), read_only=not write, config=_DUCKDB_SETTINGS)
 
     def insert(self, run: int, hashes: NDArray[np.uint8], positions: NDArray[np.int64]) -> None:
-        import numpy as np
-        import pyarrow as pa
-
         data = pa.py_buffer(np.ascontiguousarray(hashes))
         column = pa.Array.from_buffers(pa.binary(hashes.shape[1]), len(hashes), [None, data])
         self._append("documents", run, {"hash": column, "position": as_arrow(positions)})
 
     def insert_sources(self, run: int, paths: Sequence[str]) -> None:
-        import numpy as np
-
         files = as_arrow(np.arange(len(paths), dtype=np.int32))
         self._append("sources", run, {"file": files, "path": text_column_of(paths)})
 
     def _append(self, table: str, run: int, columns: Mapping[str, Any]) -> None:
-        import pyarrow as pa
-
         with self._library_errors():
             self._connection.register("block", pa.Table.from_arrays(list(columns.values()), list(columns)))
             self._connection.execute(

@@ -14,17 +14,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from krill.dedup.minhash import MinHash, MinhashResult
 from krill.dedup.streams import write_keep_files
 from krill.errors import MissingExtra
 from krill.storage.atomic import storage_errors
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _RECORD = np.dtype("<u4")
 

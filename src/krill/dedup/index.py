@@ -19,11 +19,14 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from krill.dedup.minhash import HASH_VERSION, MinHash
 from krill.dedup.streams import HASH_BYTES, bytes_of, number_blocks, records_in
@@ -31,10 +34,6 @@ from krill.errors import ConfigError, StorageError
 from krill.storage.atomic import atomic_writer, fsync_dir, storage_errors, sweep_temporaries, write_json
 from krill.storage.commits import damaged, reading_artifact
 from krill.storage.input_file import read_json
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Storage = Literal["files", "sqlite", "duckdb"]
 
@@ -64,7 +63,6 @@ def minhash_kind(minhash: MinHash) -> str:
 
 
 def record_bytes(kind: str) -> int:
-    """The bytes of what is kept of a document."""
     found = _KIND.fullmatch(kind)
     if found is None:
         raise ValueError(f"not a kind of index: {kind!r}")
@@ -160,7 +158,6 @@ class IndexFolder:
         )
 
     def describe(self, kind: str) -> None:
-        """Write the description of what the folder holds."""
         described: dict[str, Any] = {"version": _VERSIONS[self._storage], "kind": kind}
         if self._storage != "files":
             described["storage"] = self._storage
@@ -216,8 +213,6 @@ def _marker_in(entry: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class IndexGeneration:
-    """What one finished run kept."""
-
     name: str
     path: Path
     records: int
@@ -225,15 +220,13 @@ class IndexGeneration:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A generation that is written and not yet visible to other runs."""
+    """What a run kept, written to an index and not yet visible to other runs."""
 
-    path: Path
+    adopt: Callable[[str], bool]
+    identity: str
 
     def commit(self) -> None:
-        """Make it visible to other runs."""
-        with storage_errors(self.path):
-            self.path.replace(self.path.with_suffix(_GENERATION))
-        fsync_dir(self.path.parent)
+        self.adopt(self.identity)
 
 
 class DedupIndex:
@@ -253,7 +246,6 @@ class DedupIndex:
         return [_generation(path, size) for path in paths if path.stem != identity]
 
     def pinned(self, names: Sequence[str]) -> list[IndexGeneration]:
-        """The generations that a run has pinned before, found again."""
         found = []
         for name in names:
             path = self.folder / name
@@ -279,15 +271,16 @@ class DedupIndex:
                 for file, keep_file in zip(files, keep_files, strict=True):
                     for kept in kept_blocks(file, keep_file, size):
                         out.write(bytes_of(kept))
-        return Pending(path)
+        return Pending(self.adopt, identity)
 
     def adopt(self, identity: str) -> bool:
-        """Commit what a run, finished since, had prepared when it died; returns whether there was
-        anything."""
+        """Make what a run has prepared visible, also after it died; returns whether there was anything."""
         path = self._path(identity, _PENDING)
         if not path.is_file():
             return False
-        Pending(path).commit()
+        with storage_errors(path):
+            path.replace(path.with_suffix(_GENERATION))
+        fsync_dir(path.parent)
         return True
 
     def _path(self, identity: str, suffix: str) -> Path:
@@ -299,9 +292,6 @@ def _generation(path: Path, size: int) -> IndexGeneration:
 
 
 def kept_blocks(file: Path, keep_file: Path, size: int) -> Iterator[NDArray[np.uint64]]:
-    """The rows of a unit that are kept, block by block."""
-    import numpy as np
-
     count = records_in(file, size)
     with reading_artifact(keep_file):
         bits = np.fromfile(keep_file, np.uint8)

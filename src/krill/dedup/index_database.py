@@ -17,23 +17,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from krill.dedup.databases import Database, DuckdbDatabase, SqliteDatabase, damaged_database
 from krill.dedup.index import (
     DATABASES,
     IndexFolder,
     IndexGeneration,
+    Pending,
     check_identity,
     kept_blocks,
     record_bytes,
 )
 from krill.errors import StorageError
 from krill.storage.atomic import atomic_writer
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SQLITE_BYTES: Final = 16 * 10**6
 """What SQLite and a block of rows hold: 13 MB with 3 million documents, of which 4 MB are its page cache."""
@@ -73,18 +73,6 @@ class IndexInput:
     output: str
 
 
-@dataclass(frozen=True, slots=True)
-class PendingRun:
-    """A run whose rows are written and not yet visible to other runs."""
-
-    index: DatabaseIndex
-    identity: str
-
-    def commit(self) -> None:
-        """Make them visible to other runs."""
-        self.index.adopt(self.identity)
-
-
 class DatabaseIndex:
     """The index in `folder`, which is made with its first run."""
 
@@ -119,7 +107,7 @@ class DatabaseIndex:
                     self.path, f"it has {written:,} documents where its runs kept {expected:,}"
                 )
 
-    def prepare(self, kind: str, identity: str, noted: IndexInput) -> PendingRun:
+    def prepare(self, kind: str, identity: str, noted: IndexInput) -> Pending:
         """Write what was kept, whole and synced, not yet visible to other runs."""
         size = record_bytes(kind)
         check_identity(identity)
@@ -139,7 +127,7 @@ class DatabaseIndex:
                 database.execute(
                     "UPDATE runs SET state = 'pending', documents = ? WHERE run = ?", (documents, run)
                 )
-        return PendingRun(self, identity)
+        return Pending(self.adopt, identity)
 
     def adopt(self, identity: str) -> bool:
         """Make what a run has prepared visible; returns whether there was anything."""
@@ -159,7 +147,6 @@ class DatabaseIndex:
         return True
 
     def _numbers(self, database: Database, names: Sequence[str]) -> tuple[list[int], int]:
-        """The runs of these names in the database, and how many documents they kept."""
         found = {name: (run, records) for name, run, records in _finished_runs(database, self.path)}
         for name in names:
             if name not in found:
@@ -218,7 +205,6 @@ def _finished_runs(database: Database, path: Path) -> list[tuple[str, int, int]]
 
 
 def _remove(database: Database, which: str, identity: str) -> None:
-    """Remove the runs for which this holds, and all that they kept."""
     values = (identity,)
     for table in ("documents", "sources"):
         database.execute(f"DELETE FROM {table} WHERE run IN (SELECT run FROM runs WHERE {which})", values)
@@ -241,9 +227,6 @@ def _printable(path: str) -> str:
 
 
 def _blocks(noted: IndexInput, size: int) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-    """The kept rows of all units, in blocks of about the same length."""
-    import numpy as np
-
     most = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // size))
     hashes: list[NDArray[np.uint8]] = []
     positions: list[NDArray[np.int64]] = []

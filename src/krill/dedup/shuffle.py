@@ -27,8 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krill import _native
+from krill.corpus.buffers import offsets_of
 from krill.dedup.spill import KeyBits, Spill
 from krill.dedup.streams import HASH_BYTES, HashStream, bytes_of, read_all, read_blocks, reading
+from krill.dedup.tables import TableKind, keys_in
 from krill.storage.atomic import AtomicFile, atomic_writer
 from krill.storage.commits import damaged
 
@@ -58,12 +60,13 @@ class ShufflePlan:
         return 1 << self.width
 
 
-def plan_shuffle(records: int, *, table_keys: int, block_records: int, workers: int) -> ShufflePlan:
-    """Partitions whose keys fit a table, a twentieth spared for chance, and no fewer than workers; groups
-    that are split in memory unless their segments would be too short; `group` in records."""
-    needed = max(2, workers, 1.05 * records / table_keys)
+def plan_shuffle(records: int, kind: TableKind, *, share: int, workers: int) -> ShufflePlan:
+    """Partitions whose keys fit a table of a worker's `share`, a twentieth spared for chance, and no fewer
+    than workers; groups that are split in memory unless their segments would be too short; `group` in
+    records."""
+    needed = max(2, workers, 1.05 * records / keys_in(kind.layout(share).table_bytes))
     width = min(math.ceil(math.log2(needed)), MAX_WIDTH)
-    group = max(block_records, SEGMENT_RECORDS << width)
+    group = max(kind.block_records(share), SEGMENT_RECORDS << width)
     return ShufflePlan(width, max(1, min(group, -(-records // workers))))
 
 
@@ -119,7 +122,6 @@ def _split_on_disk(
 
 
 def width_of(partitions: int) -> int:
-    """The bits that name one of so many partitions."""
     width = partitions.bit_length() - 1
     if not 1 <= width <= MAX_WIDTH or partitions != 1 << width:
         raise ValueError(f"{partitions} is not a number of partitions")
@@ -135,8 +137,7 @@ class Segment(NamedTuple):
 
 def write_segment_index(file: AtomicFile, lengths: NDArray[np.int64], record_bytes: int) -> None:
     """Write what follows the records, which have been written segment after segment."""
-    begins = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=begins[1:])
+    begins = offsets_of(lengths)
     if begins[-1] * record_bytes != file.tell():
         raise ValueError(f"{begins[-1]} records of {record_bytes} bytes are not {file.tell()} bytes")
     file.write(bytes_of(begins))

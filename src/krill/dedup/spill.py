@@ -73,7 +73,6 @@ class Spill:
         self._files.close()
 
     def split(self) -> None:
-        """Write the whole stream, block after block."""
         offset = 0
         for block in self._stream.blocks(self._block_records):
             offset = self._append(block, offset)
@@ -90,7 +89,6 @@ class Spill:
         return Partition(self, number)
 
     def join(self) -> Iterator[NDArray[np.uint8]]:
-        """The flags of all hashes, in the order of the stream."""
         flags = np.empty(min(self._block_records, self._stream.count), np.uint8)
         for number, block in enumerate(self._stream.blocks(self._block_records)):
             view = flags[: len(block)]

@@ -231,7 +231,6 @@ class UnitRecords:
             pass
 
     def abort(self) -> None:
-        """Leave nothing half-written."""
         if self._file is not None:
             self._file.abort()
 
@@ -249,7 +248,6 @@ class UnitRecords:
 
 
 def records_in(file: Path, size: int) -> int:
-    """How many records of `size` bytes a file has."""
     with reading_artifact(file):
         total = file.stat().st_size
     if total % size:

@@ -95,8 +95,14 @@ class TableKind(NamedTuple):
         )
 
     def block_records(self, share: int) -> int:
-        """The records of a group that is split in memory."""
         return (share - self.reserved) // self.split_bytes_per_record
+
+    def split_sizes(self, share: int) -> dict[str, int]:
+        """For `write_split`: the records of a group that is split in memory, and of a block on disk."""
+        return {
+            "block_records": self.block_records(share),
+            "spill_records": self.layout(share).split_records,
+        }
 
     def share_for(self, keys: int) -> int:
         """The share with which so many keys fit one table."""
@@ -186,13 +192,11 @@ def answered_partitions(
             for number in numbers:
                 work(number)
         else:
-            for _ in ordered_map(work, numbers, threads=threads, bytes_in_flight=len(numbers), size=_one):
+            for _ in ordered_map(
+                work, numbers, threads=threads, bytes_in_flight=len(numbers), size=lambda _: 1
+            ):
                 pass
         yield spill
-
-
-def _one(_: int) -> int:
-    return 1
 
 
 def _width(count: int, layout: TableLayout, bits_left: int) -> int:

@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.corpus.arrays import pick
@@ -34,10 +35,6 @@ from krill.dedup.streams import BandRecords, HashStream
 from krill.dedup.tables import TableLayout, visit_groups
 from krill.storage.atomic import storage_errors
 from krill.threads import ordered_map
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 ROUNDS = 8
 # A document's shingles take at most four times its text (one letter and a space are one shingle of 8 bytes),
@@ -126,25 +123,19 @@ def _compare(
         pass
 
 
-class _Sets:
+class _Sets(ExitStack):
     """The sets of shingles of all candidates, on disk: an index with 16 bytes for each document, and
     numbers."""
 
     def __init__(self, stream: BandRecords, verify: Verify, share: int, folder: Path) -> None:
+        super().__init__()
         self._stream = stream
         self._verify = verify
         self._share = share
-        self._files = ExitStack()
-        self._index = self._files.enter_context(RecordFile(folder))
-        self._data = self._files.enter_context(RecordFile(folder, columns=1))
+        self._index = self.enter_context(RecordFile(folder))
+        self._data = self.enter_context(RecordFile(folder, columns=1))
         with storage_errors(folder):
             os.ftruncate(self._index.descriptor, INDEX_BYTES * sum(stream.counts))
-
-    def __enter__(self) -> _Sets:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._files.close()
 
     def read(self, candidates: RecordFile) -> None:
         """Read the texts of all candidates, unit by unit; units without any are not read."""
@@ -185,7 +176,6 @@ class _Sets:
         return wanted
 
     def _read_unit(self, unit: int, first: int, wanted: NDArray[np.bool_]) -> None:
-        """Write the sets of a unit's wanted documents."""
         at = 0
         for text in self._verify.read_unit(unit):
             for begin, end in _slices(text, self._share // 4 // SHINGLE_BYTES_PER_TEXT_BYTE):

@@ -5,12 +5,22 @@ large goes through files that all workers see, so a task that died is simply don
 the tasks under way.
 """
 
-from krill.engines.contract import Engine, LoggedStage, Resources, Stage, StageReport, WorkerSpec
-from krill.engines.open import driver_needs, engine_named, load_engine, open_engine, worker_part
+from krill.engines.engine import (
+    Engine,
+    LocalEngine,
+    Resources,
+    WorkerSpec,
+    driver_needs,
+    engine_named,
+    load_engine,
+    open_engine,
+    worker_part,
+)
+from krill.engines.stage import Stage, StageReport
 
 __all__ = [
     "Engine",
-    "LoggedStage",
+    "LocalEngine",
     "Resources",
     "Stage",
     "StageReport",

@@ -1,24 +1,27 @@
-"""Ranks of one of datatrove's executors: processes of this machine, or jobs of Slurm's.
+"""Ranks that a driver starts: jobs of Slurm's, through datatrove's executor, or processes of this machine.
 
-In: a run. Out: all of its stages, done by ranks that are started together and wait for each other on the
-commit log, as those of `--task` do (`rank.py`). Held in memory: the tasks that are missing, never what they
-make.
+In: a run. Out: all of its stages, done by ranks that wait for each other on the commit log, as those of
+`--task` do (`rank.py`). Held in memory: the tasks that are missing, never what they make.
 
-The driver starts the ranks, walks through the stages beside them, starts those anew that were lost, and stops
-with a rank's own error. All that they share is a folder in the run's work folder:
+The driver starts the ranks, goes through the stages beside them, starts those anew that were lost, and stops
+with a rank's own error. On this machine it starts them itself: the pool of datatrove's local executor waits
+for ever for a process that was killed. All that they share is a folder in the run's work folder:
 
-    alive                     touched by the driver; ranks that wait give up when it stands still
-    start-N/order-RANK        what a rank is to do, then answer-RANK, what came of it
-    start-N/process-RANK      the process that does it
-    start-N/...               what datatrove writes: its executor, its scripts, its logs
+    alive                 touched by the driver; ranks that wait give up when it stands still
+    start-N/start.json    what the ranks are to do
+    start-N/result-RANK   what came of it
+    start-N/...           logs, and what datatrove writes: its executor, its scripts
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,10 +29,11 @@ from typing import Any
 
 from krill.budget import available_bytes, available_threads
 from krill.config.engine import EngineConfig
-from krill.engines.contract import Resources, Stage, WorkerSpec
-from krill.engines.datatrove_starts import LocalRanks, SlurmPartition, SlurmRanks, log_end
-from krill.engines.ray_cluster import check_machine
-from krill.engines.worker import TaskFault, packed, unpacked
+from krill.engines.engine import Done, Engine, WorkerSpec, check_machine
+from krill.engines.rank import START_FILE, ended_with, log_end, rank_command
+from krill.engines.slurm import SlurmRanks, slurm_cores, slurm_settings
+from krill.engines.stage import Stage
+from krill.engines.worker import decode_result, encode_request
 from krill.errors import KrillError, MissingExtra
 from krill.storage.atomic import storage_errors, write_bytes
 from krill.threads.uninterrupted import uninterrupted
@@ -37,46 +41,76 @@ from krill.threads.uninterrupted import uninterrupted
 # How often the driver looks for what was committed, and after its ranks.
 _POLL_SECONDS = 0.1
 _CHECK_SECONDS = 1.0
-# How often the driver touches its file: ranks wait for minutes, and a network file system shows it late.
-_ALIVE_SECONDS = 10.0
-# How long ranks may take to end after the last stage, or when they are asked to.
+# How long ranks may take to end after the last stage.
 _END_SECONDS = 30.0
 # Slurm's own limit for the elements of a job array is 1,001 unless the site has set another.
 _MOST_RANKS = 1000
 
 
-class DatatroveEngine:
-    """Has a run done by `workers` ranks; `done` is called with what they say they did."""
+class LocalRanks:
+    """A process of this machine for each of these ranks."""
+
+    def __init__(self, folder: Path, numbers: Sequence[int]) -> None:
+        self.folder = folder
+        self._numbers = numbers
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def begin(self) -> None:
+        for number in self._numbers:
+            with self._log(number).open("wb") as log:
+                self._processes[number] = subprocess.Popen(
+                    rank_command(self.folder, number),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+
+    def lost(self, number: int) -> str | None:
+        """Why this rank will give no result; None while it may."""
+        code = self._processes[number].poll()
+        return None if code is None else f"its process {ended_with(code)}; {log_end(self._log(number))}"
+
+    def end(self) -> None:
+        for process in self._processes.values():
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own
+                process.wait()
+
+    def _log(self, number: int) -> Path:
+        return self.folder / f"rank-{number}.log"
+
+
+class DatatroveEngine(Engine):
+    """Has a run done by `workers` ranks."""
 
     shared = True
 
-    def __init__(
-        self, config: EngineConfig, spec: WorkerSpec, done: Callable[[Mapping[str, Any]], None]
-    ) -> None:
+    def __init__(self, config: EngineConfig, spec: WorkerSpec, done: Done) -> None:
         if find_spec("datatrove") is None:
             raise MissingExtra("the engine `datatrove`", "datatrove")
         self._retries = config.retries
         self._spec = spec
         self._done = done
-        self._slurm = SlurmPartition(config) if config.executor == "slurm" else None
-        asked = None if config.workers == "auto" else config.workers
-        room = _room if self._slurm is None else self._slurm.room
-        self.workers = room(spec.resources, asked)
+        self._slurm = slurm_settings(config) if config.executor == "slurm" else None
+        self.workers = _workers(config, spec)
         self._folder = Path(spec.address) / "engine" / os.urandom(4).hex()
+        self._alive = self._folder / "alive"
         self._starts: list[LocalRanks | SlurmRanks] = []
         self._running: dict[int, LocalRanks | SlurmRanks] = {}
-        self._failures: dict[int, int] = {}
+        self._failures: Counter[int] = Counter()
         self._peak = 0
-        self._touched = self._checked = 0.0
+        self._checked = 0.0
 
     def run(self, stage: Stage) -> None:
         tasks = list(stage.tasks())
         missing = list(stage.missing(tasks))
         if missing and not self._starts:
-            self._begin()
+            shutil.rmtree(self._folder.parent, ignore_errors=True)  # what a run before has left
+            self._start(range(1, self.workers + 1))
         each = (stage.input_bytes() or 0) / max(1, len(tasks))
         while missing:
-            self._look_after_ranks()
+            self._check_ranks()
             if not self._running:
                 stage.run(missing)  # all ranks have ended, and somebody has removed what they made
                 return
@@ -89,93 +123,71 @@ class DatatroveEngine:
         """When all stages are done; the ranks are a moment later."""
         limit = time.monotonic() + _END_SECONDS
         while self._running and time.monotonic() < limit:
-            self._look_after_ranks()
+            self._check_ranks()
             time.sleep(_POLL_SECONDS)
         workers = self.workers
         return {"name": "datatrove", "workers": workers, "tasks": workers, "worker_peak": self._peak}
 
     def close(self) -> None:
-        """End the ranks that still run. The logs of a run that failed stay for a while."""
+        """End the ranks that still run. The logs of a run that failed stay until the next one."""
         with uninterrupted():
-            (self._folder / "alive").unlink(missing_ok=True)
+            self._alive.unlink(missing_ok=True)
             for start in self._starts:
                 start.end()
-        if not self._failures:
+        if not self._failures and not self._running:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _begin(self) -> None:
-        if self._folder.parent.exists():
-            for leftover in self._folder.parent.iterdir():
-                shutil.rmtree(leftover, ignore_errors=True)
-        with storage_errors(self._folder):
-            self._folder.mkdir(parents=True)
-        self._touch()
-        self._start(range(1, self.workers + 1))
 
     def _start(self, numbers: Sequence[int]) -> None:
         """Start these ranks, or start them again."""
-        alive, resources = str(self._folder / "alive"), self._spec.resources
         for first in range(0, len(numbers), _MOST_RANKS):
-            some = numbers[first : first + _MOST_RANKS]
+            some = list(numbers[first : first + _MOST_RANKS])
             folder = self._folder / f"start-{len(self._starts)}"
-            with storage_errors(folder):
-                folder.mkdir()
-            for number in some:
-                order = packed(self._spec, resources, rank=number, world=self.workers, alive=alive)
-                write_bytes(folder / f"order-{number}", order)
+            what = {"ranks": some, "world": self.workers, "alive": str(self._alive)}
+            driver = {"driver": os.getpid()} if self._slurm is None else {"driver": None, **self._slurm}
             start = LocalRanks(folder, some) if self._slurm is None else SlurmRanks(folder, some)
-            start.begin(resources, {} if self._slurm is None else self._slurm.arguments(folder))
             self._starts.append(start)
+            with storage_errors(folder):
+                folder.mkdir(parents=True)
+                self._alive.touch()
+                write_bytes(folder / START_FILE, encode_request(self._spec, **what, **driver))
+                start.begin()
             self._running |= dict.fromkeys(some, start)
 
-    def _look_after_ranks(self) -> None:
+    def _check_ranks(self) -> None:
         """Note which ranks have ended, raise their errors, and start anew those that were lost."""
-        if time.monotonic() - self._touched >= _ALIVE_SECONDS:
-            self._touch()
         if time.monotonic() - self._checked < _CHECK_SECONDS:
             return
         self._checked = time.monotonic()
+        with suppress(OSError):  # storage that is away for a moment
+            self._alive.touch()
         lost = []
         for number, start in list(self._running.items()):
-            reason = start.lost(number)  # before the answer, so that the last one is not missed
-            answer = start.folder / f"answer-{number}"
-            if answer.exists():
+            reason = start.lost(number)  # before the result, so that the last one is not missed
+            path = start.folder / f"result-{number}"
+            if path.exists():
+                result = decode_result(path.read_bytes())
+                self._peak = max(self._peak, result["peak"])
+                self._done({"bytes": 0, "kept": result["kept"]})
                 del self._running[number]
-                try:
-                    result = unpacked(answer.read_bytes())
-                except TaskFault as error:
-                    lost.append((number, str(error)))
-                except KrillError:
-                    self._failures[number] = 1  # so that the logs stay
-                    raise
-                else:
-                    self._peak = max(self._peak, result["peak"])
-                    self._done({"bytes": 0, "kept": result["kept"]})
             elif reason is not None:
-                del self._running[number]
-                lost.append((number, f"{reason}; {log_end(start.log(number))}"))
-        for number, reason in lost:
-            self._failed(number, reason)
-        if lost:
-            self._start([number for number, _ in lost])
-
-    def _failed(self, number: int, reason: str) -> None:
-        failures = self._failures[number] = self._failures.get(number, 0) + 1
-        if failures > self._retries:
-            raise KrillError(
-                f"the rank {number} of {self.workers} failed {failures} times, the last time with: {reason}",
-                hint="what was done is kept: mend the cause and run the same command again",
-            )
-
-    def _touch(self) -> None:
-        self._touched = time.monotonic()
-        with suppress(OSError):  # storage that is away for a moment
-            (self._folder / "alive").touch()
+                lost.append(number)
+                self._failures[number] += 1
+                if self._failures[number] > self._retries:
+                    raise KrillError(
+                        f"the rank {number} of {self.workers} failed {self._failures[number]} times, the last"
+                        f" time with: {reason}",
+                        hint="what was done is kept: mend the cause and run the same command again",
+                    )
+        self._start(lost)
 
 
-def _room(resources: Resources, asked: int | None) -> int:
-    """How many ranks to have on this machine: those asked for, else as many as fit."""
-    by_memory = available_bytes() // resources.memory
-    workers = asked or max(1, min(available_threads() // resources.threads, by_memory))
+def _workers(config: EngineConfig, spec: WorkerSpec) -> int:
+    """How many ranks to have: those asked for, else as many as there are cores, and here memory, for."""
+    resources = spec.resources
+    if config.executor == "slurm":
+        cores = slurm_cores(config.partition or "")
+        return max(1, cores // resources.threads) if config.workers == "auto" else config.workers
+    fitting = min(available_threads() // resources.threads, available_bytes() // resources.memory)
+    workers = max(1, fitting) if config.workers == "auto" else config.workers
     check_machine(workers, resources)
     return workers

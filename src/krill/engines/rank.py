@@ -8,19 +8,27 @@ made, this one waits for it. Held in memory: what a stage holds, and the list of
 from __future__ import annotations
 
 import re
+import signal
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
-from krill.engines.contract import Stage
+from krill.engines.engine import Engine
+from krill.engines.stage import Stage
 from krill.errors import ConfigError, KrillError
 
 FINISH: Final = "finish"
 PATIENCE: Final = 600.0
 """Seconds that a rank waits while none of the others commits anything."""
+START_FILE: Final = "start.json"
+"""What the ranks that a driver started together are to do: a request for `worker.handle_request`."""
 _POLL_SECONDS = 0.5
+# How much of a log is read to show its end.
+_LOG_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class Rank:
         rank = None if found is None else cls(int(found[1]), int(found[2]))
         if rank is None or not 1 <= rank.number <= rank.world:
             raise ConfigError(
-                f"--task is `{text}`, which is no share of the work",
+                f"--task is `{text}`, which is not a share of the work",
                 hint="--task 1/16 to --task 16/16 are the sixteen shares; then --task finish",
             )
         return rank
@@ -52,7 +60,7 @@ class Waiting(KrillError):
     exit_code = 5
 
 
-class RankEngine:
+class RankEngine(Engine):
     """Does its own tasks here, and waits for those of the others.
 
     While the value of `alive` changes, a driver starts lost ranks again, and there is reason to wait.
@@ -85,9 +93,6 @@ class RankEngine:
     def facts(self) -> Mapping[str, Any]:
         return {"name": "rank", "workers": self._rank.world}
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     def _wait(self, stage: Stage) -> None:
         """Until all tasks are committed, or nobody has committed any for too long."""
         missing = list(stage.missing(stage.tasks()))
@@ -108,3 +113,24 @@ class RankEngine:
             left = list(stage.missing(missing))
             if len(left) < len(missing) or self._alive() != alive:
                 missing, news, alive = left, time.monotonic(), self._alive()
+
+
+def rank_command(folder: Path, number: int) -> list[str]:
+    """Starts a rank of the folder's `START_FILE`, which leaves its result in `result-NUMBER` there."""
+    return [sys.executable, "-c", "from krill.engines.worker import main; main()", str(folder), str(number)]
+
+
+def ended_with(code: int) -> str:
+    """What the return code of a process says."""
+    return f"ended with the code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
+
+
+def log_end(path: Path, *, lines: int = 8) -> str:
+    """The last lines of a log, in one line."""
+    if not path.exists():
+        return "it left no log"
+    with path.open("rb") as log:
+        log.seek(max(0, path.stat().st_size - _LOG_BYTES))
+        found = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
+    shown = " | ".join([line for line in found if line][-lines:])
+    return f"`{path}` ends with: {shown}" if shown else f"`{path}` is empty"

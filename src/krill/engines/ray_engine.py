@@ -1,97 +1,85 @@
 """Tasks on a Ray cluster: as many at once as its nodes have cores and memory for.
 
-In: tasks. Out: their results, as they end. Each task asks Ray for its threads and for the memory of the plan,
-so that Ray does not put more on a node than it has. Ray keeps worker processes and uses them again: what a
-task loads stays loaded for the next. Held in memory: the tasks that are under way and a few that wait.
+In: stages. Out: the same files as if this process had done their tasks. Each task asks Ray for its threads
+and the memory of the plan, so that Ray does not put more on a node than it has. Ray runs a task again whose
+worker died or raised an unexpected error. It uses worker processes again: what a task loads stays loaded for
+the next. Held in memory: the tasks that are under way and a few that wait.
 """
 
 from __future__ import annotations
 
-import heapq
+import logging
+import os
+import signal
+import socket
+import threading
 import time
-from collections.abc import Iterable, Iterator
-from itertools import count
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
 
 from krill.budget.machine import available_threads
 from krill.config.engine import EngineConfig
-from krill.engines.contract import Done, Resources, Task, WorkerSpec
-from krill.engines.ray_cluster import check_machine, connect, import_ray, start_here
-from krill.engines.worker import TaskFault, packed, unpacked
-from krill.errors import ConfigError, KrillError
+from krill.engines.engine import Done, Engine, Resources, WorkerSpec, check_machine
+from krill.engines.stage import Stage
+from krill.engines.worker import decode_result, encode_request
+from krill.errors import ConfigError, KrillError, MissingExtra
 
 # Tasks that wait beside each one that runs, so that no worker waits for the driver.
-_WAITING = 2
-# Seconds before another try. A node that died is known to be dead only a little later: until then Ray may
-# send work there again.
-_PAUSES = (0.5, 2.0, 8.0)
+_WAITING: Final = 2
 # Workers end a moment after their driver has left.
-_END_SECONDS = 1.0
+_END_SECONDS: Final = 1.0
+# What a worker of one thread has at least, if one of several has as much: most of it is the process itself.
+_OF_ONE_THREAD: Final = 512 * 10**6
+_PROBE_SECONDS: Final = 5.0
+# Results are a few hundred bytes and go through no object store; this is about the least that Ray takes.
+_OBJECT_STORE_BYTES: Final = 80 * 2**20
 
 
-class RayRunner:
-    """Runs tasks on the cluster at `address`, or on one that it starts on this machine."""
+class RayEngine(Engine):
+    """Has tasks done on the cluster at `address`, or on one that it starts on this machine."""
 
-    def __init__(self, config: EngineConfig) -> None:
-        self._ray = import_ray()
-        self._retries = config.retries
-        self._asked = None if config.workers == "auto" else config.workers
-        self._here = config.address is None
-        self._threads = 1
-        self._running: dict[Any, Task] = {}
-        self._getting_ready: list[Any] = []
+    def __init__(self, config: EngineConfig, spec: WorkerSpec, done: Done) -> None:
+        self._ray = import_ray(config.retries)
+        self._config = config
+        self._spec = spec
+        self._done = done
+        self._tasks = self._peak = 0
+        self._running: dict[Any, str] = {}  # what they are to people
         if config.address is None:
-            start_here(self._ray, self._asked or available_threads())
+            start_here(self._ray, available_threads() if config.workers == "auto" else config.workers)
         else:
             connect(self._ray, config.address)
         self._cores = int(self._ray.cluster_resources().get("CPU", 0))
         # One for all stages, so that it is sent once.
-        self._remote = self._ray.remote(_perform())
+        self._remote = self._ray.remote(remote_function())
+        # To start a process and load what it needs takes a second, in which this one does something else.
+        remote, room = self._worker(spec.resources)
+        request = encode_request(spec, stage="", tasks=[])
+        self._loading = [remote.remote(request) for _ in range(min(self.workers, room))]
 
-    @property
-    def workers(self) -> int:
-        """As many as were asked for, else one for each core's worth of threads."""
-        return self._asked or max(1, self._cores // self._threads)
-
-    def ready(self, spec: WorkerSpec) -> None:
-        """To start a process and load what it needs takes a second."""
-        remote, room = self._worker(spec.kind, spec.resources)
-        order = packed(spec, spec.resources, stage="", tasks=[])
-        self._getting_ready = [remote.remote(order) for _ in range(min(self.workers, room))]
-
-    def _worker(self, kind: str, resources: Resources) -> tuple[Any, int]:
-        """What runs a task on the cluster, and how many at once there is room for."""
-        self._threads = resources.threads
-        needs: dict[str, Any] = {
-            "num_cpus": resources.threads,
-            "memory": resources.memory,
-            # By default Ray fills a node before it uses the next: of two nodes with a core each, one did all
-            # tasks of a stage of four seconds, and the other none.
-            "scheduling_strategy": "SPREAD",
-        }
-        if self._here:
-            check_machine(self.workers, resources)
-            needs = {"num_cpus": 1}  # nobody else is there: how many run at once is decided here
-            room = self._cores
-        else:
-            room = _room(self._ray.nodes(), resources)
-        return self._remote.options(**needs, max_retries=0, name=f"krill {kind}"), room
-
-    def run(self, spec: WorkerSpec, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
-        self._running.clear()  # of a call that was given up
-        remote, room = self._worker(spec.kind, resources)
+    def run(self, stage: Stage) -> None:
+        spec = self._spec
+        if stage.one_thread:
+            spec = replace(spec, resources=_one_thread_of(spec.resources))
+        remote, room = self._worker(spec.resources)
         most = self.workers if self.workers < room else (1 + _WAITING) * self.workers
-        source, waiting = iter(tasks), _Waiting(self._retries)
-        while True:
-            for task in _up_to(most - len(self._running), waiting, source):
-                order = packed(spec, resources, stage=task.stage, tasks=task.tasks)
-                self._running[remote.remote(order)] = task
-            if not self._running and not waiting:
-                return
-            for task, answer in self._ended(waiting.seconds()):
-                result = self._result(task, answer, waiting)
-                if result is not None:
-                    yield Done(task, result)
+        for bundle in stage.bundles(stage.missing(stage.tasks()), self.workers):
+            request = encode_request(spec, stage=stage.name, tasks=bundle)
+            self._running[remote.remote(request)] = stage.describe(bundle)
+            if len(self._running) >= most:
+                self._collect()
+        while self._running:
+            self._collect()
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "name": self._config.name,
+            "workers": self.workers,
+            "tasks": self._tasks,
+            "worker_peak": self._peak,
+        }
 
     def close(self) -> None:
         """Leave the cluster, which ends the tasks that still run; one that was started here ends.
@@ -102,75 +90,56 @@ class RayRunner:
         if self._running:
             time.sleep(_END_SECONDS)  # so that nobody writes into the run's folder after this
 
-    def _ended(self, seconds: float | None) -> Iterator[tuple[Task, Any]]:
-        """Tasks that have ended, and what tells how: at least one, unless so many seconds pass before."""
-        ray = self._ray
-        if not self._running:
-            time.sleep(seconds or 0)
-            return
+    def _worker(self, resources: Resources) -> tuple[Any, int]:
+        """What runs a task on the cluster, and how many at once there is room for."""
+        asked = self._config.workers
+        self.workers = max(1, self._cores // resources.threads) if asked == "auto" else asked
+        if self._config.address is None:
+            check_machine(self.workers, resources)
+            needs: dict[str, Any] = {"num_cpus": 1}  # nobody else is there: how many run is decided here
+            room = self._cores
+        else:
+            # By default Ray fills a node before it uses the next: of two nodes with a core each, one did all
+            # tasks of a stage of four seconds, and the other none.
+            needs = {"num_cpus": resources.threads, "memory": resources.memory}
+            needs["scheduling_strategy"] = "SPREAD"
+            room = _room(self._ray.nodes(), resources)
+        retries = {"max_retries": self._config.retries, "retry_exceptions": True}
+        return self._remote.options(**needs, **retries, name=f"krill {self._spec.kind}"), room
+
+    def _collect(self) -> None:
+        """Wait until a task has ended, and count what those that have ended did."""
         try:
-            ray.wait(list(self._running), num_returns=1, timeout=seconds)
-            ended, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
-        except ray.exceptions.RayError as error:
+            self._ray.wait(list(self._running), num_returns=1)
+            ended, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
+        except self._ray.exceptions.RayError as error:
             raise _gone(error) from None
         for reference in ended:
-            yield self._running.pop(reference), reference
+            result = self._result(self._running.pop(reference), reference)
+            self._tasks += 1
+            self._peak = max(self._peak, result["peak"])
+            self._done(result)
 
-    def _result(self, task: Task, answer: Any, waiting: _Waiting) -> Any:
-        """What a task returned; None if it has to be run again."""
+    def _result(self, name: str, reference: Any) -> Mapping[str, Any]:
+        exceptions = self._ray.exceptions
         try:
-            result = unpacked(self._ray.get(answer))
-        except self._ray.exceptions.LocalRayletDiedError as error:
+            return decode_result(self._ray.get(reference))
+        except exceptions.LocalRayletDiedError as error:
             raise _gone(error) from None
-        except (TaskFault, self._ray.exceptions.RayError) as error:
-            waiting.add(task, str(error) if isinstance(error, TaskFault) else _first_line(error))
-            return None
-        waiting.succeeded(task)
-        return result
-
-
-class _Waiting:
-    """Tasks that failed and wait for another try."""
-
-    def __init__(self, retries: int) -> None:
-        self._retries = retries
-        self._failures: dict[str, int] = {}
-        self._tasks: list[tuple[float, int, Task]] = []
-        self._numbers = count()  # tasks that wait for the same moment are not compared
-
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-    def add(self, task: Task, reason: str) -> None:
-        """It failed: try it again a little later, or raise."""
-        failures = self._failures[task.name] = self._failures.get(task.name, 0) + 1
-        if failures > self._retries:
+        except exceptions.RayError as error:
+            reason = _first_line(error)
+            if isinstance(error, exceptions.RayTaskError):
+                reason = f"{type(error.cause).__name__}: {error.cause}\n{error}"
             raise KrillError(
-                f"the task `{task.name}` failed {failures} times, the last time with: {reason}",
+                f"the task `{name}` failed {self._config.retries + 1} times, the last time with: {reason}",
                 hint="what other tasks have done is kept: mend the cause and run the same command again",
-            )
-        pause = _PAUSES[min(failures, len(_PAUSES)) - 1]
-        heapq.heappush(self._tasks, (time.monotonic() + pause, next(self._numbers), task))
-
-    def succeeded(self, task: Task) -> None:
-        self._failures.pop(task.name, None)
-
-    def seconds(self) -> float | None:
-        """Until the next one's turn; None if none waits."""
-        return max(0.0, self._tasks[0][0] - time.monotonic()) if self._tasks else None
-
-    def take(self) -> Task | None:
-        """One whose turn it is."""
-        return heapq.heappop(self._tasks)[2] if self.seconds() == 0 else None
+            ) from None
 
 
-def _up_to(most: int, waiting: _Waiting, source: Iterator[Task]) -> Iterator[Task]:
-    """So many tasks at most that can start now."""
-    for _ in range(most):
-        task = waiting.take() or next(source, None)
-        if task is None:
-            return
-        yield task
+def _one_thread_of(worker: Resources) -> Resources:
+    """For tasks of one thread: a worker's memory goes to as many of them as it has threads."""
+    each = max(worker.memory // worker.threads, _OF_ONE_THREAD)
+    return Resources(min(worker.memory, each), 1)
 
 
 def _room(nodes: Iterable[dict[str, Any]], resources: Resources) -> int:
@@ -191,10 +160,10 @@ def _room(nodes: Iterable[dict[str, Any]], resources: Resources) -> int:
     return room
 
 
-def _perform() -> Any:
+def remote_function() -> Any:
     """What Ray runs: sent as code and not by name, so that a machine without Krill can say so itself."""
 
-    def perform(order: bytes) -> bytes:
+    def handle_request(request: bytes) -> bytes:
         import gc
         import os
 
@@ -212,9 +181,9 @@ def _perform() -> Any:
             fact = f"the worker on `{platform.node()}` can't load Krill into `{sys.executable}`: {error}"
             hint = "install krill-lm, in the version that starts the run, where Ray runs on that machine"
             return json.dumps({"error": {"kind": "ConfigError", "message": fact, "hint": hint}}).encode()
-        return worker.perform(order)
+        return worker.handle_request(request)
 
-    return perform
+    return handle_request
 
 
 def _gone(error: Exception) -> KrillError:
@@ -228,3 +197,91 @@ def _first_line(error: Exception) -> str:
     """The first line of an error that Ray raised."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+# ---- Ray itself: the import, the way into a cluster, and a cluster of this machine's own.
+
+
+def import_ray(retries: int) -> Any:
+    """Ray, which warns and reports by default: a user of Krill asked for neither.
+
+    What is set here counts when Ray is imported for the first time in a process.
+    """
+    # A node that died is known to be dead only a little later: until then Ray may send work there again.
+    os.environ.setdefault("RAY_task_retry_delay_ms", "1000")
+    # A worker that Ray ended for its memory: by default its task is run again without end.
+    os.environ.setdefault("RAY_task_oom_retries", str(retries))
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Whatever a node prints of workers that died: the task is run again, or it is named in the end.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "(?s).*")
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra("the engine `ray`", "ray") from None
+    logging.getLogger("ray").setLevel(logging.CRITICAL)  # importing it sets another level
+    return ray
+
+
+def connect(ray: Any, address: str) -> None:
+    """Enter the cluster at `address`, as a driver on one of its machines."""
+    if "://" in address:
+        raise ConfigError(
+            f"`engine.address` is `{address}`, and the driver has to be in the cluster, not outside",
+            hint="run the command on a machine of the cluster, with the address `auto`",
+        )
+    named = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
+    if named != "auto":
+        _probe(named)
+    with _no_cluster(f"at `{address}`"):
+        ray.init(address=address, **_quiet())
+
+
+def start_here(ray: Any, workers: int) -> None:
+    """Start a cluster of one node for so many workers; it ends with this process."""
+    with _no_cluster("on this machine"):
+        ray.init(
+            address="local",
+            num_cpus=workers,
+            object_store_memory=_OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            **_quiet(),
+        )
+
+
+def _quiet() -> dict[str, Any]:
+    return {"log_to_driver": False, "configure_logging": False}
+
+
+def _probe(address: str) -> None:
+    """Ray itself tries for two minutes to reach what isn't there."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_SECONDS).close()
+    except ValueError:
+        raise _unusable(f"at `{address}`", "that is no address such as `head:6379`") from None
+    except OSError as error:
+        raise _unusable(f"at `{address}`", f"nothing answers ({error.strerror or error})") from None
+
+
+@contextmanager
+def _no_cluster(place: str) -> Iterator[None]:
+    """Ray's ways to say no, as one; and what it does to SIGTERM undone, so that a run ends as ever."""
+    in_main = threading.current_thread() is threading.main_thread()
+    on_sigterm = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    except (ConnectionError, ValueError, RuntimeError, TimeoutError, OSError) as error:
+        lines = str(error).strip().splitlines()
+        raise _unusable(place, lines[0] if lines else type(error).__name__) from None
+    finally:
+        if in_main and on_sigterm is not None:
+            signal.signal(signal.SIGTERM, on_sigterm)
+
+
+def _unusable(place: str, fact: str) -> ConfigError:
+    return ConfigError(
+        f"no Ray cluster can be used {place}: {fact}",
+        hint="start one with `ray start --head`, name its address in `engine.address`, or leave the address"
+        " out to use the cores of this machine",
+    )

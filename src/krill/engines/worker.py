@@ -1,12 +1,12 @@
-"""The worker's side of a run, whatever engine started it: from an order to committed tasks.
+"""The worker's side of a run, whatever engine started it: from a request to committed tasks.
 
-In: an order, which says what kind of job it is, where the run is and what to do of it: some tasks of a stage,
-or a rank's share of all stages. Out: the tasks, committed, and a few figures, or an error that can travel.
-Held in memory: what a stage holds and, from one order to the next, the run.
+In: a request, which says what kind of job it is, where the run is and what to do of it: some tasks of a
+stage, or a rank's share of all stages. Out: the tasks, committed, and a few figures, or an error, as JSON.
+Held in memory: what a stage holds and, from one request to the next, the run.
 
-Orders, results and errors are JSON: nothing is unpickled that another machine has sent, and only the kinds
-below can be opened. A worker that has another Krill than the one that sends the work refuses it: the two
-would not make the same bytes. A worker keeps no lock and publishes nothing: whoever started the run does.
+Requests, results and errors are JSON, and only the kinds below can be opened. A worker that has another Krill
+than the one that sends the work refuses it: the two would not make the same bytes. A worker keeps no lock and
+publishes nothing: whoever started the run does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,14 @@ import orjson
 import krill
 from krill import _native, errors
 from krill.budget.meter import peak_bytes
-from krill.engines.contract import Resources, Stage, WorkerSpec
-from krill.engines.rank import Rank, RankEngine
+from krill.engines.engine import Resources, WorkerSpec
+from krill.engines.rank import START_FILE, Rank, RankEngine
+from krill.engines.stage import Stage
 from krill.errors import ConfigError, KrillError, StorageError
 from krill.storage.atomic import write_bytes
 from krill.storage.input_file import MOST_MANIFEST, read_json
 from krill.storage.run import RUN
+from krill.threads.progress import Silent
 
 KINDS: dict[str, str] = {
     "preprocess": "krill.pipeline.worker",
@@ -44,100 +46,58 @@ SPEC_FILE = "worker.json"
 """What a worker must know of a run beside `run.json`, in the same folder."""
 
 
-@dataclass(slots=True)
-class CountedProgress:
-    """Progress that is only added up: it travels back with the order's end."""
+class CountedProgress(Silent):
+    """Progress that is only added up: it is sent back at the end of a request."""
 
-    done: int = 0
-
-    def begin(self, stage: str, total: int | None) -> None: ...
+    done = 0
 
     def advance(self, done: int) -> None:
         self.done += done
 
-    def end(self, stage: str) -> None: ...
-
-    def note(self, line: str) -> None: ...
-
 
 @dataclass(frozen=True, slots=True)
 class WorkerRun:
-    """A run as a worker holds it: its stages in order, what they count, and how to end what one order
+    """A run as a worker holds it: its stages in order, what they count, and how to end what one request
     needed."""
 
     stages: Sequence[Stage]
     progress: CountedProgress = field(default_factory=CountedProgress)
     kept: Callable[[], int] = lambda: 0
     """Bytes that the stages kept on disk so far."""
-    end_order: Callable[[], None] = lambda: None
-
-    def do(self, name: str, tasks: Sequence[Any]) -> None:
-        """Some tasks of a stage."""
-        if tasks:
-            stage = next(stage for stage in self.stages if stage.name == name)
-            stage.run(stage.missing(tasks))
-
-    def do_rank(self, engine: RankEngine) -> None:
-        """A rank's share of all stages."""
-        for stage in self.stages:
-            engine.run(stage)
-            stage.finish()
-            self.end_order()
-            _native.trim()
+    end_request: Callable[[], None] = lambda: None
 
 
-class TaskFault(Exception):
-    """A task raised something that is no error of the user's: it may be worth another try."""
+def encode_request(spec: WorkerSpec, **what: Any) -> bytes:
+    """A request: `stage` and `tasks`, or `world` and the file `alive` that the driver of ranks touches."""
+    folder = None if spec.anywhere else str(Path.cwd())
+    return orjson.dumps({"krill": krill.__version__, "folder": folder, **asdict(spec), **what})
 
 
-def packed(spec: WorkerSpec, resources: Resources, **what: Any) -> bytes:
-    """An order: `stage` and `tasks`, or `rank`, `world` and the file `alive` that the driver touches."""
-    return orjson.dumps(
-        {
-            "krill": krill.__version__,
-            "folder": None if spec.anywhere else str(Path.cwd()),
-            "kind": spec.kind,
-            "address": spec.address,
-            "identity": spec.identity,
-            "resources": [resources.memory, resources.threads, resources.floor],
-            **what,
-        }
-    )
-
-
-def perform(order: bytes) -> bytes:
-    """Do what was sent; the result or the error, as bytes."""
+def handle_request(request: bytes, rank: int | None = None) -> bytes:
+    """Do what was sent, as this rank if there are ranks; the result, or an error that a user can mend."""
     try:
-        result = _perform(orjson.loads(order))
+        return orjson.dumps({"result": _handle(orjson.loads(request), rank)})
     except KrillError as error:
         described = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
         return orjson.dumps({"error": described})
-    except Exception as error:
-        import traceback
-
-        trace = "".join(traceback.format_exception(error)[-4:])
-        return orjson.dumps({"fault": f"{type(error).__name__}: {error}", "trace": trace})
-    return orjson.dumps({"result": result})
 
 
-def unpacked(answer: bytes) -> Mapping[str, Any]:
+def decode_result(content: bytes) -> Mapping[str, Any]:
     """The result that a worker sent; raises the error that it sent instead."""
-    found = orjson.loads(answer)
+    found = orjson.loads(content)
     if "error" in found:
         described = found["error"]
         kind: type[KrillError] = getattr(errors, described["kind"], KrillError)
         error = kind.__new__(kind)  # not every kind is made of a message and a hint
         KrillError.__init__(error, described["message"], hint=described["hint"])
         raise error
-    if "fault" in found:
-        raise TaskFault(f"{found['fault']}\n{found['trace']}".rstrip())
     result = found["result"]
     assert isinstance(result, dict)
     return result
 
 
 def release() -> None:
-    """Let go of what is kept from one order to the next."""
+    """Let go of what is kept from one request to the next."""
     global _kept
     if _kept is not None:
         _kept[2].close()
@@ -158,25 +118,31 @@ def check_identity(run: Mapping[str, Any], address: str, identity: str) -> None:
         )
 
 
-def _perform(order: Mapping[str, Any]) -> Mapping[str, Any]:
-    if order["krill"] != krill.__version__:
+def _handle(request: Mapping[str, Any], rank: int | None) -> Mapping[str, Any]:
+    if request["krill"] != krill.__version__:
         raise ConfigError(
             f"the worker on `{platform.node()}` has Krill {krill.__version__}, the run was started with"
-            f" {order['krill']}",
+            f" {request['krill']}",
             hint="install the same version of krill-lm on all machines",
         )
-    if order["folder"] is not None:
-        _enter(order["folder"])
+    if request["folder"] is not None:
+        _enter(request["folder"])
     try:
-        run = _opened(order)
+        run = _opened(request)
         kept, run.progress.done = run.kept(), 0
-        if "rank" in order:
-            alive = Path(order["alive"])
-            rank = Rank(order["rank"], order["world"])
-            run.do_rank(RankEngine(rank, alive=lambda: alive.stat().st_mtime))
+        if rank is None:
+            for stage in run.stages:
+                if stage.name == request["stage"] and request["tasks"]:
+                    stage.run(stage.missing(request["tasks"]))
         else:
-            run.do(order["stage"], order["tasks"])
-        run.end_order()
+            alive = Path(request["alive"])
+            engine = RankEngine(Rank(rank, request["world"]), alive=lambda: alive.stat().st_mtime)
+            for stage in run.stages:
+                engine.run(stage)
+                stage.finish()
+                run.end_request()
+                _native.trim()
+        run.end_request()
     except BaseException:
         release()  # its threads were stopped, and would stop whatever comes next
         raise
@@ -186,16 +152,17 @@ def _perform(order: Mapping[str, Any]) -> Mapping[str, Any]:
 _kept: tuple[tuple[Any, ...], WorkerRun, ExitStack] | None = None
 
 
-def _opened(order: Mapping[str, Any]) -> WorkerRun:
+def _opened(request: Mapping[str, Any]) -> WorkerRun:
     """The run, in this process; another one is let go."""
     global _kept
-    key = (order["address"], order["identity"], Resources(*order["resources"]), order.get("world", 2))
+    resources = Resources(**request["resources"])
+    key = (request["address"], request["identity"], resources, request.get("world", 2))
     if _kept is None or _kept[0] != key:
         release()
         with ExitStack() as stack:
-            run = import_module(KINDS[order["kind"]]).open_run(*key, stack)
+            run = import_module(KINDS[request["kind"]]).open_run(*key, stack)
             _kept = key, run, stack.pop_all()
-    _native.trim()  # what the order before has freed, so that a plan has it
+    _native.trim()  # what the request before has freed, so that a plan has it
     return _kept[1]
 
 
@@ -223,14 +190,16 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """A process for one order: `ORDER ANSWER PROCESS` are files, of which the last says that it has begun."""
+    """The process of a rank (`rank.rank_command`): `FOLDER NUMBER`."""
     import sys
     import threading
 
-    order, answer, process = map(Path, sys.argv[1:])
-    write_bytes(process, str(os.getpid()).encode())
-    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
-    write_bytes(answer, perform(order.read_bytes()))
+    folder, number = Path(sys.argv[1]), int(sys.argv[2])
+    request = (folder / START_FILE).read_bytes()
+    driver = orjson.loads(request)["driver"]
+    if driver is not None:
+        threading.Thread(target=_end_with, args=[driver], daemon=True).start()
+    write_bytes(folder / f"result-{number}", handle_request(request, number))
 
 
 def _end_with(parent: int) -> None:

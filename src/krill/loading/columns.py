@@ -16,11 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 
 from krill import _native
-from krill.dataset.rows import RowBatch
-from krill.errors import ConfigError
+from krill.dataset.rows import RowBatch, RowSource
+from krill.errors import ConfigError, InputError
 
 Batch = dict[str, npt.NDArray[Any]]
 LabelKind = Literal["shifted", "hf"]
@@ -76,6 +77,16 @@ class ColumnMaker:
         self._spare_bytes = spare_bytes
         self._pool = _native.BlockPool(spare_bytes)
         self._names = columns.names
+
+    def read(self, source: RowSource, numbers: npt.NDArray[np.int64]) -> Batch:
+        try:
+            return self.make(source.read(numbers))
+        except _native.BadRow as error:
+            row, reason = error.args
+            raise InputError(
+                f"`{source.name}`: row {numbers[row]} {reason}",
+                hint="the data was changed after it was written; `krill validate` finds all such rows",
+            ) from None
 
     def make(self, rows: RowBatch) -> Batch:
         """One native pass over the rows, without the GIL; `_native.BadRow` if a row contradicts itself."""

@@ -1,28 +1,34 @@
 """`krill.load`: a prepared dataset as a sequence of rows, and as batches for training.
 
-In: a path or URL, a budget. Out: rows by number, and loaders. Held in memory: what the source says it holds
-(the manifest's table and a cache), and for each loader the batches that it makes ahead; the plan adds them
-up, and what doesn't fit is refused before anything is read. The budget counts what comes on top of what the
-process held before.
+In: a path or URL, a budget. Out: rows by number, and loaders. Opening a folder of Krill's reads the manifest
+and looks at the size of each shard, so that a missing or truncated one is reported before training begins and
+not hours into it. Held in memory: what the source says it holds (the manifest's table and a cache), and for
+each loader the batches that it makes ahead; the plan adds them up, and what doesn't fit is refused before
+anything is read. The budget counts what comes on top of what the process held before.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from krill.budget.plan import Need, make_plan, resolve_limit
 from krill.budget.size import parse_size
-from krill.dataset.manifest import MANIFEST_NAME
+from krill.dataset.manifest import MANIFEST_NAME, DatasetPart, Manifest, SourceRows
+from krill.dataset.reader import ShardReader, part_of
 from krill.dataset.rows import ClosedOnExit, RowKey, RowSource, select_rows
+from krill.dataset.shard import ShardInfo
 from krill.errors import ConfigError, InputError
 from krill.faults import system_errors
 from krill.loading.columns import ColumnMaker, Columns, LabelKind
-from krill.loading.krill_rows import OnMissing, open_krill_rows
-from krill.loading.loader import Identity, Loader, LoaderOptions, find_world
+from krill.loading.loader import Loader, LoaderOptions, find_world
 from krill.loading.mixture import JoinedRows, Mixed, OnExhausted, WeightedRows
 from krill.loading.order import SHUFFLE_WINDOW, InOrder, Order, Shuffled
+from krill.storage.outputs import DAMAGED_HINT
 
 # Indexes of record batches: a few kilobytes for each mebibyte of tokens that is read from again and again.
 _LEAST_CACHE = 1_000_000
@@ -30,6 +36,9 @@ _USEFUL_CACHE = 32_000_000
 # Of the budget, at most: what is left is for the table of shards and for batches.
 _CACHE_SHARE = 8
 _MAPPED_SHARE = 2
+_SKIP_HINT = f'{DAMAGED_HINT}; `on_missing="skip"` leaves its rows out'
+
+OnMissing = Literal["fail", "skip"]
 
 
 @system_errors()
@@ -159,9 +168,13 @@ class LoadedDataset(ClosedOnExit):
         plan = make_plan(self.limit, 0, [_reading(self.source), _batches(prefetch, batch_bytes)])
         ahead = plan.share("batches")
         options = LoaderOptions(batch_size, rank, world, drop_last, prefetch, batch_bytes, ahead)
-        mixture = order.identity if isinstance(order, Mixed) else None
-        window = shuffle_window if shuffle else None
-        identity = Identity(self.source.fingerprint, seed, shuffle, window, mixture)
+        identity = {
+            "fingerprint": self.source.fingerprint,
+            "seed": seed,
+            "shuffle": shuffle,
+            "shuffle_window": shuffle_window if shuffle else None,
+            "mixture": order.identity if isinstance(order, Mixed) else None,
+        }
         maker = ColumnMaker(columns, self.source.width, 2 * batch_bytes)
         return Loader(self.source, order, maker, options, identity, epoch)
 
@@ -214,3 +227,80 @@ def _check_least(least: int, **numbers: int) -> None:
     for name, number in numbers.items():
         if number < least:
             raise ConfigError(f"`{name}` is `{number}`", hint=f"give a number from {least} on")
+
+
+def open_krill_rows(
+    path: str | Path,
+    *,
+    split: str = "train",
+    cache_bytes: int = 8_000_000,
+    mapped_bytes: int = 0,
+    verify: bool = False,
+    on_missing: OnMissing = "fail",
+) -> ShardReader:
+    """The rows of a split; `skipped_rows` counts those that `on_missing="skip"` left out."""
+    folder = Path(path)
+    whole = part_of(folder, Manifest.load(folder), split)
+    present = _present_shards(whole.folder(folder), whole.shards, on_missing)
+    part = replace(whole, shards=tuple(present), sources=_sources_of_present(whole, present))
+    return ShardReader(
+        str(path),
+        part,
+        part.paths(folder),
+        cache_bytes=cache_bytes,
+        mapped_bytes=mapped_bytes,
+        verify=verify,
+        skipped_rows=whole.rows - part.rows,
+    )
+
+
+def _present_shards(folder: Path, shards: tuple[ShardInfo, ...], on_missing: OnMissing) -> list[ShardInfo]:
+    """The shards that are there, whole by their size; without `skip`, a missing one is an error."""
+    sizes = _sizes_in(folder)
+    present = [shard for shard in shards if sizes.get(shard.file) == shard.bytes]
+    if on_missing == "fail" and len(present) < len(shards):
+        shard = next(shard for shard in shards if sizes.get(shard.file) != shard.bytes)
+        size = sizes.get(shard.file)
+        if size is None:
+            problem = "is missing, but the manifest names it"
+        else:
+            state = "truncated" if size < shard.bytes else "too long"
+            problem = f"is {state}: it has {size} bytes, and the manifest says {shard.bytes}"
+        raise InputError(f"`{folder / shard.file}` {problem}", hint=_SKIP_HINT)
+    return present
+
+
+def _sizes_in(folder: Path) -> dict[str, int]:
+    """The bytes of each file, from one scan of the folder."""
+    sizes = {}
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # a link to nothing
+                    sizes[entry.name] = entry.stat().st_size
+    except FileNotFoundError:  # the folder of a split
+        return {}
+    except OSError as error:
+        raise InputError(
+            f"cannot read `{folder}`: {error.strerror}", hint="check the folder's permissions"
+        ) from error
+    return sizes
+
+
+def _sources_of_present(part: DatasetPart, present: list[ShardInfo]) -> tuple[SourceRows, ...]:
+    """The rows of weighted sources after shards were left out. No shard has rows of two sources."""
+    if len(present) == len(part.shards):
+        return part.sources
+    here = {shard.file for shard in present}
+    sources, first = [], 0
+    for source in part.sources:
+        end = source.first + source.rows
+        row, rows = 0, 0
+        for shard in part.shards:
+            if source.first <= row < end and shard.file in here:
+                rows += shard.rows
+            row += shard.rows
+        tokens = source.tokens * rows // max(1, source.rows)
+        sources.append(replace(source, first=first, rows=rows, tokens=tokens))
+        first += rows
+    return tuple(sources)

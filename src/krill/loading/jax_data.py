@@ -69,7 +69,6 @@ class JaxBatches:
         self._remember()
 
     def __len__(self) -> int:
-        """Batches from the state to the end of the epoch."""
         return self._left
 
     def __iter__(self) -> Iterator[Arrays]:

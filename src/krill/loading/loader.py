@@ -14,14 +14,13 @@ import sys
 import weakref
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from krill import _native
 from krill.dataset.rows import RowSource
 from krill.errors import ConfigError, InputError
 from krill.loading.columns import Batch, ColumnMaker
@@ -32,38 +31,23 @@ VERSION = 1
 _HINT = "load a state with the dataset and the arguments that it was made with"
 
 
-@dataclass(frozen=True)
-class Identity:
-    """Everything that shapes the order of rows. A state of another order would repeat some and miss
-    others."""
-
-    fingerprint: str
-    seed: int
-    shuffle: bool
-    shuffle_window: int | None
-    mixture: Mapping[str, Any] | None
-
-
-def make_state(identity: Identity, epoch: int, samples: int) -> dict[str, Any]:
-    return {"version": VERSION, "epoch": epoch, "samples": samples, **asdict(identity)}
-
-
-def read_state(state: Mapping[str, Any], identity: Identity, most: int, name: str) -> tuple[int, int]:
+def read_state(
+    state: Mapping[str, Any], identity: Mapping[str, Any], most: int, name: str
+) -> tuple[int, int]:
     """The epoch and the samples of a state, which must be of `identity`; `name` is the dataset's."""
     if not isinstance(state, Mapping) or "version" not in state:
         raise ConfigError("this is not a loader's state: it has no `version`", hint=_HINT)
     if state["version"] != VERSION:
         raise ConfigError(f"the state has version `{state['version']}`, and this Krill reads {VERSION}")
-    expected = asdict(identity)
-    if state.get("fingerprint") != identity.fingerprint:
+    if state.get("fingerprint") != identity["fingerprint"]:
         raise InputError(
             f"the state belongs to another dataset than `{name}`: its fingerprint is"
-            f" `{state.get('fingerprint')}`, not `{identity.fingerprint}`",
+            f" `{state.get('fingerprint')}`, not `{identity['fingerprint']}`",
             hint=_HINT,
         )
-    differing = [key for key, value in expected.items() if state.get(key) != value]
+    differing = [key for key, value in identity.items() if state.get(key) != value]
     if differing:
-        shown = ", ".join(f"`{key}` is `{state.get(key)}`, not `{expected[key]}`" for key in differing)
+        shown = ", ".join(f"`{key}` is `{state.get(key)}`, not `{identity[key]}`" for key in differing)
         raise ConfigError(f"the state belongs to another order: {shown}", hint=_HINT)
     return _count(state, "epoch", 2**63), _count(state, "samples", most)
 
@@ -95,7 +79,8 @@ class Loader:
     `len(loader)` is the number of batches that iterating now would give, the same on every rank. Of a last
     global batch that is not full (`drop_last=False`), each rank takes an equal part, plus or minus a row: a
     batch may then have no row at all, so that every rank takes as many steps. One iterator at a time: a new
-    one ends the one before.
+    one ends the one before. `identity` is everything that shapes the order of rows: a state of another order
+    would repeat some and miss others.
     """
 
     def __init__(
@@ -104,34 +89,20 @@ class Loader:
         order: Order,
         maker: ColumnMaker,
         options: LoaderOptions,
-        identity: Identity,
+        identity: Mapping[str, Any],
         epoch: int = 0,
     ) -> None:
         self.epoch = epoch
         self.samples = 0
+        self.batch_size, self.rank, self.world = options.batch_size, options.rank, options.world
+        self.global_batch = options.batch_size * options.world
+        """Rows that all ranks together take in a step."""
         self._source = source
         self._order = order
         self._maker = maker
         self._options = options
         self._identity = identity
         self._iterator: weakref.ref[Generator[Batch, None, None]] | None = None
-
-    @property
-    def batch_size(self) -> int:
-        return self._options.batch_size
-
-    @property
-    def rank(self) -> int:
-        return self._options.rank
-
-    @property
-    def world(self) -> int:
-        return self._options.world
-
-    @property
-    def global_batch(self) -> int:
-        """Rows that all ranks together take in a step."""
-        return self._options.batch_size * self._options.world
 
     @property
     def steps(self) -> int:
@@ -171,7 +142,7 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is, after the last batch that it handed out; JSON can hold it."""
-        return make_state(self._identity, self.epoch, self.samples)
+        return {"version": VERSION, "epoch": self.epoch, "samples": self.samples, **self._identity}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was made, by a loader of any rank, world size or batch size."""
@@ -211,25 +182,16 @@ class Loader:
         self.epoch, self.samples = epoch + 1, 0
 
     def _make(self, epoch: int, sample: int) -> Batch:
-        rows = self._rows_at(epoch, sample)
-        try:
-            return self._maker.make(self._source.read(rows))
-        except _native.BadRow as error:
-            row, reason = error.args
-            raise InputError(
-                f"`{self._source.name}`: row {rows[row]} {reason}",
-                hint="the data was changed after it was written; `krill validate` finds all such rows",
-            ) from None
+        return self._maker.read(self._source, self._rows_at(epoch, sample))
 
     def _steps_from(self, sample: int) -> int:
         left = self._order.samples - sample
         return left // self.global_batch if self._options.drop_last else -(-left // self.global_batch)
 
     def _rows_at(self, epoch: int, sample: int) -> npt.NDArray[np.int64]:
-        total, options = self._order.samples, self._options
-        size = min(self.global_batch, total - sample)
-        start, stop = (sample + size * rank // options.world for rank in (options.rank, options.rank + 1))
-        return self._order.rows((self._identity.seed, epoch), start, stop)
+        size = min(self.global_batch, self._order.samples - sample)
+        start, stop = (sample + size * rank // self.world for rank in (self.rank, self.rank + 1))
+        return self._order.rows((self._identity["seed"], epoch), start, stop)
 
 
 def find_world(rank: int | None, world: int | None) -> tuple[int, int]:

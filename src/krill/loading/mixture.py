@@ -216,7 +216,6 @@ class JoinedRows:
         return sum(part.held_bytes for part in self._parts)
 
     def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
-        """Rows in the order asked for."""
         owners = np.searchsorted(self._starts, rows, side="right") - 1
         picked = [np.flatnonzero(owners == number) for number in range(len(self._parts))]
         read = [

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krill import _native
-from krill.errors import ConfigError, InputError, MissingExtra
+from krill.errors import ConfigError, MissingExtra
 from krill.loading.columns import Batch, ColumnMaker, Columns
 from krill.loading.loader import Loader
 
@@ -78,13 +77,7 @@ class TorchRows(Dataset[Tensors]):
         numbers = np.where(numbers < 0, numbers + len(self), numbers)
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(self):
             raise IndexError(f"a row of {list(rows)} is out of range: there are {len(self)} rows")
-        try:
-            batch = _tensors(self._maker.make(self._source.read(numbers)))
-        except _native.BadRow as error:
-            place, reason = error.args
-            raise InputError(
-                f"`{self._source.name}`: row {numbers[place]} {reason}", hint="write the dataset again"
-            ) from None
+        batch = _tensors(self._maker.read(self._source, numbers))
         return [{name: column[place] for name, column in batch.items()} for place in range(len(numbers))]
 
 
@@ -103,7 +96,6 @@ class TorchBatches(IterableDataset[Tensors]):
         self._ended = False
 
     def __len__(self) -> int:
-        """Batches from the state to the end of the epoch."""
         return len(self.loader)
 
     def __iter__(self) -> Iterator[Tensors]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from krill.errors import InputError
 from krill.model.sizing import ModelShape
-from krill.model.transformer import Layers, Transformer
+from krill.model.transformer import Layers, Transformer, matrix_sizes
 
 # Our name of a layer's weights -> theirs, and whether it is a matrix, which lies the other way round there.
 _LAYER_NAMES = {
@@ -101,7 +101,6 @@ def shape_from_llama(config: Mapping[str, Any]) -> ModelShape:
 
 
 def _first(*values: Any) -> Any:
-    """The first that is not None."""
     return next(value for value in values if value is not None)
 
 
@@ -111,15 +110,7 @@ _SIZES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads
 def from_llama(tensors: Mapping[str, Array], config: Mapping[str, Any]) -> Transformer:
     """The model that `llama_tensors` and `llama_config` describe."""
     shape = shape_from_llama(config)
-    sizes = {
-        "query": (shape.width, shape.width),
-        "key": (shape.width, shape.kv_width),
-        "value": (shape.width, shape.kv_width),
-        "output": (shape.width, shape.width),
-        "gate": (shape.width, shape.hidden),
-        "up": (shape.width, shape.hidden),
-        "down": (shape.hidden, shape.width),
-    }
+    sizes: dict[str, tuple[int, ...]] = {**matrix_sizes(shape)}
     stacked = {}
     for ours, (theirs, turned) in _LAYER_NAMES.items():
         size = sizes.get(ours, (shape.width,))

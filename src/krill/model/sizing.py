@@ -84,7 +84,6 @@ PRESETS: dict[str, tuple[int, int, int, int, int]] = {
 
 
 def preset_shape(name: str, vocab_size: int) -> ModelShape:
-    """The preset `name` with the tokenizer's vocabulary."""
     if name not in PRESETS:
         raise ConfigError(
             f"there is no model preset `{name}`", hint=f"give one of {', '.join(PRESETS)}, or a target"

@@ -178,6 +178,24 @@ def rms_norm(states: jax.Array, scale: jax.Array, eps: float) -> jax.Array:
     return (wide * scale.astype(jnp.float32)).astype(states.dtype)
 
 
+def matrix_sizes(shape: ModelShape) -> dict[str, tuple[int, int]]:
+    """(in, out) of a layer's matrices."""
+    width, hidden = shape.width, shape.hidden
+    return {
+        "query": (width, width),
+        "key": (width, shape.kv_width),
+        "value": (width, shape.kv_width),
+        "output": (width, width),
+        "gate": (width, hidden),
+        "up": (width, hidden),
+        "down": (hidden, width),
+    }
+
+
+# Matrices whose products are added to the residual stream.
+_ADDED = ("output", "down")
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def init_transformer(shape: ModelShape, seed: int) -> Transformer:
     """Fresh float32 weights, the same for the same seed.
@@ -187,19 +205,11 @@ def init_transformer(shape: ModelShape, seed: int) -> Transformer:
     """
     depth, width = shape.layers, shape.width
     added = INIT_SCALE / (2 * depth) ** 0.5
-    sizes = {
-        "query": (width, width, INIT_SCALE),
-        "key": (width, shape.kv_width, INIT_SCALE),
-        "value": (width, shape.kv_width, INIT_SCALE),
-        "output": (width, width, added),
-        "gate": (width, shape.hidden, INIT_SCALE),
-        "up": (width, shape.hidden, INIT_SCALE),
-        "down": (shape.hidden, width, added),
-    }
+    sizes = matrix_sizes(shape)
     first, *keys = jax.random.split(jax.random.key(seed), 1 + len(sizes))
     matrices = {
-        name: jax.random.normal(key, (depth, rows, columns), jnp.float32) * scale
-        for key, (name, (rows, columns, scale)) in zip(keys, sizes.items(), strict=True)
+        name: jax.random.normal(key, (depth, *size), jnp.float32) * (added if name in _ADDED else INIT_SCALE)
+        for key, (name, size) in zip(keys, sizes.items(), strict=True)
     }
     norms = {name: jnp.ones((depth, width), jnp.float32) for name in ("attention_norm", "mlp_norm")}
     embedding = jax.random.normal(first, (shape.vocab_size, width), jnp.float32) * INIT_SCALE

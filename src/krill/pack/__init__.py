@@ -6,6 +6,7 @@ documents' pieces in it; and an order to write them in that is computed, not sto
 of rows, and for `bfd` up to 28 bytes for each document of a window.
 """
 
+from krill.lazy import lazy_attributes
 from krill.pack.fitted import FittedRows, Fitting, PackingWindows, fitting_of
 from krill.pack.permutation import Permutation
 from krill.pack.rows import PackedRows, WrappedRows, piece_lengths
@@ -26,3 +27,5 @@ __all__ = [
     "piece_lengths",
     "stored_row_files",
 ]
+
+__getattr__ = lazy_attributes(__name__, {})  # former names

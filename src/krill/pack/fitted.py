@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from krill import _native
+from krill.corpus.buffers import offsets_of
+from krill.pack.rows import Rows
 from krill.pack.token_files import PieceFiles, TokenFiles
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from krill.pack.rows import Rows
 
 # Without fitting, windows shape nothing: so many documents are cut at a time.
 UNFITTED_WINDOW: Final = 1 << 16
@@ -40,9 +40,7 @@ class Fitting:
     @property
     def held_bytes(self) -> int:
         """What a window holds besides its rows: lengths as read and in the kernel, and what it fits with."""
-        if not self.best_fit:
-            return 8 * self.window
-        return 28 * self.window + 5 * self.sequence_len
+        return 28 * self.window + 5 * self.sequence_len if self.best_fit else 8 * self.window
 
 
 @dataclass(frozen=True)
@@ -55,29 +53,21 @@ class PackingWindows:
     @cached_property
     def _first_documents(self) -> NDArray[np.int64]:
         """Of each unit, and the number of all."""
-        import numpy as np
-
-        return np.concatenate(([0], np.cumsum(self.files.documents, dtype=np.int64)))
+        return offsets_of(self.files.documents)
 
     @property
     def count(self) -> int:
         return -(-int(self._first_documents[-1]) // self.fitting.window)
 
     def rows(self, window: int) -> int:
-        """How many rows a window gives."""
-        from krill import _native
-
         fitting = self.fitting
         return _native.PackedWindow(self._lengths(window), fitting.sequence_len, fitting.best_fit).rows
 
     def open(self, window: int, dtype: str) -> PackingWindow:
-        """A window to read rows from."""
         return PackingWindow(self.files, self.fitting, dtype, self._lengths(window), *self._pieces(window))
 
     def _pieces(self, window: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """The units that a window's documents are in, the first document in each, and how many."""
-        import numpy as np
-
         firsts = self._first_documents
         start = window * self.fitting.window
         end = min(start + self.fitting.window, int(firsts[-1]))
@@ -87,8 +77,6 @@ class PackingWindows:
         return units, inside, np.minimum(end, firsts[units + 1]) - firsts[units] - inside
 
     def _lengths(self, window: int) -> NDArray[np.uint32]:
-        import numpy as np
-
         units, firsts, counts = self._pieces(window)
         lengths = np.empty(int(counts.sum()), np.uint32)
         at = 0
@@ -111,16 +99,11 @@ class PackingWindow:
         first_documents: NDArray[np.int64],
         documents: NDArray[np.int64],
     ) -> None:
-        import numpy as np
-
-        from krill import _native
-
         self._dtype = np.dtype(dtype)
         self._packed = _native.PackedWindow(lengths, fitting.sequence_len, fitting.best_fit)
         self._files = PieceFiles([files.file(int(unit), "tokens") for unit in units])
         # Where each unit begins among the window's tokens, and at which token of its own.
-        ends = np.concatenate(([0], np.cumsum(documents)))
-        counts = np.add.reduceat(lengths, ends[:-1], dtype=np.int64)
+        counts = np.add.reduceat(lengths, offsets_of(documents)[:-1], dtype=np.int64)
         self._starts = np.cumsum(counts) - counts
         # Only the first unit can begin in its middle, where the window before ended.
         self._skipped = np.zeros(len(units), np.int64)
@@ -131,15 +114,11 @@ class PackingWindow:
         return self._packed.rows
 
     def read(self, first: int, count: int) -> Rows:
-        import numpy as np
-
         starts, lengths, row_offsets = self._packed.pieces(first, count)
-        ends = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=ends[1:])
         units = self._starts.searchsorted(starts, "right") - 1
         places = starts - self._starts[units] + self._skipped[units]
         tokens = self._files.read(units, places, lengths.astype(np.int64), self._dtype)
-        return tokens, ends[row_offsets], lengths, row_offsets
+        return tokens, offsets_of(lengths)[row_offsets], lengths, row_offsets
 
 
 @dataclass(frozen=True)
@@ -152,9 +131,7 @@ class FittedRows:
 
     @cached_property
     def _first_rows(self) -> NDArray[np.int64]:
-        import numpy as np
-
-        return np.concatenate(([0], np.cumsum(self.window_rows, dtype=np.int64)))
+        return offsets_of(self.window_rows)
 
     @property
     def rows(self) -> int:
@@ -179,7 +156,5 @@ class FittedRows:
 
 
 def fitting_of(packing: str, sequence_len: int, pack_window: int) -> Fitting:
-    """The fitting that a config asks for."""
-    if packing == "none":
-        return Fitting(sequence_len, UNFITTED_WINDOW, best_fit=False)
-    return Fitting(sequence_len, pack_window, best_fit=True)
+    best_fit = packing != "none"
+    return Fitting(sequence_len, pack_window if best_fit else UNFITTED_WINDOW, best_fit)

@@ -7,11 +7,10 @@ turns on average. The order depends on `count` and the key alone. Held in memory
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
 # Four rounds suffice for a pseudorandom permutation from good round functions; two more where a half has so
 # few bits that round functions are hardly random.
@@ -29,8 +28,6 @@ class Permutation:
 
     def __call__(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where each number goes."""
-        import numpy as np
-
         result = self._shuffled(numbers.astype(np.uint64))
         outside = np.flatnonzero(result >= self.count)
         while len(outside):
@@ -39,8 +36,6 @@ class Permutation:
         return result.astype(np.int64)
 
     def _shuffled(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        import numpy as np
-
         bits = np.uint64(self._half)
         mask = np.uint64((1 << self._half) - 1)
         left, right = numbers >> bits, numbers & mask
@@ -58,8 +53,6 @@ def _round_keys(key: tuple[int, ...]) -> list[int]:
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finalizer of SplitMix64: every bit of the input reaches every bit of the output."""
-    import numpy as np
-
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from krill.pack.token_files import TokenFiles, TokenStream
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Rows = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
-    """Tokens and where rows begin among them, the lengths of documents' pieces and where rows begin there."""
+Rows = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
+"""Tokens and where rows begin among them, the lengths of documents' pieces and where rows begin there."""
 
 
 class PackedRows(Protocol):
@@ -27,9 +26,7 @@ class PackedRows(Protocol):
     def rows(self) -> int: ...
 
     @property
-    def tokens(self) -> int:
-        """Tokens in all rows."""
-        ...
+    def tokens(self) -> int: ...
 
     def read(self, first: int, count: int, most: int) -> Iterator[Rows]:
         """Rows `first` to `first + count`, at most `most` at a time."""
@@ -58,8 +55,6 @@ class WrappedRows:
         return self.rows * self.sequence_len
 
     def read(self, first: int, count: int, most: int) -> Iterator[Rows]:
-        import numpy as np
-
         length = self.sequence_len
         stream = TokenStream(self.files, self.dtype, first * length)
         for done in range(0, count, most):
@@ -76,8 +71,6 @@ def piece_lengths(
 
     `document_ends` are ascending offsets in (0, rows * sequence_len] at which documents end.
     """
-    import numpy as np
-
     row_ends = np.arange(1, rows + 1, dtype=np.int64) * sequence_len
     ends = np.sort(np.concatenate((document_ends, row_ends)))
     ends = ends[np.diff(ends, prepend=0) > 0]  # where both end, once

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from krill.corpus.buffers import offsets_of
 from krill.pack.permutation import Permutation
+from krill.pack.rows import Rows
 from krill.pack.token_files import PieceFiles
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from krill.pack.rows import Rows
 
 TOKENS: Final = "tokens"
 PIECES: Final = "pieces"
@@ -27,8 +26,6 @@ BEGINNINGS: Final = "beginnings"
 
 def stored_row_files(rows: Iterator[Rows]) -> Iterator[tuple[str, NDArray[Any]]]:
     """What goes into each file, in turn, for rows that come some at a time."""
-    import numpy as np
-
     at = np.zeros(2, np.int64)
     for tokens, offsets, seq_lengths, seq_offsets in rows:
         beginnings = at + np.stack([offsets[:-1], seq_offsets[:-1]], axis=1)
@@ -50,11 +47,9 @@ class StoredRows:
         dtype: str,
         order: Permutation,
     ) -> None:
-        import numpy as np
-
         self.tokens = tokens
         self._paths = paths
-        self._first_rows = np.concatenate(([0], np.cumsum(shard_rows, dtype=np.int64)))
+        self._first_rows = offsets_of(shard_rows)
         self._dtype = np.dtype(dtype)
         self._order = order
 
@@ -63,9 +58,6 @@ class StoredRows:
         return int(self._first_rows[-1])
 
     def read(self, first: int, count: int, most: int) -> Iterator[Rows]:
-        """Rows `first` to `first + count` of the new order, at most `most` at a time."""
-        import numpy as np
-
         files = {
             name: PieceFiles([path(name) for path in self._paths]) for name in (TOKENS, PIECES, BEGINNINGS)
         }
@@ -86,9 +78,5 @@ def _read_rows(
     files: PieceFiles, shards: NDArray[np.int64], ends: NDArray[np.int64], dtype: Any
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The values between two ends in each row's shard, and where rows begin among them."""
-    import numpy as np
-
     counts = ends[:, 1] - ends[:, 0]
-    offsets = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    return files.read(shards, ends[:, 0], counts, dtype), offsets
+    return files.read(shards, ends[:, 0], counts, dtype), offsets_of(counts)

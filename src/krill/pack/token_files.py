@@ -10,13 +10,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from krill import _native
+from krill.corpus.buffers import offsets_of
 from krill.storage.commits import damaged, reading_artifact
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 # Lengths are read this many documents at a time.
 _CHUNK = 1 << 16
@@ -33,11 +34,9 @@ class TokenFiles:
 
     @property
     def total(self) -> int:
-        """Tokens in all files."""
         return int(self.tokens.sum())
 
     def file(self, at: int, name: str) -> Path:
-        """A file of the unit at this index."""
         return self.path(int(self.units[at]), name)
 
     def read_lengths(self, at: int, first: int, lengths: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -46,9 +45,6 @@ class TokenFiles:
         return lengths
 
     def tokens_before(self, at: int, document: int) -> int:
-        """Tokens of the documents of unit `at` before this one."""
-        import numpy as np
-
         lengths = np.empty(min(_CHUNK, document), np.uint32)
         tokens = 0
         for first in range(0, document, _CHUNK):
@@ -61,11 +57,9 @@ class TokenStream:
     """Reads forward from token `start`; each `read` returns ids and where documents end among them."""
 
     def __init__(self, files: TokenFiles, dtype: str, start: int = 0) -> None:
-        import numpy as np
-
         self._files = files
         self._dtype = np.dtype(dtype)
-        self._firsts = np.concatenate(([0], np.cumsum(files.tokens)))
+        self._firsts = offsets_of(files.tokens)
         self._at = start
         first = self._unit_at(start) if start < files.total else len(files.units)
         self._ends = _DocumentEnds(files, first, int(self._firsts[first]))
@@ -73,8 +67,6 @@ class TokenStream:
 
     def read(self, count: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The next `count` ids, and the offsets in (0, count] at which documents end."""
-        import numpy as np
-
         ids = np.empty(count, self._dtype)
         filled = 0
         while filled < count:
@@ -95,8 +87,6 @@ class _DocumentEnds:
     """Ends of documents in the whole stream, ascending, a chunk of lengths at a time."""
 
     def __init__(self, files: TokenFiles, first_unit: int, first_token: int) -> None:
-        import numpy as np
-
         self._files = files
         self._unit = first_unit
         self._document = 0
@@ -105,8 +95,6 @@ class _DocumentEnds:
 
     def until(self, token: int) -> NDArray[np.int64]:
         """The ends up to and including `token`, taken out."""
-        import numpy as np
-
         taken = []
         while len(self._ends) or (self._last_end < token and self._load()):
             cut = int(self._ends.searchsorted(token, side="right"))
@@ -118,8 +106,6 @@ class _DocumentEnds:
 
     def _load(self) -> bool:
         """The next chunk of lengths; False at the end of the stream."""
-        import numpy as np
-
         documents = self._files.documents
         while self._unit < len(documents) and self._document == int(documents[self._unit]):
             self._unit += 1
@@ -146,8 +132,6 @@ class PieceFiles:
     """Files of which pieces are read in any order, by one thread."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        from krill import _native
-
         self._paths = paths
         self._reader = _native.PieceReader([os.fsencode(path) for path in paths])
 
@@ -155,10 +139,6 @@ class PieceFiles:
         self, files: NDArray[np.int64], first: NDArray[np.int64], counts: NDArray[np.int64], dtype: Any
     ) -> NDArray[Any]:
         """`counts` values from number `first` on of each of `files`, one after the other."""
-        import numpy as np
-
-        from krill import _native
-
         values = np.empty(int(counts.sum()), dtype)
         width = values.itemsize
         try:

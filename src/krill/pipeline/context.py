@@ -18,7 +18,7 @@ from krill.config import KrillConfig
 from krill.corpus import Corpus
 from krill.pipeline.disk import DiskCap
 from krill.storage import CommitLog
-from krill.storage.files import RunPaths
+from krill.storage.commits import RunPaths
 from krill.text import Step
 from krill.threads import ordered_map
 from krill.threads.progress import Progress

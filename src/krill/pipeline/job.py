@@ -32,7 +32,7 @@ from krill.pipeline.prediction import RunPrediction, predict, sample_input
 from krill.pipeline.seen_before import earlier_runs
 from krill.pipeline.summary import Summary, summarize_dataset
 from krill.pipeline.worker import worker_spec
-from krill.storage.files import LOCAL
+from krill.storage.commits import LOCAL
 from krill.storage.folder_storage import FolderStorage
 from krill.storage.object_storage import ObjectStorage
 from krill.storage.object_store import is_object_url

@@ -30,7 +30,7 @@ MB: Final = 10**6
 READING: Final = 9 * MB
 EACH_THREAD: Final = 3 * MB // 2
 EXPECTED_READING: Final = {
-    Format.PARQUET: (14 * MB, 0.05, 29 * MB),
+    Format.PARQUET: (9 * MB, 0.1, 29 * MB),
     Format.JSON_ARRAY: (0, 0.02, 6 * MB),
 }
 EXPECTED_DECODING: Final = (0, 0.05, 4 * MB)

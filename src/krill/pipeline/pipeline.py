@@ -18,8 +18,7 @@ from krill.budget import Need
 from krill.config import KrillConfig
 from krill.corpus import Corpus
 from krill.dedup import Pending
-from krill.dedup.index_database import PendingRun
-from krill.engines.contract import Engine, Stage, StageReport
+from krill.engines import Engine, Stage, StageReport
 from krill.errors import InputError
 from krill.pipeline.context import Context
 from krill.pipeline.needs import InputSizes, Sizing, reading_needs, scans
@@ -145,7 +144,7 @@ class Pipeline:
                     engine.run(stage)
                     self._add(stage.finish(), timing)
 
-    def write_index(self, earlier: EarlierRuns | None) -> Pending | PendingRun | None:
+    def write_index(self, earlier: EarlierRuns | None) -> Pending | None:
         """What this run kept, written to the persistent index and not counting yet; None without one."""
         dedup = next((stage for stage in self.stages if isinstance(stage, Dedup)), None)
         if earlier is None or dedup is None:

@@ -17,7 +17,7 @@ from krill.config import DedupConfig, KrillConfig
 from krill.corpus import Corpus, DatasetSource
 from krill.dedup import DedupIndex, Pending, hash_kind, minhash_kind
 from krill.dedup.index import DESCRIPTION, Storage, storage_of
-from krill.dedup.index_database import DatabaseIndex, IndexInput, PendingRun
+from krill.dedup.index_database import DatabaseIndex, IndexInput
 from krill.pipeline.dedup_needs import minhash_of
 from krill.pipeline.stages.scan import BANDS, HASHES, POSITIONS
 from krill.storage import CommitLog
@@ -78,7 +78,7 @@ class EarlierRuns:
             raise damaged(path, "is not a list of names") from None
         return _files_of(self._index, self._kind, names, stages / _SEEN)
 
-    def prepare(self, scanned: CommitLog, keep_files: Sequence[Path], corpus: Corpus) -> Pending | PendingRun:
+    def prepare(self, scanned: CommitLog, keep_files: Sequence[Path], corpus: Corpus) -> Pending:
         """What this run kept, written and not counting yet."""
         dedup = self._config.preprocess.dedup
         files = hash_files(dedup, scanned)

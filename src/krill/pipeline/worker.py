@@ -22,7 +22,7 @@ from krill.pipeline.needs import sizes_of
 from krill.pipeline.pipeline import build_stages, preprocess_needs
 from krill.pipeline.seen_before import earlier_runs
 from krill.storage.atomic import storage_errors
-from krill.storage.files import LOCAL, RunPaths
+from krill.storage.commits import LOCAL, RunPaths
 from krill.storage.mirror import Scratch
 from krill.storage.object_storage import RunReader
 from krill.storage.object_store import is_object_url
@@ -76,12 +76,12 @@ def open_run(address: str, identity: str, resources: Resources, workers: int, he
     earlier = earlier_runs(config, identity)
     stages = build_stages(context, encoder, against=against, earlier=earlier, workers=workers, begun_with=run)
 
-    def end_order() -> None:
+    def end_request() -> None:
         context.close()
         paths.files.evict()
 
     held.callback(context.close)
-    return WorkerRun(stages, progress, lambda: disk.used, end_order)
+    return WorkerRun(stages, progress, lambda: disk.used, end_request)
 
 
 def _load(address: str, identity: str, held: ExitStack) -> tuple[dict[str, Any], dict[str, Any], RunPaths]:

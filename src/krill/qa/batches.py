@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from krill.errors import ConfigError, MissingExtra
 from krill.loading.order import InOrder, Order, Shuffled
-from krill.qa.dataset import METADATA, QaDataset
+from krill.qa.dataset import ARRAYS, METADATA, QaDataset
 from krill.qa.stored import FeatureRows
 from krill.qa.tables import NOWHERE
 from krill.threads import ordered_map
@@ -135,7 +135,6 @@ class QaLoader:
         return np.where(step < counts, firsts + begins + step, _PADDING)
 
     def _answered(self, first: int, count: int) -> list[int]:
-        """The segments of a document that have the answer."""
         unit, row = self.dataset.stored.unit_of_feature(first)
         found = np.flatnonzero(unit.features.first[row : row + count] != NOWHERE)
         return [int(segment) for segment in found]
@@ -146,12 +145,7 @@ class QaLoader:
             known[place].update(_OF_ENDED)
         convert = self._convert
         batch: Batch = {
-            "input_ids": convert(rows.input_ids[own]),
-            "attention_mask": convert(rows.attention_mask[own]),
-            "token_type_ids": convert(rows.token_type_ids[own]),
-            "start_positions": convert(rows.start_positions[own]),
-            "end_positions": convert(rows.end_positions[own]),
-            "cls_index": convert(rows.cls_index[own]),
+            **{name: convert(getattr(rows, name)[own]) for name in (*ARRAYS, "cls_index")},
             "document_mask": convert(mask),
             "offset_mapping": rows.offset_mapping[own] if rows.offset_mapping is not None else None,
             "example_ids": [entry["example_id"] for entry in known],

@@ -25,7 +25,7 @@ from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
 from krill.qa.features import Shape
 from krill.qa.sources import DEFAULT_SPLIT, open_source
 from krill.qa.tables import SCHEMAS, table_name
-from krill.qa.units import FeatureJob, UnitMaker, reading_needs, unit_needs
+from krill.qa.units import FeatureJob, make_units, reading_needs, unit_needs
 from krill.storage.atomic import write_json
 from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import MANIFEST, OutputKind
@@ -50,8 +50,6 @@ _KIND: Final = OutputKind(COMMAND, _written_files)
 
 @dataclass(frozen=True, slots=True)
 class Prepared(RunSummary[Mapping[str, Any]]):
-    """The end of a preparation."""
-
     @property
     def folder(self) -> Path:
         return Path(self.output or "")
@@ -117,7 +115,6 @@ def open_job(
 
 
 def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progress) -> Prepared:
-    """Make the features, or continue, or find that they are there."""
     job.check()
     engine, threads = job.engine, job.resources.threads
     with metered_process(job.resources.memory, threads, floor=job.resources.floor) as meter:
@@ -131,7 +128,7 @@ def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progres
                 return Prepared(FINISHED, run.output, found, found)
             with meter.stage("features"):
                 if engine is None:
-                    found = UnitMaker(job, run, plan, meter, progress).run()
+                    found = make_units(job, run, plan, meter, progress)
                 else:
                     from krill.qa.distributed import make_on
 
@@ -143,7 +140,6 @@ def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progres
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """What a cache says of itself."""
     # One line for all units, and one for each file: indented like the rest, every value would take its own.
     units = orjson.Fragment(orjson.dumps(manifest["units"]))
     files = [orjson.Fragment(orjson.dumps(file)) for file in manifest.get("files", [])]

@@ -83,7 +83,6 @@ class QaDataset:
         )
 
     def _features(self, unit: FeatureUnit, example: int, first: int, count: int) -> list[dict[str, Any]]:
-        """`count` features of an example in a unit, from row `first` on."""
         rows = self.stored.assembler.padding(count)
         self.stored.assembler.fill(rows, np.arange(count), unit, np.arange(first, first + count))
         known = document_metadata(unit, example)
@@ -94,8 +93,7 @@ class QaDataset:
 
     def metadata(self, feature: int) -> dict[str, Any]:
         """Everything known of a feature besides its arrays."""
-        unit, row = self.stored.unit_of_feature(feature)
-        return document_metadata(unit, int(unit.features.example[row])) | segment_metadata(unit, row)
+        return self.all_metadata([feature])[0]
 
     def all_metadata(self, features: Iterable[int]) -> list[dict[str, Any]]:
         """The same for several features; what belongs to a document is read once."""
@@ -164,7 +162,6 @@ class QaDataset:
 
 
 def document_metadata(unit: FeatureUnit, example: int) -> dict[str, Any]:
-    """What all features of an example share."""
     examples = unit.examples
     return {
         "example_id": value(examples.ids, example),
@@ -182,16 +179,8 @@ def segment_metadata(unit: FeatureUnit, row: int) -> dict[str, Any]:
 
 
 def _arrays(rows: FeatureRows, place: int) -> dict[str, Any]:
-    assert rows.offset_mapping is not None
-    return {
-        "input_ids": rows.input_ids[place],
-        "attention_mask": rows.attention_mask[place],
-        "token_type_ids": rows.token_type_ids[place],
-        "start_positions": int(rows.start_positions[place]),
-        "end_positions": int(rows.end_positions[place]),
-        "offset_mapping": rows.offset_mapping[place],
-        "cls_index": int(rows.cls_index[place]),
-    }
+    values = {name: getattr(rows, name)[place] for name in (*ARRAYS, "offset_mapping", "cls_index")}
+    return {name: value if value.ndim else int(value) for name, value in values.items()}
 
 
 def _hashes(ids: pa.Array) -> npt.NDArray[np.uint64]:

@@ -1,15 +1,15 @@
 """`qa prepare` on an engine: this process reads, and finds ids that come twice; workers make the features.
 
-In: a job. Out: the tables and the records that `UnitMaker` makes, byte for byte. Held in memory: a hash of
+In: a job. Out: the tables and the records that `make_units` makes, byte for byte. Held in memory: a hash of
 each question's id, and the unit that is read; in a worker the tokenizer, and what a unit takes while it is
 made. What waits for a worker is in files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ import orjson
 from krill.budget import Meter, Plan
 from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
-from krill.engines import LoggedStage, Resources, WorkerSpec, open_engine
+from krill.engines import Resources, Stage, WorkerSpec, open_engine
 from krill.engines.worker import SPEC_FILE, CountedProgress, WorkerRun, load_run
 from krill.qa.encoding import QaTokenizer, fingerprint_of, tokenizer_from
 from krill.qa.examples import Paragraph, Question
@@ -75,7 +75,8 @@ def make_on(
     run.note(SPEC_FILE, settings)
     progress.begin("features", job.source.bytes)
     spec = WorkerSpec(KIND, run.address, run.description["identity"], Resources(meter.limit, threads))
-    stage = ReadUnits(stages, job, plan.share(IDS), progress)
+    source = unit_inputs(job, ids=plan.share(IDS))
+    stage = MakeUnits(settings, job.tokenizer, meter, progress, source)
     with closing(open_engine(config, spec, lambda result: progress.advance(result["bytes"]))) as engine:
         engine.run(stage)
         facts = dict(engine.facts())
@@ -95,105 +96,73 @@ def open_run(address: str, identity: str, resources: Resources, workers: int, he
         raise damaged(path, "is not as it was written")
     tokenizer = tokenizer_from(content, layout)
     progress = CountedProgress()
-    stage = MakeUnits(
-        Path(spec["stages"]), Path(spec["dataset"]), Shape(**spec["shape"]), tokenizer, meter, progress
-    )
-    return WorkerRun([stage], progress)
+    return WorkerRun([MakeUnits(spec, tokenizer, meter, progress)], progress)
 
 
-class UnitStage(LoggedStage):
-    """A task is the number of a unit, whose paragraphs are in another commit log until it is made."""
+class MakeUnits(Stage):
+    """Makes the features of units; a task is the number of one.
+
+    The driver, which has the `source`, reads it as tasks are asked for, and keeps the paragraphs of each unit
+    in a commit log; workers find them there.
+    """
 
     one_thread = True
 
-    def __init__(self, stages: Path) -> None:
-        super().__init__("features", lambda name: CommitLog(stages / name))
+    def __init__(
+        self,
+        spec: Mapping[str, Any],
+        tokenizer: QaTokenizer,
+        meter: Meter,
+        progress: Progress,
+        source: Iterable[UnitInput] | None = None,
+    ) -> None:
+        super().__init__("features", lambda name: CommitLog(Path(spec["stages"]) / name))
+        self._dataset = Path(spec["dataset"])
+        self._shape = Shape(**spec["shape"])
+        self._tokenizer = tokenizer
+        self._meter = meter
+        self._progress = progress
+        self._source = source
 
     @property
     def waiting(self) -> CommitLog:
         return self.open_log("waiting")
 
     def tasks(self) -> Iterable[int]:
-        return self.waiting.units()
-
-    def run(self, tasks: Iterable[int]) -> None:
-        raise NotImplementedError
-
-
-class ReadUnits(UnitStage):
-    """The driver's side: reads the source as tasks are asked for, and keeps what a worker will need."""
-
-    def __init__(self, stages: Path, job: FeatureJob, ids: int, progress: Progress) -> None:
-        super().__init__(stages)
-        self._job = job
-        self._ids = ids
-        self._progress = progress
-
-    def tasks(self) -> Iterable[int]:
         made, waiting = self.log, self.waiting
-        for unit in unit_inputs(self._job, ids=self._ids):
+        if self._source is None:
+            yield from waiting.units()
+            return
+        for unit in self._source:
             if unit.number in made:
                 self._progress.advance(unit.read_bytes)
             elif unit.number not in waiting:
-                self._keep(unit, waiting)
+                questions = (question.id for paragraph in unit.paragraphs for question in paragraph.questions)
+                files = waiting.begin(unit.number, _PARAGRAPHS)
+                files.write(_PARAGRAPHS, paragraphs_json(unit.paragraphs))
+                first = next(questions, "")
+                files.commit({"counts": unit.counts, "read_bytes": unit.read_bytes, "first": first})
             yield unit.number
 
     def describe(self, tasks: Sequence[int]) -> str:
         first = self.waiting.record(tasks[0])["first"]
         return f"features, unit {tasks[0] + 1:,}, from question `{first}`"
 
-    def _keep(self, unit: UnitInput, waiting: CommitLog) -> None:
-        questions = (question.id for paragraph in unit.paragraphs for question in paragraph.questions)
-        files = waiting.begin(unit.number, _PARAGRAPHS)
-        files.write(_PARAGRAPHS, paragraphs_json(unit.paragraphs))
-        files.commit({"counts": unit.counts, "read_bytes": unit.read_bytes, "first": next(questions, "")})
-
-
-class MakeUnits(UnitStage):
-    """A worker's side: makes the features of units that are waiting."""
-
-    def __init__(
-        self,
-        stages: Path,
-        dataset: Path,
-        shape: Shape,
-        tokenizer: QaTokenizer,
-        meter: Meter,
-        progress: Progress,
-    ) -> None:
-        super().__init__(stages)
-        self._dataset = dataset
-        self._shape = shape
-        self._tokenizer = tokenizer
-        self._meter = meter
-        self._progress = progress
-
     def run(self, tasks: Iterable[int]) -> None:
-        log, waiting = self.log, self.waiting
+        log, waiting, tokenizer = self.log, self.waiting, self._tokenizer
         for number in tasks:
-            plan = self._meter.plan([making_need(self._tokenizer)])
-            known, path = waiting.record(number), waiting.path(number, _PARAGRAPHS)
-            paragraphs = read_paragraphs(path)
+            plan = self._meter.plan([making_need(tokenizer)])
+            known, paragraphs = waiting.record(number), read_paragraphs(waiting.path(number, _PARAGRAPHS))
             for paragraph in paragraphs:
-                check_fits(paragraph, plan.share(UNITS), self._tokenizer)
-            record = make_record(
-                number, paragraphs, known["counts"], self._tokenizer, self._shape, self._dataset
-            )
+                check_fits(paragraph, plan.share(UNITS), tokenizer)
+            record = make_record(number, paragraphs, known["counts"], tokenizer, self._shape, self._dataset)
             log.commit(number, record)
             self._progress.advance(known["read_bytes"])
 
 
 def paragraphs_json(paragraphs: list[Paragraph]) -> bytes:
     """Paragraphs as they are kept for a worker."""
-    return orjson.dumps(
-        [
-            [
-                paragraph.context,
-                [[question.id, question.text, question.answers] for question in paragraph.questions],
-            ]
-            for paragraph in paragraphs
-        ]
-    )
+    return orjson.dumps([astuple(paragraph) for paragraph in paragraphs])
 
 
 def read_paragraphs(path: Path) -> list[Paragraph]:
@@ -201,15 +170,12 @@ def read_paragraphs(path: Path) -> list[Paragraph]:
     with reading_artifact(path):
         content = path.read_bytes()
     try:
+        found = orjson.loads(content)
         return [
             Paragraph(
-                context,
-                [
-                    Question(number, text, tuple((answer, start) for answer, start in answers))
-                    for number, text, answers in questions
-                ],
+                context, [Question(id, text, tuple(map(tuple, answers))) for id, text, answers in questions]
             )
-            for context, questions in orjson.loads(content)
+            for context, questions in found
         ]
     except ValueError:
         raise damaged(path, "is not as it was written") from None

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +21,10 @@ import orjson
 from krill import _native
 from krill.budget import Kind, Need
 from krill.config.messages import shown
-from krill.corpus.buffers import text_column_of
+from krill.corpus.buffers import offsets_of, text_column_of
 from krill.errors import ConfigError, InputError
 from krill.qa.layout import Declared, FeatureLayout, find_layout, memory_token_ids
-from krill.qa.tables import Lists, starts_of
+from krill.qa.tables import Lists
 from krill.qa.wordwise import EncodedSpans, Words, encode_wordwise, find_words, groups_of
 from krill.storage.input_file import read_json
 from krill.tokenizer.encoder import DocumentError
@@ -39,19 +39,12 @@ _SPACE_MARK: Final = "\u2581"
 _MOST_MARKS: Final = 33
 
 
-class TextEncoder(Protocol):
-    """Texts to the ids of their tokens; with spans, also where each token stands."""
-
-    def encode(self, texts: Sequence[str]) -> Lists: ...
-    def encode_spans(self, texts: Sequence[str]) -> EncodedSpans: ...
-
-
 @dataclass(frozen=True, slots=True)
 class QaTokenizer:
     """What features are made with; `fingerprint` is of all that shapes ids and layout, and `content` is
     the tokenizer as JSON, from which others make the same."""
 
-    encoder: TextEncoder
+    encoder: _NativeTexts | _LibraryTexts
     layout: FeatureLayout
     fingerprint: str
     native: bool
@@ -66,7 +59,7 @@ def open_tokenizer(tokenizer: Any, threads: int = 1) -> QaTokenizer:
     library, declared = _library_of(tokenizer)
     content = library.to_str().encode()
     layout = find_layout(library, declared, *memory_token_ids(library))
-    made = _make_tokenizer(content, layout, threads, library)
+    made = tokenizer_from(content, layout, threads, library)
     del library
     _native.trim()  # what reading took
     return made
@@ -89,7 +82,6 @@ def opening_needs(tokenizer: Any) -> list[Need]:
 
 
 def looks_native(tokenizer: Any) -> bool:
-    """Whether the native core will encode with a tokenizer, judged by its outline."""
     return why_not_native(_outline_of(tokenizer)) is None
 
 
@@ -99,16 +91,14 @@ def _outline_of(tokenizer: Any) -> Outline:
     return outline_of_content(_backend_of(tokenizer).to_str().encode())
 
 
-def tokenizer_from(content: bytes, layout: FeatureLayout, threads: int = 1) -> QaTokenizer:
-    """The same tokenizer in another process, from `QaTokenizer.content` and its layout."""
-    return _make_tokenizer(content, layout, threads, None)
-
-
 def fingerprint_of(content: bytes, layout: FeatureLayout) -> str:
     return hashlib.sha256(content + orjson.dumps(layout.to_json())).hexdigest()
 
 
-def _make_tokenizer(content: bytes, layout: FeatureLayout, threads: int, library: Any) -> QaTokenizer:
+def tokenizer_from(
+    content: bytes, layout: FeatureLayout, threads: int = 1, library: Any = None
+) -> QaTokenizer:
+    """The tokenizer of `QaTokenizer.content` and its layout; `library` is the same, if it is open."""
     shaping = fingerprint_of(content, layout)
     spec = read_spec(_NAMELESS, content)
     if isinstance(spec, NotNative):
@@ -128,23 +118,25 @@ def _space_ids(library: Any) -> tuple[int, ...]:
 
 
 class _NativeTexts:
+    """Texts to the ids of their tokens; with spans, also where each token stands."""
+
     def __init__(self, encoder: NativeEncoder) -> None:
         self._encoder = encoder
 
     def encode(self, texts: Sequence[str]) -> Lists:
         ids, lengths = self._encoder.encode(text_column_of(texts), eos=False)
-        return Lists(ids.astype(np.uint32, copy=False), starts_of(lengths))
+        return Lists(ids.astype(np.uint32, copy=False), offsets_of(lengths))
 
     def encode_spans(self, texts: Sequence[str]) -> EncodedSpans:
         found = [self._encoder.encode_offsets(text) for text in texts]
         ids = _joined([ids for ids, _ in found], np.empty(0, np.uint32))
         spans = _joined([spans for _, spans in found], np.empty((0, 2), np.int32))
-        starts = starts_of([len(ids) for ids, _ in found])
+        starts = offsets_of([len(ids) for ids, _ in found])
         return EncodedSpans(ids.astype(np.uint32, copy=False), starts, spans.view(np.int32))
 
 
 class _LibraryTexts:
-    """Encodes with the library, word by word if `words` says how to cut."""
+    """The same with the library, word by word if `words` says how to cut."""
 
     def __init__(self, library: Any, words: Words | None, calls: LibraryCalls) -> None:
         self._batch: Callable[..., list[Any]] = library.encode_batch
@@ -172,7 +164,7 @@ class _LibraryTexts:
                 lengths.append(len(encoding))
             spans.append(np.array(tuples, np.int32).reshape(-1, 2))
         joined = _joined(spans, np.empty((0, 2), np.int32))
-        return EncodedSpans(np.array(ids, np.uint32), starts_of(lengths), joined)
+        return EncodedSpans(np.array(ids, np.uint32), offsets_of(lengths), joined)
 
     def _encoded(self, group: Sequence[str]) -> list[Any]:
         try:

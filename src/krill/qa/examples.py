@@ -111,7 +111,6 @@ def grouped(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Paragraph]
 
 
 def first_questions(paragraphs: Iterable[Paragraph], most: int | None) -> Iterator[Paragraph]:
-    """Paragraphs with `most` questions in all."""
     if most is None:
         yield from paragraphs
         return

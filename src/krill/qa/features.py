@@ -17,18 +17,17 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from krill.corpus.buffers import text_column_of
+from krill.corpus.buffers import offsets_of, text_column_of
 from krill.errors import ConfigError
 from krill.qa.answers import (
     NOT_FOUND,
     Answer,
     ContextWindows,
-    TokenSpans,
     choose_answer,
+    compose,
     find_spans,
     find_windows,
 )
-from krill.qa.composed import compose
 from krill.qa.encoding import QaTokenizer
 from krill.qa.examples import Paragraph, Question
 from krill.qa.layout import FeatureLayout
@@ -37,10 +36,10 @@ from krill.qa.tables import (
     Features,
     FeatureUnit,
     Lists,
+    Numbers,
     Paragraphs,
     inexact_spans,
     number_list_column,
-    starts_of,
     text_list_column,
 )
 from krill.qa.wordwise import EncodedSpans
@@ -97,8 +96,6 @@ class MadeUnit:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question with the number of its paragraph and its answer."""
-
     question: Question
     paragraph: int
     answer: Answer
@@ -124,7 +121,7 @@ def make_unit(paragraphs: Sequence[Paragraph], tokenizer: QaTokenizer, shape: Sh
     unit = FeatureUnit(
         _paragraph_table(paragraphs, contexts),
         _example_table([asked[number] for number in kept], _pick(questions, kept), windows),
-        _feature_table(windows, spans, kept),
+        _feature_table(windows, *spans, kept),
     )
     inexact = [span.example_id for span in inexact_spans(unit, tokenizer.space_ids)]
     counts.update(_count(paragraphs, windows, len(inexact)))
@@ -191,17 +188,12 @@ def _example_table(asked: Sequence[_Asked], tokens: Lists, windows: ContextWindo
     )
 
 
-def _feature_table(windows: ContextWindows, spans: TokenSpans, kept: npt.NDArray[np.intp]) -> Features:
+def _feature_table(
+    windows: ContextWindows, first: Numbers, last: Numbers, kept: npt.NDArray[np.intp]
+) -> Features:
     row_of = np.zeros(len(windows.counts), np.int64)
     row_of[kept] = np.arange(len(kept))
-    columns = (
-        row_of[windows.example],
-        windows.segment,
-        windows.begin,
-        windows.length,
-        spans.first,
-        spans.last,
-    )
+    columns = (row_of[windows.example], windows.segment, windows.begin, windows.length, first, last)
     return Features(*(column.astype(np.int32) for column in columns))
 
 
@@ -210,4 +202,4 @@ def _pick(lists: Lists, kept: npt.NDArray[np.intp]) -> Lists:
         return lists
     chosen = [lists[number] for number in kept.tolist()]
     values = np.concatenate(chosen) if chosen else lists.values[:0]
-    return Lists(values, starts_of([len(one) for one in chosen]))
+    return Lists(values, offsets_of([len(one) for one in chosen]))

@@ -24,13 +24,8 @@ from krill.errors import ConfigError
 Scores = npt.NDArray[np.floating[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A predicted answer: characters of the context."""
-
-    score: float
-    begin: int
-    end: int
+Span = tuple[float, int, int]
+"""A predicted answer: its score, and its begin and end in the context, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +46,7 @@ class Prediction:
 @dataclass(slots=True)
 class _Question:
     context: str
-    spans: list[tuple[float, int, Span]] = field(default_factory=list)
+    spans: list[tuple[float, int, int, int]] = field(default_factory=list)
     null_score: float = float("inf")
     seen: int = 0
 
@@ -88,9 +83,9 @@ class AnswerCollector:
             self._n_best,
             self._max_length,
         )
-        for span in spans:
+        for score, begin, end in spans:
             # Among equals the one that came first wins: the second entry breaks the tie.
-            entry = (span.score, -question.seen, span)
+            entry = (score, -question.seen, begin, end)
             question.seen += 1
             if len(question.spans) < self._n_best:
                 heapq.heappush(question.spans, entry)
@@ -118,8 +113,8 @@ class AnswerCollector:
             yield number, self._predicted(question)
 
     def _predicted(self, question: _Question) -> Prediction:
-        spans = [entry[2] for entry in sorted(question.spans, key=lambda entry: entry[:2], reverse=True)]
-        texts = [(question.context[span.begin : span.end], span.score) for span in spans]
+        best_first = sorted(question.spans, reverse=True)
+        texts = [(question.context[begin:end], score) for score, _, begin, end in best_first]
         best_text, best_score = texts[0] if texts else ("", 0.0)
         null = question.null_score
         difference = null - best_score
@@ -148,7 +143,7 @@ def best_spans(
     first, last = first[fits], last[fits]
     scores = start_scores[first] + end_scores[last]
     return [
-        Span(float(score), int(begin), int(end))
+        (float(score), int(begin), int(end))
         for score, begin, end in zip(scores, offsets[first, 0], offsets[last, 1], strict=True)
     ]
 

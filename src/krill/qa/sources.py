@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from krill.corpus.fingerprint import fingerprint
 from krill.corpus.formats import CorpusFile, DatasetSource, Format, recognise
@@ -26,28 +26,6 @@ _ALSO: Final = {"validation": "dev", "dev": "validation"}
 _SPLITS: Final = ("train", "validation", "dev", "test")
 DEFAULT_SPLIT: Final = "train"
 _BATCH_ROWS: Final = 256
-
-
-class Source(Protocol):
-    """Questions from one source, in a fixed order."""
-
-    @property
-    def name(self) -> str:
-        """As the user wrote it."""
-
-    @property
-    def bytes(self) -> int | None:
-        """Bytes in all; None = unknown."""
-
-    @property
-    def position(self) -> int:
-        """Bytes read so far."""
-
-    def fingerprints(self) -> list[dict[str, Any]]:
-        """What the source is, by content."""
-
-    def paragraphs(self, longest: int | None = None) -> Iterator[Paragraph]:
-        """All paragraphs from the beginning; RecordTooLong for a record of a file above `longest` bytes."""
 
 
 def open_source(name: str | Path, split: str | None = None) -> Source:
@@ -81,6 +59,8 @@ def _is_path(name: str) -> bool:
 
 
 class _FileSource:
+    """Questions in a fixed order; of `bytes` in all (None = unknown), `position` were read so far."""
+
     def __init__(self, name: str, files: Sequence[CorpusFile]) -> None:
         self.name = name
         self.position = 0
@@ -92,6 +72,7 @@ class _FileSource:
         return [fingerprint(file) for file in self._files]
 
     def paragraphs(self, longest: int | None = None) -> Iterator[Paragraph]:
+        """All paragraphs from the beginning; RecordTooLong for a record of a file above `longest` bytes."""
         before = 0
         for file in self._files:
             with DecodedStream(file) as stream:
@@ -130,6 +111,9 @@ class _DatasetSource:
             columns = [batch[column] for column in ("id", "question", "context", "answers")]
             for number, question, context, answers in zip(*columns, strict=True):
                 yield {"id": number, "question": question, "context": context, "answers": answers}
+
+
+Source = _FileSource | _DatasetSource
 
 
 def _described(path: Path, name: str) -> CorpusFile:

@@ -14,20 +14,20 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from krill import _native
+from krill.corpus.buffers import offsets_of
 from krill.dataset.fields import Fields
 from krill.errors import InputError
 from krill.qa.cache import COMMAND, FORMAT
 from krill.qa.layout import FeatureLayout
-from krill.qa.tables import SCHEMAS, FeatureUnit, read_unit, starts_of, table_name, unit_path
+from krill.qa.tables import SCHEMAS, FeatureUnit, read_unit, table_name, unit_path
 from krill.storage.input_file import MOST_MANIFEST, read_json
 from krill.storage.outputs import MANIFEST, stated_checksums
 
@@ -44,8 +44,7 @@ IDLE_SHARE: Final = 8
 _KINDS: Final = {"fixed": 0, "question": 1, "context": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureRows:
+class FeatureRows(NamedTuple):
     """Arrays with a row for each feature. `offset_mapping` has begin and end of each context token."""
 
     input_ids: npt.NDArray[np.int32]
@@ -102,19 +101,7 @@ class Assembler:
             contexts.tokens.values,
             contexts.spans.values,
         )
-        filled = _native.fill_feature_rows(
-            self._native,
-            tables,
-            wanted,
-            places,
-            rows.input_ids,
-            rows.attention_mask,
-            rows.token_type_ids,
-            rows.start_positions,
-            rows.end_positions,
-            rows.cls_index,
-            rows.offset_mapping,
-        )
+        filled = _native.fill_feature_rows(self._native, tables, wanted, places, *rows)
         if filled < len(wanted):
             raise InputError(
                 f"feature {int(wanted[filled])} of a unit contradicts the unit's tables",
@@ -135,8 +122,8 @@ class StoredFeatures:
         self.width = fields.inner("config").count("max_seq_length", least=1, most=_MOST_WIDTH)
         self.assembler = Assembler(self.layout, self.width)
         units = np.array(self.manifest["units"], np.int64).reshape(-1, 4)
-        self.first_example = starts_of(units[:, 1])
-        self.first_feature = starts_of(units[:, 2])
+        self.first_example = offsets_of(units[:, 1])
+        self.first_feature = offsets_of(units[:, 2])
         self._mapped_bytes = mapped_bytes
         self._most_idle = mapped_bytes // IDLE_SHARE // IDLE_BYTES
         in_use = mapped_bytes - self._most_idle * IDLE_BYTES
@@ -190,17 +177,17 @@ class StoredFeatures:
 
     def unit_of_feature(self, feature: int) -> tuple[FeatureUnit, int]:
         """A feature's unit and its row in it."""
-        if not 0 <= feature < self.features:
-            raise IndexError(f"feature {feature} is out of range: there are {self.features}")
-        number = int(np.searchsorted(self.first_feature, feature, side="right")) - 1
-        return self.unit(number), feature - int(self.first_feature[number])
+        return self._unit_of("feature", feature, self.first_feature)
 
     def unit_of_document(self, document: int) -> tuple[FeatureUnit, int]:
         """A document's unit and its row in it."""
-        if not 0 <= document < self.documents:
-            raise IndexError(f"document {document} is out of range: there are {self.documents}")
-        number = int(np.searchsorted(self.first_example, document, side="right")) - 1
-        return self.unit(number), document - int(self.first_example[number])
+        return self._unit_of("document", document, self.first_example)
+
+    def _unit_of(self, what: str, number: int, firsts: Numbers) -> tuple[FeatureUnit, int]:
+        if not 0 <= number < firsts[-1]:
+            raise IndexError(f"{what} {number} is out of range: there are {firsts[-1]}")
+        unit = int(np.searchsorted(firsts, number, side="right")) - 1
+        return self.unit(unit), number - int(firsts[unit])
 
     def document_features(self, documents: Numbers) -> tuple[Numbers, Numbers]:
         """The first feature of each document, and how many it has."""

@@ -22,11 +22,11 @@ import pyarrow as pa
 
 from krill import _native
 from krill.corpus.arrays import as_arrow, as_numpy
-from krill.corpus.buffers import text_column_of
+from krill.corpus.buffers import offsets_of, text_column_of
 from krill.corpus.checks import check_batch
 from krill.dataset.shard import HashingFile
 from krill.errors import InputError
-from krill.storage.checksums import refuse_checksum
+from krill.storage.outputs import refuse_checksum
 
 NOWHERE: Final = -1
 """The place of an answer that is not in the context, or not in a window of it."""
@@ -235,24 +235,17 @@ def check_unit(folder: Path, number: int) -> None:
             raise _damaged(path, str(error)) from None
 
 
-def starts_of(lengths: Sequence[int] | npt.NDArray[np.integer]) -> Numbers:
-    """Where each of several concatenated lists begins, and where the last ends."""
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    return starts
-
-
 # Columns from lists of Python. `pa.array` would load pandas: 45 MB that no budget has planned.
 
 
 def text_list_column(lists: Sequence[Sequence[str]]) -> pa.Array:
     texts = text_column_of(text for texts in lists for text in texts)
-    return pa.LargeListArray.from_arrays(as_arrow(starts_of([len(texts) for texts in lists])), texts)
+    return pa.LargeListArray.from_arrays(as_arrow(offsets_of([len(texts) for texts in lists])), texts)
 
 
 def number_list_column(lists: Sequence[Sequence[int]]) -> pa.Array:
     values = np.array([number for numbers in lists for number in numbers], np.int32)
-    return _column(Lists(values, starts_of([len(numbers) for numbers in lists])))
+    return _column(Lists(values, offsets_of([len(numbers) for numbers in lists])))
 
 
 def _columns(table: Paragraphs | Examples | Features) -> list[pa.Array]:

@@ -83,12 +83,10 @@ class FeatureJob:
 
 
 def held_per_character(tokenizer: QaTokenizer) -> int:
-    """What a character of a unit takes while the unit is made."""
     return HELD_BY_NATIVE if tokenizer.native else HELD_BY_LIBRARY
 
 
 def unit_needs(source: Source, native: bool, threads: int) -> list[Need]:
-    """What the plan must set aside to make the units of a source."""
     size, held = source.bytes, HELD_BY_NATIVE if native else HELD_BY_LIBRARY
     text = 2**40 if size is None else int(size * TEXT_SHARE)
     unit = min(text, UNIT_CHARACTERS)
@@ -126,54 +124,37 @@ def _ids_need(source: Source) -> Need:
     return Need(IDS, SeenIds.bytes_for(0), useful=2**40, expected=SeenIds.bytes_for(questions))
 
 
-class UnitMaker:
-    """Makes all units of a job that are not there yet."""
+def make_units(job: FeatureJob, run: Run, plan: Plan, meter: Meter, progress: Progress) -> dict[str, Any]:
+    """Make all units of a job that are not there yet; returns what the manifest says of all."""
+    log = CommitLog(run.stages / "features")
+    held = held_per_character(job.tokenizer)
+    room = plan.share(UNITS)
 
-    def __init__(self, job: FeatureJob, folder: Run, plan: Plan, meter: Meter, progress: Progress) -> None:
-        self._job = job
-        self._folder = folder
-        self._plan = plan
-        self._meter = meter
-        self._progress = progress
-        self._log = CommitLog(folder.stages / "features")
+    def make(item: UnitInput) -> tuple[dict[str, Any], int]:
+        """A unit's record, and how much of the source was read for it."""
+        if item.number in log:
+            return log.record(item.number), item.read_bytes
+        made = item.number, item.paragraphs, item.counts
+        record = make_record(*made, job.tokenizer, job.shape, run.dataset)
+        log.commit(item.number, record)
+        return record, item.read_bytes
 
-    def run(self) -> dict[str, Any]:
-        """What the manifest says of all units."""
-        self._progress.begin("features", self._job.source.bytes)
-        found = totals_of(self._job, self._records())
-        self._progress.end("features")
-        return found
-
-    def _records(self) -> Iterator[dict[str, Any]]:
-        """Of all units, in order."""
-        held = held_per_character(self._job.tokenizer)
-        room = self._plan.share(UNITS)
-        made = ordered_map(
-            self._make,
-            unit_inputs(self._job, ids=self._plan.share(IDS), room=room, limit=self._plan.limit),
-            threads=self._meter.threads,
+    def records() -> Iterator[dict[str, Any]]:
+        for record, read_bytes in ordered_map(
+            make,
+            unit_inputs(job, ids=plan.share(IDS), room=room, limit=plan.limit),
+            threads=meter.threads,
             bytes_in_flight=room,
             size=lambda item: item.characters * held,
-            throttle=self._meter,
-        )
-        for record, read_bytes in made:
+            throttle=meter,
+        ):
             yield record
-            self._progress.advance(read_bytes)
+            progress.advance(read_bytes)
 
-    def _make(self, item: UnitInput) -> tuple[dict[str, Any], int]:
-        """A unit's record, and how much of the source was read for it."""
-        if item.number in self._log:
-            return self._log.record(item.number), item.read_bytes
-        record = make_record(
-            item.number,
-            item.paragraphs,
-            item.counts,
-            self._job.tokenizer,
-            self._job.shape,
-            self._folder.dataset,
-        )
-        self._log.commit(item.number, record)
-        return record, item.read_bytes
+    progress.begin("features", job.source.bytes)
+    found = totals_of(job, records())
+    progress.end("features")
+    return found
 
 
 def make_record(
@@ -196,7 +177,6 @@ def make_record(
 
 
 def totals_of(job: FeatureJob, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the manifest says of all units, whose records come in order."""
     counts: Counter[str] = Counter()
     units: list[list[int]] = []
     files: list[dict[str, Any]] = []
@@ -231,8 +211,6 @@ def _nothing_made(name: str, counts: Counter[str]) -> InputError:
 
 @dataclass(frozen=True, slots=True)
 class UnitInput:
-    """A unit's paragraphs, and what was counted when they were read."""
-
     number: int
     paragraphs: list[Paragraph]
     characters: int
@@ -304,7 +282,6 @@ def _would_do(needed: int, share: int, limit: int | None) -> str:
 def _without_duplicates(
     paragraphs: Sequence[Paragraph], seen: SeenIds
 ) -> tuple[list[Paragraph], dict[str, int]]:
-    """The paragraphs without questions whose id came before, and how many these are."""
     new = seen.add([question.id for paragraph in paragraphs for question in paragraph.questions])
     if new.all():
         return list(paragraphs), {}

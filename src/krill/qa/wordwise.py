@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from krill.qa.tables import Lists, starts_of
+from krill.corpus.buffers import offsets_of
+from krill.qa.tables import Lists
 
 # A word with the spaces before it.
 _WORD: Final = re.compile(r"[ \t\n\r]*[^ \t\n\r]+")
@@ -93,11 +94,11 @@ def encode_wordwise(texts: Sequence[str], words: Words, encode: Encode) -> Encod
     place_of = dict(zip(different, places.tolist(), strict=True))
     chosen = np.fromiter(map(place_of.__getitem__, every), np.int64, len(every))
     counts = np.diff(table.starts)[chosen]
-    token_starts = starts_of(counts)
+    token_starts = offsets_of(counts)
     tokens = np.repeat(table.starts[:-1][chosen] - token_starts[:-1], counts) + np.arange(token_starts[-1])
-    word_starts = starts_of([len(some) for some in cut])
+    word_starts = offsets_of([len(some) for some in cut])
     # Where each word begins in its text: behind all words of all texts, less those of earlier texts.
-    behind = starts_of([len(word) for word in every])
+    behind = offsets_of([len(word) for word in every])
     begins = behind[:-1] - np.repeat(behind[word_starts[:-1]], np.diff(word_starts))
     spans = table.spans[tokens] + np.repeat(begins, counts)[:, None].astype(np.int32)
     return EncodedSpans(table.values[tokens], token_starts[word_starts], spans)
@@ -116,9 +117,9 @@ def _encoded_words(words: Sequence[str], encode: Encode) -> tuple[EncodedSpans, 
     ends = found.starts[len(groups)]
     sizes = [len(_FIRST) + sum(map(len, group)) for group in groups]
     # All groups one after the other: where each begins, and each word, and each token.
-    bases = starts_of(sizes)
+    bases = offsets_of(sizes)
     words_before = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    begins = starts_of([len(word) for word in spaced])[:-1] + (words_before + 1) * len(_FIRST)
+    begins = offsets_of([len(word) for word in spaced])[:-1] + (words_before + 1) * len(_FIRST)
     token_bases = np.repeat(bases[:-1], np.diff(found.starts[: len(groups) + 1]))
     token_begins = found.spans[:ends, 0] + token_bases
     of_word = np.searchsorted(begins, token_begins, side="right") - 1
@@ -131,7 +132,7 @@ def _encoded_words(words: Sequence[str], encode: Encode) -> tuple[EncodedSpans, 
     )
     ids = np.concatenate([found.values[:ends][real], found.values[ends:]])
     spans = np.concatenate([spans, found.spans[ends:]]).astype(np.int32)
-    return EncodedSpans(ids, starts_of(counts), spans), number
+    return EncodedSpans(ids, offsets_of(counts), spans), number
 
 
 def groups_of(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:

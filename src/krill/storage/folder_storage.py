@@ -31,7 +31,7 @@ import orjson
 
 from krill.errors import StorageError
 from krill.storage.atomic import fsync_dir, listed, storage_errors, sweep_temporaries, write_bytes, write_json
-from krill.storage.files import RunPaths
+from krill.storage.commits import RunPaths
 from krill.storage.input_file import read_object
 from krill.storage.outputs import (
     MANIFEST,
@@ -261,12 +261,7 @@ class FolderStorage:
     def _refuse_foreign(self, folder: Path, manifest: Mapping[str, Any], kept: str) -> None:
         with storage_errors(folder):
             foreign = foreign_files(entries_of(folder), self._kind.written(manifest))
-        refuse_foreign(
-            foreign,
-            str(self.output),
-            kept=kept,
-            hint=f"move that elsewhere and run the same command, or choose another `{self.setting}`",
-        )
+        refuse_foreign(foreign, str(self.output), self.setting, kept=kept)
 
     def _taken(self) -> StorageError:
         return StorageError(
@@ -337,17 +332,15 @@ def _is_of_others(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     with os.scandir(folder) as entries:
-        found = {entry.name: _is_special(entry) for entry in entries}
+        # Links, pipes and the like: what opens one for removal may wait for ever.
+        found = {
+            entry.name: entry.is_symlink() or not (entry.is_file() or entry.is_dir()) for entry in entries
+        }
     if not found:
         return False
     if _LOCK not in found:  # it comes first and goes last
         return not os.path.lexists(folder / _LOCK)
     return any(found.values()) or not _is_lock(folder / _LOCK)
-
-
-def _is_special(entry: os.DirEntry[str]) -> bool:
-    """A link, a pipe and the like: what opens it for removal may wait for ever."""
-    return entry.is_symlink() or not (entry.is_file() or entry.is_dir())
 
 
 def _is_lock(path: Path) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from krill.errors import ConfigError, InputError, KrillError, MissingExtra, StorageError
+from krill.faults import first_line
 from krill.storage.atomic import storage_errors
 
 RepositoryKind = Literal["model", "dataset"]
@@ -136,17 +137,12 @@ def _hub_errors(
         yield
     except HFValidationError as error:
         raise ConfigError(
-            f"`{repo_id}` is not the id of a repository: {_first_line(error)}",
+            f"`{repo_id}` is not the id of a repository: {first_line(error)}",
             hint="write it as `user/name` or `organization/name`",
         ) from None
     except HfHubHTTPError as error:
-        said = f"the hub refused {doing} `{repo_id}`: {_first_line(error)}"
+        said = f"the hub refused {doing} `{repo_id}`: {first_line(error)}"
         raise raised(said, hint=refused_hint) from None
     except unreachable as error:
-        said = f"can't reach the hub for `{repo_id}`: {_first_line(error)}"
+        said = f"can't reach the hub for `{repo_id}`: {first_line(error)}"
         raise raised(said, hint=unreachable_hint) from None
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -22,7 +22,7 @@ from typing import Final
 
 from krill.errors import StorageError
 from krill.storage.atomic import TEMPORARY_SUFFIX, storage_errors
-from krill.storage.files import RECORD_SUFFIX, Units, record_name, recorded_unit
+from krill.storage.commits import RECORD_SUFFIX, Units, record_name, recorded_unit
 from krill.storage.object_store import ObjectStore
 
 KEPT_BYTES: Final = 2 * 10**9

@@ -23,7 +23,7 @@ import orjson
 
 from krill.errors import ConfigError, KrillError
 from krill.storage.atomic import encode_json, listed, storage_errors
-from krill.storage.files import RECORD_SUFFIX, RunPaths
+from krill.storage.commits import RECORD_SUFFIX, RunPaths
 from krill.storage.mirror import Mirror, Scratch
 from krill.storage.object_store import ObjectStore
 from krill.storage.outputs import MANIFEST, OutputKind, not_ours, refuse_foreign
@@ -146,12 +146,7 @@ class ObjectStorage:
         It goes by the names: runs that were not finished have left no list.
         """
         ours, foreign = self._objects()
-        refuse_foreign(
-            foreign,
-            self.output,
-            kept=kept,
-            hint=f"move that elsewhere and run the same command, or choose another `{self.setting}`",
-        )
+        refuse_foreign(foreign, self.output, self.setting, kept=kept)
         return ours
 
     def _objects(self) -> tuple[list[str], list[str]]:

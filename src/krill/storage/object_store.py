@@ -5,8 +5,9 @@ there on. An object appears when it is whole, or not at all; nothing is ever app
 memory: a part of the object that is sent or fetched, and what is known of each object while some are listed.
 
 Credentials and addresses are those that the protocol's own file system finds in its environment. Objects are
-cut into parts here, as s3fs itself would hold up to ten parts of 50 MiB at once; obstore, which bounds that,
-would be a second library beside fsspec, by which the corpus and `datasets` read every protocol.
+cut into parts here, as s3fs itself would hold up to ten parts of 50 MiB at once. Not obstore, though it is
+lighter (100 MB in parts from a local S3 server, with imports: 19 MB of memory at 30 MB/s, s3fs 61 MB at 20
+MB/s): it would be a second library beside fsspec, by which the corpus and `datasets` read every protocol.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from krill.errors import ConfigError, KrillError, MissingExtra, StorageError
+from krill.faults import first_line
 from krill.storage.atomic import TEMPORARY_SUFFIX, storage_errors
 
 PART_BYTES: Final = 5 << 20
@@ -52,8 +54,7 @@ def store_errors(url: str, doing: str) -> Iterator[None]:
 
 
 def _describe(error: Exception) -> tuple[str, str]:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    fact = lines[0] if lines else type(error).__name__
+    fact = first_line(error)
     if type(error).__name__ in _NO_CREDENTIALS:
         return "no credentials were found", (
             "set those of the store, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, on every machine"

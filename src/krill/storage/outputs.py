@@ -1,20 +1,25 @@
-"""Which files of an output Krill wrote, and which are somebody else's, which it never removes.
+"""Which files of an output Krill wrote, whether they still are as they were written, and which are somebody
+else's, which it never removes.
 
-In: a folder and the manifest in it. Out: the names of the files that the manifest doesn't account for, and
-the checksums of those that it lists. Held in memory: the names of all files.
+In: a folder and the manifest in it. Out: the names of the files that the manifest doesn't account for; an
+InputError where a file has another checksum than the manifest states. Held in memory: the names of all files,
+and one mebibyte of a file while it is read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from krill.errors import StorageError
+from krill.errors import InputError, StorageError
+from krill.storage.input_file import open_regular, read_object
 from krill.threads.ordered import ordered_map
 
 MANIFEST: Final = "krill-run.json"
@@ -86,18 +91,20 @@ def foreign_files(entries: Iterable[str], written: Collection[str]) -> list[str]
 
 
 def not_ours(output: str, setting: str) -> StorageError:
-    """The refusal to write where somebody else has."""
     return StorageError(
         f"`{output}` is there already and is not a Krill output: nothing in it was touched",
         hint=f"choose another `{setting}`, or move what is there away",
     )
 
 
-def refuse_foreign(foreign: Collection[str], output: str, *, kept: str, hint: str) -> None:
-    """Raise a StorageError if there is anything; `kept` says what became of the work so far."""
+def refuse_foreign(foreign: Collection[str], output: str, setting: str | None, *, kept: str) -> None:
+    """Raise a StorageError if there is anything; `kept` says what became of the work so far, `setting` names
+    the output if another one could be chosen now."""
     if foreign:
+        other = "" if setting is None else f", or choose another `{setting}`"
         raise StorageError(
-            f"`{output}` holds {listed(foreign)}, which Krill did not write: {kept}", hint=hint
+            f"`{output}` holds {listed(foreign)}, which Krill did not write: {kept}",
+            hint=f"move that elsewhere and run the same command{other}",
         )
 
 
@@ -136,3 +143,78 @@ def unlink_all(files: Iterable[Path], threads: int) -> None:
 
     for _ in ordered_map(unlink, files, threads=threads, bytes_in_flight=threads, size=lambda _: 1):
         pass
+
+
+READ_BYTES: Final = 2**20
+DAMAGED_HINT: Final = (
+    "the file was changed after it was written; copy it again, or write the folder with `--overwrite`"
+)
+_AS_IT_IS: Final = (
+    f"{DAMAGED_HINT}; to use it as it is: `--no-verify`, `verify: false` in a config or from Python"
+)
+# A corpus may have a folder for each file, and files come folder by folder.
+_FOLDERS_KEPT: Final = 64
+# Files that this process has checked, and that have not been written since: one corpus may be opened often.
+_checked_here: set[tuple[object, ...]] = set()
+
+
+def refuse_checksum(shown: str, found: str, expected: str, *, hint: str = _AS_IT_IS) -> NoReturn:
+    raise InputError(
+        f"`{shown}` has the checksum {found[:16]}..., and the manifest says {expected[:16]}...", hint=hint
+    )
+
+
+def check_file(path: str | Path, expected: str, shown: str | None = None) -> None:
+    """Read a whole file; an InputError if it is not the one of this SHA-256."""
+    name = str(path) if shown is None else shown
+    digest = hashlib.sha256()
+    try:
+        with open_regular(path) as file:
+            while content := file.read(READ_BYTES):
+                digest.update(content)
+    except OSError as error:
+        raise InputError(f"`{name}` cannot be read: {error.strerror}", hint=DAMAGED_HINT) from error
+    if digest.hexdigest() != expected:
+        refuse_checksum(name, digest.hexdigest(), expected)
+
+
+class ListedFiles:
+    """Files of this machine that a manifest beside them lists. Each is read once, by the thread that asks
+    first; others that ask meanwhile wait. Files that no manifest lists are taken as they are."""
+
+    def __init__(self) -> None:
+        self._stated: dict[str, dict[str, str]] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def check(self, location: str, shown: str | None = None) -> None:
+        """An InputError if the file at `location` is listed, and is not what was written."""
+        folder, _, name = os.path.abspath(location).rpartition("/")  # noqa: PTH100  links stay as they are
+        expected = self._stated_in(folder).get(name)
+        if expected is None:
+            return
+        with self._lock:
+            lock = self._locks.setdefault(location, threading.Lock())
+        with lock:
+            key = (location, expected, *_version_of(location))
+            if key not in _checked_here:
+                check_file(location, expected, shown)
+                _checked_here.add(key)
+
+    def _stated_in(self, folder: str) -> dict[str, str]:
+        found = self._stated.get(folder)
+        if found is None:
+            found = stated_checksums(read_object(Path(folder or "/") / MANIFEST) or {})
+            if len(self._stated) >= _FOLDERS_KEPT:
+                self._stated.clear()
+            self._stated[folder] = found
+        return found
+
+
+def _version_of(location: str) -> tuple[int, ...]:
+    """What tells a file from others and from itself after a change; nothing where it can't be looked at."""
+    try:
+        status = os.stat(location)  # noqa: PTH116  for each unit of each file
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -24,7 +24,7 @@ import orjson
 
 from krill.errors import ConfigError, StorageError
 from krill.storage.atomic import listed, write_json
-from krill.storage.files import Files, RunPaths
+from krill.storage.commits import Files, RunPaths
 from krill.storage.outputs import MANIFEST
 from krill.threads.progress import Progress, Silent
 
@@ -151,11 +151,6 @@ class Run:
     def address(self) -> str:
         return self.storage.address
 
-    @property
-    def work(self) -> Path:
-        """The address, where that is a folder."""
-        return Path(self.storage.address)
-
     def begin(self, description: Mapping[str, Any], *, overwrite: bool, anew: bool = False) -> State:
         """Decide what this command does: "finished" (nothing), "continue" an unfinished run, or "start";
         "published" if all that was left to do was to publish a finished dataset, which is done then.
@@ -219,7 +214,6 @@ class Run:
         return FINISHED
 
     def _other_layout(self, begun: Mapping[str, Any]) -> ConfigError:
-        """The refusal to continue with files that this version would write otherwise."""
         layout = begun["layout"] if isinstance(begun.get("layout"), int) else 1
         return ConfigError(
             f"an unfinished run for `{self.output}` was begun by Krill {begun.get('krill')}: its files"
@@ -228,7 +222,6 @@ class Run:
         )
 
     def _made_differently(self, before: Mapping[str, Any], now: Mapping[str, Any], what: str) -> ConfigError:
-        """The refusal to mix two runs in one place, naming what differs."""
         return ConfigError(
             f"{what} was made differently: {'; '.join(differences(before, now)) or 'its identity'}",
             hint=f"use another `{self.storage.setting}`, undo the change, or start anew with --overwrite",
@@ -275,7 +268,6 @@ def summarize(
 
 
 def identity_of(shaping: Any) -> str:
-    """The hash of all that shapes an output."""
     return hashlib.sha256(orjson.dumps(shaping, listed, orjson.OPT_SORT_KEYS)).hexdigest()
 
 

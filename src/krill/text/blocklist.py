@@ -22,14 +22,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from krill import _native
 from krill.config import filters
 from krill.config.messages import shown
 from krill.corpus.arrays import as_numpy
-from krill.corpus.buffers import text_buffers, text_column
+from krill.corpus.buffers import text_buffers, text_column_of
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError, InputError
 from krill.text.step import drop
@@ -64,7 +63,7 @@ _REPETITION: Final = re.compile(r"[*+{]")
 _QUOTATION: Final = r"\Q"  # may go on to the end of what it stands in
 
 # What is found in nothing and in a control character is found in every document.
-_PROBES: Final = (b"", b"\x01")
+_PROBES: Final = ("", "\x01")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ class _PatternCompiler:
 
 def _try(pattern: Pattern, *, ignore_case: bool) -> None:
     try:
-        found = _search(_probes(), pattern.text, ignore_case)
+        found = _search(text_column_of(_PROBES), pattern.text, ignore_case)
     except pa.ArrowInvalid as fault:
         said = str(fault).removeprefix("Invalid regular expression: ")
         raise ConfigError(
@@ -167,11 +166,6 @@ def _try(pattern: Pattern, *, ignore_case: bool) -> None:
             f"the pattern `{shown(pattern.text)}` is found in every document ({pattern.place})",
             hint="leave it out, or demand at least one character",
         )
-
-
-def _probes() -> pa.Array:
-    offsets = np.cumsum([0, *map(len, _PROBES)], dtype=np.int64)
-    return text_column(offsets, np.frombuffer(b"".join(_PROBES), np.uint8))
 
 
 def _search(text: pa.Array, pattern: str, ignore_case: bool) -> Any:
@@ -197,7 +191,6 @@ def _combined(patterns: Iterable[str], ignore_case: bool) -> Iterator[str]:
 
 
 def _groups(patterns: Sequence[str], most: int) -> Iterator[list[str]]:
-    """The patterns in groups of so many characters."""
     group: list[str] = []
     size = 0
     for pattern in patterns:
@@ -217,7 +210,7 @@ def _alternatives(patterns: Sequence[str], ignore_case: bool) -> Iterator[str]:
         return
     together = "|".join(f"(?:{pattern})" for pattern in patterns)
     try:
-        _search(_probes(), together, ignore_case)
+        _search(text_column_of(_PROBES), together, ignore_case)
     except pa.ArrowInvalid:  # each alone is fine
         half = len(patterns) // 2
         yield from _alternatives(patterns[:half], ignore_case)
@@ -227,8 +220,6 @@ def _alternatives(patterns: Sequence[str], ignore_case: bool) -> Iterator[str]:
 
 
 class Pattern(NamedTuple):
-    """A pattern, and where it is written."""
-
     text: str
     place: str
 
@@ -252,7 +243,6 @@ def is_literal(text: str, ignore_case: bool) -> bool:
 
 
 def patterns_of(section: filters.BlockList) -> Iterator[Pattern]:
-    """All patterns of a section, in their order."""
     for text in section.patterns:
         yield Pattern(text, "filters: blocklist: patterns")
     if section.file is None:

@@ -47,7 +47,6 @@ def judged_by_datatrove(section: Section) -> bool:
 
 
 def datatrove_need(max_document_bytes: int) -> Need:
-    """What the plan sets aside for all of them together."""
     longest = _HELD_PER_BYTE * max_document_bytes
     return Need("datatrove's filters", _LOADED_BYTES + longest, Kind.WATCHED, expected=_LOADED_BYTES)
 

@@ -22,7 +22,7 @@ from krill.config.filters import Language
 from krill.config.keys import nearest
 from krill.config.messages import MOST_LISTED, listed
 from krill.corpus.arrays import as_arrow
-from krill.corpus.buffers import text_buffers, text_column
+from krill.corpus.buffers import offsets_of, text_buffers, text_column
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError
 from krill.text.language_model import LanguageModel, load
@@ -99,6 +99,4 @@ def _names(languages: Sequence[str], numbers: NDArray[np.uint8]) -> pa.Array:
     """The name of each number, without Python per row."""
     encoded = np.array([name.encode() for name in languages], np.bytes_)
     letters = encoded.view(np.uint8).reshape(len(languages), -1)[numbers]
-    offsets = np.zeros(len(numbers) + 1, np.int64)
-    np.cumsum(np.count_nonzero(letters, axis=1), out=offsets[1:])
-    return text_column(offsets, letters[letters != 0])
+    return text_column(offsets_of(np.count_nonzero(letters, axis=1)), letters[letters != 0])

@@ -51,8 +51,6 @@ _REINSTALL: Final = "pip install --force-reinstall 'py3langid>=0.4,<0.5'"
 
 @dataclass(frozen=True, slots=True)
 class LanguageModel:
-    """Which language a text is in."""
-
     languages: tuple[str, ...]
     """The name of each number that `native.classify` gives; the scripts of one language share its name."""
     native: _native.LanguageModel

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from krill.corpus.arrays import pick_rows
-from krill.corpus.buffers import text_column
+from krill.corpus.buffers import offsets_of, text_column
 from krill.corpus.documents import Documents
 
 STATISTIC = {b"krill": b"statistic"}
@@ -78,8 +78,6 @@ def rejected_rows(batch: pa.RecordBatch, codes: NDArray[np.uint8], reasons: Sequ
     names = [reason.encode() for reason in reasons]
     chosen = codes[codes != 0] - 1
     lengths = np.array([len(name) for name in names], np.int64)[chosen]
-    offsets = np.zeros(len(chosen) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
     data = np.frombuffer(b"".join(names[code] for code in chosen), np.uint8)
     schema = rows.schema.append(pa.field("reason", pa.large_string(), nullable=False))
-    return pa.RecordBatch.from_arrays([*rows.columns, text_column(offsets, data)], schema=schema)
+    return pa.RecordBatch.from_arrays([*rows.columns, text_column(offsets_of(lengths), data)], schema=schema)

@@ -76,11 +76,9 @@ class FunctionStep:
 
     @property
     def reason(self) -> str:
-        """Why rows are dropped by its mask."""
         return f"step:{self.name}"
 
     def apply(self, documents: Documents) -> Documents:
-        """The documents as the function changed them, or those that it keeps."""
         batch = documents.batch
         returned = self._call(batch)  # an empty batch too: all must come out with the same columns
         if isinstance(returned, pa.RecordBatch):

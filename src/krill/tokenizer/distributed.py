@@ -15,17 +15,17 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from krill import _native
-from krill.budget import Meter, Need, Plan
+from krill.budget import Meter
 from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
 from krill.corpus import Corpus, CorpusFile
 from krill.corpus.fingerprint import fingerprint
-from krill.engines import LoggedStage, Resources, WorkerSpec, open_engine
+from krill.engines import Resources, Stage, WorkerSpec, open_engine
 from krill.engines.worker import SPEC_FILE, CountedProgress, WorkerRun, load_run
 from krill.errors import InputError
 from krill.storage import CommitLog
@@ -33,7 +33,7 @@ from krill.storage.atomic import atomic_writer, storage_errors
 from krill.storage.commits import reading_artifact
 from krill.storage.run import Run
 from krill.threads import ordered_map
-from krill.threads.progress import Progress, Silent
+from krill.threads.progress import Progress
 from krill.tokenizer import count as counting
 from krill.tokenizer.count import (
     BLOCK_BYTES,
@@ -73,12 +73,11 @@ def count_on(
     options: TrainOptions,
     run: Run,
     *,
-    memory: int,
-    threads: int,
+    meter: Meter,
     counts_folder: Path,
     progress: Progress,
 ) -> tuple[WordCounts, dict[str, Any]]:
-    """Count a corpus on the engine that `config` names; `memory` and `threads` are those of each worker.
+    """Count a corpus on the engine that `config` names; each worker has the meter's limit and threads.
 
     Also returns what the manifest says of the engine.
     """
@@ -95,8 +94,8 @@ def count_on(
         "boundaries": [token.decode() for token in boundary_tokens(options, corpus.files)],
     }
     run.note(SPEC_FILE, settings)
-    spec = WorkerSpec(KIND, run.address, run.description["identity"], Resources(memory, threads))
-    count = CountWords(CountingRun.of(settings), corpus, run.description["inputs"])
+    spec = WorkerSpec(KIND, run.address, run.description["identity"], Resources(meter.limit, meter.threads))
+    count = CountWords(settings, meter, progress, corpus, run.description["inputs"])
     merge = MergeCounts(count)
     progress.advance(sum(record["bytes"] for _, record in count.log))
     engine = open_engine(config, spec, lambda result: progress.advance(result["bytes"]))
@@ -115,62 +114,34 @@ def open_run(address: str, identity: str, resources: Resources, workers: int, he
     _, spec = load_run(address, identity)
     meter = held.enter_context(metered_process(resources.memory, resources.threads, floor=resources.floor))
     progress = CountedProgress()
-    count = CountWords(CountingRun.of(spec, resources.threads, meter, progress))
+    count = CountWords(spec, meter, progress)
     return WorkerRun([count, MergeCounts(count)], progress)
 
 
-@dataclass(frozen=True, slots=True)
-class CountingRun:
-    """What both stages must know; where nothing is counted, there is no meter."""
-
-    stages: Path
-    options: TrainOptions
-    verify: bool
-    boundaries: tuple[bytes, ...]
-    threads: int
-    meter: Meter | None
-    progress: Progress
-
-    @classmethod
-    def of(
-        cls,
-        spec: Mapping[str, Any],
-        threads: int = 1,
-        meter: Meter | None = None,
-        progress: Progress | None = None,
-    ) -> CountingRun:
-        """From what a worker must know of the run."""
-        special = {"special_tokens": tuple(spec["options"]["special_tokens"])}
-        boundaries = tuple(token.encode() for token in spec["boundaries"])
-        options = TrainOptions(**{**spec["options"], **special})
-        stages = Path(spec["stages"])
-        return cls(stages, options, spec["verify"], boundaries, threads, meter, progress or Silent())
-
-    def open_log(self, name: str) -> CommitLog:
-        return CommitLog(self.stages / name)
-
-    def plan(self, needs: Sequence[Need]) -> Plan:
-        assert self.meter is not None
-        return self.meter.plan(needs)
-
-
-class CountWords(LoggedStage):
+class CountWords(Stage):
     """Counts the words of portions of the input.
 
     The driver, which has the corpus, cuts it as tasks are asked for, and keeps each portion in a commit log;
-    workers have the number of a portion and find it there.
+    workers get the number of a portion and find it there.
     """
 
     def __init__(
         self,
-        run: CountingRun,
+        spec: Mapping[str, Any],
+        meter: Meter,
+        progress: Progress,
         corpus: Corpus | None = None,
         inputs: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        super().__init__("counts", run.open_log)
-        self.counting = run
+        super().__init__("counts", lambda name: CommitLog(Path(spec["stages"]) / name))
+        special = {"special_tokens": tuple(spec["options"]["special_tokens"])}
+        self._options = TrainOptions(**{**spec["options"], **special})
+        self._boundaries = tuple(token.encode() for token in spec["boundaries"])
+        self._verify = spec["verify"]
         self._corpus = corpus
         self._inputs = inputs
+        self.meter = meter
+        self._progress = progress
 
     @property
     def portions(self) -> CommitLog:
@@ -202,34 +173,35 @@ class CountWords(LoggedStage):
 
     def count_portion(self, kept: Mapping[str, Any], output: Path) -> dict[str, Any]:
         """Count what one task says into a file; what its record says of that."""
-        run = self.counting
         portion = TaskInput.from_json(kept["portion"])
         _check_same(portion.files, kept["fingerprints"])
-        corpus = corpus_of(portion.files, run.options, verify=run.verify)
-        plan = run.plan(counting_needs(corpus, run.threads))
+        options, boundaries, meter = self._options, self._boundaries, self.meter
+        threads = meter.threads
+        corpus = corpus_of(portion.files, options, verify=self._verify)
+        plan = meter.plan(counting_needs(corpus, threads))
         in_flight = plan.share(TEXT)
-        cuts = split_points(run.options, run.boundaries, in_flight // (run.threads + 1))
+        cuts = split_points(options, boundaries, in_flight // (threads + 1))
         with renamed_when_done(output) as made:
             counter = BlockCounter(
-                run.options, run.boundaries, cap_bytes=plan.share(WORDS), threads=run.threads, spill=made
+                options, boundaries, cap_bytes=plan.share(WORDS), threads=threads, spill=made
             )
             with storage_errors(output):
                 sizes = ordered_map(
                     counter.add,
                     task_blocks(portion, corpus, cuts, BLOCK_BYTES),
-                    threads=run.threads,
+                    threads=threads,
                     bytes_in_flight=in_flight,
                     size=lambda piece: piece.held,
-                    throttle=run.meter,
+                    throttle=meter,
                 )
                 counted = sum(sizes)
                 segments = counter.words.checkpoint()
             size = append_index(made, segments, counter.words.spilled_bytes)
-        run.progress.advance(counted)
+        self._progress.advance(counted)
         return {"bytes": counted, "size": size}
 
 
-class MergeCounts(LoggedStage):
+class MergeCounts(Stage):
     """Merges what all tasks of `count` have found of some shards: these words are in no other part."""
 
     one_thread = True
@@ -278,7 +250,7 @@ class MergeCounts(LoggedStage):
         return range(number * each, (number + 1) * each)
 
     def _merge(self, shards: range, output: Path) -> dict[str, Any]:
-        plan = self._count.counting.plan(gathering_needs())
+        plan = self._count.meter.plan(gathering_needs())
         counts = self._count.log
         with temporary_beside(output) as spill, renamed_when_done(output) as made:
             files = (counts.path(number, COUNTED) for number in counts.units())

@@ -1,7 +1,8 @@
 """The section `normalizer` of tokenizer.json as a native normalizer.
 
-In: the section, as JSON gives it. Out: a `Normalizer` that does exactly what `tokenizers` does with it, or a `ValueError`
-that says what is wrong. Held in memory: the normalizer; of a charsmap, its bytes and a table of about 60 KB.
+In: the section, as JSON gives it. Out: a `Normalizer` that does exactly what `tokenizers` does with it, or a
+`ValueError` that says what is wrong. Held in memory: the normalizer; of a charsmap, its bytes and a table of
+about 60 KB.
 """
 
 from __future__ import annotations
@@ -27,27 +28,37 @@ def build_normalizer(section: object) -> _native.Normalizer | None:
 def _build(section: object, depth: int) -> _native.Normalizer:
     if not isinstance(section, Mapping):
         raise ValueError(f"a normalizer must be an object, not {_kind(section)}")
-    kind = section.get("type")
-    if not isinstance(kind, str):
-        raise ValueError("a normalizer has no `type`")
+    kind = _type_of(section)
     if kind == "Sequence":
         return _sequence(section, depth)
-    builder = _BUILDERS.get(kind)
-    if builder is None:
-        raise ValueError(f"unknown normalizer `{kind}`")
-    return builder(section)
+    return _BUILDERS[kind](section)
+
+
+def _type_of(section: Section) -> str:
+    """Like the library, which knows sections of older files by their fields where `type` does not say."""
+    kind = section.get("type")
+    if kind == "Sequence" or kind in _BUILDERS:
+        return str(kind)
+    for name, fields in _FIELDS.items():
+        if fields <= section.keys():
+            return name
+    raise ValueError("a normalizer has no `type`" if kind is None else f"unknown normalizer `{kind}`")
 
 
 def _sequence(section: Section, depth: int) -> _native.Normalizer:
     if depth == _DEEPEST:
         raise ValueError("normalizers are nested too deeply")
-    return _native.Normalizer.sequence([_build(step, depth + 1) for step in _field(section, "normalizers", list)])
+    return _native.Normalizer.sequence(
+        [_build(step, depth + 1) for step in _field(section, "normalizers", list)]
+    )
 
 
 def _bert(section: Section) -> _native.Normalizer:
     accents = section.get("strip_accents")
     if accents is not None and not isinstance(accents, bool):
-        raise ValueError(f"`strip_accents` of normalizer `BertNormalizer` must be a boolean or null, not {_kind(accents)}")
+        raise ValueError(
+            f"`strip_accents` of normalizer `BertNormalizer` must be a boolean or null, not {_kind(accents)}"
+        )
     return _native.Normalizer.bert(
         _field(section, "clean_text", bool),
         _field(section, "handle_chinese_chars", bool),
@@ -63,7 +74,12 @@ def _replace(section: Section) -> _native.Normalizer:
         case {"String": str(string)} if len(pattern) == 1:
             return _native.Normalizer.replace(_encoded(string, "pattern"), content)
         case {"Regex": str(regex)} if len(pattern) == 1:
-            raise ValueError(f"a regular expression in normalizer `Replace` is not supported: `{regex}`")
+            try:
+                return _native.Normalizer.replace_regex(_encoded(regex, "pattern"), content)
+            except ValueError as error:
+                raise ValueError(
+                    f"the regular expression of normalizer `Replace`: {error}: `{regex}`"
+                ) from None
     raise ValueError("`pattern` of normalizer `Replace` must be `String` or `Regex` with a string")
 
 
@@ -80,7 +96,9 @@ def _field(section: Section, name: str, kind: type) -> Any:
     value = section.get(name)
     if not isinstance(value, kind):
         expected = {bool: "a boolean", str: "a string", list: "a list", dict: "an object"}[kind]
-        raise ValueError(f"`{name}` of normalizer `{section['type']}` must be {expected}, not {_kind(value)}")
+        raise ValueError(
+            f"`{name}` of normalizer `{_type_of(section)}` must be {expected}, not {_kind(value)}"
+        )
     return value
 
 
@@ -96,13 +114,28 @@ def _encoded(text: str, name: str) -> bytes:
 
 
 def _kind(value: object) -> str:
-    kinds = {type(None): "missing or null", bool: "a boolean", str: "a string", list: "a list", dict: "an object"}
+    kinds = {
+        type(None): "missing or null",
+        bool: "a boolean",
+        str: "a string",
+        list: "a list",
+        dict: "an object",
+    }
     return kinds.get(type(value), "a number")
 
 
 def _form(compose: bool, compatible: bool) -> Callable[[Section], _native.Normalizer]:
     return lambda _: _native.Normalizer.form(compose, compatible)
 
+
+_FIELDS = {
+    "BertNormalizer": {"clean_text", "handle_chinese_chars", "lowercase"},
+    "Strip": {"strip_left", "strip_right"},
+    "Sequence": {"normalizers"},
+    "Precompiled": {"precompiled_charsmap"},
+    "Replace": {"pattern", "content"},
+    "Prepend": {"prepend"},
+}
 
 _BUILDERS: dict[str, Callable[[Section], _native.Normalizer]] = {
     "NFC": _form(True, False),

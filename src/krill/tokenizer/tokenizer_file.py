@@ -7,7 +7,7 @@ bytes, a fingerprint, EOS. Held in memory: what is asked for.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +55,16 @@ def read_tokenizer_file(file: Path) -> bytes:
     """The file's bytes, or an error that says what to do."""
     try:
         return read_input(file, MOST_TOKENIZER)
+    except OSError as error:
+        raise InputError(f"can't read the tokenizer `{file}`: {error.strerror}", hint=HINT) from None
+
+
+def read_blocks(file: Path, block: int = 1 << 20) -> Iterator[bytes]:
+    """The same, block by block."""
+    try:
+        with open_regular(file) as stream:
+            while some := stream.read(block):
+                yield some
     except OSError as error:
         raise InputError(f"can't read the tokenizer `{file}`: {error.strerror}", hint=HINT) from None
 

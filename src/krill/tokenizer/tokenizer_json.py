@@ -1,10 +1,11 @@
 """From a `tokenizer.json` to the spec of a native encoder, or to the reason why only the library can run it.
 
-This is the only place that decides it. The model's section has a module of its own (`model_section`).
+This is the only place that decides it. Each section has a module of its own (`normalizer_section`,
+`pretokenizer_section`, `model_section`, `decoder_section`).
 
 In: a tokenizer file of Hugging Face's library, and the files beside it that declare EOS. Out: a `NativeSpec`,
-or `NotNative` with a reason that fits behind "because". Held in memory: while it is read, the parsed JSON
-(about ten times the file); afterwards flat arrays (less than the file).
+or `NotNative` with a reason that fits behind "because". Held in memory: while it is read, a block of the file
+and its tokens once; afterwards flat arrays (less than the file).
 
 Everything is as the library would make it of this file, quirks included: added tokens get their ids from the
 vocabulary and not from the file. Files that the library refuses are refused here, or left for it to refuse.
@@ -12,31 +13,43 @@ vocabulary and not from the file. Files that the library refuses are refused her
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from krill.errors import InputError
+from krill.tokenizer.decoder_section import build_decoder
 from krill.tokenizer.model_section import (
     MAX_IDS,
     MAX_MERGES,
-    AddedToken,
     ModelSpec,
     NotSupported,
     check_model,
-    model_spec,
-    model_vocabulary,
     type_of,
+    unknown_id,
 )
 from krill.tokenizer.normalizer_section import build_normalizer
-from krill.tokenizer.outline import Outline, outline_of
-from krill.tokenizer.patterns import recognise
-from krill.tokenizer.tokenizer_file import DECLARATIONS, HINT, find_eos, read_tokenizer_file
+from krill.tokenizer.outline import MOST_BYTES, READ_BYTES, Outline, outline_of
+from krill.tokenizer.pretokenizer_section import PreTokenizerParts, build_pre_tokenizer
+from krill.tokenizer.tokenizer_file import DECLARATIONS, HINT, find_eos, read_blocks
 
 if TYPE_CHECKING:
     from krill import _native
+
+
+@dataclass(frozen=True, slots=True)
+class AddedToken:
+    """A token that is found in the text before it is split into words."""
+
+    content: str
+    id: int
+    single_word: bool
+    lstrip: bool
+    rstrip: bool
+    normalized: bool
+    special: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +68,15 @@ class NativeSpec:
 
     model: ModelSpec
     normalizer: _native.Normalizer | None
-    added: Mapping[int, AddedToken]
-    pattern: str | None
-    """The named pattern by which text is cut into words; None if each section is a word."""
+    pre_tokenizer: _native.PreTokenizer | None
+    added: tuple[AddedToken, ...]
     post: PostProcessing
     vocab_size: int
     eos_token: str | None
     eos_id: int | None
-    byte_decoder: bool
-    """Whether decoding joins bytes; if not, the library's own decoder must be asked."""
+    joins_bytes: bool
+    """Whether decoding joins the bytes of tokens; if not, `decoder` does it, else the library's own."""
+    decoder: _native.Decoder | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,7 @@ def native_spec(file: Path) -> NativeSpec | NotNative:
 
 @lru_cache(maxsize=1)
 def _remembered_spec(file: Path, state: object) -> NativeSpec | NotNative:
-    return read_spec(file, read_tokenizer_file(file))
+    return read_spec(file, read_blocks(file))
 
 
 def forget_spec() -> None:
@@ -95,18 +108,29 @@ def fallback_reason(file: Path) -> str | None:
     return why_not_native(outline_of(file))
 
 
-def read_spec(file: Path, content: bytes) -> NativeSpec | NotNative:
+def read_spec(file: Path, content: bytes | Iterable[bytes]) -> NativeSpec | NotNative:
     """What the native encoder needs of this tokenizer, or why it can't run it."""
     import orjson
 
+    from krill import _native
+
+    reader = _native.TokenizerFile(MOST_BYTES)
+    blocks = (
+        (content[at : at + READ_BYTES] for at in range(0, len(content), READ_BYTES))
+        if isinstance(content, bytes)
+        else content
+    )
     try:
-        parsed = orjson.loads(content)
+        for block in blocks:
+            reader.feed(block)
+        reader.finish()
+        parsed = orjson.loads(reader.sections())
     except ValueError as error:
-        raise InputError(f"the tokenizer `{file}` is not JSON: {error}", hint=HINT) from None
+        raise InputError(f"the tokenizer `{file}` can't be read: {error}", hint=HINT) from None
     if not isinstance(parsed, dict):
         raise InputError(f"the tokenizer `{file}` is JSON, but not an object", hint=HINT)
     try:
-        return _spec(file, parsed)
+        return _spec(file, parsed, reader)
     except NotSupported as error:
         return NotNative(str(error))
 
@@ -117,7 +141,7 @@ def why_not_native(outline: Outline) -> str | None:
     if parsed is None:
         return "its sections are too large"
     try:
-        _check_sections(parsed)
+        _Sections.of(parsed)
         check_model(parsed.get("model"))
     except NotSupported as error:
         return str(error)
@@ -127,57 +151,66 @@ def why_not_native(outline: Outline) -> str | None:
     return f"it has {tokens:,} tokens" if tokens > MAX_IDS else None
 
 
-def _check_sections(
-    parsed: Mapping[str, Any],
-) -> tuple[_native.Normalizer | None, str | None, PostProcessing]:
-    """The normalizer, the pattern, and what is put around texts."""
-    if parsed.get("version", "1.0") != "1.0":
-        raise NotSupported(f"its version is {parsed['version']}")
+@dataclass(frozen=True, slots=True)
+class _Sections:
+    """All sections but the model."""
+
+    normalizer: _native.Normalizer | None
+    pre_tokenizer: PreTokenizerParts
+    post: PostProcessing
+    joins_bytes: bool
+    decoder: _native.Decoder | None
+
+    @classmethod
+    def of(cls, parsed: Mapping[str, Any]) -> _Sections:
+        if parsed.get("version", "1.0") != "1.0":
+            raise NotSupported(f"its version is {parsed['version']}")
+        try:
+            pre_tokenizer = build_pre_tokenizer(parsed.get("pre_tokenizer"))
+            letters = pre_tokenizer.byte_level
+            return cls(
+                build_normalizer(parsed.get("normalizer")),
+                pre_tokenizer,
+                _post_processing(parsed.get("post_processor")),
+                letters and type_of(parsed.get("decoder")) == "ByteLevel",
+                None if letters else build_decoder(parsed.get("decoder")),
+            )
+        except ValueError as error:
+            raise NotSupported(str(error)) from None
+
+
+def _spec(file: Path, parsed: Mapping[str, Any], reader: _native.TokenizerFile) -> NativeSpec:
+    sections = _Sections.of(parsed)
+    section: Any = parsed.get("model")
+    kind = check_model(section)
+    byte_level = sections.pre_tokenizer.byte_level
     try:
-        normalizer = build_normalizer(parsed.get("normalizer"))
+        arrays = reader.arrays(byte_level)
     except ValueError as error:
-        raise NotSupported(str(error)) from None
-    return normalizer, _pattern(parsed.get("pre_tokenizer")), _post_processing(parsed.get("post_processor"))
-
-
-def _spec(file: Path, parsed: Mapping[str, Any]) -> NativeSpec:
-    normalizer, pattern, post = _check_sections(parsed)
-    section = parsed.get("model")
-    vocab = model_vocabulary(file, section)
-    ids, added = _added_tokens(parsed.get("added_tokens"), vocab)
-    byte_level = pattern is not None
-    model = model_spec(file, section, vocab, added, byte_level=byte_level)
+        raise InputError(f"the tokenizer `{file}`: {error}", hint="mend the file") from None
+    if (clash := reader.clash()) is not None:
+        raise NotSupported(f"its added token {clash} gets an id that is taken")
+    added = tuple(AddedToken(*each) for each in reader.added())
 
     def token_to_id(token: str) -> int | None:
-        return ids.get(token, vocab.get(token))
+        return reader.find(token.encode())
 
-    special = {token.content for token in added.values() if token.special}
+    unknown = unknown_id(kind, section, token_to_id)
+    model = ModelSpec(kind, section, byte_level, *arrays, unknown)
+    special = {token.content for token in added if token.special}
     eos_token, eos_id = find_eos(file, token_to_id, special)
     return NativeSpec(
         model=model,
-        normalizer=normalizer,
+        normalizer=sections.normalizer,
+        pre_tokenizer=sections.pre_tokenizer.native,
         added=added,
-        pattern=pattern,
-        post=post,
-        vocab_size=max(len(model.texts.flags), len(vocab) + sum(token not in vocab for token in ids)),
+        post=sections.post,
+        vocab_size=len(model.flags),
         eos_token=eos_token,
         eos_id=eos_id,
-        byte_decoder=byte_level and type_of(parsed.get("decoder")) == "ByteLevel",
+        joins_bytes=sections.joins_bytes,
+        decoder=sections.decoder,
     )
-
-
-def _pattern(section: Any) -> str | None:
-    if section is None:
-        return None
-    pattern = recognise(section)
-    if pattern is not None:
-        return pattern
-    steps = section.get("pretokenizers", [section]) if isinstance(section, dict) else []
-    if isinstance(steps, list) and any(
-        type_of(step) == "ByteLevel" and step.get("add_prefix_space") is not False for step in steps
-    ):
-        raise NotSupported("it puts a space before the first word")
-    raise NotSupported("its pattern is not one that Krill knows")
 
 
 def _post_processing(section: Any) -> PostProcessing:
@@ -229,37 +262,6 @@ def _template(step: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]
     if texts == 0:
         raise NotSupported("its template doesn't hold the text")
     return tuple(around[0]), tuple(around[1])
-
-
-def _added_tokens(section: Any, vocab: Mapping[str, int]) -> tuple[dict[str, int], dict[int, AddedToken]]:
-    """Ids by text and tokens by id, as the library numbers them: known texts keep their id, others follow."""
-    ids: dict[str, int] = {}
-    tokens: dict[int, AddedToken] = {}
-    taken = set(vocab.values())
-    following = len(vocab)
-    for entry in section if isinstance(section, list) else []:
-        token = _added_token(entry)
-        if not token.content:
-            continue
-        number = ids.get(token.content, vocab.get(token.content))
-        if number is None:
-            number, following = following, following + 1
-            if number in taken:
-                raise NotSupported(f"its added token `{token.content}` gets an id that is taken")
-        known = tokens.get(number)
-        if known is not None and known.special and not token.special:
-            raise NotSupported(f"its added token `{token.content}` is there twice")
-        ids[token.content] = number
-        tokens[number] = token
-    return ids, tokens
-
-
-def _added_token(entry: Any) -> AddedToken:
-    names = list(AddedToken.__dataclass_fields__)
-    values = [entry.get(name) for name in names] if isinstance(entry, dict) else [None]
-    if not isinstance(values[0], str) or not all(isinstance(value, bool) for value in values[1:]):
-        raise NotSupported("its added tokens are not as the library writes them")
-    return AddedToken(*values)
 
 
 def _id(number: Any) -> int:

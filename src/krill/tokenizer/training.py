@@ -253,8 +253,7 @@ class _Training:
             self.corpus,
             self.options,
             self.folder,
-            memory=self.meter.limit,
-            threads=self.meter.threads,
+            meter=self.meter,
             counts_folder=self.work,
             progress=self.progress,
         )

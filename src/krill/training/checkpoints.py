@@ -26,7 +26,6 @@ from typing import Any, TypeVar
 import jax
 
 from krill.errors import StorageError
-from krill.model.sizing import ModelShape
 from krill.storage.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
 from krill.training.checkpoint_files import (
     HEADER,
@@ -106,21 +105,19 @@ class CheckpointStore:
 
     def best(self) -> int | None:
         """The one with the smallest metric, the first of equals."""
-        metrics = {step: header.metric for step in self.steps() if (header := self._header(step))}
-        known = [(metric, step) for step, metric in metrics.items() if _counts(metric)]
+        metrics = [(header.metric, step) for step in self.steps() if (header := self.header(step))]
+        known = [(metric, step) for metric, step in metrics if metric is not None and math.isfinite(metric)]
         return min(known)[1] if known else None
 
-    def read_extra(self, step: int | None = None) -> dict[str, Any] | None:
+    def header(self, step: int | None = None) -> Header | None:
         """What was stored beside the arrays, of `step` or the newest; reads none of the arrays.
 
         If those turn out to be damaged, `restore` takes an earlier checkpoint: go on from *its* extra.
         """
-        header = self._newest_header(step)
-        return None if header is None else header.extra
-
-    def read_shape(self, step: int | None = None) -> ModelShape | None:
-        header = self._newest_header(step)
-        return None if header is None else header.shape
+        for candidate in self._candidates(step):
+            with suppress(DamagedCheckpoint):
+                return read_header(self._folder / _name(candidate))
+        return None
 
     def restore(self, like: TrainState, step: int | None = None) -> Restored | None:
         """The state of `step`, or of the newest checkpoint that is intact; None where there is none.
@@ -163,18 +160,6 @@ class CheckpointStore:
     def _candidates(self, step: int | None) -> list[int]:
         """The steps to try, in order: a step that is given by its number has no substitute."""
         return [step] if step is not None else self.steps()[::-1]
-
-    def _newest_header(self, step: int | None) -> Header | None:
-        for candidate in self._candidates(step):
-            if (header := self._header(candidate)) is not None:
-                return header
-        return None
-
-    def _header(self, step: int) -> Header | None:
-        try:
-            return read_header(self._folder / _name(step))
-        except DamagedCheckpoint:
-            return None
 
     def _publish(self, unfinished: Path, step: int) -> None:
         """Rename; a checkpoint of the same step is moved aside, and back by `_clean_up` after a failure."""
@@ -221,7 +206,3 @@ class CheckpointStore:
 
 def _name(step: int) -> str:
     return f"{step:08d}"
-
-
-def _counts(metric: float | None) -> bool:
-    return metric is not None and math.isfinite(metric)

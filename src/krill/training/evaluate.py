@@ -60,7 +60,7 @@ def run_evaluate(
     floor: int = 0,
 ) -> EvaluationReport:
     """Score a model on a prepared dataset or on text; `floor` is what the process held before. With `verify`,
-    what Krill wrote is held against its checksums."""
+    what Krill wrote is verified against its checksums."""
     with inference_process("evaluating", memory, threads, floor) as meter:
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.training.evaluation_data import open_rows
@@ -79,7 +79,6 @@ def run_evaluate(
 def _evaluate(
     saved: SavedModel, data_rows: PreparedRows | TextRows, meter: Meter, progress: Progress, data: str
 ) -> EvaluationReport:
-
     from krill.training.language_step import loss_chunk
     from krill.training.scoring import LossSums, make_evaluator
 

@@ -25,13 +25,20 @@ from krill.corpus.formats import Format
 from krill.dataset.manifest import MANIFEST_NAME, Manifest
 from krill.errors import InputError
 from krill.loading.dataset import load
-from krill.loading.stream.plan import BLOCKS, UNIT_BYTES, StreamSizes, stream_needs
-from krill.loading.stream.tokens import BEGINNING, TextTokens
+from krill.loading.stream.options import BLOCKS, UNIT_BYTES, StreamSizes, stream_needs
+from krill.loading.stream.tokens import BEGINNING, text_tokens
 from krill.tokenizer.open import open_file
 from krill.tokenizer.tokenizer_file import DECLARATIONS, file_fingerprint, read_tokenizer_file
-from krill.training.data import Batch, check_ids, padded_rows
+from krill.training.data import (
+    COLUMNS,
+    READING_BYTES,
+    TOKEN_BYTES,
+    Batch,
+    check_ids,
+    padded_rows,
+    with_segments,
+)
 from krill.training.saved_model import TOKENIZER, SavedModel, check_vocabulary
-from krill.training.streamed_data import with_segments
 from krill.training.vocabulary import (
     DECODED_ROWS,
     TokenBytes,
@@ -46,17 +53,14 @@ if TYPE_CHECKING:
 
 # Longer documents are cut at a paragraph, line or character: reading holds several times this.
 MAX_DOCUMENT_BYTES: Final = 1_000_000
-_READING_BYTES: Final = 16_000_000
 _BATCHES: Final = 6
-_COLUMNS: Final[dict[str, Any]] = {"labels": "shifted", "segment_ids": True, "position_ids": True}
-_TOKEN_BYTES: Final = 4 * 4
 
 
 def open_rows(
     path: str, saved: SavedModel, *, split: str | None, text_column: str, threads: int, verify: bool = True
 ) -> PreparedRows | TextRows:
     """A folder that `krill preprocess` made of tokens, or any text that the corpus reads; with `verify`, what
-    Krill wrote is held against its checksums."""
+    Krill wrote is verified against its checksums."""
     folder = Path(path)
     if (folder / MANIFEST_NAME).is_file():
         manifest = Manifest.load(folder)
@@ -88,7 +92,7 @@ class PreparedRows:
         self._saved = saved
         self._verify = verify
         self.split = split or ("validation" if "validation" in splits else "train")
-        with load(folder, memory=_READING_BYTES, split=self.split) as dataset:
+        with load(folder, memory=READING_BYTES, split=self.split) as dataset:
             self.length = dataset.source.width
             self._item_bytes = dataset.source.dtype.itemsize
             self._held = dataset.source.held_bytes
@@ -100,12 +104,12 @@ class PreparedRows:
             )
 
     def needs(self, rows: int) -> list[Need]:
-        batches = _BATCHES * rows * self.length * (_TOKEN_BYTES + self._item_bytes)
+        batches = _BATCHES * rows * self.length * (TOKEN_BYTES + self._item_bytes)
         return [Need("data", self._held + batches, during=RUNNING)]
 
     def batches(self, rows: int, plan: Plan) -> Iterator[Batch]:
         with load(self._folder, memory=plan.share("data"), split=self.split, verify=self._verify) as dataset:
-            loader = dataset.loader(batch_size=rows, rank=0, world=1, prefetch=0, drop_last=False, **_COLUMNS)
+            loader = dataset.loader(batch_size=rows, rank=0, world=1, prefetch=0, drop_last=False, **COLUMNS)
             for batch in loader:
                 check_ids(batch, self._saved.shape.vocab_size, str(self._folder))
                 yield padded_rows(batch, rows)
@@ -152,7 +156,7 @@ class TextRows:
         files = self._corpus.files
         sizes = StreamSizes(
             MAX_DOCUMENT_BYTES,
-            _BATCHES * rows * self.length * _TOKEN_BYTES,
+            _BATCHES * rows * self.length * TOKEN_BYTES,
             self._corpus.held_bytes,
             decompresses=any(file.compression is not None for file in files),
             parquet=any(file.format is Format.PARQUET for file in files),
@@ -178,17 +182,18 @@ class TextRows:
             return mean_token_bytes(self._file, self._saved.shape.vocab_size, [sample])
 
     def _runs(self, encoder: Any, plan: Plan) -> Generator[NDArray[Any], None, None]:
-        tokens = TextTokens(
+        tokens = text_tokens(
             self._corpus,
             encoder,
             "int32",
+            BEGINNING.position,
             threads=self._threads,
             in_flight=plan.share(BLOCKS),
             max_documents=None,
         )
-        with closing(tokens.blocks(BEGINNING.position)) as blocks:
-            for block in blocks:
-                yield block.ids
+        with closing(tokens):
+            for _, ids, _ in tokens:
+                yield ids
 
 
 def cut_rows(runs: Iterable[NDArray[Any]], rows: int, length: int) -> Iterator[Batch]:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from krill.errors import StorageError
 from krill.storage.atomic import TEMPORARY_SUFFIX, storage_errors, sweep_temporaries, write_json
-from krill.storage.files import RunPaths
+from krill.storage.commits import RunPaths
 from krill.storage.input_file import read_object
 from krill.storage.outputs import MANIFEST, refuse_foreign
 from krill.storage.run import CONTINUE, LAYOUT, State
@@ -143,9 +143,7 @@ class TrainFolder:
             return
         taken = [name for name in _MODEL if os.path.lexists(self.output / name)]
         kept = "nothing there was touched, and the last checkpoint is kept"
-        refuse_foreign(
-            taken, str(self.output), kept=kept, hint="move that elsewhere and run the same command"
-        )
+        refuse_foreign(taken, str(self.output), None, kept=kept)
         write_json(self.output / BEGUN, {**begun, _SAVING: True})
 
     def sweep(self) -> None:
@@ -172,12 +170,7 @@ class TrainFolder:
                 folder = self.output / name
                 inside = [path.name for path in folder.iterdir()] if folder.is_dir() else []
                 foreign += [f"{name}/{other}" for other in inside if not ours.fullmatch(other)]
-        refuse_foreign(
-            foreign,
-            str(self.output),
-            kept="nothing in it was touched",
-            hint=f"move that elsewhere and run the same command, or choose another `{self.setting}`",
-        )
+        refuse_foreign(foreign, str(self.output), self.setting, kept="nothing in it was touched")
 
 
 def check_ours(output: Path, setting: str = SETTING) -> None:

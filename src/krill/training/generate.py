@@ -118,7 +118,6 @@ def run_generate(
 def _generate(
     request: GenerateRequest, saved: SavedModel, meter: Meter, on_token: OnToken
 ) -> GenerationSummary:
-
     from krill.training.decoding import compile_programs, find_sizes, generate_tokens
 
     start_backend()

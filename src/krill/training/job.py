@@ -1,14 +1,15 @@
-"""Training from end to end: data, plan, loop, export, manifest.
+"""Training from end to end: data, plan, loop, export, manifest; of a language model, and of a reader.
 
-In: a config. Out: a folder with the model in Hugging Face's Llama layout, its metrics and its checkpoints,
-and a summary. Held in memory: what the plan says: the program with JAX, the data's share, and the step.
+In: a config; or a cache of features, its tokenizer and settings. Out: a folder with the model, its metrics
+and its checkpoints, and a summary. Held in memory: what the plan says: the program with JAX, the share of the
+data, and the step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import krill
 from krill.budget import resident_bytes
@@ -22,12 +23,11 @@ from krill.threads.progress import Progress, Silent
 from krill.training.data import TrainData, open_data
 from krill.training.folder import TrainFolder
 from krill.training.metrics import check_loggers
+from krill.training.qa.settings import ReaderSettings
 from krill.training.xla import bound_xla
 
-if TYPE_CHECKING:
-    pass
-
 TrainSummary = RunSummary[Mapping[str, Any]]
+ReaderSummary = RunSummary[Mapping[str, Any]]
 
 # Keys of `train:` that change neither the weights nor how they come about.
 _SHAPES_NOTHING: Final = {
@@ -51,50 +51,83 @@ def train(
     threads: int | str | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    floor: int | None = None,
 ) -> TrainSummary:
     """Train the model that `config` describes.
 
-    `memory` is how much this process may grow while it works. Calling it again on a training that was killed
-    continues it from its last checkpoint; on a finished one it returns the same summary and does nothing.
+    `memory` is how much this process may grow above `floor`, by default what it holds now; a command gives 0.
+    Calling it again on a training that was killed continues it from its last checkpoint; on a finished one it
+    returns the same summary and does nothing.
     """
     loaded = load_config(config, memory=memory, threads=threads)
-    return run_train(loaded, overwrite=overwrite, progress=progress or Silent(), floor=resident_bytes())
-
-
-def run_train(config: KrillConfig, *, overwrite: bool, progress: Progress, floor: int = 0) -> TrainSummary:
-    """The same for the command line, where `floor` is 0: the budget is the whole process."""
     require_train_extra()
-    check_loggers(config.train.loggers)
-    output = Path(config.train.output_dir)
-    folder = TrainFolder(output)
-    with metered_process(config.memory, config.threads, floor=floor) as meter, Run(folder) as run:
-        data = open_data(config, meter.limit)
-        described = describe_run(config, data)
-        state = run.begin(described, overwrite=overwrite, anew=config.train.resume is False)
+    check_loggers(loaded.train.loggers)
+    folder = TrainFolder(Path(loaded.train.output_dir))
+    held = resident_bytes() if floor is None else floor
+    with metered_process(loaded.memory, loaded.threads, floor=held) as meter, Run(folder) as run:
+        data = open_data(loaded, meter.limit)
+        anew = loaded.train.resume is False
+        state = run.begin(describe_run(loaded, data), overwrite=overwrite, anew=anew)
         if state == FINISHED:
-            return summarize(FINISHED, output, folder.finished() or {})
-        if state == START and config.train.resume is True:
+            return summarize(FINISHED, folder.output, folder.finished() or {})
+        if state == START and loaded.train.resume is True:
             raise ConfigError(
-                f"`train.resume` is `true`, and there is no checkpoint in `{output}`",
+                f"`train.resume` is `true`, and there is no checkpoint in `{folder.output}`",
                 hint="set it to `auto`, or `train.output_dir` to where the checkpoint is",
             )
         bound_xla(meter.threads, meter)
         # Not at the top: it imports JAX, for which everything before it needs not wait.
         from krill.training.language_task import LanguageModelTask
-        from krill.training.session import train_task
+        from krill.training.session import Session
 
-        task = LanguageModelTask(config, data)
-        return train_task(task, run, folder, meter, progress, described, to_dict(config))
+        task = LanguageModelTask(loaded, data)
+        return Session(task, run, folder, meter, progress or Silent()).train(to_dict(loaded))
+
+
+def train_reader(
+    features: str | Path,
+    *,
+    tokenizer: str | Path,
+    output_dir: str | Path,
+    evaluation: str | Path | None = None,
+    settings: ReaderSettings = ReaderSettings(),  # noqa: B008  a frozen value, never changed
+    memory: str | int = "auto",
+    threads: int | str = "auto",
+    overwrite: bool = False,
+    verify: bool = True,
+    progress: Progress | None = None,
+    floor: int | None = None,
+) -> ReaderSummary:
+    """Train a reader on the cache `features`; `evaluation` is a cache that it is scored on meanwhile.
+
+    `memory`, `floor` and calling it again are as in `train`. With `verify`, features are verified against
+    their checksums when they are first read.
+    """
+    require_train_extra("training a reader")
+    folder = TrainFolder(Path(output_dir), command="qa train", setting="--output-dir")
+    held = resident_bytes() if floor is None else floor
+    with metered_process(memory, threads, floor=held) as meter, Run(folder) as run:
+        bound_xla(meter.threads, meter)
+        # Not at the top: they import JAX, for which everything before needs not wait.
+        from krill.training.qa.task import ReaderTask
+        from krill.training.session import Session
+
+        task = ReaderTask(features, tokenizer, evaluation, settings, verify=verify)
+        if run.begin(describe_reader_run(task.identity, settings), overwrite=overwrite) == FINISHED:
+            return summarize(FINISHED, folder.output, folder.finished() or {})
+        return Session(task, run, folder, meter, progress or Silent()).train()
 
 
 def describe_run(config: KrillConfig, data: TrainData) -> dict[str, Any]:
     """What this run is: everything that shapes the model, and the hash of that, its identity."""
-    shaping: dict[str, Any] = {
-        "krill": krill.__version__,
-        "config": {
-            "seed": config.seed,
-            "train": config.train.model_dump(mode="json", exclude=_SHAPES_NOTHING),
-        },
-        "inputs": data.identity(),
-    }
+    settings = config.train.model_dump(mode="json", exclude=_SHAPES_NOTHING)
+    return _described({"seed": config.seed, "train": settings}, data.identity())
+
+
+def describe_reader_run(inputs: Mapping[str, Any], settings: ReaderSettings) -> dict[str, Any]:
+    return _described({"reader": settings.shaping()}, inputs)
+
+
+def _described(config: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    shaping = {"krill": krill.__version__, "config": config, "inputs": dict(inputs)}
     return {**shaping, "identity": identity_of(shaping)}

@@ -68,7 +68,6 @@ class MemoryPlan:
 
     @property
     def accumulation_steps(self) -> int:
-        """Microbatches in a batch."""
         return self.rows // self.microbatch
 
     @property

@@ -20,7 +20,7 @@ from krill.model.sizing import breakdown
 from krill.model.transformer import Transformer
 from krill.threads.progress import Progress
 from krill.training.compiler import Compiler
-from krill.training.data import Batch, TrainData
+from krill.training.data import TrainData
 from krill.training.language_step import LanguageModelStep, MemoryPlan
 from krill.training.loop import Intervals, StepUnits, TrainProgress
 from krill.training.mesh import Placement, make_devices
@@ -29,19 +29,18 @@ from krill.training.optimizers import Schedule, cosine, make_optimizer, wsd
 from krill.training.precision import Precision
 from krill.training.saved_model import save_model, save_tokenizer
 from krill.training.scoring import LossSums, make_evaluator
-from krill.training.vocabulary import TokenBytes
+from krill.training.session import TaskEvaluation, TrainTask
 
 _BF16_ON_CPU: Final = "bf16 on a CPU is computed in 32 bits: it saves no memory here; fp16 does"
 
 
-class LanguageModelTask:
-    """A `TrainTask` over a `TrainData`."""
+class LanguageModelTask(TrainTask):
+    """Trains a language model on rows."""
 
     remedy = "set a smaller `train.batch_size`"
     data_remedy = "where text is streamed, set a smaller `preprocess.max_document_bytes`"
+    data: TrainData
     spec: LanguageModelStep
-    schedule: Schedule
-    intervals: Intervals
 
     def __init__(self, config: KrillConfig, data: TrainData) -> None:
         self._config = config
@@ -61,19 +60,39 @@ class LanguageModelTask:
         self.intervals = Intervals(steps, settings.log_every, settings.save_every, every)
         self.schedule = make_schedule(settings, steps)
         self.spec = language_step(settings, self.schedule, data, placement)
+        self.units = count_tokens(data)
         if self.spec.precision is Precision.BFLOAT16 and jax.default_backend() == "cpu":
             progress.note(_BF16_ON_CPU)
-
-    @property
-    def units(self) -> StepUnits:
-        return count_tokens(self.data)
 
     def pick_compiler(self, room: int) -> Compiler:
         return self.spec.pick_compiler(room)
 
-    def open_evaluation(self, plan: MemoryPlan) -> Validation | None:
+    def open_evaluation(self, plan: MemoryPlan) -> TaskEvaluation | None:
+        """Of the validation rows."""
         batches = self.data.validation(plan.microbatch, self._settings.evaluate_rows)
-        return Validation(batches, self.data.vocabulary.bytes, self.spec, plan) if batches else None
+        if not batches:
+            return None
+        evaluator = make_evaluator(
+            self.spec.shape,
+            rows=plan.microbatch,
+            length=plan.length,
+            loss_chunk=plan.loss_chunk,
+            precision=self.spec.precision,
+            placement=self.spec.placement,
+        )
+        text = self.data.vocabulary.bytes
+        # Exact over these batches: their bytes over their predicted tokens.
+        text_bytes = None if text is None else sum(text.of(batch["labels"]) for batch in batches)
+
+        def evaluate(model: Transformer) -> dict[str, Any]:
+            sums = LossSums()
+            for batch in batches:
+                sums.add(*evaluator(model, batch))
+            return asdict(sums.evaluation(text_bytes))
+
+        size = sum(column.nbytes for batch in batches for column in batch.values())
+        rows = Need("validation rows", size, remedy="set a smaller `train.evaluate_rows`")
+        return TaskEvaluation(evaluator.held_bytes, rows, evaluate)
 
     def describe(self, plan: MemoryPlan) -> str:
         divided = f", in {plan.accumulation_steps} microbatches" if plan.accumulation_steps > 1 else ""
@@ -112,36 +131,6 @@ class LanguageModelTask:
             "bits_per_byte_on": "validation" if trained.evaluation else "training",
             "validation": trained.evaluation,
         }
-
-
-class Validation:
-    """Evaluates a model on the validation rows; compiled when it is made, while memory is free."""
-
-    def __init__(
-        self, batches: list[Batch], text: TokenBytes | None, spec: LanguageModelStep, plan: MemoryPlan
-    ) -> None:
-        self._batches = batches
-        # Exact over these batches: their bytes over their predicted tokens.
-        self._text_bytes = None if text is None else sum(text.of(batch["labels"]) for batch in batches)
-        self._evaluator = make_evaluator(
-            spec.shape,
-            rows=plan.microbatch,
-            length=plan.length,
-            loss_chunk=plan.loss_chunk,
-            precision=spec.precision,
-            placement=spec.placement,
-        )
-        self.held_bytes = self._evaluator.held_bytes
-
-    def needs(self) -> list[Need]:
-        rows = sum(column.nbytes for batch in self._batches for column in batch.values())
-        return [Need("validation rows", rows, remedy="set a smaller `train.evaluate_rows`")]
-
-    def __call__(self, model: Transformer) -> dict[str, Any]:
-        sums = LossSums()
-        for batch in self._batches:
-            sums.add(*self._evaluator(model, batch))
-        return asdict(sums.evaluation(self._text_bytes))
 
 
 def language_step(

@@ -90,17 +90,12 @@ class Intervals:
     evaluate_every: int
 
 
-@dataclass(frozen=True, slots=True)
-class StepMemory:
-    """What a step holds besides the state, in bytes; `tight` where the budget has no room for it twice."""
-
-    temporary: int
-    tight: bool
-
-
 @dataclass(slots=True)
 class Loop:
-    """One run. `stored` goes into every checkpoint as it is."""
+    """One run. `stored` goes into every checkpoint as it is.
+
+    A step holds `temporary` bytes besides the state; `tight` where the budget has no room for them twice.
+    """
 
     step: Step
     data: BatchSource
@@ -109,7 +104,8 @@ class Loop:
     progress: Progress
     units: StepUnits
     intervals: Intervals
-    memory: StepMemory
+    temporary: int
+    tight: bool
     schedule: Schedule
     evaluate: Evaluate | None
     stored: Mapping[str, Any]
@@ -143,7 +139,7 @@ class Loop:
         if self._pending:
             # One step at a time: a second one under way would hold its activations beside the first's.
             self._pending[-1][1].loss.block_until_ready()
-            if self.memory.tight:
+            if self.tight:
                 self._wait_for_room()
         state, metrics = self.step(state, batch)
         trained.step += 1
@@ -176,7 +172,7 @@ class Loop:
         JAX returns a step's results before it frees what the step held: up to half a second before on
         a busy machine, for 600 MB.
         """
-        enough = self._held_before + max(KEPT_BYTES, self.memory.temporary // KEPT_PART)
+        enough = self._held_before + max(KEPT_BYTES, self.temporary // KEPT_PART)
         deadline = time.monotonic() + RELEASE_SECONDS
         while resident_bytes() > enough and time.monotonic() < deadline:
             time.sleep(0.005)

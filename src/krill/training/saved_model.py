@@ -8,7 +8,7 @@ the model and one of its stacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,9 +27,10 @@ from krill.storage.hub import push_files
 from krill.storage.input_file import read_input, read_json
 from krill.tokenizer.open import open_file
 from krill.tokenizer.tokenizer_file import DECLARATIONS, tokenizer_file
+from krill.training.checkpoint_files import Header
 from krill.training.checkpoints import CheckpointStore
 from krill.training.folder import CHECKPOINTS
-from krill.training.safetensors_file import TensorFile, write_tensors
+from krill.training.safetensors_file import Array, TensorFile, write_tensors
 from krill.training.vocabulary import byte_tokenizer_json
 
 if TYPE_CHECKING:
@@ -55,10 +56,17 @@ def save_model(folder: Path, model: Transformer, *, context: int, tokenizer: Tok
     if tokenizer is not None:
         save_tokenizer(folder, tokenizer)
     eos = None if tokenizer is None else open_file(folder / TOKENIZER, None, 1).eos_id
+    config = llama_config(model.shape, context=context, eos_token=eos)
+    write_model(folder, config, lambda: llama_tensors(model))
+
+
+def write_model(
+    folder: Path, config: Mapping[str, Any], tensors: Callable[[], Iterable[tuple[str, Array]]]
+) -> None:
     # Walked twice, a tensor at a time: the header comes first, and collecting them would be a second model.
-    shapes = {name: array.shape for name, array in llama_tensors(model)}
-    write_tensors(folder / WEIGHTS, shapes, llama_tensors(model))
-    write_json(folder / CONFIG, llama_config(model.shape, context=context, eos_token=eos))
+    shapes = {name: array.shape for name, array in tensors()}
+    write_tensors(folder / WEIGHTS, shapes, tensors())
+    write_json(folder / CONFIG, config)
 
 
 def push_model(folder: Path, repo_id: str, *, private: bool = False, endpoint: str | None = None) -> str:
@@ -108,13 +116,8 @@ class SavedModel:
         model: Transformer = restore_weights(self.folder, self.step, lambda: init_transformer(self.shape, 0))
         return model
 
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """With little memory; `open_tokenizer` takes a share of a plan."""
-        return self.open_tokenizer(None)
-
     def open_tokenizer(self, plan: Plan | None) -> Tokenizer:
-        """The model's tokenizer; refused if it is not of the model's vocabulary."""
+        """The model's tokenizer within its share of a plan; refused if it is another's."""
         from krill.tokenizer.tokenizer import Tokenizer
 
         tokenizer = Tokenizer(open_file(self.require_tokenizer(), plan, 1), 1)
@@ -142,12 +145,11 @@ def check_vocabulary(model: int, other: int, what: str) -> None:
 
 def open_model(path: str | Path, *, checkpoint: str | int | None = None) -> SavedModel:
     """The model in a folder: the exported one, or a `checkpoint`: `latest`, `best`, or a step's number."""
-    folder = require_folder(path, _HINT)
+    folder = model_folder(path, _HINT, exported=checkpoint is None)
     candidates = (folder / TOKENIZER, folder / _OWN_TOKENIZER)
     tokenizer = next((file for file in candidates if file.is_file()), None)
     if checkpoint is not None:
         return _open_checkpoint(folder, checkpoint, tokenizer)
-    require_exported(folder, _HINT)
     config = _read_config(folder / CONFIG)
     context = config.get("max_position_embeddings")
     if not isinstance(context, int) or context < 2:
@@ -173,56 +175,39 @@ def open_model(path: str | Path, *, checkpoint: str | int | None = None) -> Save
 def _check_plain(config: Mapping[str, Any], path: Path) -> None:
     """Refuse what would compute something else than our model does with the same weights."""
     rotary = config.get("rope_parameters") or {}
-    found = {
-        "attention_bias": config.get("attention_bias") or False,
-        "mlp_bias": config.get("mlp_bias") or False,
-        "hidden_act": config.get("hidden_act", "silu"),
-        "rope_scaling": config.get("rope_scaling"),
-        "rope_type": rotary.get("rope_type", "default") if isinstance(rotary, dict) else rotary,
-    }
-    for name, value in found.items():
-        if value != _PLAIN[name]:
+    for name, value, plain in (
+        ("attention_bias", config.get("attention_bias") or False, False),
+        ("mlp_bias", config.get("mlp_bias") or False, False),
+        ("hidden_act", config.get("hidden_act", "silu"), "silu"),
+        ("rope_scaling", config.get("rope_scaling"), None),
+        ("rope_type", rotary.get("rope_type", "default") if isinstance(rotary, dict) else rotary, "default"),
+    ):
+        if value != plain:
             raise InputError(
-                f"`{path}` has {name} `{value}`, and only `{_PLAIN[name]}` is supported",
+                f"`{path}` has {name} `{value}`, and only `{plain}` is supported",
                 hint="give a plain Llama model with tied embeddings",
             )
 
 
-_PLAIN: Final = {
-    "attention_bias": False,
-    "mlp_bias": False,
-    "hidden_act": "silu",
-    "rope_scaling": None,
-    "rope_type": "default",
-}
-
-
 def _open_checkpoint(folder: Path, which: str | int, tokenizer: Path | None) -> SavedModel:
-    store, step = find_checkpoint(folder, which)
-    shape, extra = (None, None) if step is None else (store.read_shape(step), store.read_extra(step))
-    if step is None or shape is None or extra is None:
-        raise no_checkpoint(folder, which, store)
-    plan = extra.get("plan")
+    header = find_checkpoint(folder, which)
+    plan = header.extra.get("plan")
     context = plan.get("length") if isinstance(plan, dict) else None
     if not isinstance(context, int) or context < 2:
         raise InputError(
             f"the checkpoint `{which}` in `{folder}` does not say how long its rows were",
             hint="give another checkpoint, or leave --checkpoint out for the exported model",
         )
-    return SavedModel(folder, shape, context, step, tokenizer)
+    return SavedModel(folder, header.shape, context, header.step, tokenizer)
 
 
-def require_folder(path: str | Path, hint: str) -> Path:
+def model_folder(path: str | Path, hint: str, *, exported: bool) -> Path:
+    """The folder; refused if no model is exported there, and of an unfinished training with what to do."""
     folder = Path(path)
     if not folder.is_dir():
         raise InputError(f"there is no model folder at `{path}`", hint=hint)
-    return folder
-
-
-def require_exported(folder: Path, hint: str) -> None:
-    """Refuse a folder without an exported model, one of an unfinished training with what to give instead."""
-    if (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file():
-        return
+    if not exported or ((folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()):
+        return folder
     unfinished = any((folder / CHECKPOINTS).glob("[0-9]*"))
     raise InputError(
         f"`{folder}` has no `{CONFIG}` with a `{WEIGHTS}`"
@@ -231,28 +216,27 @@ def require_exported(folder: Path, hint: str) -> None:
     )
 
 
-def find_checkpoint(folder: Path, which: str | int) -> tuple[CheckpointStore, int | None]:
-    """The checkpoints of a folder, and the step of the one that `which` names, if it is there."""
+def find_checkpoint(folder: Path, which: str | int, *, key: str | None = None, what: str = "") -> Header:
+    """The checkpoint that `which` names; refused if it is not there, or has not stored `key`."""
     store = CheckpointStore(folder / CHECKPOINTS, keep=1, note=lambda _: None)
-    if which == "latest":
-        return store, store.latest()
-    if which == "best":
-        return store, store.best()
-    if not str(which).isdecimal():
+    if which in ("latest", "best"):
+        step = store.latest() if which == "latest" else store.best()
+    elif str(which).isdecimal():
+        step = int(which)
+    else:
         raise ConfigError(
             f"there is no checkpoint `{which}`", hint="give latest, best, or the number of a step"
         )
-    return store, int(which) if int(which) in store.steps() else None
-
-
-def no_checkpoint(folder: Path, which: str | int, store: CheckpointStore, what: str = "") -> InputError:
-    steps = store.steps()
-    return InputError(
-        f"there is no intact checkpoint `{which}`{what} in `{folder}`",
-        hint=f"give one of {', '.join(['latest', *map(str, steps)])}"
-        if steps
-        else "leave --checkpoint out for the exported model",
-    )
+    header = None if step is None else store.header(step)
+    if header is None or (key is not None and key not in header.extra):
+        steps = store.steps()
+        raise InputError(
+            f"there is no intact checkpoint `{which}`{what} in `{folder}`",
+            hint=f"give one of {', '.join(['latest', *map(str, steps)])}"
+            if steps
+            else "leave --checkpoint out for the exported model",
+        )
+    return header
 
 
 def restore_weights(folder: Path, step: int, init: Callable[[], Model]) -> Model:

@@ -9,10 +9,11 @@ compiling, the step, evaluating, and saving a checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from krill import _native
 from krill.budget import Meter, Need, Plan, format_size
@@ -20,10 +21,10 @@ from krill.errors import BudgetError
 from krill.storage.run import DONE, Run, RunSummary, summarize
 from krill.threads.progress import Progress
 from krill.training.checkpoints import SAVING_BYTES, CheckpointStore
-from krill.training.compiler import Compiler
+from krill.training.compiler import Compiler, low_memory_compiler
 from krill.training.data import BatchSource
 from krill.training.folder import TrainFolder
-from krill.training.loop import Intervals, Loop, StepMemory, StepUnits, TrainProgress
+from krill.training.loop import Intervals, Loop, StepUnits, TrainProgress
 from krill.training.memory_plan import CompiledPlan, compile_plan, plan_step, step_share
 from krill.training.metrics import Logger, MetricsFile
 from krill.training.optimizers import Schedule
@@ -33,125 +34,127 @@ from krill.training.xla import start_backend
 _NO_CHECKPOINT = "no checkpoint is intact: starting from the beginning"
 
 
-class TaskEvaluation(Protocol):
-    """An evaluation of the model during training, compiled before the state exists."""
+@dataclass(frozen=True, slots=True)
+class TaskEvaluation:
+    """An evaluation of the model during training, compiled before the state exists.
 
-    @property
-    def held_bytes(self) -> int:
-        """While evaluating, the weights included."""
+    `held_bytes` counts the weights, too; `data` is what it reads. `run` gives the figures, `loss` among them.
+    """
 
-    def needs(self) -> list[Need]:
-        """What else it holds."""
-
-    def __call__(self, model: Any) -> dict[str, Any]:
-        """The figures, `loss` among them."""
+    held_bytes: int
+    data: Need
+    run: Callable[[Any], dict[str, Any]]
 
 
-class TrainTask(Protocol):
+class TrainTask(ABC):
     """What is trained: data, step, evaluation, and how the model is saved."""
 
+    data: BatchSource
+    spec: StepSpec
+    units: StepUnits
+    schedule: Schedule
+    intervals: Intervals
     seed: int
     keep_checkpoints: int
     remedy: str
     """What a user changes so that a step takes less memory; `data_remedy` is for reading."""
     data_remedy: str
-    schedule: Schedule
-    intervals: Intervals
 
-    @property
-    def data(self) -> BatchSource: ...
-
-    @property
-    def spec(self) -> StepSpec: ...
-
-    @property
-    def units(self) -> StepUnits: ...
-
-    def prepare(self, stored: Mapping[str, Any] | None, progress: Progress) -> None:
-        """Sets what depends on the number of steps; `stored` is of the checkpoint that the run continues."""
+    def prepare(self, stored: Mapping[str, Any] | None, progress: Progress) -> None:  # noqa: B027
+        """Set what depends on the number of steps; `stored` is of the checkpoint that the run continues."""
 
     def pick_compiler(self, room: int) -> Compiler:
         """For a new step that has `room` bytes."""
+        return low_memory_compiler()
 
+    @abstractmethod
     def open_evaluation(self, plan: Any) -> TaskEvaluation | None: ...
 
+    @abstractmethod
     def describe(self, plan: Any) -> str:
         """The model and its step in a line."""
 
+    @abstractmethod
     def checkpoint_extra(self) -> dict[str, Any]:
         """What a checkpoint stores beside identity, plan, progress and the data's state."""
 
-    def open_loggers(self) -> tuple[Logger, ...]: ...
+    def open_loggers(self) -> tuple[Logger, ...]:
+        return ()
 
+    @abstractmethod
     def save_tokenizer(self, folder: Path) -> None: ...
 
+    @abstractmethod
     def save_model(self, folder: Path, model: Any) -> None: ...
 
+    @abstractmethod
     def facts(self, trained: TrainProgress, plan: Any) -> dict[str, Any]:
         """For the manifest."""
-
-
-def train_task(
-    task: TrainTask,
-    run: Run,
-    folder: TrainFolder,
-    meter: Meter,
-    progress: Progress,
-    described: Mapping[str, Any],
-    settings: Mapping[str, Any] | None = None,
-) -> RunSummary[Mapping[str, Any]]:
-    """Train what a run has begun with, and publish it; `settings` go into the manifest as they are."""
-    session = Session(task, folder, meter, progress, described)
-    facts = session.train(continues=run.continued)
-    manifest = {
-        "format": 1,
-        "command": folder.command,
-        **described,
-        "seconds": meter.seconds,
-        "continued": run.continued,
-        **facts,
-        "budget": {**session.budget(), "threads": meter.threads},
-        **({} if settings is None else {"settings": settings}),
-    }
-    run.publish(manifest)
-    return summarize(DONE, folder.output, manifest)
 
 
 class Session:
     """Everything of a run that needs JAX; made once, used once."""
 
     def __init__(
-        self, task: TrainTask, folder: TrainFolder, meter: Meter, progress: Progress, run: Mapping[str, Any]
+        self, task: TrainTask, run: Run, folder: TrainFolder, meter: Meter, progress: Progress
     ) -> None:
         self._task = task
+        self._run = run
         self._folder = folder
         self._meter = meter
         self._progress = progress
-        self._run = run
         self._store = CheckpointStore(folder.checkpoints, keep=task.keep_checkpoints, note=progress.note)
         start_backend()
         self._base = meter.used
-        self._plan: Plan | None = None
 
-    def train(self, *, continues: bool) -> dict[str, Any]:
-        """Trains and exports the model; returns the facts for the manifest."""
-        task = self._task
-        stored = self._store.read_extra() if continues else None
-        if continues and stored is None:
+    def train(self, settings: Mapping[str, Any] | None = None) -> RunSummary[Mapping[str, Any]]:
+        """Train what the run has begun with, and publish it; `settings` go into the manifest as they are."""
+        task, meter, continued = self._task, self._meter, self._run.continued
+        header = self._store.header() if continued else None
+        stored = None if header is None else header.extra
+        if continued and stored is None:
             self._progress.note(_NO_CHECKPOINT)
         task.prepare(stored, self._progress)
         planned = self._plan_step(stored)
         evaluation = task.open_evaluation(planned.plan)
-        plan = self._plan = self._meter.plan(self._needs(planned.plan, evaluation), self._base)
+        plan = meter.plan(self._needs(planned.plan, evaluation), self._base)
         self._progress.note(
             f"{task.describe(planned.plan)}; predicted peak {format_size(plan.predicted_peak)}"
-            f" of {format_size(self._meter.limit)}"
+            f" of {format_size(meter.limit)}"
         )
         state, trained = self._begin(continues=stored is not None)
-        metrics = MetricsFile(
-            self._folder.metrics, trained.step, note=self._progress.note, loggers=task.open_loggers()
-        )
+        state, trained = self._run_loop(state, trained, planned, plan, evaluation)
+        self._folder.begin_saving()
+        with meter.stage("export"):
+            task.save_model(self._folder.output, state.model)
+        stage = {"name": "train", "seconds": round(trained.seconds, 3), "peak": meter.stages["train"]}
+        measured = {"measured_peak": meter.peak, "tree_pss": meter.tree_pss, "threads": meter.threads}
+        manifest = {
+            "format": 1,
+            "command": self._folder.command,
+            **self._run.description,
+            "seconds": meter.seconds,
+            "continued": continued,
+            "stages": [stage],
+            **task.facts(trained, planned.plan),
+            "budget": {**plan.to_json(), **measured},
+            **({} if settings is None else {"settings": settings}),
+        }
+        self._run.publish(manifest)
+        return summarize(DONE, self._folder.output, manifest)
+
+    def _run_loop(
+        self,
+        state: TrainState,
+        trained: TrainProgress,
+        planned: CompiledPlan,
+        plan: Plan,
+        evaluation: TaskEvaluation | None,
+    ) -> tuple[TrainState, TrainProgress]:
+        task, note = self._task, self._progress.note
+        metrics = MetricsFile(self._folder.metrics, trained.step, note=note, loggers=task.open_loggers())
         temporary = planned.plan.step_bytes - state_bytes(task.spec)
+        identity = {"identity": self._run.description["identity"], "plan": asdict(planned.plan)}
         loop = Loop(
             planned.compiled,
             task.data,
@@ -160,33 +163,19 @@ class Session:
             self._progress,
             units=task.units,
             intervals=task.intervals,
-            memory=StepMemory(temporary, tight=plan.predicted_peak + temporary > plan.limit),
+            temporary=temporary,
+            tight=plan.predicted_peak + temporary > plan.limit,
             schedule=task.schedule,
-            evaluate=evaluation,
-            stored={
-                "identity": self._run["identity"],
-                "plan": asdict(planned.plan),
-                **task.checkpoint_extra(),
-            },
+            evaluate=None if evaluation is None else evaluation.run,
+            stored={**identity, **task.checkpoint_extra()},
         )
         try:
             with self._meter.stage("train"):
-                state, trained = loop.run(state, trained)
+                return loop.run(state, trained)
         finally:
             metrics.close()
             self._store.close()
             task.data.close()
-        self._folder.begin_saving()
-        with self._meter.stage("export"):
-            task.save_model(self._folder.output, state.model)
-        stage = {"name": "train", "seconds": round(trained.seconds, 3), "peak": self._meter.stages["train"]}
-        return {"stages": [stage], **task.facts(trained, planned.plan)}
-
-    def budget(self) -> dict[str, Any]:
-        """The block of the manifest."""
-        assert self._plan is not None
-        measured = {"measured_peak": self._meter.peak, "tree_pss": self._meter.tree_pss}
-        return {**self._plan.to_json(), **measured}
 
     def _plan_step(self, stored: Mapping[str, Any] | None) -> CompiledPlan:
         """The stored plan as it was, or the fastest that fits what the budget leaves."""
@@ -220,7 +209,7 @@ class Session:
         ]
         if evaluation is not None:
             needs += [
-                *evaluation.needs(),
+                evaluation.data,
                 # The weights are a part of what evaluating holds.
                 Need("the optimizer meanwhile", held - 4 * task.spec.parameters, during="evaluate"),
                 Need("evaluating", evaluation.held_bytes, during="evaluate", remedy=task.remedy),
@@ -249,7 +238,7 @@ class Session:
                 self._progress.note(f"continuing after step {trained.step:,}")
                 return restored.state, trained
             self._progress.note(_NO_CHECKPOINT)
-        self._folder.start(self._run)
+        self._folder.start(self._run.description)
         # So that a checkpoint can be used before the model is finished.
         task.save_tokenizer(self._folder.output)
         state = first_state(task.spec, task.seed)

@@ -60,10 +60,10 @@ def byte_tokenizer_bytes() -> TokenBytes:
 def token_bytes(file: Path) -> TokenBytes | None:
     """Of a tokenizer file; None where only decoding shows them."""
     spec = read_spec(file, read_tokenizer_file(file))
-    if isinstance(spec, NotNative) or not spec.byte_decoder:
+    if isinstance(spec, NotNative) or not spec.joins_bytes:
         return None
-    table = np.diff(spec.model.texts.offsets).astype(np.float64)
-    table[[identity for identity, token in spec.added.items() if token.special]] = 0
+    table = np.diff(spec.model.offsets).astype(np.float64)
+    table[[token.id for token in spec.added if token.special]] = 0
     return TokenBytes(table, exact=True)
 
 

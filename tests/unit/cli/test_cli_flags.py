@@ -51,7 +51,7 @@ def test_flags_that_take_several_values_add_up(job):
         (["estimate", "config.yaml", "--workers", HUGE], "--workers"),
         (["tokenizer", "train", "--input=x", "--output=y", "--min-frequency", HUGE], "--min-frequency"),
         (["qa", "prepare", "x", "--tokenizer=t", "--output=o", "--doc-stride", HUGE], "--doc-stride"),
-        (["qa", "train", "x", "--tokenizer=t", "--output-dir=o", "--hidden", HUGE], "--hidden"),
+        (["qa", "train", "x", "--tokenizer=t", "--output-dir=o", "--epochs", HUGE], "--epochs"),
         (["train", "--dataset-id=x", "--epochs", HUGE], "--epochs"),
         (["preprocess", "config.yaml", "--task=1/2", "--wait=nan"], "--wait"),
         (["generate", "model", "--prompt=x", "--temperature=inf"], "--temperature"),
@@ -59,6 +59,14 @@ def test_flags_that_take_several_values_add_up(job):
 )
 def test_numbers_that_nothing_can_hold_are_refused_by_name(job, command, name):
     check_error(job.run(*command), 2, name, hint="--help` lists the options")
+
+
+@pytest.mark.parametrize("size", [HUGE, 2**63 - 1])
+@pytest.mark.parametrize("name", ["hidden", "layers", "memory_tokens"])
+def test_a_reader_larger_than_any_budget_is_refused_at_once(job, name, size):
+    flag = f"--{name.replace('_', '-')}"
+    refused = job.run("qa", "train", "x", "--tokenizer=t", "--output-dir=o", flag, size)
+    check_error(refused, 2, f"`{name}` is `{size}`", hint="give a number up to 65536")
 
 
 @pytest.mark.parametrize("size", [HUGE, "9" * 5000, "9" * 20 + "TB"])

@@ -14,9 +14,8 @@ import krill
 from krill.cli.app import app
 from krill.cli.options import OutputOptions
 from krill.cli.progress import ProgressLines
-from krill.cli.run import _held_out, _steps
+from krill.cli.run import _held_out, _steps, run_step
 from krill.cli.screen import print_result
-from krill.cli.steps import run_step
 from krill.cli.tokenizer_compare import print_comparison, print_trial
 from krill.cli.tokenizer_train import output_folder, training_rows
 from krill.config import load_config

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from krill.cli.options import ConfigOptions, OutputOptions
-from krill.cli.train_flags import TrainFlags, load_for_training
+from krill.cli.train import TrainFlags, load_for_training
 from krill.config import KrillConfig, load_config, to_dict
 from krill.errors import ConfigError
 
@@ -17,9 +17,7 @@ def made(monkeypatch, tmp_path):
     """Loads flags as the command does; the steps that it would run first are in `steps`."""
     steps: list[tuple[str, list[str]]] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "krill.cli.train_flags.run_step", lambda step, words, capture: steps.append((step, words))
-    )
+    monkeypatch.setattr("krill.cli.train.run_step", lambda step, words, capture: steps.append((step, words)))
 
     def load(*, overwrite=False, quiet=False, memory=None, changes=(), **flags) -> KrillConfig:
         options = ConfigOptions(memory=memory, set=changes)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from krill.budget.size import parse_size
 from krill.config import DatasetConfig, KrillConfig, load_config
-from krill.config.fields import written_size
+from krill.config.fields import size_text
 from krill.errors import ConfigError
 from krill.tokenizer.options import TrainOptions
 
@@ -262,10 +262,10 @@ def test_a_checked_config_is_frozen() -> None:
 
 
 @given(st.integers(min_value=0, max_value=10**15))
-def test_a_written_size_means_exactly_that_size(size: int) -> None:
-    assert parse_size(written_size(size)) == size
+def test_a_size_text_means_exactly_that_size(size: int) -> None:
+    assert parse_size(size_text(size)) == size
 
 
 def test_sizes_are_written_short() -> None:
     sizes = [0, 999, 1000, 32_000_000, 2 * 2**30, 2**20, 1_500_000_000]
-    assert [written_size(size) for size in sizes] == ["0", "999", "1KB", "32MB", "2GiB", "1MiB", "1500MB"]
+    assert [size_text(size) for size in sizes] == ["0", "999", "1KB", "32MB", "2GiB", "1MiB", "1500MB"]

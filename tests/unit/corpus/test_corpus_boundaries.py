@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from krill.corpus.boundaries import Boundaries, next_boundary
+from krill.corpus.byte_files import Boundaries, next_boundary
 
 # Few letters, so that separators overlap themselves and each other all the time.
 _TEXT = st.lists(st.sampled_from([b"a", b"b", b"ab", b"\n"]), max_size=60).map(b"".join)

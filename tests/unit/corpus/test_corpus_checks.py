@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from krill.corpus.arrays import as_arrow
-from krill.corpus.carried import as_carried, carried_type
-from krill.corpus.checks import check_batch, check_columns, valid_strings
+from krill.corpus.checks import as_carried, carried_type, check_batch, check_columns, valid_strings
 
 LONG = [f"a string that does not fit a view, number {number}" for number in range(20)]
 

@@ -62,7 +62,7 @@ def test_blank_lines_and_empty_pieces_are_no_records(tmp_path: Path) -> None:
 
 def test_records_are_counted_right_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (1, 3, 8, 50):
-        monkeypatch.setattr("krill.corpus.slices.CHUNK_BYTES", size)
+        monkeypatch.setattr("krill.corpus.streams.CHUNK_BYTES", size)
         for ending in ("jsonl", "txt", "json"):
             path = write(tmp_path, ending, DOCUMENTS)
             assert texts(DatasetSource(str(path), "train[31:33]")) == DOCUMENTS[31:33]

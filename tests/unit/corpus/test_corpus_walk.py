@@ -31,7 +31,8 @@ def test_a_walk_resumed_after_any_unit_goes_on_the_same(
     tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Arrays are taken in steps of a chunk: small ones, so that there are several units.
-    monkeypatch.setattr("krill.corpus.byte_files.CHUNK_BYTES", 700)
+    for module in ("byte_files", "streams"):
+        monkeypatch.setattr(f"krill.corpus.{module}.CHUNK_BYTES", 700)
     path = write(tmp_path, ending, DOCUMENTS)
     whole = _walk(corpus_of(path, unit_bytes=2500), {})
     assert [row["text"] for _, rows, _, _ in whole for row in rows] == DOCUMENTS

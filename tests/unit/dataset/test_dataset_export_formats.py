@@ -16,7 +16,7 @@ from export_samples import EOS, Rows, row_batch, some_documents, wrapped, write_
 
 from krill.dataset import Layout, Manifest, SourceRows
 from krill.dataset.export import ExportSummary, export
-from krill.dataset.export.parquet import ParquetSink
+from krill.dataset.export.sink import ParquetSink
 
 SEQUENCE_LEN = 32
 DOCUMENTS = some_documents(400)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from krill.config import load_config
 from krill.config.engine import EngineConfig
-from krill.engines import Resources, WorkerSpec
-from krill.engines.contract import Task
-from krill.engines.ray_cluster import check_machine, connect, import_ray
-from krill.engines.ray_engine import RayRunner, _perform
-from krill.engines.worker import unpacked
+from krill.engines import Resources, Stage, WorkerSpec
+from krill.engines.engine import check_machine
+from krill.engines.ray_engine import RayEngine, connect, import_ray, remote_function
+from krill.engines.worker import decode_result
 from krill.errors import BudgetError, ConfigError, KrillError, MissingExtra, StorageError
 
 pytest_plugins = ["ray_fixtures"]
 
 SMALL = Resources(memory=200 * 10**6, threads=1)
-# A worker opens what the order names: this one fails in a way that is worth another try, that one is not.
+# A worker opens what the request names: this one fails in a way that is worth another try, that one is not.
 FAULTY = WorkerSpec("no kind", "/nowhere", "none", SMALL)
 REFUSED = WorkerSpec("preprocess", "/nowhere", "none", SMALL)
 
@@ -33,19 +33,34 @@ def config_of(address: str | None, **settings: Any) -> EngineConfig:
 @pytest.fixture(scope="module")
 def on_cluster(two_nodes) -> Iterator[Any]:
     """Engines on the cluster, one at a time; the process stays in it."""
-    ray = import_ray()
+    ray = import_ray(retries=3)
     connect(ray, two_nodes.address)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("krill.engines.ray_engine.connect", lambda ray, address: None)
-        yield lambda **settings: RayRunner(config_of(two_nodes.address, **settings))
+        yield lambda spec=REFUSED, **settings: RayEngine(
+            config_of(two_nodes.address, **settings), spec, lambda result: None
+        )
     ray.shutdown()
 
 
-def tasks(number: int, taken: list[int] | None = None) -> Iterator[Task]:
-    for at in range(number):
-        if taken is not None:
-            taken.append(at)
-        yield Task(f"task {at}", "scan", [])
+class Numbers(Stage):
+    """So many tasks, none of which is done; remembers which were taken."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("scan", lambda name: None)
+        self.number = number
+        self.taken: list[int] = []
+
+    def tasks(self) -> Iterator[int]:
+        for at in range(self.number):
+            self.taken.append(at)
+            yield at
+
+    def missing(self, tasks: Iterable[int]) -> Iterator[int]:
+        return iter(tasks)
+
+    def describe(self, tasks: Sequence[int]) -> str:
+        return f"task {tasks[0]}"
 
 
 def test_there_are_as_many_workers_as_cores(on_cluster):
@@ -55,7 +70,7 @@ def test_there_are_as_many_workers_as_cores(on_cluster):
 
 def test_an_error_of_a_task_is_raised_as_it_was(on_cluster):
     with pytest.raises(StorageError, match=r"can't read `/nowhere/run\.json`") as caught:
-        list(on_cluster().run(REFUSED, tasks(1), SMALL))
+        on_cluster().run(Numbers(1))
     assert caught.value.hint is not None
     assert "folders that all machines see" in caught.value.hint
 
@@ -63,22 +78,22 @@ def test_an_error_of_a_task_is_raised_as_it_was(on_cluster):
 def test_a_task_that_fails_is_tried_again_and_then_named(on_cluster):
     begun = time.monotonic()
     with pytest.raises(KrillError, match=r"the task `task 0` failed 2 times, .*KeyError: 'no kind'"):
-        list(on_cluster(retries=1).run(FAULTY, tasks(1), SMALL))
+        on_cluster(FAULTY, retries=1).run(Numbers(1))
     assert time.monotonic() - begun > 0.5, "it waits a little before it tries again"
 
 
 @pytest.mark.parametrize(("workers", "most"), [("auto", 6), (1, 1), (2, 6), (5, 15)])
 def test_tasks_are_taken_as_workers_get_free(on_cluster, workers, most):
-    taken: list[int] = []
+    stage = Numbers(100)
     with pytest.raises(KrillError):
-        list(on_cluster(workers=workers, retries=0).run(FAULTY, tasks(100, taken), SMALL))
-    assert len(taken) == most
+        on_cluster(FAULTY, workers=workers, retries=0).run(stage)
+    assert len(stage.taken) == most
 
 
 def test_a_worker_for_which_no_node_has_room_is_refused(on_cluster):
     for resources in (Resources(SMALL.memory, 3), Resources(10**12, 1)):
         with pytest.raises(ConfigError, match="the most that one has is 1 cores, 2,000,000,000 bytes"):
-            next(on_cluster().run(REFUSED, tasks(1), resources))
+            on_cluster(replace(REFUSED, resources=resources))
 
 
 def test_more_workers_than_the_machine_has_memory_for_are_refused():
@@ -116,12 +131,12 @@ def test_the_environment_says_where_auto_is(monkeypatch):
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match="the engine `ray` needs the extra `ray`") as caught:
-        RayRunner(config_of("auto"))
+        RayEngine(config_of("auto"), REFUSED, lambda result: None)
     assert caught.value.hint == "pip install 'krill-lm[ray]'"
 
 
 def test_a_machine_without_krill_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "krill.engines", None)
-    answer = _perform()(b"anything")
+    result = remote_function()(b"anything")
     with pytest.raises(ConfigError, match=f"can't load Krill into `{sys.executable}`"):
-        unpacked(answer)
+        decode_result(result)

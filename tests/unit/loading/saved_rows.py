@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from krill.dataset import DatasetPart, Layout, RowBatch, ShardWriter, token_shard_name
 from krill.dataset.rows import RowSource
+from krill.loading.dataset import open_krill_rows
 from krill.loading.foreign.opening import open_source
-from krill.loading.krill_rows import open_krill_rows
 from made_dataset import save_manifest
 
 

@@ -18,7 +18,7 @@ from krill.dataset import Dataset, Layout, SourceRows
 from krill.dataset.layout import TOKEN_DTYPES
 from krill.dataset.reader import ShardReader
 from krill.errors import InputError
-from krill.loading.krill_rows import open_krill_rows
+from krill.loading.dataset import open_krill_rows
 
 
 def numbers(*rows: int) -> np.ndarray:

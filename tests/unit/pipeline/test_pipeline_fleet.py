@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 import krill
-from in_process_engine import InProcessRunner, opening
-from krill.engines import Resources, WorkerSpec, worker
-from krill.engines.contract import Done, Task
-from krill.engines.local import LocalEngine
+from in_process_engine import InProcessRunner, Task, opening
+from krill.engines import LocalEngine, Resources, WorkerSpec, worker
 from krill.errors import ConfigError, InputError
 from krill.pipeline.stages import scan as scan_stage
 from krill.pipeline.stages.base import bundle_sizes
@@ -33,7 +31,9 @@ class Recorded(InProcessRunner):
         super().__init__()
         self.fail_after: int | None = None
 
-    def run(self, spec: WorkerSpec, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
+    def run(
+        self, spec: WorkerSpec, tasks: Iterable[Task], resources: Resources
+    ) -> Iterator[Mapping[str, Any]]:
         for done in super().run(spec, tasks, resources):
             if self.fail_after is not None and len(self.tasks) >= self.fail_after:
                 raise KeyboardInterrupt
@@ -220,12 +220,12 @@ def test_a_worker_that_sees_another_input_says_so(
 def test_a_worker_with_another_version_refuses(
     tmp_path: Path, engine: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = worker.packed
+    sent = worker.encode_request
 
     def older(*given: Any, **what: Any) -> bytes:
         return sent(*given, **what).replace(krill.__version__.encode(), b"0.0.1", 1)
 
-    monkeypatch.setattr("in_process_engine.packed", older)
+    monkeypatch.setattr("in_process_engine.encode_request", older)
     with pytest.raises(ConfigError, match=r"has Krill .*, the run was started with 0\.0\.1"):
         prepare(tmp_path, "shared", write_input(tmp_path))
 

@@ -117,9 +117,7 @@ def test_a_run_that_died_before_it_counted_is_helped_by_the_same_command(
     cache = {"dedup_cache_dir": str(tmp_path / "cache"), "dedup": storage}
     source = write(tmp_path / "in.jsonl", [article(1), article(2)])
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(
-            "krill.dedup.index_database.PendingRun.commit", lambda _: (_ for _ in ()).throw(KeyboardInterrupt)
-        )
+        patch.setattr("krill.dedup.index.Pending.commit", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         run(tmp_path, source, "first", **cache)
     other = write(tmp_path / "other.jsonl", [article(1), article(3)])
     run(tmp_path, other, "early", **cache)

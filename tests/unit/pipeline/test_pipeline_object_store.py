@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,8 @@ import fsspec
 import pytest
 
 import krill
-from in_process_engine import InProcessRunner, opening
-from krill.engines import Resources, WorkerSpec, worker
-from krill.engines.contract import Done, Task
-from krill.engines.local import LocalEngine
+from in_process_engine import InProcessRunner, Task, opening
+from krill.engines import LocalEngine, Resources, WorkerSpec, worker
 from krill.errors import ConfigError, InputError, StorageError
 from krill.pipeline.job import run_preprocess
 from krill.pipeline.summary import Summary
@@ -35,7 +33,9 @@ class Strangers(InProcessRunner):
         super().__init__()
         self.stop_after: int | None = None
 
-    def run(self, spec: WorkerSpec, tasks: Iterable[Task], resources: Resources) -> Iterator[Done]:
+    def run(
+        self, spec: WorkerSpec, tasks: Iterable[Task], resources: Resources
+    ) -> Iterator[Mapping[str, Any]]:
         for done in super().run(spec, tasks, resources):
             worker.release()
             if self.stop_after is not None and len(self.tasks) >= self.stop_after:

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from krill.qa.composed import compose
+from krill.qa.answers import compose
 from properties import tried
 
 # Letters, marks in any order, Hangul in parts, characters that compose only with what stands before.

@@ -22,10 +22,11 @@ from krill.budget import Meter
 from krill.budget.meter import peak_bytes, resident_bytes
 from krill.corpus import CorpusFile, DatasetSource
 from krill.corpus.formats import Format
-from krill.engines import open as engines_open
+from krill.engines import engine as engines_engine
 from krill.engines import worker_part
 from krill.errors import BudgetError, ConfigError, InputError, StorageError
 from krill.storage import CommitLog
+from krill.threads.progress import Silent
 from krill.tokenizer import distributed, train
 from krill.tokenizer.count import corpus_of, open_sources
 from krill.tokenizer.count_tasks import COUNTED, MOST_FILES, MOST_TASKS, TaskInput, split_input
@@ -182,7 +183,7 @@ def counted(place, options, in_portions):
         prints = [corpus.fingerprints()[ordinal]["fingerprint"] for ordinal in portion.ordinals]
         spec = {"options": options_json(options), "boundaries": [END], "verify": True, "stages": str(place)}
         with Meter(room()) as meter:
-            stage = distributed.CountWords(distributed.CountingRun.of(spec, 1, meter))
+            stage = distributed.CountWords(spec, meter, Silent())
             stage.count_portion({"portion": read.to_json(), "fingerprints": prints}, output)
         for word, count in segment_words(output):
             words[word] = words.get(word, 0) + count
@@ -353,8 +354,10 @@ def test_auto_is_a_part_for_each_worker_on_this_machine(monkeypatch):
     def part(engine, memory, threads):
         return worker_part(load_config({"engine": engine}, environ={}).engine, memory, threads)
 
-    monkeypatch.setattr(engines_open, "resolve_threads", lambda threads: 8 if threads == "auto" else threads)
-    monkeypatch.setattr(engines_open, "resolve_limit", lambda memory: 8000 if memory == "auto" else memory)
+    monkeypatch.setattr(
+        engines_engine, "resolve_threads", lambda threads: 8 if threads == "auto" else threads
+    )
+    monkeypatch.setattr(engines_engine, "resolve_limit", lambda memory: 8000 if memory == "auto" else memory)
     assert part("ray", "auto", "auto") == (8000, 8)
     assert part({"name": "ray", "workers": 4}, "auto", "auto") == (2000, 2)
     assert part({"name": "ray", "workers": 4}, 500, 3) == (500, 3)

@@ -1,7 +1,8 @@
-"""Unigram, WordPiece and WordLevel give the tokens that Hugging Face's library gives, with the same offsets."""
+"""Unigram, WordPiece and WordLevel give the tokens of Hugging Face's library, with the same offsets."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from krill import _native
-from krill.tokenizer.vocabulary import to_bytes, to_text
+from krill.tokenizer.vocabulary import to_text
 from oracles.models import (
     NoUnknownToken,
     Token,
@@ -31,7 +33,7 @@ BYTE_NAMES = [f"<0x{byte:02X}>" for byte in range(256)]
 SCORES = st.sampled_from([-3.0, -2.5, -0.1, -0.2, -0.3, 0.0, 0.1, 7.0]) | st.floats(-30, 30)
 
 
-def flat(texts: Sequence[bytes]) -> tuple[bytes, np.ndarray]:
+def flat(texts: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64]]:
     return b"".join(texts), np.cumsum([0, *map(len, texts)], dtype=np.int64)
 
 
@@ -57,26 +59,41 @@ def library_tokens(model: models.Model, word: str) -> list[Token]:
     return [(token.id, *token.offsets) for token in model.tokenize(word)]
 
 
+def by_id(vocab: Mapping[bytes, int]) -> tuple[bytes, NDArray[np.int64], NDArray[np.uint8]]:
+    """Tokens, offsets and flags: 3 for a token of words, 0 for an id that is not in use."""
+    tokens = [b""] * (1 + max(vocab.values(), default=-1))
+    for token, number in vocab.items():
+        tokens[number] = token
+    used = set(vocab.values())
+    return *flat(tokens), np.array([3 * (number in used) for number in range(len(tokens))], np.uint8)
+
+
 def unigram(
     vocab: Sequence[tuple[str, float]], unk_id: int | None, byte_fallback: bool = False
 ) -> _native.Unigram:
-    pieces, offsets = flat([piece.encode() for piece, _ in vocab])
     scores = np.array([score for _, score in vocab], np.float64)
-    return _native.Unigram(pieces, offsets, scores, unk_id, byte_fallback, False)
+    flags = np.full(len(vocab), 3, np.uint8)
+    return _native.Unigram(
+        *flat([piece.encode() for piece, _ in vocab]), flags, scores, unk_id, byte_fallback, False
+    )
 
 
 def word_piece(
     vocab: Mapping[str, int], unk_token: str, prefix: str = "##", most: int = 100
 ) -> _native.WordPiece:
-    pieces, offsets = flat([piece.encode() for piece in vocab])
-    ids = np.array(list(vocab.values()), np.uint32)
-    return _native.WordPiece(pieces, offsets, ids, vocab.get(unk_token), prefix.encode(), most, False)
+    arrays = by_id({piece.encode(): number for piece, number in vocab.items()})
+    return _native.WordPiece(*arrays, vocab.get(unk_token), prefix.encode(), most, False)
 
 
 def word_level(vocab: Mapping[str, int], unk_token: str) -> _native.WordLevel:
-    words, offsets = flat([word.encode() for word in vocab])
-    ids = np.array(list(vocab.values()), np.uint32)
-    return _native.WordLevel(words, offsets, ids, vocab.get(unk_token))
+    arrays = by_id({word.encode(): number for word, number in vocab.items()})
+    return _native.WordLevel(*arrays, vocab.get(unk_token))
+
+
+def vocabularies(texts: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, int]]:
+    """Ids by text, with holes."""
+    numbers = st.permutations(range(30))
+    return st.tuples(st.sets(texts, max_size=20), numbers).map(lambda drawn: dict(zip(*drawn, strict=False)))
 
 
 @st.composite
@@ -149,9 +166,7 @@ def test_a_document_of_megabytes_is_one_word() -> None:
 
 @tried(150)
 @given(
-    st.dictionaries(
-        TEXTS | TEXTS.map(lambda text: "##" + text) | st.sampled_from(["##", "", "é"]), st.integers(0, 9)
-    ),
+    vocabularies(TEXTS | TEXTS.map(lambda text: "##" + text) | st.sampled_from(["##", "", "é"])),
     st.sampled_from(["##", "", "é", "#"]),
     st.integers(0, 12),
     st.lists(WORDS | TEXTS, min_size=1, max_size=8),
@@ -187,7 +202,7 @@ def test_the_limit_of_word_piece_counts_characters() -> None:
 
 
 @tried(100)
-@given(st.dictionaries(TEXTS, st.integers(0, 9)), st.lists(TEXTS, min_size=1, max_size=8))
+@given(vocabularies(TEXTS), st.lists(TEXTS, min_size=1, max_size=8))
 def test_word_level_looks_words_up(vocab: dict[str, int], words: list[str]) -> None:
     library, model = models.WordLevel(vocab, unk_token="a"), word_level(vocab, "a")
     for word in words:
@@ -219,12 +234,11 @@ def test_where_bytes_are_characters_a_letter_of_byte_level_is_one(
 ) -> None:
     pieces = [b"u", *pieces]
     scores = [rng.choice([-1.0, -2.0, -0.5, -3.3]) for _ in pieces]
-    data, offsets = flat(pieces)
-    native = _native.Unigram(data, offsets, np.array(scores), 0, False, True)
+    flags = np.full(len(pieces), 3, np.uint8)
+    native = _native.Unigram(*flat(pieces), flags, np.array(scores), 0, False, True)
     library = models.Unigram([(to_text(p), score) for p, score in zip(pieces, scores, strict=True)], 0, False)
     vocab = {piece: number for number, piece in enumerate(pieces)}
-    ids = np.array(list(vocab.values()), np.uint32)
-    native_pieces = _native.WordPiece(*flat(list(vocab)), ids, 0, b"#", 8, True)
+    native_pieces = _native.WordPiece(*by_id(vocab), vocab[b"u"], b"#", 8, True)
     library_pieces = models.WordPiece(
         {to_text(piece): number for piece, number in vocab.items()},
         unk_token="u",
@@ -243,20 +257,32 @@ def test_where_bytes_are_characters_a_letter_of_byte_level_is_one(
 
 def test_arrays_that_make_no_sense_are_refused() -> None:
     data, offsets = flat([b"a", b"b"])
-    scores, ids = np.zeros(2), np.zeros(2, np.uint32)
-    for wrong in (offsets[:0], offsets + 1, offsets[:2], np.array([0, 2, 1, 2])):
-        with pytest.raises(ValueError, match=r"offsets|one score"):
-            _native.Unigram(data, wrong, scores, 0, False, False)
-        with pytest.raises(ValueError, match=r"offsets|one id"):
-            _native.WordPiece(data, wrong, ids, 0, b"##", 100, False)
-        with pytest.raises(ValueError, match=r"offsets|one id"):
-            _native.WordLevel(data, wrong, ids, 0)
-    for unknown, bad in ((2, scores), (0, scores * np.nan), (0, scores - 1e300)):
+    scores, flags = np.zeros(2), np.full(2, 3, np.uint8)
+    for wrong in (offsets[:0], offsets + 1, offsets[:2], np.array([0, 2, 1, 2])[:3]):
+        with pytest.raises(ValueError, match="offset"):
+            _native.Unigram(data, wrong, flags, scores, 0, False, False)
+        with pytest.raises(ValueError, match="offset"):
+            _native.WordPiece(data, wrong, flags, 0, b"##", 100, False)
+        with pytest.raises(ValueError, match="offset"):
+            _native.WordLevel(data, wrong, flags, 0)
+    for unknown, bad in ((2, scores), (0, scores * np.nan), (0, scores - 1e300), (0, scores[:1])):
         with pytest.raises(ValueError, match=r"unk_id|score"):
-            _native.Unigram(data, offsets, bad, unknown, False, False)
+            _native.Unigram(data, offsets, flags, bad, unknown, False, False)
     with pytest.raises(ValueError, match="byte fallback"):
-        _native.Unigram(data, offsets, scores, 0, True, True)
-    assert to_bytes("a") == b"a"
+        _native.Unigram(data, offsets, flags, scores, 0, True, True)
+    with pytest.raises(ValueError, match="unknown token is not"):
+        _native.WordPiece(data, offsets, flags, 2, b"##", 100, False)
+    with pytest.raises(ValueError, match="unknown token is not"):
+        _native.WordLevel(data, offsets, flags, 2)
+
+
+def test_tokens_without_the_flag_of_words_are_never_met() -> None:
+    data, offsets = flat([b"u", b"ab", b"a", b"b"])
+    flags = np.array([3, 1, 3, 3], np.uint8)
+    # The score of what is never met still counts for the lowest: an unknown letter has -15.
+    model = _native.Unigram(data, offsets, flags, np.array([-1.0, -5, -1, -1]), 0, False, False)
+    assert tokens_of(model, [b"ab"]) == [[(2, 0, 1), (3, 1, 2)]]
+    assert tokens_of(_native.WordLevel(data, offsets, flags, 0), [b"ab", b"b"]) == [[(0, 0, 2)], [(3, 0, 1)]]
 
 
 def corpus(lines: int) -> list[str]:
@@ -282,8 +308,6 @@ def test_trained_models_encode_as_in_the_library() -> None:
             vocab_size=300, unk_token="<unk>", special_tokens=["<unk>"], show_progress=False
         ),
     )
-    import json
-
     section = json.loads(trained.to_str())["model"]
     vocab = [(piece, score) for piece, score in section["vocab"]]
     expected = [library_tokens(trained.model, word) for word in words]

@@ -318,16 +318,20 @@ def test_a_budget_that_can_t_hold_the_tokenizer_is_refused(folder) -> None:
 # ---- the native class itself ----
 
 
-def native(**changes):
+def native(*, merges=(0, 1, 2), **changes):
     """Two bytes and their merge."""
-    arguments = {
+    texts = {
         "tokens": b"abab",
         "offsets": np.array([0, 1, 2, 4]),
         "flags": np.array([3, 3, 3], np.uint8),
-        "merges": np.array([0, 1, 2], np.uint32),
+    }
+    texts |= {name: changes.pop(name) for name in texts if name in changes}
+    model = _native.BpeModel(**texts, merges=np.array(merges, np.uint32), byte_level=True)
+    arguments = {
+        "byte_level": True,
+        "normalizer": None,
         "added": [],
         "pattern": "gpt2",
-        "ignore_merges": False,
         "prefix": [],
         "suffix": [],
         "trims_offsets": False,
@@ -335,7 +339,7 @@ def native(**changes):
         "cache_bytes": 0,
         "workers": 1,
     }
-    return _native.BpeEncoder(**{**arguments, **changes})
+    return _native.Encoder(model, **texts, **{**arguments, **changes})
 
 
 def test_the_native_class_encodes_what_its_arrays_say() -> None:

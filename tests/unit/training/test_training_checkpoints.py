@@ -83,8 +83,8 @@ def test_a_state_comes_back_bit_by_bit_with_what_was_stored_beside_it(store, not
     assert_same_bits(restored.state, state)
     codes = {str(leaf.dtype) for leaf in jax.tree.leaves(state.optimizer)}
     assert ("uint8" in codes) == (optimizer == "adamw8bit")
-    assert store.read_extra() == EXTRA
-    assert store.read_shape() == SHAPE
+    assert store.header().extra == EXTRA
+    assert store.header().shape == SHAPE
     assert notes == []
 
 
@@ -113,28 +113,28 @@ def test_nothing_that_could_run_code_is_written(store, tmp_path):
 
 
 def test_the_newest_and_the_best_are_kept(store):
-    assert (store.steps(), store.latest(), store.best(), store.read_extra()) == ([], None, None, None)
+    assert (store.steps(), store.latest(), store.best(), store.header()) == ([], None, None, None)
     for step, metric in [(10, 3.0), (20, 1.0), (30, None), (40, float("nan")), (50, 1.0)]:
         assert store.save(step, a_state(step), {"at": step}, metric=metric)
     assert store.steps() == [20, 40, 50]
     assert (store.latest(), store.best()) == (50, 20)
-    assert store.read_extra(20) == {"at": 20}
+    assert store.header(20).extra == {"at": 20}
     assert_same_bits(store.restore(shapes_of(a_state(0)), 20).state, a_state(20))
-    assert store.read_extra(999) is store.restore(shapes_of(a_state(0)), 30) is None
+    assert store.header(999) is store.restore(shapes_of(a_state(0)), 30) is None
 
 
 def test_the_weights_can_be_read_without_the_optimizer(store):
     state = a_state(5)
     store.save(5, state, {"at": 5})
     restored = store.restore_model(shapes_of(state).model)
-    assert (store.latest(), store.read_extra()) == (5, {"at": 5})
+    assert (store.latest(), store.header().extra) == (5, {"at": 5})
     assert_same_bits(restored, state.model)
 
 
 def test_the_same_step_again_replaces_what_was_there(store, tmp_path):
     for seed in (1, 2):
         assert store.save(7, a_state(seed), {"seed": seed})
-    assert (store.steps(), store.read_extra()) == ([7], {"seed": 2})
+    assert (store.steps(), store.header().extra) == ([7], {"seed": 2})
     assert_same_bits(store.restore(shapes_of(a_state(2))).state, a_state(2))
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["00000007"]
 

@@ -17,8 +17,7 @@ from krill.errors import ConfigError, InputError
 from krill.threads.progress import Silent
 from krill.tokenizer import ByteEncoder
 from krill.tokenizer.open import open_encoder
-from krill.training.data import check_ids, open_data
-from krill.training.streamed_data import with_segments
+from krill.training.data import check_ids, open_data, with_segments
 from krill.training.vocabulary import byte_tokenizer_bytes, mean_token_bytes, token_bytes
 from properties import tried
 from real_text import real_texts

@@ -18,11 +18,11 @@ from krill.cli.app import app
 from krill.errors import BudgetError, InputError
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer
+from krill.training.data import with_segments
 from krill.training.evaluate import run_evaluate
 from krill.training.evaluation_data import cut_rows
 from krill.training.saved_model import save_model
 from krill.training.scoring import LossSums, make_evaluator
-from krill.training.streamed_data import with_segments
 from properties import tried
 from tiny_models import tiny_model
 

@@ -19,7 +19,7 @@ from krill.training import loop as loop_module
 from krill.training.checkpoints import CheckpointStore
 from krill.training.data import open_data
 from krill.training.language_task import count_tokens, language_step, make_schedule
-from krill.training.loop import Intervals, Loop, StepMemory, TrainProgress
+from krill.training.loop import Intervals, Loop, TrainProgress
 from krill.training.memory_plan import plan_step
 from krill.training.metrics import MetricsFile
 from krill.training.step import first_state, state_shapes
@@ -73,7 +73,8 @@ def make_loop(setting, folder, *, step=None, data=None, after=0, save_every=2, l
         Silent(),
         units=count_tokens(data),
         intervals=Intervals(STEPS, log_every, save_every, save_every),
-        memory=StepMemory(10**9, tight=True),
+        temporary=10**9,
+        tight=True,
         schedule=setting.schedule,
         evaluate=evaluate,
         stored={"plan": asdict(setting.planned.plan)},

@@ -15,8 +15,7 @@ from krill.training.compiler import low_memory_compiler
 from krill.training.memory_plan import plan_step
 from krill.training.optimizers import cosine, make_optimizer
 from krill.training.qa import ReaderSettings, evaluate_reader, train_reader
-from krill.training.qa.data import ReaderData
-from krill.training.qa.features import check_fits, design_for, inspect_tokenizer
+from krill.training.qa.features import ReaderData, check_fits, design_for, inspect_tokenizer
 from krill.training.qa.saved import open_reader, save_reader
 from krill.training.qa.step import ReaderStep
 from krill.training.step import first_state

@@ -60,7 +60,7 @@ def test_the_exported_model_comes_back_number_by_number(exported, model):
     opened = open_model(exported)
     assert (opened.shape, opened.context, opened.step) == (SHAPE, 32, None)
     assert_same(opened.model, model)
-    assert opened.tokenizer.vocab_size == 257
+    assert opened.open_tokenizer(None).vocab_size == 257
     assert orjson.loads((exported / "config.json").read_bytes())["eos_token_id"] == 256
 
 
@@ -103,10 +103,10 @@ def test_a_tokenizer_of_another_vocabulary_is_refused_with_both_numbers(exported
     small = ModelShape(vocab_size=100, width=16, layers=1, heads=2, kv_heads=1, hidden=24)
     save_model(tmp_path, tiny_model(small, 1), context=32, tokenizer="bytes")
     with pytest.raises(InputError, match=r"vocabulary of 100 tokens, the tokenizer of .* one of 257"):
-        _ = open_model(tmp_path).tokenizer
+        _ = open_model(tmp_path).open_tokenizer(None)
     save_model(tmp_path / "without", model, context=32, tokenizer=None)
     with pytest.raises(InputError, match=r"no `tokenizer.json` beside the model"):
-        _ = open_model(tmp_path / "without").tokenizer
+        _ = open_model(tmp_path / "without").open_tokenizer(None)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_the_byte_tokenizer_s_file_gives_the_same_ids(exported, text):
     import pyarrow as pa
 
     expected, _ = ByteEncoder().encode(pa.array([text], pa.large_string()))
-    found = open_model(exported).tokenizer.encode(text)
+    found = open_model(exported).open_tokenizer(None).encode(text)
     assert [*found.tolist(), 256] == expected.tolist()
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from krill.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from krill.dataset.export.job import ExportSummary, export, run_export
+    from krill.dataset.export.job import ExportSummary, export
     from krill.dataset.export.options import FORMATS, ExportOptions
 
-__all__ = ["FORMATS", "ExportOptions", "ExportSummary", "export", "run_export"]
+__all__ = ["FORMATS", "ExportOptions", "ExportSummary", "export"]
 
 _JOB, _OPTIONS = "krill.dataset.export.job", "krill.dataset.export.options"
 __getattr__ = lazy_attributes(
@@ -23,6 +23,5 @@ __getattr__ = lazy_attributes(
         "ExportSummary": _JOB,
         "FORMATS": _OPTIONS,
         "export": _JOB,
-        "run_export": _JOB,
     },
 )

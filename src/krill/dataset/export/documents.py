@@ -62,7 +62,6 @@ class DocumentBatch:
 
 
 def ended_tokens(batches: Iterable[RowBatch], joining: Joining) -> Iterator[EndedTokens]:
-    """Each batch's tokens, with the ends of documents."""
     first_row = 0
     for batch in batches:
         yield EndedTokens(batch.tokens, _document_ends(batch, first_row, joining))
@@ -93,7 +92,6 @@ def documents(batches: Iterable[RowBatch], joining: Joining, longest: int) -> It
 
 
 def _document_ends(batch: RowBatch, first_row: int, joining: Joining) -> npt.NDArray[np.int64]:
-    """Where documents end in `batch.tokens`."""
     ends = np.cumsum(batch.seq_lengths, dtype=np.int64)
     last_pieces = batch.seq_offsets[1:].astype(np.int64) - 1
     _check_lengths(batch, first_row, ends, last_pieces)

@@ -10,11 +10,10 @@ from typing import Any, Final
 import krill
 from krill.budget import resident_bytes, resolve_limit
 from krill.budget.process import metered_process
-from krill.dataset.export.needs import costs
 from krill.dataset.export.options import Dtype, ExportOptions, Format, LineUnit, Split, What
 from krill.dataset.export.sink import ExportedFile, ExportFlow
 from krill.dataset.export.source import ExportSource
-from krill.dataset.export.write import ExportWriter
+from krill.dataset.export.write import ExportWriter, costs
 from krill.dataset.manifest import Manifest
 from krill.errors import ConfigError
 from krill.faults import system_errors
@@ -28,8 +27,6 @@ _KIND: Final = OutputKind("export", stated_checksums)
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary(RunSummary[Manifest]):
-    """The end of an export."""
-
     @property
     def files(self) -> list[Path]:
         """What was written, without the manifest."""
@@ -53,58 +50,33 @@ def export(
     overwrite: bool = False,
     verify: bool = True,
     progress: Progress | None = None,
+    floor: int | None = None,
 ) -> ExportSummary:
     """Write the dataset at `path`, made by `preprocess`, in another tool's format into the folder `output`.
 
     Without `output` it stands beside the dataset: `dataset-megatron`. `memory` is how much this process may
-    grow while it works. Calling it again on a finished export returns the same and does nothing. With
-    `verify`, what is read is held against the checksums of the dataset's manifest, and nothing is written of
-    a damaged one.
+    grow above `floor`, by default what it holds now; a command gives 0. Calling it again on a finished export
+    returns the same and does nothing. With `verify`, what is read is held against the checksums of the
+    dataset's manifest, and nothing is written of a damaged one.
     """
-    return run_export(
-        path,
-        ExportOptions(to=to, split=split, what=what, text=text, lines=lines, dtype=dtype),
-        output=None if output is None else Path(output),
-        tokenizer=None if tokenizer is None else Path(tokenizer),
-        memory=memory,
-        threads=threads,
-        overwrite=overwrite,
-        verify=verify,
-        progress=progress or Silent(),
-        floor=resident_bytes(),
-    )
-
-
-def run_export(
-    path: str | Path,
-    options: ExportOptions,
-    *,
-    output: Path | None,
-    tokenizer: Path | None,
-    memory: str | int,
-    threads: int | str,
-    overwrite: bool,
-    progress: Progress,
-    verify: bool = True,
-    floor: int = 0,
-) -> ExportSummary:
-    """The same for the command line, where `floor` is 0: the budget is the whole process."""
+    options = ExportOptions(to=to, split=split, what=what, text=text, lines=lines, dtype=dtype)
     options.check()
-    limit = resolve_limit(memory)
-    source = ExportSource.open(path, verify=verify, limit=None if floor else limit)
+    limit, held = resolve_limit(memory), resident_bytes() if floor is None else floor
+    source = ExportSource.open(path, verify=verify, limit=None if held else limit)
     options = replace(options, what=source.what(options))
     options.check()  # once more: what is exported was perhaps left open
-    place = _place(output, source, options)
+    place = _place(None if output is None else Path(output), source, options)
+    tokenizer = None if tokenizer is None else Path(tokenizer)
     parquet = options.to == "parquet" or options.what == "text"
-    with metered_process(limit, threads, floor=floor, parquet=parquet) as meter:
+    with metered_process(limit, threads, floor=held, parquet=parquet) as meter:
         cost = costs(source, options, meter.threads, tokenizer)
         plan = meter.plan(cost.needs)
         described = _describe(source, options)
-        with Run(FolderStorage(place, setting="--output", kind=_KIND), progress) as run:
+        with Run(FolderStorage(place, setting="--output", kind=_KIND), progress or Silent()) as run:
             if run.begin(described, overwrite=overwrite) in (FINISHED, PUBLISHED):
                 manifest = Manifest.load(place)
                 return ExportSummary(FINISHED, place, manifest, manifest.to_json())
-            flow = ExportFlow(meter.threads, cost.bytes_in_flight(plan), meter, progress)
+            flow = ExportFlow(meter.threads, cost.bytes_in_flight(plan), meter, progress or Silent())
             with meter.stage("export") as stage:
                 files = ExportWriter(source, options, cost, plan, run.dataset, flow).write(tokenizer)
             budget, seconds = meter.report(plan), meter.seconds
@@ -143,7 +115,6 @@ def _describe(source: ExportSource, options: ExportOptions) -> dict[str, Any]:
 
 
 def _figures(source: ExportSource, files: Sequence[ExportedFile], stage: dict[str, Any]) -> dict[str, Any]:
-    """What the manifest says of the files."""
     kept = source.manifest.documents["kept"]
     tokens = sum(file.counts.get("tokens", 0) for file in files)
     written = sum(file.bytes for file in files)

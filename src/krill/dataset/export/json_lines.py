@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice, repeat
-from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,68 +21,32 @@ import orjson
 import pyarrow as pa
 
 from krill.dataset.export.documents import DocumentBatch
-from krill.dataset.export.sink import ExportedFile
+from krill.dataset.export.sink import Content
 from krill.dataset.rows import RowBatch
-from krill.dataset.shard import HashingFile
 
-Item = TypeVar("Item")
 Decode = Callable[[npt.NDArray[Any]], str]
 
-# JsonLines that are joined at once: each is some Python objects until then, about 300 bytes of them.
+# Lines that are joined at once: each is some Python objects until then, about 300 bytes of them.
 _LINES_AT_ONCE: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class JsonLines:
-    """Some lines as they will be written."""
-
-    content: list[bytes]
-    count: int
-    tokens: int = 0
-
-
-class JsonLinesSink(Generic[Item]):
-    """One file; `lines` makes an item's lines."""
-
-    def __init__(self, path: Path, lines: Callable[[Item], JsonLines]) -> None:
-        self._lines = lines
-        self._count = 0
-        self._tokens = 0
-        self._file = HashingFile(path)
-
-    def prepare(self, item: Item) -> JsonLines:
-        return self._lines(item)
-
-    def write(self, prepared: JsonLines) -> None:
-        for content in prepared.content:
-            self._file.write(content)
-        self._count += prepared.count
-        self._tokens += prepared.tokens
-
-    def commit(self) -> list[ExportedFile]:
-        counts = {"lines": self._count, "tokens": self._tokens} if self._tokens else {"lines": self._count}
-        return [ExportedFile.of(self._file, counts)]
-
-    def abort(self) -> None:
-        self._file.abort()
-
-
-def row_lines(batch: RowBatch) -> JsonLines:
+def row_lines(batch: RowBatch) -> Content:
     """`{"input_ids": [...], "seq_lengths": [...]}` of each row."""
     ids = _arrays(batch.tokens, batch.offsets[:-1], batch.offsets[1:])
     lengths = _arrays(batch.seq_lengths, batch.seq_offsets[:-1], batch.seq_offsets[1:])
     parts = (repeat(b'{"input_ids":'), map(_json, ids), repeat(b',"seq_lengths":'), map(_json, lengths))
-    return JsonLines(_joined(batch.rows, *parts), batch.rows, len(batch.tokens))
+    return Content(_joined(batch.rows, *parts), {"lines": batch.rows, "tokens": len(batch.tokens)})
 
 
-def id_lines(batch: DocumentBatch) -> JsonLines:
+def id_lines(batch: DocumentBatch) -> Content:
     """`{"input_ids": [...]}` of each document, EOS included."""
     count = len(batch.offsets) - 1
     ids = _arrays(batch.tokens, batch.offsets[:-1], batch.offsets[1:])
-    return JsonLines(_joined(count, repeat(b'{"input_ids":'), map(_json, ids)), count, len(batch.tokens))
+    lines = _joined(count, repeat(b'{"input_ids":'), map(_json, ids))
+    return Content(lines, {"lines": count, "tokens": len(batch.tokens)})
 
 
-def text_lines(batch: DocumentBatch, decode: Decode, bos_id: int | None, eos_id: int | None) -> JsonLines:
+def text_lines(batch: DocumentBatch, decode: Decode, bos_id: int | None, eos_id: int | None) -> Content:
     """`{"text": "..."}` of each document, without the BOS and EOS around it."""
     begins, ends = batch.offsets[:-1], batch.offsets[1:]
     if eos_id is not None:
@@ -93,13 +55,14 @@ def text_lines(batch: DocumentBatch, decode: Decode, bos_id: int | None, eos_id:
         begins = begins + (batch.tokens[begins] == bos_id)
     texts = map(decode, _arrays(batch.tokens, begins, ends))
     count = len(begins)
-    return JsonLines(_joined(count, repeat(b'{"text":'), map(_json, texts)), count, len(batch.tokens))
+    lines = _joined(count, repeat(b'{"text":'), map(_json, texts))
+    return Content(lines, {"lines": count, "tokens": len(batch.tokens)})
 
 
-def record_lines(batch: pa.RecordBatch) -> JsonLines:
+def record_lines(batch: pa.RecordBatch) -> Content:
     """All columns of each record; bytes are written as base64, and what JSON has no form for as text."""
     dumps = partial(orjson.dumps, default=_as_text, option=orjson.OPT_APPEND_NEWLINE)
-    return JsonLines([b"".join(map(dumps, batch.to_pylist()))], batch.num_rows)
+    return Content([b"".join(map(dumps, batch.to_pylist()))], {"lines": batch.num_rows})
 
 
 _json = partial(orjson.dumps, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -39,7 +39,6 @@ class ExportOptions:
         return self.lines == "documents" or (self.lines is None and self.text)
 
     def to_json(self) -> dict[str, Any]:
-        """What shapes the files of an export."""
         return asdict(self)
 
     def check(self) -> None:

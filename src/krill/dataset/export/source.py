@@ -37,8 +37,6 @@ _TOKENIZER_HINT = "say with --tokenizer where its tokenizer.json is, or write id
 
 @dataclass(frozen=True, slots=True)
 class ExportSource:
-    """A finished output, opened."""
-
     folder: Path
     manifest: Manifest
     verify: bool = True
@@ -99,7 +97,6 @@ class ExportSource:
         return Joining(part.layout.sequence_len, self.token("eos_id") if in_order else None, first_rows)
 
     def rows(self, split: str, progress: Progress) -> Iterator[RowBatch]:
-        """All rows of a split, in order."""
         with Dataset(self.folder, split=split, cache_bytes=0) as dataset:  # each row is read once
             for batch in dataset.verified_batches() if self.verify else dataset.batches():
                 yield batch

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from krill.dataset.export.documents import EndedTokens
 from krill.dataset.export.options import ExportOptions
-from krill.dataset.export.sink import ExportedFile, export_file
+from krill.dataset.export.sink import Content, ExportedFile, export_file
 from krill.dataset.layout import smallest_dtype
 from krill.dataset.rows import RowBatch
 from krill.dataset.shard import HashingFile
@@ -72,7 +72,6 @@ def token_dtype(options: ExportOptions, vocab_size: int) -> str:
 
 
 def _as_type(tokens: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Tokens in the type of a file."""
     if len(tokens) and not np.can_cast(tokens.dtype, dtype):
         limits = np.iinfo(dtype)
         for token in (tokens.min(), tokens.max()):
@@ -84,30 +83,10 @@ def _as_type(tokens: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]
     return np.ascontiguousarray(tokens, dtype)
 
 
-class BinSink:
-    """nanoGPT's: one `.bin` file."""
-
-    def __init__(self, path: Path, dtype: str) -> None:
-        self._dtype = np.dtype(dtype).newbyteorder("<")
-        self._rows = 0
-        self._tokens = 0
-        self._file = HashingFile(path)
-
-    def prepare(self, batch: RowBatch) -> tuple[npt.NDArray[Any], int]:
-        """Tokens of the file's type, and how many rows they were."""
-        return _as_type(batch.tokens, self._dtype), batch.rows
-
-    def write(self, prepared: tuple[npt.NDArray[Any], int]) -> None:
-        tokens, rows = prepared
-        self._file.write(tokens)
-        self._tokens += len(tokens)
-        self._rows += rows
-
-    def commit(self) -> list[ExportedFile]:
-        return [ExportedFile.of(self._file, {"rows": self._rows, "tokens": self._tokens})]
-
-    def abort(self) -> None:
-        self._file.abort()
+def bin_tokens(batch: RowBatch, dtype: str) -> Content:
+    """nanoGPT's: the tokens of rows, one after the other."""
+    tokens = _as_type(batch.tokens, np.dtype(dtype).newbyteorder("<"))
+    return Content([tokens], {"rows": batch.rows, "tokens": len(tokens)})
 
 
 def write_meta(
@@ -135,7 +114,6 @@ class _DocumentsSink:
         self._file = HashingFile(path)
 
     def prepare(self, item: EndedTokens) -> EndedTokens:
-        """Tokens of the file's type."""
         return EndedTokens(_as_type(item.tokens, self._dtype), item.ends)
 
     def _exported(self) -> ExportedFile:

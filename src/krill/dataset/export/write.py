@@ -1,7 +1,7 @@
 """The files of an export, format by format.
 
 In: an opened source, the options, and a folder that is published later. Out: the files in it. Held in memory:
-what the plan's shares allow: the items in flight and what each format's sink holds.
+what the plan's shares allow: the items in flight and what each format's sink holds; `costs` states the needs.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from krill.budget import Plan, format_size
+from krill.budget import Need, Plan, format_size
 from krill.corpus.buffers import text_column
 from krill.dataset.export.documents import DocumentBatch, EndedTokens, documents, ended_tokens
-from krill.dataset.export.json_lines import (
-    JsonLines,
-    JsonLinesSink,
-    id_lines,
-    record_lines,
-    row_lines,
-    text_lines,
-)
-from krill.dataset.export.needs import Costs
+from krill.dataset.export.json_lines import id_lines, record_lines, row_lines, text_lines
 from krill.dataset.export.options import ExportOptions
-from krill.dataset.export.parquet import ParquetSink
-from krill.dataset.export.sink import ExportedFile, ExportFlow, Prepared, Sink, write_in_order
+from krill.dataset.export.sink import (
+    Content,
+    ExportedFile,
+    ExportFlow,
+    FileSink,
+    ParquetSink,
+    Prepared,
+    Sink,
+    write_in_order,
+)
 from krill.dataset.export.source import ExportSource
 from krill.dataset.export.token_files import (
     BIN_NAMES,
-    BinSink,
     DsSink,
     MegatronSink,
+    bin_tokens,
     token_dtype,
     write_meta,
 )
@@ -46,13 +46,73 @@ from krill.dataset.shard import ShardInfo
 from krill.errors import StorageError
 from krill.tokenizer import Encoder
 
+if TYPE_CHECKING:
+    pass
+
+# Bytes held for each byte of tokens from being read to being written: the batch and what is made of it. Of
+# 630 MB of 16-bit tokens in batches of 1 MiB, one and two threads held above the base: 6 and 8 MB as bin and
+# as megatron, 17 and 37 MB as rows of JSON, seldom 50 (four batches at once), 30 and 45 MB as documents of
+# ids. Of 150 MB of tokens, decoded with a vocabulary of 16,000, up to 37 and 67 MB; of 200 MB of bytes, whose
+# text is a quarter of that, up to 19 and 26 MB.
+_COST: Final = {"bin": 4, "megatron": 4, "datatrove": 4, "parquet": 2, "jsonl": 13}
+_DECODED_COST: Final = 16
+_DECODED_BYTES_COST: Final = 7
+# A row group of 8 MB and what Arrow makes of it: of the same tokens, 42 and 44 MB, rows in flight included.
+_ROW_GROUP: Final = 40_000_000
+# A row group of 8 MB of kept documents, and some of them as Python strings: 42 and 47 MB of 300 MB of text.
+_DOCUMENTS: Final = 60_000_000
+# A document on its way to a line: its ids, twice while they are joined, its text, and the line.
+_PER_TOKEN: Final = 24
+
+_IN_FLIGHT: Final = "rows in flight"
+_LONGEST: Final = "the longest document"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    each: int
+    per_byte: int
+    needs: list[Need]
+
+    def bytes_in_flight(self, plan: Plan) -> int:
+        """What may be worked on: one item besides waits, already read, and one is being written."""
+        return plan.share(_IN_FLIGHT) - 2 * self.each
+
+    def longest_document(self, plan: Plan) -> int:
+        """How many tokens of one document fit their share."""
+        return plan.share(_LONGEST) // _PER_TOKEN
+
+
+def costs(source: ExportSource, options: ExportOptions, threads: int, tokenizer: Path | None) -> Costs:
+    if options.what == "text":
+        return Costs(_DOCUMENTS // 3, 4, [Need(_IN_FLIGHT, _DOCUMENTS)])
+    decoder = source.tokenizer_config(tokenizer) if options.text else None
+    per_byte = _COST[options.to]
+    if decoder is not None:  # how much text a token becomes depends on the vocabulary
+        per_byte = _DECODED_COST if decoder.builtin is None else _DECODED_BYTES_COST
+    layouts = [part.layout for part in source.parts(options.split).values()]
+    batch = max(layout.rows_per_batch * layout.row_bytes for layout in layouts)
+    each = per_byte * batch
+    needs = [Need(_IN_FLIGHT, 3 * each, useful=(threads + 2) * each)]
+    if options.to == "parquet":
+        needs.append(Need("a row group", max(_ROW_GROUP, 5 * batch)))
+    if options.by_documents:
+        longest = _PER_TOKEN * source.max_document_bytes  # hardly a tokenizer makes more tokens than bytes
+        needs.append(Need(_LONGEST, longest // 4, useful=longest, expected=0))
+    if decoder is not None:
+        from krill.tokenizer.open import encoder_needs
+
+        # A tokenizer that decodes holds its tables, and nothing of what encoding takes.
+        held = encoder_needs(decoder, source.max_document_bytes, threads)
+        needs += [need for need in held if need.during != "encode"]
+    return Costs(each, per_byte, needs)
+
+
 Tokens = TypeVar("Tokens", RowBatch, EndedTokens, DocumentBatch)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportWriter:
-    """What is written, and with what."""
-
     source: ExportSource
     options: ExportOptions
     costs: Costs
@@ -74,7 +134,7 @@ class ExportWriter:
         return (shard for part in self.source.parts(self.options.split).values() for shard in part.shards)
 
     def _records(self) -> list[ExportedFile]:
-        sink = JsonLinesSink[pa.RecordBatch](self.folder / "documents.jsonl", record_lines)
+        sink = FileSink[pa.RecordBatch](self.folder / "documents.jsonl", record_lines)
         batches = self.source.documents(self.flow.progress)
         return write_in_order(batches, sink, lambda batch: self.costs.per_byte * batch.nbytes, self.flow)
 
@@ -101,7 +161,8 @@ class ExportWriter:
         rows = self.source.rows(split, self.flow.progress)
         match self.options.to:
             case "bin":
-                return self._pour(rows, BinSink(self.folder / BIN_NAMES.get(split, f"{split}.bin"), dtype))
+                path = self.folder / BIN_NAMES.get(split, f"{split}.bin")
+                return self._pour(rows, FileSink(path, partial(bin_tokens, dtype=dtype), ("rows", "tokens")))
             case "parquet":
                 return self._pour(rows, ParquetSink(self.folder, split, part.layout))
             case "megatron":
@@ -114,12 +175,12 @@ class ExportWriter:
             case "jsonl":
                 path = self.folder / f"{split}.jsonl"
                 if not self.options.by_documents:
-                    return self._pour(rows, JsonLinesSink(path, row_lines))
+                    return self._pour(rows, FileSink(path, row_lines))
                 longest = self.costs.longest_document(self.plan)
                 whole = documents(rows, self.source.joining(part), longest)
-                return self._pour(whole, JsonLinesSink(path, self._document_lines(encoder)))
+                return self._pour(whole, FileSink(path, self._document_lines(encoder)))
 
-    def _document_lines(self, encoder: Encoder | None) -> Callable[[DocumentBatch], JsonLines]:
+    def _document_lines(self, encoder: Encoder | None) -> Callable[[DocumentBatch], Content]:
         if encoder is None:
             return id_lines
         bos_id = self.source.token("bos_id")

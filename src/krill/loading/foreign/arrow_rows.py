@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
@@ -21,9 +20,10 @@ import orjson
 import pyarrow as pa
 
 from krill.corpus.arrow_messages import RECORD_BATCH, SCHEMA, Message, NotArrow, batch_buffers, messages
+from krill.corpus.buffers import offsets_of
 from krill.dataset.shard import is_plain_name
 from krill.errors import InputError
-from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
+from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex, ChunkStore
 from krill.loading.foreign.row_files import IDS, SEQ_LENGTHS, IdColumns, NumbersFile, RowFiles, read_exactly
 
 BATCH = np.dtype(
@@ -94,8 +94,6 @@ def _buffers(kind: pa.DataType, name: str) -> int:
 
 
 class _Buffer(NamedTuple):
-    """A buffer's position in the file, and its bytes."""
-
     at: int
     size: int
 
@@ -144,7 +142,6 @@ class ArrowFile:
         return (number, message.rows, *self._ids(message, buffers), *self._pieces(message, buffers))
 
     def lengths(self, positions: tuple[int, ...]) -> tuple[int, int, int]:
-        """The shortest and the longest row of a batch, and all its tokens."""
         batch, width = np.array([positions], BATCH)[0], self.columns.ids.width
         if width is not None:
             return width, width, width * int(batch["rows"])
@@ -243,18 +240,12 @@ def open_arrow_rows(name: str, files: RowFiles, *, cache_bytes: int, mark: str =
     return rows.set_lengths(min(shortest), max(longest))
 
 
-class _RecordBatches:
-    """A `ChunkStore` of record batches."""
-
+class _RecordBatches(ChunkStore):
     def __init__(self, files: RowFiles, columns: BatchColumns, batches: npt.NDArray[Any], mark: str) -> None:
-        self.dtype = columns.ids.dtype
-        self.chunk_rows = batches["rows"]
-        # A file that is fetched as a whole is one block, so that shuffling needs few files at a time.
-        blocks = np.bincount(batches["file"], batches["rows"]) if files.fetched else batches["rows"]
-        self.block_rows = int(blocks.max())
-        self.nbytes = batches.nbytes
+        super().__init__(files, columns.ids.dtype, batches["file"], batches["rows"], batches.nbytes)
+        if files.fetched:  # a file is one block then, so that shuffling needs few files at a time
+            self.block_rows = int(np.bincount(batches["file"], batches["rows"]).max())
         self._batches = batches
-        self._files = files
         self._columns = columns
         self._mark = mark
 
@@ -263,15 +254,6 @@ class _RecordBatches:
         digest.update(f"{self.dtype} {self.block_rows}".encode())
         digest.update(self._batches.tobytes())
         return digest
-
-    def file_of(self, chunk: int) -> int:
-        return int(self._batches["file"][chunk])
-
-    def path(self, file: int) -> Path:
-        return self._files.path(file)
-
-    def shown(self, file: int) -> str:
-        return self._files.names[file]
 
     def index(self, chunk: int, file: NumbersFile) -> ChunkIndex:
         batch, columns = self._batches[chunk], self._columns
@@ -299,7 +281,7 @@ class _RecordBatches:
         valid = np.unpackbits(flags, bitorder="little", count=rows).astype(bool)
         counts = np.diff(offsets)
         lengths = lengths[int(offsets[0]) : int(offsets[-1])][np.repeat(valid, counts)]
-        return np.concatenate([[0], np.cumsum(np.where(valid, counts, 0))]), lengths.astype(np.int32)
+        return offsets_of(np.where(valid, counts, 0)), lengths.astype(np.int32)
 
 
 def saved_files(folder: str, content: bytes) -> tuple[list[str], str]:

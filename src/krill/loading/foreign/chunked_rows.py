@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,15 +17,16 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from krill import _native
+from krill.corpus.buffers import offsets_of
 from krill.dataset.rows import RowBatch
 from krill.errors import InputError
-from krill.loading.foreign.row_files import NumbersFile, reading
+from krill.loading.foreign.row_files import NumbersFile, RowFiles, reading
 
 Counts = npt.NDArray[np.int64]
 
@@ -36,16 +38,9 @@ _HINT = (
 )
 
 
-def ends_of(counts: Counts) -> Counts:
-    """Where each list begins when they follow each other, and where the last ends."""
-    ends = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=ends[1:])
-    return ends
-
-
 def pick_lists(values: npt.NDArray[Any], starts: Counts, counts: Counts) -> npt.NDArray[Any]:
     """The lists that begin at `starts`, one after the other."""
-    ends = ends_of(counts)
+    ends = offsets_of(counts)
     # Each value's index: its list's beginning, and how far it is into that list.
     indices = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], counts)
     return np.take(values, indices)
@@ -75,7 +70,7 @@ def row_batch(
         stated = np.repeat(~unstated, counts)
         pieces[stated] = seq_lengths
         pieces[~stated] = lengths[one_piece]
-    return RowBatch(tokens, ends_of(lengths), pieces, ends_of(counts).astype(np.int32))
+    return RowBatch(tokens, offsets_of(lengths), pieces, offsets_of(counts).astype(np.int32))
 
 
 def _check_ids(name: str, rows: npt.NDArray[np.int64], tokens: npt.NDArray[Any], lengths: Counts) -> None:
@@ -83,7 +78,7 @@ def _check_ids(name: str, rows: npt.NDArray[np.int64], tokens: npt.NDArray[Any],
     if tokens.dtype.itemsize <= 2 or len(tokens) == 0 or 0 <= tokens.min() <= tokens.max() < MOST_IDS:
         return
     at = int(np.argmax((tokens < 0) | (tokens >= MOST_IDS)))
-    row = int(rows[np.searchsorted(ends_of(lengths), at, side="right") - 1])
+    row = int(rows[np.searchsorted(offsets_of(lengths), at, side="right") - 1])
     raise InputError(
         f"row {row} of `{name}` has the id `{tokens[at]}`", hint=f"ids are from 0 to below {MOST_IDS:,}"
     )
@@ -97,8 +92,8 @@ def _check_sums(
     seq_counts: Counts,
 ) -> None:
     """Where lengths of pieces are stated they are positive and add up to the row's."""
-    totals = np.concatenate([[0], np.cumsum(seq_lengths, dtype=np.int64)])
-    ends = ends_of(seq_counts)
+    totals = offsets_of(seq_lengths)
+    ends = offsets_of(seq_counts)
     sums = totals[ends[1:]] - totals[ends[:-1]]
     wrong = np.flatnonzero((seq_counts > 0) & (sums != lengths))
     if len(wrong):
@@ -132,30 +127,36 @@ class ChunkIndex:
         return sum(array.nbytes for array in arrays if array is not None)
 
 
-class ChunkStore(Protocol):
-    """Where chunks are kept: picklable, safe to use from several threads."""
+class ChunkStore(ABC):
+    """Where chunks are kept: picklable, safe to use from several threads.
 
-    dtype: np.dtype[Any]
-    """Of the tokens."""
-    chunk_rows: Counts
-    """How many rows each chunk has."""
-    block_rows: int
-    """Rows that are stored together, as in `RowSource`."""
-    nbytes: int
-    """What the store holds in memory."""
+    `chunk_files` is the number of the file that each chunk is in, `chunk_rows` how many rows it has,
+    `block_rows` how many are stored together, as in `RowSource`, and `nbytes` what the store holds in memory.
+    """
 
+    def __init__(
+        self, files: RowFiles, dtype: np.dtype[Any], chunk_files: Counts, chunk_rows: Counts, nbytes: int
+    ) -> None:
+        self.dtype = dtype
+        self.chunk_files = chunk_files
+        self.chunk_rows = chunk_rows
+        self.block_rows = int(chunk_rows.max())
+        self.nbytes = nbytes
+        self.files = files
+
+    @abstractmethod
     def digest(self) -> hashlib.blake2b:
         """A hash of where every row lies."""
 
-    def file_of(self, chunk: int) -> int:
-        """The number of the file that a chunk is in."""
-
     def path(self, file: int) -> Path:
         """The file on this machine; it is made if it is not there, and may be dropped later."""
+        return self.files.path(file)
 
     def shown(self, file: int) -> str:
         """The name of the file that a user knows."""
+        return self.files.names[file]
 
+    @abstractmethod
     def index(self, chunk: int, file: NumbersFile) -> ChunkIndex:
         """What is known of a chunk's rows."""
 
@@ -198,7 +199,7 @@ class ChunkedRows:
         self.tokens = tokens
         self.dtype = store.dtype
         self.block_rows = store.block_rows
-        self._starts = ends_of(store.chunk_rows)
+        self._starts = offsets_of(store.chunk_rows)
         self.rows = int(self._starts[-1])
         self.held_bytes = decoding_bytes + cache_bytes + store.nbytes + self._starts.nbytes
         self._store = store
@@ -223,7 +224,7 @@ class ChunkedRows:
         if os.getpid() != self._process:
             # A lock that was held when the process forked is never released in the child: it gets new ones.
             self._renew()
-        found = _Found.none(len(rows))
+        files, positions, lengths, seq_counts = np.zeros((4, len(rows)), np.int64)
         chunks = np.searchsorted(self._starts, rows, side="right") - 1
         order = np.argsort(chunks, kind="stable")
         pieces = []
@@ -233,17 +234,17 @@ class ChunkedRows:
             index = self.index(chunk)
             inside = rows[picked] - self._starts[chunk]
             begin = index.token_offsets[inside]
-            found.lengths[picked] = index.token_offsets[inside + 1] - begin
-            found.positions[picked] = index.tokens_at + begin * self.dtype.itemsize
-            found.files[picked] = self._store.file_of(chunk)
+            lengths[picked] = index.token_offsets[inside + 1] - begin
+            positions[picked] = index.tokens_at + begin * self.dtype.itemsize
+            files[picked] = int(self._store.chunk_files[chunk])
             if index.seq_lengths is not None and index.seq_offsets is not None:
                 starts = index.seq_offsets[inside]
                 counts = index.seq_offsets[inside + 1] - starts
-                found.seq_counts[picked] = counts
+                seq_counts[picked] = counts
                 pieces.append(pick_lists(index.seq_lengths, starts, counts))
-        tokens = self._tokens(found)
-        seq_lengths = _in_order(pieces, found.seq_counts, order)
-        return row_batch(self.name, rows, tokens, found.lengths, seq_lengths, found.seq_counts)
+        tokens = self._tokens(files, positions, lengths)
+        seq_lengths = _in_order(pieces, seq_counts, order)
+        return row_batch(self.name, rows, tokens, lengths, seq_lengths, seq_counts)
 
     def index(self, chunk: int) -> ChunkIndex:
         """A chunk's index, remembered."""
@@ -254,7 +255,7 @@ class ChunkedRows:
         self._renew()
 
     def _read_index(self, chunk: int) -> ChunkIndex:
-        number = self._store.file_of(chunk)
+        number = int(self._store.chunk_files[chunk])
         with self._open(number) as file:
             return self._store.index(chunk, file)
 
@@ -267,16 +268,16 @@ class ChunkedRows:
         with reading(self._store.shown(number)):
             return NumbersFile(self._store.path(number), self._store.shown(number))
 
-    def _tokens(self, found: _Found) -> npt.NDArray[Any]:
+    def _tokens(self, files: Counts, positions: Counts, lengths: Counts) -> npt.NDArray[Any]:
         """The tokens of all rows in the order asked for; neighbours on disk are read together."""
-        sizes = found.lengths * self.dtype.itemsize
-        tokens = np.empty(int(found.lengths.sum()), self.dtype)
-        used, which = np.unique(found.files, return_inverse=True)
+        sizes = lengths * self.dtype.itemsize
+        tokens = np.empty(int(lengths.sum()), self.dtype)
+        used, which = np.unique(files, return_inverse=True)
         for attempt in range(_TRIES):
             paths = [self._store.path(int(number)) for number in used]
             reader = _native.PieceReader([os.fsencode(path) for path in paths])
             try:
-                reader.read(which.astype(np.uint32), found.positions, sizes, tokens.view(np.uint8))
+                reader.read(which.astype(np.uint32), positions, sizes, tokens.view(np.uint8))
                 break
             except _native.UnreadableFile as error:
                 number, reason = error.args
@@ -297,20 +298,6 @@ class ChunkedRows:
         self._renew()
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Where the rows asked for are."""
-
-    files: npt.NDArray[np.int64]
-    positions: npt.NDArray[np.int64]
-    lengths: Counts
-    seq_counts: Counts
-
-    @classmethod
-    def none(cls, rows: int) -> _Found:
-        return cls(*(np.zeros(rows, np.int64) for _ in range(4)))
-
-
 def _breaks(values: npt.NDArray[np.int64]) -> list[int]:
     """Where sorted values change, with both ends."""
     if len(values) == 0:
@@ -325,5 +312,5 @@ def _in_order(
     if not pieces:
         return None
     starts = np.empty(len(counts), np.int64)
-    starts[order] = ends_of(counts[order])[:-1]
+    starts[order] = offsets_of(counts[order])[:-1]
     return pick_lists(np.concatenate(pieces), starts, counts)

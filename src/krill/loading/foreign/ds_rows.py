@@ -9,16 +9,15 @@ opened, for the longest document. Held in memory: 24 bytes for each 4,096 docume
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from krill.dataset.export.token_files import END_DTYPE, INDEX_SUFFIX, ds_token_bytes
+from krill.dataset.export.token_files import END_DTYPE, ds_token_bytes
 from krill.errors import InputError
-from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex
+from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex, ChunkStore, Counts
 from krill.loading.foreign.row_files import NumbersFile, RowFiles, read_exactly
 
 _END: Final = np.dtype(END_DTYPE)
@@ -29,7 +28,8 @@ _DTYPES: Final[dict[int, np.dtype[Any]]] = {2: np.dtype("<u2"), 4: np.dtype("<u4
 
 def open_ds_rows(name: str, files: RowFiles, indexes: RowFiles, *, cache_bytes: int) -> ChunkedRows:
     """The documents of `.ds` files; `indexes` are theirs, in the same order."""
-    lengths = _Lengths()
+    lengths: list[tuple[int, int]] = []
+    total = 0
     digest = hashlib.blake2b(digest_size=16)
     sizes = []
     chunk_rows: list[int] = []
@@ -38,20 +38,28 @@ def open_ds_rows(name: str, files: RowFiles, indexes: RowFiles, *, cache_bytes: 
         tokens = 0
         for ends in _ends(indexes, number):
             digest.update(ends.tobytes())
-            lengths.add(ends, tokens, indexes.names[number])
+            of_documents = np.diff(ends, prepend=tokens)
+            if of_documents.min() < 0:
+                raise InputError(
+                    f"`{indexes.names[number]}` is not an index: its ends are not ascending",
+                    hint="write both files again",
+                )
+            lengths.append((int(of_documents.min()), int(of_documents.max())))
             tokens = int(ends[-1])
             chunk_rows += [min(_CHUNK, len(ends) - first) for first in range(0, len(ends), _CHUNK)]
             chunk_files += [number] * (-(-len(ends) // _CHUNK))
+        total += tokens
         sizes.append(ds_token_bytes(files.names[number], files.size(number), tokens))
     known = {size for size in sizes if size}
     if not known:
         raise InputError(f"`{name}` has no tokens", hint="give files that have some")
     if len(known) > 1:
         raise InputError(f"`{name}` has files of tokens of 2 and of 4 bytes", hint="load them apart")
-    counts = np.array(chunk_rows, np.int64), np.array(chunk_files, np.int64)
-    store = _Chunks(files, indexes, *counts, _DTYPES[known.pop()], digest.hexdigest())
-    rows = ChunkedRows(name, store, tokens=lengths.total, cache_bytes=cache_bytes)
-    return rows.set_lengths(lengths.shortest, lengths.longest)
+    counts = np.array(chunk_files, np.int64), np.array(chunk_rows, np.int64)
+    store = _Chunks(files, indexes, _DTYPES[known.pop()], *counts, digest.hexdigest())
+    rows = ChunkedRows(name, store, tokens=total, cache_bytes=cache_bytes)
+    shortest, longest = zip(*lengths, strict=True)
+    return rows.set_lengths(min(shortest), max(longest))
 
 
 def _ends(indexes: RowFiles, number: int) -> Iterator[npt.NDArray[np.int64]]:
@@ -66,62 +74,29 @@ def _ends(indexes: RowFiles, number: int) -> Iterator[npt.NDArray[np.int64]]:
             yield np.frombuffer(data, _END).astype(np.int64)
 
 
-class _Lengths:
-    """The shortest and longest document, and all tokens."""
-
-    def __init__(self) -> None:
-        self.shortest = 2**63 - 1
-        self.longest = 0
-        self.total = 0
-
-    def add(self, ends: npt.NDArray[np.int64], begin: int, shown: str) -> None:
-        lengths = np.diff(ends, prepend=begin)
-        if lengths.min() < 0:
-            raise InputError(
-                f"`{shown}` is not an index: its ends are not ascending", hint="write both files again"
-            )
-        self.shortest = min(self.shortest, int(lengths.min()))
-        self.longest = max(self.longest, int(lengths.max()))
-        self.total += int(lengths.sum())
-
-
-class _Chunks:
-    """A `ChunkStore` of so many documents at a time; none reaches over the end of a file."""
-
-    block_rows = _CHUNK
+class _Chunks(ChunkStore):
+    """So many documents at a time; no chunk reaches over the end of a file."""
 
     def __init__(
         self,
         files: RowFiles,
         indexes: RowFiles,
-        chunk_rows: npt.NDArray[np.int64],
-        chunk_files: npt.NDArray[np.int64],
         dtype: np.dtype[Any],
+        chunk_files: Counts,
+        chunk_rows: Counts,
         mark: str,
     ) -> None:
-        self.dtype = dtype
-        self.chunk_rows = chunk_rows
-        self.nbytes = chunk_rows.nbytes + chunk_files.nbytes
-        self._files = files
+        super().__init__(files, dtype, chunk_files, chunk_rows, chunk_rows.nbytes + chunk_files.nbytes)
+        self.block_rows = _CHUNK
         self._indexes = indexes
-        self._chunk_files = chunk_files
         self._mark = mark
 
     def digest(self) -> hashlib.blake2b:
         return hashlib.blake2b(f"{self._mark} {self.dtype}".encode(), digest_size=16)
 
-    def file_of(self, chunk: int) -> int:
-        return int(self._chunk_files[chunk])
-
-    def path(self, file: int) -> Path:
-        return self._files.path(file)
-
-    def shown(self, file: int) -> str:
-        return self._files.names[file]
-
     def index(self, chunk: int, file: NumbersFile) -> ChunkIndex:
-        number = self.file_of(chunk)
-        first = (chunk - int(np.searchsorted(self._chunk_files, number))) * _CHUNK
+        number = int(self.chunk_files[chunk])
+        first = (chunk - int(np.searchsorted(self.chunk_files, number))) * _CHUNK
         # The end before the first document is where it begins.
         start = max(0, first - 1) * _END.itemsize
         end = min(self._indexes.size(number), (first + _CHUNK) * _END.itemsize)
@@ -129,8 +104,3 @@ class _Chunks:
             data = read_exactly(opened, self._indexes.names[number], start, end)
         ends = np.frombuffer(data, _END).astype(np.int64)
         return ChunkIndex(0, ends if first else np.concatenate(([0], ends)))
-
-
-def index_names(names: Sequence[str]) -> list[str]:
-    """The indexes of these files."""
-    return [name + INDEX_SUFFIX for name in names]

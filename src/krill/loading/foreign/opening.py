@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from krill.corpus.splits import canonical, splits_of
+from krill.dataset.export.token_files import INDEX_SUFFIX
 from krill.dataset.manifest import MANIFEST_NAME
 from krill.dataset.rows import RowSource
 from krill.errors import ConfigError, InputError
+from krill.loading.dataset import OnMissing
 from krill.loading.foreign.arrow_rows import open_arrow_rows, saved_files, split_folder
-from krill.loading.foreign.ds_rows import index_names, open_ds_rows
+from krill.loading.foreign.ds_rows import open_ds_rows
 from krill.loading.foreign.parquet_rows import open_parquet_rows
 from krill.loading.foreign.remote import (
     RemoteKrillRows,
@@ -30,7 +32,6 @@ from krill.loading.foreign.remote import (
 )
 from krill.loading.foreign.row_files import LocalRowFiles, RowFiles, is_url, reading
 from krill.loading.foreign.shard_cache import ShardCache, default_cache_dir
-from krill.loading.krill_rows import OnMissing
 from krill.storage.input_file import MOST_MANIFEST, read_input
 
 _PARQUET = (".parquet",)
@@ -38,33 +39,37 @@ _ARROW = (".arrow", ".ipc", ".feather")
 _DATATROVE = (".ds",)
 
 
-class LocalLocation:
-    """A folder, file or glob on this machine that holds a dataset."""
+class Location:
+    """A folder, file or glob that holds a dataset, on this machine or at a URL; whole files of a URL come
+    through the cache."""
 
-    def __init__(self, path: str) -> None:
-        self.name = path
-        self._path = Path(path).expanduser()
-        if not (self._path.exists() or glob.has_magic(path)):
+    def __init__(self, name: str, cache: ShardCache) -> None:
+        self.name = name
+        self.remote = is_url(name)
+        self._cache = cache
+        self._path = Path(name).expanduser()
+        if not (self.remote or self._path.exists() or glob.has_magic(name)):
             raise InputError(
-                f"no such file or folder: `{path}`", hint="give a dataset's folder, Parquet files, or a URL"
+                f"no such file or folder: `{name}`", hint="give a dataset's folder, Parquet files, or a URL"
             )
+
+    def join(self, name: str) -> str:
+        return f"{self.name.rstrip('/')}/{name}" if self.remote else str(self._path / name)
 
     def read(self, name: str) -> bytes | None:
         """All of a small file of this folder; None if it is not there."""
+        if self.remote:
+            return None if names_files(self.name) else read_small(self.join(name))
         path = self._path / name
         if not self._path.is_dir() or not path.exists():
             return None
         with reading(str(path)):
             return read_input(path, MOST_MANIFEST)
 
-    def inside(self, name: str) -> LocalLocation:
-        return LocalLocation(str(self._path / name))
-
-    def within(self, names: Sequence[str]) -> list[str]:
-        return [str(self._path / name) for name in names]
-
     def find(self, suffixes: tuple[str, ...]) -> list[str]:
         """Sorted paths of the file itself, of what matches, or of what is in the folder."""
+        if self.remote:
+            return list_files(self.name, suffixes)
         if self._path.is_dir():
             paths = [str(path) for path in self._path.rglob("[!.]*")]
         else:
@@ -72,37 +77,9 @@ class LocalLocation:
         return sorted(path for path in paths if path.lower().endswith(suffixes))
 
     def files(self, paths: Sequence[str]) -> RowFiles:
+        if self.remote:
+            return RemoteRowFiles([RemoteShard.describe(url) for url in paths], self._cache)
         return LocalRowFiles(paths)
-
-
-class RemoteLocation:
-    """The same at a URL. Whole files come through the cache."""
-
-    def __init__(self, url: str, cache: ShardCache) -> None:
-        self.name = url
-        self._cache = cache
-
-    def read(self, name: str) -> bytes | None:
-        return None if names_files(self.name) else read_small(f"{self._folder}/{name}")
-
-    def inside(self, name: str) -> RemoteLocation:
-        return RemoteLocation(f"{self._folder}/{name}", self._cache)
-
-    def within(self, names: Sequence[str]) -> list[str]:
-        return [f"{self._folder}/{name}" for name in names]
-
-    def find(self, suffixes: tuple[str, ...]) -> list[str]:
-        return list_files(self.name, suffixes)
-
-    def files(self, paths: Sequence[str]) -> RowFiles:
-        return RemoteRowFiles([RemoteShard.describe(url) for url in paths], self._cache)
-
-    @property
-    def _folder(self) -> str:
-        return self.name.rstrip("/")
-
-
-Location = LocalLocation | RemoteLocation
 
 
 def open_source(
@@ -123,13 +100,10 @@ def open_source(
             hint="leave it out",
         )
     cache = ShardCache(default_cache_dir() if cache_dir is None else cache_dir, cache_size)
-    if is_url(str(path)):
-        location: Location = RemoteLocation(str(path), cache)
-        manifest = location.read(MANIFEST_NAME)
-        if manifest is not None:  # what is fetched is always verified
-            return RemoteKrillRows(location.name, manifest, cache, split=split, cache_bytes=reading_bytes)
-    else:
-        location = LocalLocation(str(path))
+    location = Location(str(path), cache)
+    manifest = location.read(MANIFEST_NAME) if location.remote else None
+    if manifest is not None:  # what is fetched is always verified
+        return RemoteKrillRows(location.name, manifest, cache, split=split, cache_bytes=reading_bytes)
     if verify:
         raise ConfigError(
             f"`verify=True` needs checksums, and `{path}` was not written by Krill", hint="leave it out"
@@ -138,15 +112,15 @@ def open_source(
 
 
 def _foreign(location: Location, split: str, reading_bytes: int, cache: ShardCache) -> RowSource:
-    """The rows of a dataset that another tool wrote."""
     dataset_dict = location.read("dataset_dict.json")
     if dataset_dict is not None:
-        location, split = location.inside(split_folder(location.name, dataset_dict, split)), "train"
+        folder = split_folder(location.name, dataset_dict, split)
+        location, split = Location(location.join(folder), cache), "train"
     state = location.read("state.json")
     if state is not None:
         _only_train(location.name, split)
         names, mark = saved_files(location.name, state)
-        files = location.files(location.within(names))
+        files = location.files([location.join(file) for file in names])
         return open_arrow_rows(location.name, files, cache_bytes=reading_bytes, mark=mark)
     return _data_files(location, split, reading_bytes, cache)
 
@@ -168,7 +142,7 @@ def _data_files(location: Location, split: str, reading_bytes: int, cache: Shard
     if suffixes == _PARQUET:
         return open_parquet_rows(location.name, files, cache=cache, reading_bytes=reading_bytes)
     if suffixes == _DATATROVE:
-        indexes = location.files(index_names(chosen))
+        indexes = location.files([name + INDEX_SUFFIX for name in chosen])
         return open_ds_rows(location.name, files, indexes, cache_bytes=reading_bytes)
     return open_arrow_rows(location.name, files, cache_bytes=reading_bytes)
 

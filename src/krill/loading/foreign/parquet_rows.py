@@ -21,10 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from krill.corpus.arrays import as_numpy
+from krill.corpus.buffers import offsets_of
 from krill.corpus.checks import check_batch
 from krill.corpus.parquet_metadata import Footer, read_footer
 from krill.errors import InputError
-from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex, Counts, ends_of
+from krill.loading.foreign.chunked_rows import ChunkedRows, ChunkIndex, ChunkStore, Counts
 from krill.loading.foreign.row_files import (
     IDS,
     SEQ_LENGTHS,
@@ -75,20 +76,19 @@ def write_group(
             f"`{name}` is damaged: a row group has {found} rows, and the footer says {rows}",
             hint="copy the file again",
         )
-    offsets = ends_of(np.concatenate(lengths) if lengths else np.zeros(0, np.int64))
+    offsets = offsets_of(np.concatenate(lengths) if lengths else np.zeros(0, np.int64))
     file.write(bytes(-file.tell() % 8))
     file.write(offsets)
     pieces_count = -1
     if columns.seq_dtype is not None:
         all_pieces = np.concatenate(seq_lengths)
-        file.write(ends_of(np.concatenate(seq_counts)))
+        file.write(offsets_of(np.concatenate(seq_counts)))
         file.write(all_pieces)
         pieces_count = len(all_pieces)
     file.write(np.array([len(offsets) - 1, offsets[-1], pieces_count], np.int64))
 
 
 def read_group_index(file: NumbersFile, dtype: np.dtype[Any]) -> ChunkIndex:
-    """The index of a file that `write_group` wrote."""
     size = file.size
     if size < _TRAILER_BYTES:
         raise _damaged(file)
@@ -155,7 +155,6 @@ def open_parquet_rows(name: str, files: RowFiles, *, cache: ShardCache, reading_
 
 
 def _lengths(rows: ChunkedRows, store: _RowGroups) -> tuple[int, int]:
-    """The shortest and the longest row."""
     if store.columns.width is not None:
         return store.columns.width, store.columns.width
     every = range(len(store.groups))
@@ -172,15 +171,13 @@ def _lengths_in(rows: ChunkedRows, group: int) -> tuple[int, int]:
     return int(lengths.min()), int(lengths.max())
 
 
-class _RowGroups:
-    """A `ChunkStore` of row groups, each in a file of its own once it is decoded.
+class _RowGroups(ChunkStore):
+    """Row groups, each in a file of its own once it is decoded.
 
     `even_width` is what all rows must be long, if the footers agree on it.
     """
 
     def __init__(self, name: str, files: RowFiles, cache: ShardCache) -> None:
-        self._files = files
-        self._cache = cache
         columns: IdColumns | None = None
         found: list[tuple[int, ...]] = []
         for number, file in enumerate(files.names):
@@ -195,11 +192,9 @@ class _RowGroups:
         if columns is None or not found:
             raise InputError(f"`{name}` has no rows", hint="give a dataset that has some")
         self.columns = columns
-        self.dtype = columns.dtype
         self.groups = np.array(found, _GROUP)
-        self.nbytes = self.groups.nbytes
-        self.chunk_rows = self.groups["rows"]
-        self.block_rows = int(self.chunk_rows.max())
+        super().__init__(files, columns.dtype, np.arange(len(found)), self.groups["rows"], self.groups.nbytes)
+        self._cache = cache
         self.even_width: int | None = None
         self._folders = [_cache_folder(files.mark(number)) for number in range(len(files.names))]
 
@@ -208,9 +203,6 @@ class _RowGroups:
         digest = hashlib.blake2b(str(self.dtype).encode(), digest_size=16)
         digest.update(self.groups.tobytes())
         return digest
-
-    def file_of(self, chunk: int) -> int:
-        return chunk
 
     def path(self, file: int) -> Path:
         """The decoded row group number `file`."""
@@ -222,7 +214,7 @@ class _RowGroups:
         )
 
     def shown(self, file: int) -> str:
-        return self._files.names[int(self.groups["file"][file])]
+        return self.files.names[int(self.groups["file"][file])]
 
     def index(self, chunk: int, file: NumbersFile) -> ChunkIndex:
         index = read_group_index(file, self.columns.dtype)
@@ -244,18 +236,17 @@ class _RowGroups:
         number, columns = int(group["file"]), self.columns
         row_bytes = max(1, int(group["tokens"]) * columns.dtype.itemsize // int(group["rows"]))
         wanted = [IDS] if columns.seq_dtype is None else [IDS, SEQ_LENGTHS]
-        with _opened(self._files, number) as (opened, _):
+        with _opened(self.files, number) as (opened, _):
             batches = opened.iter_batches(
                 max(1, _STEP_BYTES // row_bytes),
                 row_groups=[int(group["group"])],
                 columns=wanted,
                 use_threads=False,
             )
-            write_group(self._files.names[number], columns, int(group["rows"]), batches, target)
+            write_group(self.files.names[number], columns, int(group["rows"]), batches, target)
 
 
 def _cache_folder(mark: str) -> str:
-    """The folder of a file's row groups in the cache."""
     return hashlib.blake2b(mark.encode(), digest_size=8).hexdigest()
 
 

@@ -86,7 +86,6 @@ class RemoteShard:
 
     @classmethod
     def describe(cls, url: str) -> RemoteShard:
-        """As the server describes it."""
         filesystem, path = _filesystem(url)
         info = with_retries(url, lambda: filesystem.info(path))
         described = sorted((str(key), str(value)) for key, value in info.items())
@@ -163,8 +162,8 @@ def _fetch(shard: RemoteShard, file: AtomicFile) -> None:
         )
 
 
-class RemoteKrillRows:
-    """A `RowSource` over the URL of a Krill dataset.
+class RemoteKrillRows(ShardReader):
+    """The rows of a Krill dataset at a URL.
 
     A shard is fetched into the cache when the first of its rows is asked for, its size and checksum held
     against the manifest. A block is a shard, so that shuffling needs few of them at a time: the order is
@@ -181,34 +180,26 @@ class RemoteKrillRows:
             for shard in part.shards
         ]
         paths = [str(cache.folder / shard.key) for shard in shards]
-        self._reader = ShardReader(url, part, paths, cache_bytes=cache_bytes)
+        super().__init__(url, part, paths, cache_bytes=cache_bytes)
+        self.fingerprint = f"{self.fingerprint}-by-shard"
+        self.block_rows = max(shard.rows for shard in part.shards)
         self._files = RemoteRowFiles(shards, cache)
         self._cache = cache
         self._last_drop = 0
-        self.name = url
-        self.tokens = part.tokens
-        self.sources = part.sources
-        self.fingerprint = f"{self._reader.fingerprint}-by-shard"
-        self.rows = part.rows
-        self.width = part.layout.sequence_len
-        self.fixed = part.layout.fixed
-        self.dtype: np.dtype[Any] = part.layout.dtype
-        self.block_rows = max(shard.rows for shard in part.shards)
-        self.held_bytes = self._reader.held_bytes
 
-    def read(self, rows: npt.NDArray[np.int64]) -> RowBatch:
-        shards = self._reader.shards_of(rows)
+    def read(self, rows: npt.NDArray[np.int64], *, with_tokens: bool = True) -> RowBatch:
+        shards = self.shards_of(rows)
         for attempt in count(1):
             for shard in shards:
                 self._files.path(shard)
             if (dropped := self._cache.last_drop()) != self._last_drop:
                 self._last_drop = dropped
-                self._reader.close()  # an open file would keep its room on the disk
+                self.close()  # an open file would keep its room on the disk
             try:
-                return self._reader.gather(rows)
+                return self.gather(rows, with_tokens=with_tokens)
             except _native.UnreadableFile as error:
                 shard, reason = error.args
-                path = self._reader.paths[shard]
+                path = self.paths[shard]
                 if Path(path).exists():
                     raise InputError(
                         f"`{path}`, fetched from `{self._files.names[shard]}`, {reason}",
@@ -217,10 +208,6 @@ class RemoteKrillRows:
                 if attempt == _TRIES:
                     raise self._cache.cannot_hold(len(shards), self.name) from None
         raise AssertionError("the last attempt returns or raises")
-
-    def close(self) -> None:
-        """Close files; they are opened again when rows are asked for."""
-        self._reader.close()
 
 
 def _parsed(url: str, manifest: bytes) -> Manifest:

@@ -47,8 +47,6 @@ class RowFiles(Protocol):
 
 
 class LocalRowFiles:
-    """Files on this machine."""
-
     fetched = False
 
     def __init__(self, paths: Sequence[str | Path]) -> None:
@@ -117,7 +115,6 @@ class NumbersFile:
         return os.fstat(self._opened.fileno()).st_size
 
     def read(self, dtype: npt.DTypeLike, position: int, count: int) -> npt.NDArray[Any]:
-        """`count` numbers from `position`."""
         kind = np.dtype(dtype)
         data = read_exactly(self._opened, self.shown, position, position + count * kind.itemsize)
         return np.frombuffer(data, kind)

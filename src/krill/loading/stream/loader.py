@@ -13,11 +13,12 @@ come.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from krill.budget import Plan, resolve_limit, resolve_threads
+from krill.budget import Plan, parse_size, resolve_limit, resolve_threads
 from krill.corpus import DatasetSource
 from krill.dataset.rows import ClosedOnExit
 from krill.errors import ConfigError, InputError
@@ -26,18 +27,14 @@ from krill.loading.stream.options import (
     OnError,
     Source,
     StreamOptions,
-    stream_options,
+    parse_document_bytes,
     stream_sources,
 )
 from krill.loading.stream.shuffle_buffer import Sequences
-from krill.loading.stream.source import StreamSource
-from krill.loading.stream.state import VERSION, StreamState, check_identity
+from krill.loading.stream.source import VERSION, StreamSource, StreamState, check_identity
 from krill.loading.stream.tokens import SequenceStream
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Batch = dict[str, "NDArray[Any]"]
+Batch = dict[str, NDArray[Any]]
 
 
 class StreamingDataLoader(ClosedOnExit):
@@ -81,45 +78,42 @@ class StreamingDataLoader(ClosedOnExit):
         documents are read. `labels="hf"` are int64 and not shifted. `memory` is how much the process may grow
         by this. With `verify`, text that Krill wrote is held against its checksums, each file once.
         """
-        self._options = stream_options(
+        self._options = options = StreamOptions(
             seq_len=seq_len,
+            stride=seq_len if stride is None else stride,
             batch_size=batch_size,
-            stride=stride,
-            streaming=streaming,
+            rank=rank,
+            world=world,
+            seed=seed,
+            streaming=bool(streaming),
             shuffle_buffer_size=shuffle_buffer_size,
-            shuffle_buffer_bytes=shuffle_buffer_bytes,
-            max_document_bytes=max_document_bytes,
+            shuffle_buffer_bytes=parse_size(shuffle_buffer_bytes, name="shuffle_buffer_bytes"),
+            max_document_bytes=parse_document_bytes(max_document_bytes),
             max_examples=max_examples,
             labels=labels,
             on_error=on_error,
             separator=separator,
-            seed=seed,
-            rank=rank,
-            world=world,
         )
         like = DatasetSource("", split=split, text_column=text_column, separator=separator)
         sources = stream_sources(dataset_id, dataset_config, like)
         limits = {"limit": resolve_limit(memory), "threads": resolve_threads(threads)}
-        self._source = StreamSource(sources, tokenizer, self._options, **limits, verify=verify)
+        self._source = StreamSource(sources, tokenizer, options, **limits, verify=verify)
         self._state = StreamState()
         self._stream: SequenceStream | None = None
         self._sequences: Sequences | None = None
         self._identity: dict[str, Any] | None = None
-
-    @property
-    def plan(self) -> Plan:
+        self.plan: Plan = self._source.plan
         """Who may hold how many bytes, and the predicted growth of the process."""
-        return self._source.plan
-
-    @property
-    def batch_size(self) -> int:
+        self.batch_size = options.batch_size
         """Sequences of a batch, on this rank."""
-        return self._options.batch_size
-
-    @property
-    def global_batch(self) -> int:
+        self.global_batch = options.global_batch
         """Sequences that all ranks take together."""
-        return self._options.global_batch
+        self.vocab_size: int = self._source.encoder.vocab_size
+        """Ids are below this."""
+        self.eos_id: int | None = self._source.encoder.eos_id
+        """What ends each document; None if the tokenizer has no such token: then nothing separates them."""
+        self.why_not_native: str | None = getattr(self._source.encoder, "why", None)
+        """Why Hugging Face's library runs the tokenizer, many times slower; None if it doesn't."""
 
     @property
     def epoch(self) -> int:
@@ -130,21 +124,6 @@ class StreamingDataLoader(ClosedOnExit):
     def samples(self) -> int:
         """Sequences of this epoch that all ranks have taken."""
         return self._state.samples
-
-    @property
-    def vocab_size(self) -> int:
-        """Ids are below this."""
-        return self._source.encoder.vocab_size
-
-    @property
-    def eos_id(self) -> int | None:
-        """What ends each document; None if the tokenizer has no such token: then nothing separates them."""
-        return self._source.encoder.eos_id
-
-    @property
-    def why_not_native(self) -> str | None:
-        """Why Hugging Face's library runs the tokenizer, many times slower; None if it doesn't."""
-        return getattr(self._source.encoder, "why", None)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -189,12 +168,12 @@ class StreamingDataLoader(ClosedOnExit):
     def _next_batch(self) -> Batch | None:
         """This rank's share of the next sequences; None if there are too few for all ranks."""
         try:
-            return self._gathered_batch()
+            return self._gather_batch()
         except BaseException:  # what was read may be ahead of the state now
             self.close()
             raise
 
-    def _gathered_batch(self) -> Batch | None:
+    def _gather_batch(self) -> Batch | None:
         sequences, options = self._opened(), self._options
         first = self._state.samples + options.rank * options.batch_size
         last, end = first + options.batch_size, self._state.samples + options.global_batch
@@ -217,7 +196,6 @@ class StreamingDataLoader(ClosedOnExit):
         self._move_to(StreamState(self._state.epoch + 1))
 
     def _opened(self) -> Sequences:
-        """The sequences from the state on."""
         if self._sequences is None:
             state = self._state
             self._stream = self._source.stream(state.cursor)

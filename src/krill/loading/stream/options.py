@@ -1,6 +1,8 @@
 """What a stream is asked for, checked: every argument of `StreamingDataLoader` that decides what comes out.
 
-In: arguments. Out: `StreamOptions`, or an error that names the argument. Held in memory: a few values.
+In: arguments. Out: `StreamOptions`, or an error that names the argument; and what streaming asks of the
+budget: a plan, or the refusal of what can't fit. The costs are measured: see the comments. Held in memory: a
+few values.
 """
 
 from __future__ import annotations
@@ -11,23 +13,57 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from krill.budget import parse_size
+from krill.budget import Kind, Need, Plan, make_plan, parse_size
 from krill.corpus import DatasetSource
 from krill.corpus.discovery import is_hub_id
+from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.errors import ConfigError
+from krill.tokenizer import Encoder
+from krill.tokenizer.open import file_needs
 
 Labels = Literal["shifted", "hf"]
 OnError = Literal["fail", "skip"]
 Source = str | Path | DatasetSource
 
+MB: Final = 10**6
+# The unit of `BlockPosition`, so a part of what states mean; a block of it is a megabyte.
+UNIT_BYTES: Final = 32 << 20
+BLOCK_BYTES: Final = UNIT_BYTES // BLOCKS_PER_UNIT
+# Sequences whose order in the shuffle buffer is computed and held at once.
+ORDERED_AT_ONCE: Final = 1 << 14
+
+BLOCKS: Final = "blocks being encoded"
+BUFFER: Final = "shuffle buffer"
+HELD: Final = "sequences held in memory"
+_SMALLER_DOCUMENTS: Final = "set max_document_bytes lower (the longest document is held several times)"
+# While an order is computed: the numbers, both halves of them, and what mixing makes.
+_ORDER_BYTES: Final = 8 * 8 * ORDERED_AT_ONCE
+# Measured on 6 MB and 60 MB of JSON lines of real text (1 and 2 threads, 32,000 tokens): a full block takes
+# 5 MB while it is encoded; gzip took 8 MB more, and Parquet 25 MB besides its pages, 9 of them its code.
+_EXPECTED_BLOCK: Final = 5 * MB
+_DECOMPRESSING: Final = 8 * MB
+_PARQUET: Final = 25 * MB
 # Sequences that are read at once where the order is left as it is.
 _UNSHUFFLED: Final = 1024
 _MOST_TOKENS: Final = 2**31
 
 
-@dataclass(frozen=True, slots=True)
+# The least that each number may be; None is any.
+_LEAST: Final = {
+    "seq_len": 1,
+    "stride": 1,
+    "batch_size": 1,
+    "world": 1,
+    "rank": 0,
+    "seed": None,
+    "shuffle_buffer_size": 0,
+    "max_examples": 1,
+}
+
+
+@dataclass(slots=True)
 class StreamOptions:
-    """Checked arguments; sizes in bytes."""
+    """Arguments, checked; sizes in bytes."""
 
     seq_len: int
     stride: int
@@ -44,6 +80,21 @@ class StreamOptions:
     on_error: OnError
     separator: str
 
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            if name != "max_examples" or self.max_examples is not None:
+                setattr(self, name, _whole(name, getattr(self, name), least))
+        if self.rank >= self.world:
+            raise ConfigError(
+                f"`rank` is `{self.rank}` of `world` `{self.world}`", hint="ranks count from 0 to world - 1"
+            )
+        if self.labels not in get_args(Labels):
+            raise ConfigError(f"`labels` is `{self.labels}`", hint="give `shifted` or `hf`")
+        if self.on_error not in get_args(OnError):
+            raise ConfigError(f"`on_error` is `{self.on_error}`", hint="give `fail` or `skip`")
+        if self.seq_len >= _MOST_TOKENS:
+            raise ConfigError(f"`seq_len` is `{self.seq_len}`", hint="give the tokens of one sequence")
+
     @property
     def length(self) -> int:
         """The tokens that a sequence takes: the last one is only a label."""
@@ -51,7 +102,6 @@ class StreamOptions:
 
     @property
     def global_batch(self) -> int:
-        """Sequences that all ranks take together."""
         return self.batch_size * self.world
 
     @property
@@ -60,52 +110,12 @@ class StreamOptions:
 
     @property
     def batch_bytes(self) -> int:
-        """Of one batch, inputs and labels."""
         return self.batch_size * self.seq_len * (4 + (8 if self.labels == "hf" else 4))
 
     def window(self, token_bytes: int) -> int:
         """Sequences in the shuffle buffer: those asked for or as many as the bytes hold, one at least."""
         asked = self.shuffle_buffer_size if self.shuffles else _UNSHUFFLED
         return max(1, min(asked, self.shuffle_buffer_bytes // (self.length * token_bytes)))
-
-
-def stream_options(
-    *,
-    stride: int | None,
-    streaming: bool,
-    max_examples: int | None,
-    labels: Labels,
-    on_error: OnError,
-    separator: str,
-    shuffle_buffer_bytes: str | int,
-    max_document_bytes: str | int,
-    **counts: int,
-) -> StreamOptions:
-    """The options, or an error about the first that can't be."""
-    least = {"seq_len": 1, "batch_size": 1, "world": 1, "rank": 0, "shuffle_buffer_size": 0, "seed": None}
-    checked = {name: _whole(name, value, least[name]) for name, value in counts.items()}
-    if checked["rank"] >= checked["world"]:
-        raise ConfigError(
-            f"`rank` is `{checked['rank']}` of `world` `{checked['world']}`",
-            hint="ranks count from 0 to world - 1",
-        )
-    if labels not in get_args(Labels):
-        raise ConfigError(f"`labels` is `{labels}`", hint="give `shifted` or `hf`")
-    if on_error not in get_args(OnError):
-        raise ConfigError(f"`on_error` is `{on_error}`", hint="give `fail` or `skip`")
-    if checked["seq_len"] >= _MOST_TOKENS:
-        raise ConfigError(f"`seq_len` is `{checked['seq_len']}`", hint="give the tokens of one sequence")
-    return StreamOptions(
-        **checked,
-        stride=checked["seq_len"] if stride is None else _whole("stride", stride, 1),
-        streaming=bool(streaming),
-        max_examples=None if max_examples is None else _whole("max_examples", max_examples, 1),
-        labels=labels,
-        on_error=on_error,
-        separator=separator,
-        shuffle_buffer_bytes=parse_size(shuffle_buffer_bytes, name="shuffle_buffer_bytes"),
-        max_document_bytes=_document_bytes(max_document_bytes),
-    )
 
 
 def stream_sources(
@@ -145,8 +155,80 @@ def _whole(name: str, value: Any, least: int | None) -> int:
     return number
 
 
-def _document_bytes(value: str | int) -> int:
+def parse_document_bytes(value: str | int) -> int:
     size = parse_size(value, name="max_document_bytes")
     if size < 1024:
         raise ConfigError(f"`max_document_bytes` is `{value}`", hint="give at least 1KB")
     return size
+
+
+def encode_cost(nbytes: int) -> int:
+    """A block being encoded, by its `nbytes`: the input, the batch, the cleaned text, the tokens.
+
+    Measured with documents of 3.6 MB, one to a block: 32 MB for each.
+    """
+    return 4 * nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSizes:
+    """What decides how much is held, besides the buffer."""
+
+    max_document_bytes: int
+    batch_bytes: int
+    page_bytes: int
+    """Of a Parquet page or an Arrow batch that is read whole."""
+
+    decompresses: bool
+    parquet: bool
+
+
+def stream_needs(sizes: StreamSizes, tokenizer: Path | Encoder, threads: int) -> list[Need]:
+    """The needs of a loader, but for the sequences that it holds."""
+    # Input and the batch that is parsed from it; a document of the largest size passes whole.
+    block, largest = 2 * BLOCK_BYTES, 2 * max(BLOCK_BYTES, sizes.max_document_bytes)
+    needs = [
+        Need("the block being read", largest, expected=block, remedy=_SMALLER_DOCUMENTS),
+        Need(
+            BLOCKS,
+            encode_cost(largest),
+            useful=encode_cost(block) * (threads + 1),
+            expected=_EXPECTED_BLOCK * (threads + 1),
+            remedy=_SMALLER_DOCUMENTS,
+        ),
+        Need(
+            # A byte can be a token, of up to four bytes; a run is joined to what is left of the one before.
+            "tokens being cut",
+            4 * largest,
+            expected=block,
+            remedy=_SMALLER_DOCUMENTS,
+        ),
+        Need("batches", 2 * sizes.batch_bytes + _ORDER_BYTES, remedy="set batch_size lower"),
+    ]
+    if sizes.page_bytes:
+        remedy = "write the Parquet or Arrow file in smaller pages"
+        needs.append(Need("a page or batch read whole", sizes.page_bytes, remedy=remedy))
+    if sizes.decompresses:
+        needs.append(Need("decompressing", _DECOMPRESSING))
+    if sizes.parquet:
+        needs.append(Need("reading Parquet", _PARQUET, Kind.WATCHED))
+    if isinstance(tokenizer, Path):
+        needs += [
+            replace(need, remedy=need.remedy.replace("preprocess.", ""))
+            for need in file_needs(tokenizer, sizes.max_document_bytes, threads)
+        ]
+    return needs
+
+
+def buffer_need(nbytes: int) -> Need:
+    return Need(BUFFER, nbytes, remedy="set shuffle_buffer_size or shuffle_buffer_bytes lower")
+
+
+def settled_plan(plan: Plan, needs: Sequence[Need], buffer_bytes: int | None) -> Plan:
+    """The plan once the tokenizer is there: with a buffer of these bytes, or with what is left for all
+    sequences."""
+    settled = [replace(need, minimum=plan.share(need.name), useful=0) for need in needs]
+    if buffer_bytes is not None:
+        return make_plan(plan.limit, 0, [*settled, buffer_need(buffer_bytes)])
+    left = plan.limit - make_plan(plan.limit, 0, settled).worst_peak
+    return make_plan(plan.limit, 0, [*settled, Need(HELD, left)])

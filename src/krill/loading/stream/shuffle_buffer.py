@@ -11,18 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from krill.errors import BudgetError
-from krill.loading.stream.plan import ORDERED_AT_ONCE
+from krill.loading.stream.options import ORDERED_AT_ONCE
 from krill.loading.stream.tokens import BEGINNING, Cursor, SequenceStream
 from krill.pack.permutation import Permutation
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # Sequences read between two checks whether all of them will fit.
 _CHECK_EVERY: Final = 4096

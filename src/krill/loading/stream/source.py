@@ -1,19 +1,25 @@
-"""Text and a tokenizer, opened within a budget: where the sequences of a stream come from.
+"""Text and a tokenizer, opened within a budget: where the sequences of a stream come from, and its states.
 
-In: sources, a tokenizer, options and a budget. Out: shuffled sequences from any state on, and what a state is
-bound to. Held in memory: the tokenizer, the list of files, and what the plan gives to reading and to the
-buffer while a stream is open; without streaming, all sequences.
+In: sources, a tokenizer, options and a budget. Out: shuffled sequences from any state on. A state is a few
+numbers, and bound to what decides which sequences there are and in which order: input, tokenizer, lengths,
+seed, shuffle buffer. Batch size, number of hosts, threads and memory may change. Held in memory: the
+tokenizer, the list of files, and what the plan gives to reading and to the buffer while a stream is open;
+without streaming, all sequences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.budget import Plan, format_size, make_plan
@@ -21,26 +27,54 @@ from krill.corpus import Corpus, CorpusFile, DatasetSource, open_corpus
 from krill.corpus.formats import Format
 from krill.dataset import smallest_dtype
 from krill.errors import BudgetError, ConfigError, InputError
-from krill.loading.stream.options import StreamOptions
-from krill.loading.stream.plan import (
+from krill.loading.stream.options import (
     BLOCKS,
     HELD,
     UNIT_BYTES,
+    StreamOptions,
     StreamSizes,
     buffer_need,
     settled_plan,
     stream_needs,
 )
 from krill.loading.stream.shuffle_buffer import HeldSequences, Sequences, ShuffleBuffer, hold_all
-from krill.loading.stream.state import StreamState, input_identity
-from krill.loading.stream.tokens import BEGINNING, Cursor, SequenceStream, TextTokens
+from krill.loading.stream.tokens import BEGINNING, BlockPosition, Cursor, SequenceStream, text_tokens
 from krill.storage.atomic import encode_json
 from krill.tokenizer import Encoder
 from krill.tokenizer.open import open_file
 from krill.tokenizer.tokenizer_file import tokenizer_file
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+VERSION: Final = 1
+"""Of the state's meaning: counts up when the same numbers would give other sequences."""
+
+_NUMBERS: Final = ("epoch", "samples", "window", "unit", "block", "documents", "tokens")
+_INPUT: Final = ("input", "files", "bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """An epoch, how many of its sequences all ranks have taken, and the window that the next one is in."""
+
+    epoch: int = 0
+    samples: int = 0
+    window: int = 0
+    cursor: Cursor = BEGINNING
+
+    def to_json(self) -> dict[str, int]:
+        position = self.cursor.position
+        where = (position.unit, position.block, position.documents, self.cursor.tokens)
+        return dict(zip(_NUMBERS, (self.epoch, self.samples, self.window, *where), strict=True))
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        for name in _NUMBERS:
+            if type(value.get(name)) is not int or value[name] < 0:
+                raise ConfigError(
+                    f"the state has `{name}`: `{value.get(name)}`, which is no count",
+                    hint="give what state_dict() of a StreamingDataLoader returned",
+                )
+        epoch, samples, window, unit, block, documents, tokens = (value[name] for name in _NUMBERS)
+        return cls(epoch, samples, window, Cursor(BlockPosition(unit, block, documents), tokens))
 
 
 class StreamSource:
@@ -119,16 +153,17 @@ class StreamSource:
 
     def stream(self, start: Cursor = BEGINNING) -> SequenceStream:
         """The sequences as they come, from a cursor on."""
-        tokens = TextTokens(
+        blocks = text_tokens(
             self._corpus,
             self.encoder,
             self._dtype,
+            start.position,
             threads=self._threads,
             in_flight=self.plan.share(BLOCKS),
             max_documents=self._options.max_examples,
         )
         shape = {"length": self._options.length, "stride": self._options.stride}
-        return SequenceStream(tokens.blocks(start.position), start, dtype=self._dtype, **shape)
+        return SequenceStream(blocks, start, dtype=self._dtype, **shape)
 
     def shuffled(self, stream: SequenceStream, state: StreamState) -> Sequences:
         """The sequences in the order of an epoch. `stream` begins where the state's window does."""
@@ -140,7 +175,6 @@ class StreamSource:
         return ShuffleBuffer(stream, rows, seeds, state.window)
 
     def _all_sequences(self, stream: SequenceStream) -> NDArray[Any]:
-        """Every sequence, read once and kept for all epochs."""
         if self._held is None:
             # Of what is not filled, the system gives no memory.
             count = self.plan.share(HELD) // self._sequence_bytes
@@ -164,6 +198,43 @@ class StreamSource:
             f" budget of {format_size(self.plan.limit)} leaves {format_size(room)} for them",
             hint=f"leave `streaming` on, or give a `memory` above {enough}MB",
         )
+
+
+def input_identity(corpus: Corpus) -> dict[str, Any]:
+    """What is read: a hash of the content and of what is wanted of it; files and bytes, for people."""
+    files = corpus.fingerprints()
+    wanted = [
+        [file.start, file.stop, file.source.split, file.source.text_column, file.source.separator]
+        for file in corpus.files
+    ]
+    digest = blake2b(json.dumps([list(files), wanted]).encode(), digest_size=16).hexdigest()
+    return {"input": digest, "files": len(corpus.files), "bytes": corpus.input_bytes}
+
+
+def check_identity(saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse the state of another loader, naming what differs."""
+    if saved.get("version") != VERSION or not set(now) <= set(saved):
+        raise ConfigError(
+            "this is not the state of a StreamingDataLoader of this version of Krill",
+            hint="give what its state_dict() returned, or begin the epoch anew",
+        )
+    others = [name for name in now if name not in _INPUT and saved[name] != now[name]]
+    if others:
+        differences = ", ".join(f"`{name}` was `{saved[name]}` and is `{now[name]}`" for name in others)
+        raise ConfigError(
+            f"the state was saved by another loader: {differences}",
+            hint="make the loader as it was then, or begin the epoch anew",
+        )
+    if saved["input"] != now["input"]:
+        raise InputError(
+            f"the input is not what the state was saved with: {_shown(saved)} then, {_shown(now)} now",
+            hint="put the files back as they were, in the same order, or begin the epoch anew",
+        )
+
+
+def _shown(identity: Mapping[str, Any]) -> str:
+    files = f"{identity['files']:,} file" + ("" if identity["files"] == 1 else "s")
+    return f"{files} of {identity['bytes']:,} bytes"
 
 
 def wanted_bytes(corpus: Corpus) -> int:

@@ -15,25 +15,22 @@ from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.corpus import Block, Corpus, UnitEnd
-from krill.corpus.arrays import as_numpy
+from krill.corpus.arrays import as_numpy, null_flags
 from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.documents import file_and_offset, position_of
-from krill.loading.stream.plan import encode_cost
+from krill.loading.stream.options import encode_cost
 from krill.threads import ordered_map
 from krill.tokenizer import Encoder
 from krill.tokenizer.encoder import naming_document
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
 
 # What readers and cleaning count besides documents, by the name in `counts`.
 _NOTES: Final = ("malformed", "oversize_split", "invalid_utf8")
@@ -49,14 +46,8 @@ class BlockPosition:
     documents: int
 
 
-@dataclass(frozen=True, slots=True)
-class BlockTokens:
-    """The tokens of one block's documents, and what was counted."""
-
-    position: BlockPosition
-    ids: NDArray[Any]
-    counts: Mapping[str, int]
-
+BlockTokens = tuple[BlockPosition, NDArray[Any], Mapping[str, int]]
+"""The position of a block, the tokens of its documents, and what was counted."""
 
 # The position of a unit, the number of a block in it, the block.
 _NumberedBlock = tuple[int, int, Block]
@@ -81,99 +72,69 @@ class _Encoded:
         if most is not None and rows > most:
             rows, kept = most, int(self.kept.searchsorted(most))
             ids = ids[: int(self.lengths[:kept].sum(dtype=np.int64))]
-        counts = {
-            "documents": rows,
-            "empty": rows - kept,
-            "tokens": len(ids),
-            "bytes": self.size,
-            **self.notes,
-        }
-        return BlockTokens(BlockPosition(self.unit, self.number, documents), ids, counts)
+        counts = {"documents": rows, "empty": rows - kept, "tokens": len(ids), "bytes": self.size}
+        return BlockPosition(self.unit, self.number, documents), ids, {**counts, **self.notes}
 
 
-class TextTokens:
-    """The tokens of a corpus; documents above `max_documents` are not read."""
-
-    def __init__(
-        self,
-        corpus: Corpus,
-        encoder: Encoder,
-        dtype: str,
-        *,
-        threads: int,
-        in_flight: int,
-        max_documents: int | None,
-    ) -> None:
-        self._corpus = corpus
-        self._encoder = encoder
-        self._dtype = dtype
-        self._threads = threads
-        self._in_flight = in_flight
-        self._max_documents = max_documents
-
-    def blocks(self, start: BlockPosition) -> Generator[BlockTokens, None, None]:
-        """The tokens of each block from `start` on."""
-        documents = start.documents
-        if self._max_documents is not None and documents >= self._max_documents:
-            return
-        encoded = ordered_map(
-            self._encode,
-            self._text(start),
-            threads=self._threads,
-            bytes_in_flight=self._in_flight,
-            size=lambda text: encode_cost(text[2].nbytes),
-        )
-        with closing(encoded):
-            for block in encoded:
-                left = None if self._max_documents is None else self._max_documents - documents
-                yield block.tokens(documents, left)
-                documents += block.rows
-                if left is not None and block.rows >= left:
-                    return
-
-    def _text(self, start: BlockPosition) -> Iterator[_NumberedBlock]:
-        """The corpus from a block on. Files before it are not opened."""
-        first, offset = file_and_offset(start.unit)
-        corpus = self._corpus.only(lambda file: file.ordinal >= first) if first else self._corpus
-
-        def passed(position: int) -> UnitEnd | None:
-            return None if position >= offset else UnitEnd(offset, 0)
-
-        for unit, blocks in corpus.walk(passed):
-            position = unit.position + position_of(first, 0)
-            skipped = start.block if position == start.unit else 0
-            for number, block in enumerate(blocks):
-                if number >= skipped:
-                    yield position, number, block
-
-    def _encode(self, text_block: _NumberedBlock) -> _Encoded:
-        unit, number, block = text_block
-        documents = block.documents()
-        text = documents.batch.column("text")
-        offsets, data, kept, _, cleaned = _native.clean(*text_buffers(text), _null_mask(text), False, 1)
-        file, _ = file_and_offset(unit)
-        positions = as_numpy(documents.batch.column("position"), "uint64")[kept]
-        with naming_document((), positions, self._corpus.files[file]):
-            ids, lengths = self._encoder.encode(text_column(offsets, data))
-        counts = {**documents.counts, **cleaned}
-        return _Encoded(
-            unit,
-            number,
-            block.size,
-            ids.astype(self._dtype, copy=False),
-            len(text),
-            kept,
-            lengths,
-            {name: counts[name] for name in _NOTES if counts.get(name)},
-        )
+def text_tokens(
+    corpus: Corpus,
+    encoder: Encoder,
+    dtype: str,
+    start: BlockPosition,
+    *,
+    threads: int,
+    in_flight: int,
+    max_documents: int | None,
+) -> Generator[BlockTokens, None, None]:
+    """The tokens of each block from `start` on; documents above `max_documents` are not read."""
+    documents = start.documents
+    if max_documents is not None and documents >= max_documents:
+        return
+    encoded = ordered_map(
+        partial(_encode, corpus, encoder, dtype),
+        _blocks_from(corpus, start),
+        threads=threads,
+        bytes_in_flight=in_flight,
+        size=lambda text: encode_cost(text[2].nbytes),
+    )
+    with closing(encoded):
+        for block in encoded:
+            left = None if max_documents is None else max_documents - documents
+            yield block.tokens(documents, left)
+            documents += block.rows
+            if left is not None and block.rows >= left:
+                return
 
 
-def _null_mask(text: pa.Array) -> NDArray[np.uint8] | None:
-    """1 where a row has no text. Arrow's own functions for this would load 9 MB of others."""
-    if text.null_count == 0:
-        return None
-    flags = np.unpackbits(np.frombuffer(text.buffers()[0], np.uint8), bitorder="little")
-    return np.asarray(1 - flags[text.offset : text.offset + len(text)], np.uint8)
+def _blocks_from(corpus: Corpus, start: BlockPosition) -> Iterator[_NumberedBlock]:
+    """The corpus from a block on. Files before it are not opened."""
+    first, offset = file_and_offset(start.unit)
+    corpus = corpus.only(lambda file: file.ordinal >= first) if first else corpus
+
+    def passed(position: int) -> UnitEnd | None:
+        return None if position >= offset else UnitEnd(offset, 0)
+
+    for unit, blocks in corpus.walk(passed):
+        position = unit.position + position_of(first, 0)
+        skipped = start.block if position == start.unit else 0
+        for number, block in enumerate(blocks):
+            if number >= skipped:
+                yield position, number, block
+
+
+def _encode(corpus: Corpus, encoder: Encoder, dtype: str, text_block: _NumberedBlock) -> _Encoded:
+    unit, number, block = text_block
+    documents = block.documents()
+    text = documents.batch.column("text")
+    offsets, data, kept, _, cleaned = _native.clean(*text_buffers(text), null_flags(text), False, 1)
+    file, _ = file_and_offset(unit)
+    positions = as_numpy(documents.batch.column("position"), "uint64")[kept]
+    with naming_document((), positions, corpus.files[file]):
+        ids, lengths = encoder.encode(text_column(offsets, data))
+    counts = {**documents.counts, **cleaned}
+    notes = {name: counts[name] for name in _NOTES if counts.get(name)}
+    ids = ids.astype(dtype, copy=False)
+    return _Encoded(unit, number, block.size, ids, len(text), kept, lengths, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,14 +188,12 @@ class SequenceStream:
         return filled
 
     def cursor(self) -> Cursor:
-        """Where the next sequence begins."""
         while len(self._starts) > 1 and self._starts[1][0] <= self._next:
             self._starts.popleft()
         begins, position = self._starts[0]
         return Cursor(position, self._next - begins)
 
     def close(self) -> None:
-        """Stop reading."""
         self._blocks.close()
 
     def _ready(self) -> int:
@@ -246,11 +205,12 @@ class SequenceStream:
         block = next(self._blocks, None)
         if block is None:
             return False
-        self._starts.append((self._read, block.position))
-        self._read += len(block.ids)
-        self.counts.update(block.counts)
+        position, ids, counts = block
+        self._starts.append((self._read, position))
+        self._read += len(ids)
+        self.counts.update(counts)
         passed = min(self._next - self._begins, len(self._tokens))
-        self._tokens = np.concatenate((self._tokens[passed:], block.ids))
+        self._tokens = np.concatenate((self._tokens[passed:], ids))
         self._begins += passed
         self.cursor()  # drops blocks that are used up
         return True

@@ -10,7 +10,7 @@ from itertools import islice, repeat
 from typing import Any, Protocol
 
 from krill.corpus.documents import Unit, file_and_offset
-from krill.engines import LoggedStage
+from krill.engines import Stage
 from krill.pipeline.context import Context
 from krill.pipeline.surviving_units import SurvivingUnits
 from krill.storage import CommitLog
@@ -31,11 +31,11 @@ class UnitSource(Protocol):
         ...
 
 
-class PipelineStage(LoggedStage):
+class PipelineStage(Stage):
     """A stage of preprocessing; its commit log is one of the run's."""
 
-    def __init__(self, context: Context, name: str) -> None:
-        super().__init__(name, context.log)
+    def __init__(self, context: Context, name: str, *, part_of: str | None = None) -> None:
+        super().__init__(name, context.log, part_of=part_of)
         self.context = context
 
     def text_bytes(self, records: CommitLog | None) -> int | None:

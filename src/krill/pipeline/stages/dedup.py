@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from krill.budget import Need
 from krill.dedup import Verify, dedup_bloom, dedup_exact, dedup_minhash
 from krill.dedup.datatrove_minhash import dedup_with_datatrove
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import DEDUP_TABLE, dedup_needs, index_needs, minhash_of
 from krill.pipeline.needs import Sizing
@@ -50,6 +50,7 @@ class Dedup(PipelineStage):
         self._against = against
         self._earlier = earlier
         self.settings = context.config.preprocess.dedup
+        self._clusters = self.settings.method == "minhash" and self.settings.clusters
 
     @staticmethod
     def needs(sizing: Sizing) -> Iterator[Need]:
@@ -58,9 +59,8 @@ class Dedup(PipelineStage):
 
     def units(self) -> SurvivingUnits:
         """All units, with the documents that survive."""
-        clusters = self.settings.method == "minhash" and self.settings.clusters
         corpus, steps = self.context.corpus, self.context.steps
-        return SurvivingUnits(corpus, steps, self.scan.log, self.log, clusters=clusters)
+        return SurvivingUnits(corpus, steps, self.scan.log, self.log, clusters=self._clusters)
 
     def records(self) -> CommitLog:
         return self.scan.log
@@ -84,13 +84,15 @@ class Dedup(PipelineStage):
     def run(self, tasks: Iterable[Any]) -> None:
         for seen_before in tasks:
             prior = [self.context.path_of(name) for name in seen_before]
-            log, units = self.log, self.scan.log.units()
-            keep_files = [log.place(unit, KEEP) for unit in units]
-            cluster_files = None
-            if self.settings.method == "minhash" and self.settings.clusters:
-                cluster_files = [log.place(unit, CLUSTERS) for unit in units]
+            keep_files, cluster_files = self.unit_files(self.scan.log.units())
             found = _resolved(self.context, self.scan, prior, keep_files, cluster_files)
-            log.commit(0, found, [*keep_files, *(cluster_files or ())])
+            self.log.commit(0, found, [*keep_files, *(cluster_files or ())])
+
+    def unit_files(self, units: Sequence[int]) -> tuple[list[Path], list[Path] | None]:
+        """Where the keep bits of these units go, and their clusters, if these are wanted."""
+        log = self.log
+        keep_files = [log.place(unit, KEEP) for unit in units]
+        return keep_files, [log.place(unit, CLUSTERS) for unit in units] if self._clusters else None
 
     def finish(self) -> StageReport:
         found = self.log.record(0)

@@ -33,21 +33,17 @@ from krill.dedup import (
     split_bands,
     split_hashes,
 )
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import DEDUP_TABLE, minhash_of
 from krill.pipeline.seen_before import hash_files
 from krill.pipeline.stages.base import PipelineStage
 from krill.pipeline.stages.dedup import RESOLVE, Dedup
-from krill.pipeline.surviving_units import CLUSTERS as UNIT_CLUSTERS
-from krill.pipeline.surviving_units import KEEP
 from krill.storage import CommitLog
 
 PLAN: Final = "resolve-plan"
 SPLIT: Final = "resolve-split"
 ANSWER: Final = "resolve-answer"
-JOIN: Final = "resolve-join"
-CLUSTERS: Final = "resolve-clusters"
 _HASH_BYTES = 16
 _BAND_BYTES = 8
 _LEAST_NEAR_SHARE = 8 * 1024 * 1024
@@ -64,22 +60,21 @@ def dedup_phases(dedup: Dedup, workers: int) -> list[PipelineStage]:
     settings = dedup.settings
     if settings.method == "bloom" or settings.verify is not None or settings.implementation == "datatrove":
         return []
-    last = CLUSTERS if settings.method == "minhash" else JOIN
-    phases = [DedupPhase(dedup, name) for name in (SPLIT, ANSWER)]
-    return [DedupPlan(dedup, workers), *phases, LastPhase(dedup, last)]
+    last = (
+        ClusterPhase(dedup, "resolve-clusters")
+        if settings.method == "minhash"
+        else JoinPhase(dedup, "resolve-join")
+    )
+    return [DedupPlan(dedup, workers), SplitPhase(dedup, SPLIT), AnswerPhase(dedup, ANSWER), last]
 
 
 class DedupPlan(PipelineStage):
     """Cuts the work, once for all attempts of a run."""
 
     def __init__(self, dedup: Dedup, workers: int) -> None:
-        super().__init__(dedup.context, PLAN)
+        super().__init__(dedup.context, PLAN, part_of=RESOLVE)
         self._dedup = dedup
         self._workers = workers
-
-    @property
-    def part_of(self) -> str:
-        return RESOLVE
 
     def tasks(self) -> Iterable[Any]:
         return [] if 0 in self._dedup.log else [[self._workers, self._dedup.seen_before()]]
@@ -92,85 +87,14 @@ class DedupPlan(PipelineStage):
             prior = [self.context.path_of(name) for name in seen_before]
             self.log.commit(0, _cut(self.context, self._dedup.scan.log, prior, workers))
 
-    def finish(self) -> StageReport:
-        return StageReport()
-
     def describe(self, tasks: Sequence[Any]) -> str:
         return self.name
 
 
-class DedupPhase(PipelineStage):
-    """One of the phases; a task is the number of a group of units, or of a partition."""
-
-    def __init__(self, dedup: Dedup, name: str) -> None:
-        super().__init__(dedup.context, name)
-        self._dedup = dedup
-
-    @property
-    def part_of(self) -> str:
-        return RESOLVE
-
-    def tasks(self) -> Iterable[int]:
-        return () if 0 in self._dedup.log else self._numbers(Phases.read(self.context))
-
-    def _numbers(self, phases: Phases) -> Iterable[int]:
-        groups = len(phases.groups)
-        numbers = {
-            SPLIT: range(groups),
-            ANSWER: range(phases.partitions),
-            JOIN: range(phases.prior_groups, groups),
-            CLUSTERS: range(1),
-        }
-        return numbers[self.name]
-
-    def run(self, tasks: Iterable[Any]) -> None:
-        """As many at once as there are threads and room."""
-        todo = list(tasks)
-        if not todo:
-            return
-        context, log, phases = self.context, self.log, Phases.read(self.context)
-        share = context.plan.share(DEDUP_TABLE)
-        least = MIN_SHARE if minhash_of(self._dedup.settings) is None else _LEAST_NEAR_SHARE
-        threads = 1 if self.name == CLUSTERS else max(1, min(context.threads, share // least))
-        work = {
-            SPLIT: phases.split,
-            ANSWER: phases.answer,
-            JOIN: phases.join,
-            CLUSTERS: phases.clusters,
-        }[self.name]
-
-        def one(task: int) -> tuple[int, PhaseResult]:
-            return task, work(task, log.place(task, "records"), share // threads)
-
-        for task, (record, files) in context.map(one, todo, in_flight=threads, size=lambda _: 1):
-            log.commit(task, record, files)
-
-    def finish(self) -> StageReport:
-        return StageReport()
-
-
-class LastPhase(DedupPhase):
-    """The phase that makes the keep bits; at its end the work of `Dedup` is done."""
-
-    def finish(self) -> StageReport:
-        resolved, log = self._dedup.log, self.log
-        if 0 not in resolved:
-            if self.name == CLUSTERS:
-                found = log.record(0)
-            else:
-                found = {"duplicates": sum(log.record(task)["duplicates"] for task in self.tasks())}
-            resolved.commit(0, found)
-        if not self.context.shared:  # what was only needed to get here; other ranks may not be as far
-            for name in (SPLIT, ANSWER):
-                self.context.log(name).clear()
-        return StageReport()
-
-
 @dataclass(frozen=True, slots=True)
-class Phases:
+class DedupCut:
     """How the work was cut: groups of files, of which the first are of documents seen before."""
 
-    context: Context
     width: int
     groups: Sequence[Sequence[str]]
     """Files of each group, as seen from the stages' folder; units' follow those of documents seen before."""
@@ -182,57 +106,135 @@ class Phases:
     """Documents of each unit."""
     prior: int
 
-    @classmethod
-    def read(cls, context: Context) -> Phases:
-        return cls(context, **context.log(PLAN).record(0))
-
     @property
     def partitions(self) -> int:
         return ShufflePlan(self.width, 1).partitions
 
-    @property
-    def prior_groups(self) -> int:
-        return sum(not units for units in self.units)
 
-    def split(self, group: int, out: Path, share: int) -> PhaseResult:
-        files = self._paths(group)
-        minhash = minhash_of(self.context.config.preprocess.dedup)
-        if minhash is None:
-            hashes = split_hashes(files, out, width=self.width, share=share, spill=self._spill)
-            return {"records": hashes}, [out]
-        records = split_bands(
-            files,
-            out,
-            bands=minhash.bands,
-            first_document=self.firsts[group],
-            width=self.width,
-            share=share,
-            spill=self._spill,
-        )
+class DedupPhase(PipelineStage):
+    """One of the phases; a task is the number of a group of units, or of a partition."""
+
+    def __init__(self, dedup: Dedup, name: str) -> None:
+        super().__init__(dedup.context, name, part_of=RESOLVE)
+        self._dedup = dedup
+        self._minhash = minhash_of(dedup.settings)
+        self._spill = dedup.context.folder.stages / "resolve-spill"
+
+    def tasks(self) -> Iterable[int]:
+        return () if 0 in self._dedup.log else self._numbers(self._cut())
+
+    def run(self, tasks: Iterable[Any]) -> None:
+        """As many at once as there are threads and room."""
+        todo = list(tasks)
+        if not todo:
+            return
+        context, log, cut = self.context, self.log, self._cut()
+        share = context.plan.share(DEDUP_TABLE)
+        least = MIN_SHARE if self._minhash is None else _LEAST_NEAR_SHARE
+        threads = max(1, min(context.threads, share // least, len(todo)))
+
+        def one(task: int) -> tuple[int, PhaseResult]:
+            return task, self._work(cut, task, log.place(task, "records"), share // threads)
+
+        for task, (record, files) in context.map(one, todo, in_flight=threads, size=lambda _: 1):
+            log.commit(task, record, files)
+
+    def _numbers(self, cut: DedupCut) -> range:
+        """The numbers of all tasks."""
+        raise NotImplementedError
+
+    def _work(self, cut: DedupCut, number: int, out: Path, share: int) -> PhaseResult:
+        """Do one of them, with so many bytes of memory."""
+        raise NotImplementedError
+
+    def _cut(self) -> DedupCut:
+        return DedupCut(**self.context.log(PLAN).record(0))
+
+    def _paths(self, cut: DedupCut, group: int) -> list[Path]:
+        """The hashes or bands of a group's documents, to be read."""
+        paths = [self.context.path_of(name) for name in cut.groups[group]]
+        self.context.folder.files.fetch(paths)
+        return paths
+
+    def _records(self, phase: str, count: int) -> list[Path]:
+        """What the tasks of an earlier phase wrote."""
+        log = self.context.log(phase)
+        return [log.path(number, "records") for number in range(count)]
+
+
+class SplitPhase(DedupPhase):
+    def _numbers(self, cut: DedupCut) -> range:
+        return range(len(cut.groups))
+
+    def _work(self, cut: DedupCut, number: int, out: Path, share: int) -> PhaseResult:
+        files = self._paths(cut, number)
+        if self._minhash is None:
+            records = split_hashes(files, out, width=cut.width, share=share, spill=self._spill)
+        else:
+            records = split_bands(
+                files,
+                out,
+                bands=self._minhash.bands,
+                first_document=cut.firsts[number],
+                width=cut.width,
+                share=share,
+                spill=self._spill,
+            )
         return {"records": records}, [out]
 
-    def answer(self, partition: int, out: Path, share: int) -> PhaseResult:
-        answer = answer_hashes if minhash_of(self.context.config.preprocess.dedup) is None else answer_bands
-        return {"records": answer(self._made(SPLIT), partition, out, share=share, spill=self._spill)}, [out]
 
-    def join(self, group: int, out: Path, share: int) -> PhaseResult:
-        keep_files = self._unit_files(self.units[group], KEEP)
-        duplicates = join_hashes(
-            self._paths(group), group, self._made(ANSWER), keep_files, share=share, spill=self._spill
-        )
+class AnswerPhase(DedupPhase):
+    def _numbers(self, cut: DedupCut) -> range:
+        return range(cut.partitions)
+
+    def _work(self, cut: DedupCut, number: int, out: Path, share: int) -> PhaseResult:
+        answer = answer_hashes if self._minhash is None else answer_bands
+        split = self._records(SPLIT, len(cut.groups))
+        return {"records": answer(split, number, out, share=share, spill=self._spill)}, [out]
+
+
+class LastPhase(DedupPhase):
+    """The phase that makes the keep bits; at its end the work of `Dedup` is done."""
+
+    def finish(self) -> StageReport:
+        if 0 not in self._dedup.log:
+            self._dedup.log.commit(0, self._found())
+        if not self.context.shared:  # what was only needed to get here; other ranks may not be as far
+            for name in (SPLIT, ANSWER):
+                self.context.log(name).clear()
+        return StageReport()
+
+    def _found(self) -> dict[str, Any]:
+        """What the tasks of this phase found."""
+        raise NotImplementedError
+
+
+class JoinPhase(LastPhase):
+    def _numbers(self, cut: DedupCut) -> range:
+        return range(sum(not units for units in cut.units), len(cut.groups))
+
+    def _work(self, cut: DedupCut, number: int, out: Path, share: int) -> PhaseResult:
+        keep_files, _ = self._dedup.unit_files(cut.units[number])
+        files, answers = self._paths(cut, number), self._records(ANSWER, cut.partitions)
+        duplicates = join_hashes(files, number, answers, keep_files, share=share, spill=self._spill)
         return {"duplicates": duplicates}, keep_files
 
-    def clusters(self, part: int, out: Path, share: int) -> PhaseResult:
-        units = [unit for group in self.units for unit in group]
-        keep_files = self._unit_files(units, KEEP)
-        cluster_files = None
-        if self.context.config.preprocess.dedup.clusters:
-            cluster_files = self._unit_files(units, UNIT_CLUSTERS)
+    def _found(self) -> dict[str, Any]:
+        log = self.log
+        return {"duplicates": sum(log.record(number)["duplicates"] for number in self.tasks())}
+
+
+class ClusterPhase(LastPhase):
+    def _numbers(self, cut: DedupCut) -> range:
+        return range(1)
+
+    def _work(self, cut: DedupCut, number: int, out: Path, share: int) -> PhaseResult:
+        keep_files, cluster_files = self._dedup.unit_files([unit for group in cut.units for unit in group])
         found = cluster_edges(
-            self._made(ANSWER),
-            self.counts,
+            self._records(ANSWER, cut.partitions),
+            cut.counts,
             keep_files,
-            prior=self.prior,
+            prior=cut.prior,
             share=share,
             spill=self._spill,
             threads=self.context.threads,
@@ -240,24 +242,8 @@ class Phases:
         )
         return asdict(found), [*keep_files, *(cluster_files or ())]
 
-    def _paths(self, group: int) -> list[Path]:
-        """The hashes or bands of a group's documents, to be read."""
-        paths = [self.context.path_of(name) for name in self.groups[group]]
-        self.context.folder.files.fetch(paths)
-        return paths
-
-    def _made(self, phase: str) -> list[Path]:
-        log = self.context.log(phase)
-        count = len(self.groups) if phase == SPLIT else self.partitions
-        return [log.path(number, "records") for number in range(count)]
-
-    @property
-    def _spill(self) -> Path:
-        return self.context.folder.stages / "resolve-spill"
-
-    def _unit_files(self, units: Sequence[int], name: str) -> list[Path]:
-        resolved = self.context.log(RESOLVE)
-        return [resolved.place(unit, name) for unit in units]
+    def _found(self) -> dict[str, Any]:
+        return dict(self.log.record(0))
 
 
 def _cut(context: Context, scanned: CommitLog, prior: Sequence[Path], workers: int) -> dict[str, Any]:

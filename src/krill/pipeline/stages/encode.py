@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from krill.budget import Need
 from krill.corpus.documents import OFFSET_BITS, Unit
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pack import TokenFiles
 from krill.pipeline.block_encoder import (
     CUT,

@@ -26,7 +26,7 @@ from krill.dataset import (
     write_dataset_parts,
 )
 from krill.dataset.shard import token_shard_name
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pack import stored_row_files
 from krill.pack.stored import BEGINNINGS, PIECES, TOKENS
 from krill.pipeline.block_encoder import TRAIN, VALIDATION

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from krill.dataset.shard import rejected_shard_name
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pipeline.block_encoder import DROPS
 from krill.pipeline.context import Context
 from krill.pipeline.stages.base import UnitSource

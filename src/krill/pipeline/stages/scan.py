@@ -19,7 +19,7 @@ from krill.corpus import Block, Corpus, Start, Unit, UnitEnd
 from krill.corpus.arrays import as_numpy
 from krill.corpus.fingerprint import fingerprint
 from krill.dedup import line_hashes
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.errors import InputError
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import minhash_of

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pack import Permutation, StoredRows
 from krill.pipeline.context import Context
 from krill.pipeline.stages.pack import Pack, WriteRows, by_split

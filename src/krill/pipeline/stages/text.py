@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from krill.budget import Kind, Need
 from krill.dataset import ShardInfo, TextPart, TextShardWriter
 from krill.dataset.shard import text_shard_name
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.needs import MB, SMALLER_DOCUMENTS, Sizing, largest_nbytes
 from krill.pipeline.stages.base import PipelineStage, UnitSource

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from krill.corpus import Documents, Unit, UnitEnd
 from krill.dedup import keep_lines
 from krill.dedup.exact import Level
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.stages.base import PipelineStage, bundle_sizes, describe_units, in_bundles
 from krill.pipeline.stages.dedup import Dedup

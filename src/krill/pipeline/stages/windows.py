@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.budget import Need
-from krill.engines.contract import StageReport
+from krill.engines import StageReport
 from krill.pack import FittedRows, Fitting, PackedRows, PackingWindows, TokenFiles, WrappedRows, fitting_of
 from krill.pipeline.block_encoder import VALIDATION
 from krill.pipeline.context import Context
@@ -68,16 +68,12 @@ class CountWindows(PipelineStage):
     """Counts the rows of what `encode` made; a task is the number of a stream and that of a commit."""
 
     def __init__(self, context: Context, encode: Encode) -> None:
-        super().__init__(context, "windows")
+        super().__init__(context, "windows", part_of="pack")
         self.encode = encode
         self._settings = settings = context.config.preprocess
         self._fitting: Fitting | None = None
         if settings.packing != "wrapped":
             self._fitting = fitting_of(settings.packing, settings.sequence_len, settings.pack_window)
-
-    @property
-    def part_of(self) -> str:
-        return "pack"
 
     @property
     def held_bytes(self) -> int:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from krill.lazy import lazy_attributes
 
 if TYPE_CHECKING:
+    from krill.training.job import ReaderSummary, train_reader
     from krill.training.qa.evaluate import ReaderReport, evaluate_reader
-    from krill.training.qa.job import ReaderSummary, train_reader
     from krill.training.qa.settings import ReaderSettings
 
 __all__ = ["ReaderReport", "ReaderSettings", "ReaderSummary", "evaluate_reader", "train_reader"]
@@ -24,8 +24,8 @@ __getattr__ = lazy_attributes(
     {
         "ReaderReport": "krill.training.qa.evaluate",
         "ReaderSettings": "krill.training.qa.settings",
-        "ReaderSummary": "krill.training.qa.job",
+        "ReaderSummary": "krill.training.job",
         "evaluate_reader": "krill.training.qa.evaluate",
-        "train_reader": "krill.training.qa.job",
+        "train_reader": "krill.training.job",
     },
 )

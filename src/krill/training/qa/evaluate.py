@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from krill.qa.dataset import QaDataset
     from krill.qa.predictions import Prediction
     from krill.training.qa.saved import SavedReader
-    from krill.training.qa.scoring import Answering, OnPrediction
+    from krill.training.qa.scoring import OnPrediction
 
 # A larger file is not looked into, and stays.
 _MOST_PREDICTIONS: Final = 64_000_000
@@ -75,7 +75,7 @@ def evaluate_reader(
     """Score a reader on a cache of features; `predictions` is a JSON file to write, the answer of each id.
 
     `memory` is how much this process may grow above `floor`, by default what it holds now; a command gives 0.
-    With `verify`, features are held against their checksums when they are first read.
+    With `verify`, features are verified against their checksums when they are first read.
     """
     for name, number in (("n_best", n_best), ("max_answer_length", max_answer_length)):
         if number < 1:
@@ -88,13 +88,12 @@ def evaluate_reader(
         from krill.qa.dataset import QaDataset
         from krill.training.qa.features import check_fits
         from krill.training.qa.saved import open_reader
-        from krill.training.qa.scoring import Answering
 
         saved = open_reader(model, checkpoint=checkpoint)
         dataset = QaDataset(features, memory=_MAPPED_BYTES, verify=verify)
         check_fits(dataset.stored, saved.design, saved.fingerprint, f"the model `{saved.folder}`")
-        answering = Answering(n_best, max_answer_length)
-        found, plan = _score(saved, dataset, answering, predictions, meter, progress or Silent())
+        answers = {"n_best": n_best, "max_answer_length": max_answer_length}
+        found, plan = _score(saved, dataset, answers, predictions, meter, progress or Silent())
     return ReaderReport(
         model=str(saved.folder),
         step=saved.step,
@@ -112,12 +111,11 @@ def evaluate_reader(
 def _score(
     saved: SavedReader,
     dataset: QaDataset,
-    answering: Answering,
+    answers: Mapping[str, Any],
     predictions: str | Path | None,
     meter: Meter,
     progress: Progress,
 ) -> tuple[dict[str, Any], Plan]:
-
     from krill.training.qa.scoring import SegmentReader, score
 
     kept = _MAPPED_BYTES + _DOCUMENT_BYTES * dataset.documents
@@ -133,9 +131,9 @@ def _score(
                 segments,
                 saved.reader,
                 dataset,
-                answering,
                 on_prediction=on_prediction,
                 advance=progress.advance,
+                **answers,
             )
     except KeyboardInterrupt:
         raise Interrupted("interrupted: there are no results") from None

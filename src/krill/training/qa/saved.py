@@ -16,24 +16,22 @@ from typing import Any, Final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from krill.errors import ConfigError, InputError, KrillError
 from krill.model.llama import from_llama, llama_config, llama_tensors, shape_from_llama
 from krill.model.recurrent import MemoryTokens, Reader, ReaderShape, init_reader
-from krill.storage.atomic import storage_errors, write_json
+from krill.storage.atomic import storage_errors
 from krill.storage.input_file import read_json
 from krill.training.checkpoint_files import named_arrays
-from krill.training.safetensors_file import TensorFile, write_tensors
+from krill.training.safetensors_file import Array, TensorFile
 from krill.training.saved_model import (
     CONFIG,
     WEIGHTS,
     find_checkpoint,
-    no_checkpoint,
-    require_exported,
-    require_folder,
+    model_folder,
     restore_weights,
     save_tokenizer,
+    write_model,
 )
 
 ARCHITECTURE: Final = "KrillReader"
@@ -41,18 +39,13 @@ _HINT: Final = "give what `krill qa train --output-dir` named"
 _ENCODER: Final = "encoder."
 _TOKENIZER_KEY: Final = "krill_tokenizer"
 
-Array = NDArray[Any]
-
 
 def save_reader(folder: Path, reader: Reader, *, tokenizer: Path, fingerprint: str) -> None:
     """Write the model; `fingerprint` is of the tokenizer and the layout that its features were made with."""
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     save_tokenizer(folder, tokenizer)
-    # Walked twice, a tensor at a time: the header comes first, and collecting them would be a second model.
-    shapes = {name: array.shape for name, array in _tensors(reader)}
-    write_tensors(folder / WEIGHTS, shapes, _tensors(reader))
-    write_json(folder / CONFIG, reader_config(reader.design, fingerprint))
+    write_model(folder, reader_config(reader.design, fingerprint), lambda: _tensors(reader))
 
 
 def reader_config(design: ReaderShape, fingerprint: str) -> dict[str, Any]:
@@ -104,10 +97,11 @@ class SavedReader:
 
 def open_reader(path: str | Path, *, checkpoint: str | int | None = None) -> SavedReader:
     """The reader in a folder: the exported one, or a `checkpoint`: `latest`, `best`, or a step's number."""
-    folder = require_folder(path, _HINT)
+    folder = model_folder(path, _HINT, exported=checkpoint is None)
     if checkpoint is not None:
-        return _open_checkpoint(folder, checkpoint)
-    require_exported(folder, _HINT)
+        header = find_checkpoint(folder, checkpoint, key="reader", what=" of a reader")
+        config = header.extra["reader"]
+        return SavedReader(folder, design_from(config), str(config[_TOKENIZER_KEY]), header.step)
     try:
         config = read_json(folder / CONFIG)
         if config.get("architectures") != [ARCHITECTURE]:
@@ -128,15 +122,6 @@ def open_reader(path: str | Path, *, checkpoint: str | int | None = None) -> Sav
         raise InputError(
             f"`{folder / CONFIG}` is not what was written: {fault}", hint="restore it, or train again"
         ) from None
-
-
-def _open_checkpoint(folder: Path, which: str | int) -> SavedReader:
-    store, step = find_checkpoint(folder, which)
-    extra = None if step is None else store.read_extra(step)
-    if extra is None or "reader" not in extra:
-        raise no_checkpoint(folder, which, store, " of a reader")
-    config = extra["reader"]
-    return SavedReader(folder, design_from(config), str(config[_TOKENIZER_KEY]), step)
 
 
 def _tensors(reader: Reader) -> Iterator[tuple[str, Array]]:

@@ -11,7 +11,6 @@ memory between segments is all that is kept of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
@@ -41,14 +40,6 @@ BATCH_TOKENS: Final = 2048
 MOST_DOCUMENTS: Final = 64
 
 OnPrediction = Callable[[str, Prediction], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Answering:
-    """How answers are chosen; figures as in Hugging Face's scripts."""
-
-    n_best: int = 20
-    max_answer_length: int = 30
 
 
 class SegmentReader:
@@ -95,20 +86,22 @@ def score(
     segments: SegmentReader,
     reader: Reader,
     dataset: QaDataset,
-    answering: Answering,
     *,
+    n_best: int = 20,
+    max_answer_length: int = 30,
     on_prediction: OnPrediction | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """The figures over all documents of `dataset`.
 
-    `on_prediction` gets every prediction in order; `advance` the number of finished documents.
+    `n_best` and `max_answer_length` are as in Hugging Face's scripts. `on_prediction` gets every prediction
+    in order; `advance` the number of finished documents.
     """
     shape = BatchShape(segments.documents, framework="numpy")
     # The best span and the probability of none: at one half they decide as the collector does.
     squad, nats, read, documents = SquadScores(threshold=0.5), 0.0, 0, 0
     for steps in QaLoader(dataset, shape):
-        collector = AnswerCollector(n_best=answering.n_best, max_answer_length=answering.max_answer_length)
+        collector = AnswerCollector(n_best=n_best, max_answer_length=max_answer_length)
         for step, scores, loss in segments.read(reader, steps):
             collector.add_batch(step, *scores)
             nats += loss

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 from krill.errors import ConfigError
 from krill.model.sizing import ModelShape
-from krill.qa.batches import STRATEGIES, Strategy
 
+# As `krill.qa.batches.Strategy`, which a command line that only parses its flags would have to wait for.
+Selection = Literal["answer_centered", "random_continuous", "first_n"]
 # Memory vectors that are carried where the features have no memory tokens and no number is given.
 DEFAULT_SLOTS: Final = 16
 # Settings that change neither the weights nor how they come about.
 SHAPES_NOTHING: Final = ("save_every", "keep_checkpoints", "log_every", "evaluate_every")
 _HEAD_SIZE: Final = 32
+# No budget has room for more numbers in a hidden state, layers or memory vectors; counting the heads of more,
+# or drawing their weights, would not end, or end inside JAX.
+_MOST: Final = 65_536
 _POSITIVE: Final = (
     *("hidden", "layers", "heads", "bptt", "max_segments", "batch_size", "epochs", "max_steps"),
     *("log_every", "save_every", "evaluate_every", "keep_checkpoints"),
@@ -47,8 +51,8 @@ class ReaderSettings:
     max_segments: int | None = None
     """Segments of a document that are read in a step, in a row. Default: all of them."""
 
-    segment_selection: Strategy = "answer_centered"
-    """Which ones, of a document that has more: answer_centered, random_continuous or first_n."""
+    segment_selection: Selection = "answer_centered"
+    """Which of its segments are read, of a document that has more."""
 
     batch_size: int = 8
     """Documents in a step."""
@@ -60,10 +64,10 @@ class ReaderSettings:
     """Steps of training. Default: as many as the epochs have."""
 
     learning_rate: float = 0.0005
-    """Its peak; it rises over a twentieth of the steps and falls along a cosine to a tenth."""
+    """Peak learning rate; it rises over a twentieth of the steps and falls along a cosine to a tenth."""
 
     weight_decay: float = 0.01
-    """By which matrices shrink at each step, times the learning rate."""
+    """Share by which matrices shrink at each step, times the learning rate."""
 
     seed: int = 42
     """Seed of everything that is drawn at random."""
@@ -85,16 +89,19 @@ class ReaderSettings:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ConfigError(f"`{name}` is `{number}`", hint="give a number from 1 on")
+        for name in ("hidden", "layers", "memory_tokens"):
+            if (getattr(self, name) or 0) > _MOST:
+                raise ConfigError(f"`{name}` is `{getattr(self, name)}`", hint=f"give a number up to {_MOST}")
         if self.memory_tokens is not None and self.memory_tokens < 0:
             raise ConfigError(f"`memory_tokens` is `{self.memory_tokens}`", hint="give a number from 0 on")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ConfigError(f"`learning_rate` is `{self.learning_rate}`", hint="give a number above 0")
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise ConfigError(f"`weight_decay` is `{self.weight_decay}`", hint="give a number from 0 on")
-        if self.segment_selection not in get_args(Strategy):
+        if self.segment_selection not in get_args(Selection):
             raise ConfigError(
                 f"`segment_selection` is `{self.segment_selection}`",
-                hint=f"give one of {', '.join(STRATEGIES)}",
+                hint=f"give one of {', '.join(get_args(Selection))}",
             )
         self.encoder(1)  # heads that don't divide the width are refused here
 

@@ -1,8 +1,8 @@
 """The training step of a reader, and the ways to divide it so that it fits a budget.
 
 In: the reader's shape, an optimizer, a batch's documents and segments. Out: the step for columns of documents
-(`data.py`); its choices of how many documents are computed at once; and the `ReaderPlan` of one of them. Held
-in memory by a step: the state, the gradients, one segment's activations of a microbatch of documents, and the
+(`features.py`); its choices of how many documents are computed at once; and the `ReaderPlan` of one of them.
+Held in memory by a step: the state, the gradients, one segment's activations of some documents, and the
 memory vectors between segments.
 """
 

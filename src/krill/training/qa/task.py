@@ -1,38 +1,59 @@
 """A reader as what a session trains: the features, the step, the evaluation, the export.
 
-In: what `features.py` has opened. Out: what `training/session.py` asks for. Held in memory: while evaluating,
-the weights and one segment of some documents.
+In: features, their tokenizer, settings. Out: what `training/session.py` asks for. Held in memory: while
+evaluating, the weights and one segment of some documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from krill.budget import Need
-from krill.model.recurrent import Reader, ReaderShape
+from krill.model.recurrent import Reader
 from krill.qa.dataset import QaDataset
-from krill.threads.progress import Progress
-from krill.training.compiler import Compiler, low_memory_compiler
 from krill.training.loop import Intervals, StepUnits, TrainProgress
 from krill.training.optimizers import cosine, make_optimizer
-from krill.training.qa.features import EVALUATION_BYTES, OpenedFeatures
+from krill.training.qa.features import (
+    EVALUATION_BYTES,
+    ReaderData,
+    check_fits,
+    design_for,
+    inspect_tokenizer,
+)
 from krill.training.qa.saved import reader_config, save_reader
-from krill.training.qa.scoring import Answering, SegmentReader, score
+from krill.training.qa.scoring import SegmentReader, score
+from krill.training.qa.settings import ReaderSettings
 from krill.training.qa.step import ReaderPlan, ReaderStep
 from krill.training.saved_model import save_tokenizer
+from krill.training.session import TaskEvaluation, TrainTask
 
 
-class ReaderTask:
-    """A `TrainTask` over features."""
+class ReaderTask(TrainTask):
+    """Trains a reader on features and scores it on others; refused if they don't belong together."""
 
     remedy = data_remedy = "give a smaller --batch-size or --max-segments"
 
-    def __init__(self, opened: OpenedFeatures) -> None:
-        settings, data = opened.settings, opened.data
-        self._opened = opened
+    def __init__(
+        self,
+        features: str | Path,
+        tokenizer: str | Path,
+        evaluation: str | Path | None,
+        settings: ReaderSettings,
+        *,
+        verify: bool,
+    ) -> None:
+        data = ReaderData(Path(features), settings, verify=verify)
+        self._tokenizer = inspect_tokenizer(tokenizer)
+        self._design = design_for(data.stored, self._tokenizer, settings)
+        self._evaluation: QaDataset | None = None
+        if evaluation is not None:
+            self._evaluation = QaDataset(Path(evaluation), memory=EVALUATION_BYTES, verify=verify)
+            check_fits(self._evaluation.stored, self._design, self._tokenizer.fingerprint, "the model")
+        manifest = data.stored.manifest
+        # What decides the batches, as JSON.
+        self.identity = {"features": manifest["identity"], "tokenizer": manifest["tokenizer"]["fingerprint"]}
         self.data = data
         self.seed = settings.seed
         self.keep_checkpoints = settings.keep_checkpoints
@@ -41,21 +62,19 @@ class ReaderTask:
         self.intervals = Intervals(steps, settings.log_every, settings.save_every, every)
         self.schedule = cosine(settings.learning_rate, steps)
         optimizer = make_optimizer("adamw", self.schedule, weight_decay=settings.weight_decay)
-        self.spec = ReaderStep(opened.design, optimizer, data.documents, data.segments, settings.bptt)
+        self.spec = ReaderStep(self._design, optimizer, data.documents, data.segments, settings.bptt)
         self.units = StepUnits("learn", "documents", data.documents)
 
-    def prepare(self, stored: Mapping[str, Any] | None, progress: Progress) -> None:
-        """Nothing depends on what a checkpoint stored."""
-
-    def pick_compiler(self, room: int) -> Compiler:
-        return low_memory_compiler()
-
-    def open_evaluation(self, plan: ReaderPlan) -> ReaderEvaluation | None:
-        dataset = self._opened.evaluation
-        return None if dataset is None else ReaderEvaluation(self._opened.design, dataset)
+    def open_evaluation(self, plan: ReaderPlan) -> TaskEvaluation | None:
+        dataset = self._evaluation
+        if dataset is None:
+            return None
+        segments = SegmentReader(self._design)
+        need = Need("features to evaluate on", EVALUATION_BYTES, during="evaluate")
+        return TaskEvaluation(segments.held_bytes, need, lambda model: score(segments, model, dataset))
 
     def describe(self, plan: ReaderPlan) -> str:
-        design = self._opened.design
+        design = self._design
         divided = f", {plan.microbatch} at once" if plan.microbatch < plan.documents else ""
         remat = ", layers computed again" if plan.remat else ""
         return (
@@ -65,20 +84,17 @@ class ReaderTask:
         )
 
     def checkpoint_extra(self) -> dict[str, Any]:
-        return {"reader": reader_config(self._opened.design, self._opened.tokenizer.fingerprint)}
-
-    def open_loggers(self) -> tuple[()]:
-        return ()
+        return {"reader": reader_config(self._design, self._tokenizer.fingerprint)}
 
     def save_tokenizer(self, folder: Path) -> None:
-        save_tokenizer(folder, self._opened.tokenizer.file)
+        save_tokenizer(folder, self._tokenizer.file)
 
     def save_model(self, folder: Path, model: Reader) -> None:
-        tokenizer = self._opened.tokenizer
+        tokenizer = self._tokenizer
         save_reader(folder, model, tokenizer=tokenizer.file, fingerprint=tokenizer.fingerprint)
 
     def facts(self, trained: TrainProgress, plan: ReaderPlan) -> dict[str, Any]:
-        design, documents = self._opened.design, trained.step * plan.documents
+        design, documents = self._design, trained.step * plan.documents
         return {
             "model": asdict(design.encoder),
             "memory_tokens": design.memory.slots,
@@ -90,18 +106,3 @@ class ReaderTask:
             "final_loss": trained.last_line.get("loss"),
             "evaluation": trained.evaluation,
         }
-
-
-class ReaderEvaluation:
-    """Scores a reader on a cache of features; compiled when it is made, while memory is free."""
-
-    def __init__(self, design: ReaderShape, dataset: QaDataset) -> None:
-        self._segments = SegmentReader(design)
-        self._dataset = dataset
-        self.held_bytes = self._segments.held_bytes
-
-    def needs(self) -> list[Need]:
-        return [Need("features to evaluate on", EVALUATION_BYTES, during="evaluate")]
-
-    def __call__(self, model: Reader) -> dict[str, Any]:
-        return score(self._segments, model, self._dataset, Answering())

@@ -1,0 +1,142 @@
+"""An engine has the tasks of stages done: by threads of this process, by Ray, by ranks of datatrove's.
+
+In: the config's `engine`, and a run. Out: an engine, and what it means for memory and threads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from krill.budget import Kind, Need, resolve_limit, resolve_threads
+from krill.engines.stage import Stage
+from krill.errors import BudgetError
+
+if TYPE_CHECKING:
+    from krill.config.engine import EngineConfig
+
+# What Ray's driver holds besides its code, which is loaded before: 23 MB when it has joined a cluster, some
+# more with tasks under way. A worker has the same budget, and takes up to 13 MB more to load.
+RAY_DRIVER: Final = 45 * 10**6
+
+
+class Engine(ABC):
+    """Has the tasks of a run's stages done."""
+
+    workers = 1
+    """How many processes share the work."""
+    shared = False
+    """Whether other processes go through the stages at their own pace: nothing may be removed early."""
+
+    @abstractmethod
+    def run(self, stage: Stage) -> None:
+        """Have all tasks of a stage done that are missing."""
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, Any]:
+        """What the manifest says of it."""
+
+    def close(self) -> None:  # noqa: B027  # most engines hold nothing
+        """End the workers."""
+
+
+class LocalEngine(Engine):
+    """The threads of this process do all tasks."""
+
+    def run(self, stage: Stage) -> None:
+        stage.run(stage.missing(stage.tasks()))
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"name": "local"}
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one worker has: bytes of resident memory, and threads.
+
+    `floor` is what its process held before it became a worker, and what does not count: 0 but for a process
+    that somebody else uses as well.
+    """
+
+    memory: int
+    threads: int
+    floor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What a worker must know to open a run: its kind (one of `worker.KINDS`), where it is, and that it is
+    this one. `anywhere` says that no folder has to be shared for it."""
+
+    kind: str
+    address: str
+    identity: str
+    resources: Resources
+    anywhere: bool = False
+
+
+Done = Callable[[Mapping[str, Any]], None]
+"""Called with what workers read (`bytes`) and `kept` on disk."""
+
+
+def engine_named(engine: str | Mapping[str, Any]) -> EngineConfig | None:
+    """An engine as a config names it; None for the threads of this process."""
+    if engine == "local":
+        return None
+    from krill.config import load_config
+
+    config = load_config({"engine": engine}, environ={}).engine
+    return None if config.name == "local" else config
+
+
+def worker_part(config: EngineConfig | None, memory: str | int, threads: int | str) -> tuple[int, int]:
+    """The memory and the threads of each worker; `auto` is a part for each of those on this machine."""
+    here = 1 if config is None or config.address is not None or config.workers == "auto" else config.workers
+    limit, most = resolve_limit(memory), resolve_threads(threads)
+    if isinstance(memory, str) and memory.strip().lower() == "auto":
+        limit //= here
+    return limit, max(1, most // here) if threads == "auto" else most
+
+
+def load_engine(config: EngineConfig | None) -> None:
+    """Import the engine's library, before a plan takes stock of what this process holds."""
+    if config is not None and config.uses_ray:
+        from krill.engines.ray_engine import import_ray
+
+        import_ray(config.retries)
+
+
+def driver_needs(config: EngineConfig | None) -> list[Need]:
+    """What the engine holds in the process that starts it."""
+    if config is None or not config.uses_ray:
+        return []
+    return [Need("the driver of Ray", RAY_DRIVER, Kind.WATCHED)]
+
+
+def open_engine(config: EngineConfig, spec: WorkerSpec, done: Done) -> Engine:
+    """The engine that the config names, for one run."""
+    if config.uses_ray:
+        from krill.engines.ray_engine import RayEngine
+
+        return RayEngine(config, spec, done)
+    if config.name == "datatrove":
+        from krill.engines.datatrove import DatatroveEngine
+
+        return DatatroveEngine(config, spec, done)
+    return LocalEngine()
+
+
+def check_machine(workers: int, resources: Resources) -> None:
+    """Refuse more workers than this machine has memory for."""
+    import psutil
+
+    there = int(psutil.virtual_memory().total)
+    if workers * resources.memory > there:
+        raise BudgetError(
+            f"{workers} workers of {resources.memory:,} bytes each are more than the {there:,} bytes of this"
+            " machine",
+            hint=f"with --memory {there // workers // 10**6}MB, which is that of each worker, or fewer"
+            " --workers, they fit",
+        )
