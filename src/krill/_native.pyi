@@ -293,6 +293,71 @@ class PieceReader:
     def read(self, files: _UInt32s, offsets: _Int64s, sizes: _Int64s, out: _UInt8s) -> None:
         """Fill `out` with `sizes[i]` bytes at `offsets[i]` of file `files[i]`, for each `i` in turn."""
 
+# ---- regexes of tokenizers: native/bindings/bind_regex.cpp ----
+
+class Regex:
+    """A regex of a tokenizer.json; a `ValueError` says why a pattern is refused or not supported."""
+
+    def __init__(self, pattern: str) -> None: ...
+    def split(self, data: _Bytes, capacity: int = 4096) -> _UInt32s:
+        """Where each match ends and, with the highest bit set, each stretch between matches."""
+
+    def find(self, data: _Bytes, from_: int = 0) -> tuple[int, int] | None:
+        """Where the first match from a place on begins and ends."""
+
+    @property
+    def is_dfa(self) -> bool: ...
+    @property
+    def matches_empty(self) -> bool: ...
+    @property
+    def held_bytes(self) -> int: ...
+
+# ---- pre-tokenizers: native/bindings/bind_pretokenizer.cpp ----
+
+class PreTokenizerStep:
+    """One that cuts, or one that rewrites; a `ValueError` says what is wrong with its arguments."""
+
+    @staticmethod
+    def split(regex: str, behavior: str, invert: bool) -> PreTokenizerStep: ...
+    @staticmethod
+    def split_string(string: str, behavior: str, invert: bool) -> PreTokenizerStep: ...
+    @staticmethod
+    def words(pattern: str, regex: str) -> PreTokenizerStep:
+        """The words of a named pattern, which are the matches of the regex, too."""
+
+    @staticmethod
+    def digits(individual: bool) -> PreTokenizerStep: ...
+    @staticmethod
+    def punctuation(behavior: str) -> PreTokenizerStep: ...
+    @staticmethod
+    def whitespace() -> PreTokenizerStep: ...
+    @staticmethod
+    def whitespace_split() -> PreTokenizerStep: ...
+    @staticmethod
+    def bert() -> PreTokenizerStep: ...
+    @staticmethod
+    def scripts() -> PreTokenizerStep: ...
+    @staticmethod
+    def fixed_length(length: int) -> PreTokenizerStep: ...
+    @staticmethod
+    def rewrite(replacement: str, prefix: str, where: str) -> PreTokenizerStep:
+        """Replaces spaces in each piece, then puts a prefix in front `always`, `first` or `never`."""
+
+class PreTokenizer:
+    """All steps of a pre-tokenizer, one after the other."""
+
+    def __init__(self, steps: list[PreTokenizerStep]) -> None: ...
+    def cut(
+        self, text: _Bytes, is_start: bool = True, capacity: int = 4096
+    ) -> tuple[bytes, _UInt32s, _UInt32s]:
+        """The text as its words have it; where they end, with the highest bit set if they are left out; and
+        for each byte where the characters that it stands for begin and end in the text given."""
+
+    @property
+    def rewrites(self) -> bool: ...
+    @property
+    def held_bytes(self) -> int: ...
+
 # ---- scanner: native/bindings/bind_scanner.cpp ----
 
 def scan_words(data: _Bytes, pattern: str) -> _UInt32s:

@@ -1,11 +1,11 @@
 """The section `pre_tokenizer` of tokenizer.json as a native pre-tokenizer.
 
-In: the section, as JSON gives it. Out: a `PreTokenizer` that cuts exactly as `tokenizers` does, and whether its words are
-byte-level; or a `ValueError` that says what is wrong or not supported. Held in memory: the tables of its steps, 20 to 80
-KB for most, which `PreTokenizer.bytes` counts.
+In: the section, as JSON gives it. Out: a `PreTokenizer` that cuts exactly as `tokenizers` does, and whether
+its words are byte-level; or a `ValueError` that says what is wrong or not supported. Held in memory: the
+tables of its steps, 20 to 80 KB for most, which `PreTokenizer.held_bytes` counts.
 
-`ByteLevel` writes bytes as letters. That is done to the vocabulary once instead of to all text, so it has to be the
-last step that matters: after it, other steps would have to cut letters that are not there.
+`ByteLevel` writes bytes as letters. That is done to the vocabulary once instead of to all text, so it has
+to be the last step that matters: after it, other steps would have to cut letters that are not there.
 """
 
 from __future__ import annotations
