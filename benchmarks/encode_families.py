@@ -104,8 +104,7 @@ def measure(name: str, file: Path, documents: Path, threads: int, python: str) -
 
 def write_documents(source: Path, path: Path, size: int) -> Path:
     """Texts as JSON strings, one a line, repeated up to the size; later rounds differ from the first."""
-    opened = gzip.open(source, "rt") if source.suffix == ".gz" else source.open()
-    with opened as lines:
+    with gzip.open(source, "rt") if source.suffix == ".gz" else source.open() as lines:
         texts = [json.loads(line)["text"] for line in lines]
     written = round_ = 0
     with path.open("w") as file:
