@@ -379,8 +379,8 @@ class Encoder:
 
     The texts of all ids are those of a BPE model, else `tokens`; `flags` of each id: 1 in use, 2 part of a
     word, 4 special. An added token is its text, its id, and whether it is single_word, lstrip, rstrip,
-    normalized. Without a `pre_tokenizer` each section is a word. `cache_bytes` is the size of each worker's cache
-    of words.
+    normalized. Without a `pre_tokenizer` each section is a word. `cache_bytes` is the size of each
+    worker's cache of words.
     """
 
     def __init__(

@@ -52,9 +52,11 @@ class ModelSpec:
 
 def check_model(model: Any) -> str:
     """The kind of a model that can be run natively, of a section with or without its tokens."""
+    if not isinstance(model, dict):
+        raise NotSupported("it has no model")
     kind = type_of(model)
     kind = "BPE" if kind == "nothing" else kind
-    if not isinstance(model, dict) or kind not in MODELS:
+    if kind not in MODELS:
         raise NotSupported(f"its model is {kind}")
     if not isinstance(model.get("vocab"), list if kind == "Unigram" else dict):
         raise NotSupported("its model has no vocabulary")

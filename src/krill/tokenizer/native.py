@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from krill.errors import InputError
 from krill.tokenizer.encoder import describe_file
 from krill.tokenizer.tokenizer_json import AddedToken, NativeSpec
 
@@ -34,25 +35,10 @@ class NativeEncoder:
     """Encodes on up to `threads` threads at once; the cache is shared out among them."""
 
     def __init__(self, file: Path, fingerprint: str, spec: NativeSpec, cache: int, threads: int) -> None:
-        from krill import _native
-
-        model = spec.model
-        self._native = _native.Encoder(
-            model.build(),
-            model.tokens,
-            model.offsets,
-            model.flags,
-            byte_level=model.byte_level,
-            normalizer=spec.normalizer,
-            added=[_added(token, spec.normalizer) for token in spec.added],
-            pre_tokenizer=spec.pre_tokenizer,
-            prefix=list(spec.post.prefix),
-            suffix=list(spec.post.suffix),
-            trims_offsets=spec.post.trims_offsets,
-            keeps_first_space=spec.post.keeps_first_space,
-            cache_bytes=cache // threads,
-            workers=threads,
-        )
+        try:
+            self._native = _native_encoder(spec, cache // threads, threads)
+        except ValueError as error:
+            raise InputError(f"the tokenizer `{file}`: {error}", hint="mend the file") from None
         self._file = file
         self._fingerprint = fingerprint
         self._joins_bytes = spec.joins_bytes
@@ -107,6 +93,29 @@ class NativeEncoder:
 
             self._library = open_library(self._file)
         return self._library
+
+
+def _native_encoder(spec: NativeSpec, cache_bytes: int, workers: int) -> _native.Encoder:
+    """`cache_bytes` are each worker's; `ValueError` if the parts don't fit together."""
+    from krill import _native
+
+    model = spec.model
+    return _native.Encoder(
+        model.build(),
+        model.tokens,
+        model.offsets,
+        model.flags,
+        byte_level=model.byte_level,
+        normalizer=spec.normalizer,
+        added=[_added(token, spec.normalizer) for token in spec.added],
+        pre_tokenizer=spec.pre_tokenizer,
+        prefix=list(spec.post.prefix),
+        suffix=list(spec.post.suffix),
+        trims_offsets=spec.post.trims_offsets,
+        keeps_first_space=spec.post.keeps_first_space,
+        cache_bytes=cache_bytes,
+        workers=workers,
+    )
 
 
 def _added(

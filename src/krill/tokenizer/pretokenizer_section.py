@@ -84,7 +84,12 @@ def _split(section: Section) -> list[Step]:
             name = pattern_of_regex(regex)
             if name is not None and (behavior == "Isolated" or (behavior == "Removed" and invert)):
                 return [Step.words(name, PATTERNS[name])]
-            return [Step.split(_unicode(regex, section), behavior, invert)]
+            try:
+                return [Step.split(_unicode(regex, section), behavior, invert)]
+            except ValueError as error:
+                raise ValueError(
+                    f"the regular expression of pre-tokenizer `Split`: {error}: `{regex}`"
+                ) from None
     raise ValueError("`pattern` of pre-tokenizer `Split` must be `String` or `Regex` with a string")
 
 

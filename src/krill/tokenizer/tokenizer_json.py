@@ -168,12 +168,13 @@ class _Sections:
         try:
             pre_tokenizer = build_pre_tokenizer(parsed.get("pre_tokenizer"))
             letters = pre_tokenizer.byte_level
+            decoder = build_decoder(parsed.get("decoder"))
             return cls(
                 build_normalizer(parsed.get("normalizer")),
                 pre_tokenizer,
                 _post_processing(parsed.get("post_processor")),
                 letters and type_of(parsed.get("decoder")) == "ByteLevel",
-                None if letters else build_decoder(parsed.get("decoder")),
+                None if letters else decoder,
             )
         except ValueError as error:
             raise NotSupported(str(error)) from None
@@ -188,6 +189,11 @@ def _spec(file: Path, parsed: Mapping[str, Any], reader: _native.TokenizerFile) 
         arrays = reader.arrays(byte_level)
     except ValueError as error:
         raise InputError(f"the tokenizer `{file}`: {error}", hint="mend the file") from None
+    ids, merges = len(arrays[2]), len(arrays[4]) // 3
+    if kind == "BPE" and ids > MAX_IDS:
+        raise NotSupported(f"its ids reach {ids - 1:,}")
+    if merges > MAX_MERGES:
+        raise NotSupported(f"it has {merges:,} merges")
     if (clash := reader.clash()) is not None:
         raise NotSupported(f"its added token {clash} gets an id that is taken")
     added = tuple(AddedToken(*each) for each in reader.added())

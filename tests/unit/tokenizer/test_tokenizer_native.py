@@ -10,16 +10,46 @@ from itertools import islice, pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import krill.tokenizer
 from krill import _native
 from krill.errors import BudgetError, InputError
 from krill.tokenizer.native import NativeEncoder
+from krill.tokenizer.patterns import PATTERNS
 from krill.tokenizer.tokenizer_json import NativeSpec, NotNative, read_spec
 from real_text import real_texts
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+NO_REGEX = {**BYTE_LEVEL, "use_regex": False}
+AFTER_BYTES = {
+    "type": "Sequence",
+    "pretokenizers": [BYTE_LEVEL, {"type": "Digits", "individual_digits": True}],
+}
+METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
+PIECES = [
+    ("<unk>", 0.0),
+    ("\u2581", -2.0),
+    ("a", -3.0),
+    ("p", -3.5),
+    ("\u2581ap", -4.0),
+    ("ple", -4.5),
+    ("e", -3.0),
+]
+UNIGRAM = {"type": "Unigram", "unk_id": 0, "vocab": PIECES, "byte_fallback": False}
+WORD_PIECE = {
+    "type": "WordPiece",
+    "unk_token": "[UNK]",
+    "continuing_subword_prefix": "##",
+    "max_input_chars_per_word": 100,
+    "vocab": {"[UNK]": 0, "a": 1, "##pp": 2, "##le": 3, "12": 4, "the": 5, "##n": 6},
+}
+WORD_LEVEL = {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "a": 1, "the": 2, "an": 3}}
+
+
+def split(regex: str) -> dict[str, object]:
+    return {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
 
 
 @pytest.fixture(scope="module")
@@ -69,38 +99,92 @@ def test_the_spec_is_flat_arrays_by_id(tmp_path, content) -> None:
     assert bytes(spec.model.tokens[spec.model.offsets[space_t] : spec.model.offsets[space_t + 1]]) == b" t"
     assert len(spec.model.merges) == 3 * len(written["merges"])
     assert (spec.eos_token, spec.eos_id) == ("<|endoftext|>", 0)
-    assert (spec.pattern, spec.model.ignore_merges, spec.byte_decoder) == ("gpt2", False, True)
+    assert (spec.model.kind, spec.model.byte_level, spec.joins_bytes) == ("BPE", True, True)
+    assert spec.normalizer is None and spec.pre_tokenizer is not None
 
 
 @pytest.mark.parametrize(
     ("sections", "reason"),
     [
-        ({"normalizer": {"type": "NFC"}}, "it has a normalizer (NFC)"),
-        ({"model": {"type": "Unigram", "vocab": []}}, "its model is Unigram"),
-        ({"model": {"type": "WordPiece"}}, "its model is WordPiece"),
-        ({"model": None}, "its model is nothing"),
-        ({"pre_tokenizer": None}, "it has no pre-tokenizer"),
-        ({"pre_tokenizer": {"type": "Whitespace"}}, "its pattern is not one that Krill knows"),
-        (
-            {"pre_tokenizer": {**BYTE_LEVEL, "add_prefix_space": True}},
-            "it puts a space before the first word",
-        ),
         ({"model_dropout": 0.1}, "its model drops merges at random"),
-        ({"model_continuing_subword_prefix": "##"}, "its model has a continuing_subword_prefix"),
-        ({"model_end_of_word_suffix": "</w>"}, "its model has a end_of_word_suffix"),
+        ({"pre_tokenizer": AFTER_BYTES}, "pre-tokenizer steps after `ByteLevel` are not supported"),
+        ({"model": None}, "it has no model"),
+        ({"model": {"type": "Other", "vocab": {}}}, "its model is Other"),
+        ({"model": {"type": "WordPiece"}}, "its model has no vocabulary"),
+        ({"model_merges": None}, "its model has no merges"),
+        ({"model_unk_token": 5}, "its unk_token is `5`"),
         ({"model_vocab": {"a": 2**20}, "model_merges": []}, "its ids reach 1,048,576"),
         (
-            {"model_vocab": {"a": 0}, "model_merges": [], "model_unk_token": "a"},
-            "its model has a unk_token for bytes without a token",
+            {"model_vocab": {"a": 0, "b": 2}, "model_merges": []},
+            "its added token `<|endoftext|>` gets an id that is taken",
+        ),
+        ({"normalizer": {"type": "Other"}}, "unknown normalizer `Other`"),
+        ({"pre_tokenizer": {"type": "Other"}}, "unknown pre-tokenizer `Other`"),
+        ({"decoder": {"type": "Other"}}, "unknown decoder `Other`"),
+        (
+            {"pre_tokenizer": split("(a")},
+            "the regular expression of pre-tokenizer `Split`: end of pattern with unmatched parenthesis: "
+            "`(a`",
         ),
         ({"post_processor": {"type": "Other"}}, "its post-processor (Other) is not one that Krill knows"),
-        ({"added_tokens": [{"id": 3}]}, "its added tokens are not as the library writes them"),
-        ({"model_merges": [["a", "b", "c"]]}, "its merges are not pairs"),
+        (
+            {"post_processor": {"type": "Sequence", "processors": [BYTE_LEVEL, BYTE_LEVEL]}},
+            "its post-processors do the same thing twice",
+        ),
         ({"version": "2.0"}, "its version is 2.0"),
     ],
 )
 def test_what_is_not_native_has_a_reason(tmp_path, content, sections, reason) -> None:
     assert read_spec(tmp_path / "tokenizer.json", changed(content, **sections)) == NotNative(reason)
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"normalizer": {"type": "NFC"}},
+        {"normalizer": {"type": "Sequence", "normalizers": []}},
+        {"pre_tokenizer": None},
+        {"pre_tokenizer": {"type": "Whitespace"}, "model_unk_token": "<|endoftext|>"},
+        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split(r"\d|[^\d\s]+|\s+"), NO_REGEX]}},
+        {"pre_tokenizer": {**BYTE_LEVEL, "add_prefix_space": True}},
+        {"model_end_of_word_suffix": "</w>"},
+        {"model_merges": [], "model_continuing_subword_prefix": "##"},
+        {
+            "model_vocab": {"a": 0, "Ġ": 1, "?": 2},
+            "model_merges": [],
+            "model_unk_token": "?",
+            "added_tokens": [],
+        },
+        {"model_vocab": {"a": 0, "Ġ": 1}, "model_merges": [], "added_tokens": []},
+        {"model": UNIGRAM, "pre_tokenizer": METASPACE, "added_tokens": []},
+        {"model": {**UNIGRAM, "byte_fallback": True}, "pre_tokenizer": None, "added_tokens": []},
+        {
+            "model": WORD_PIECE,
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "decoder": None,
+            "added_tokens": [],
+        },
+        {"model": WORD_LEVEL, "pre_tokenizer": {"type": "WhitespaceSplit"}, "added_tokens": []},
+    ],
+)
+def test_each_kind_of_section_gives_ids_offsets_and_text_of_the_library(folder, content, sections) -> None:
+    written = changed(content, **sections)
+    (folder / "tokenizer.json").write_bytes(written)
+    library = Tokenizer.from_str(written.decode())
+    ours = krill.tokenizer.load(folder, threads=1)
+    assert ours.native
+    for text in (
+        "",
+        "a",
+        " an  apple, 12\n",
+        "e\u0301 cafe\u0301 \u2581x 字\U0001f600",
+        "the<|endoftext|> the",
+    ):
+        expected = library.encode(text)
+        ids, offsets = ours.encode_offsets(text)
+        assert ours.encode(text).tolist() == ids.tolist() == expected.ids
+        assert [tuple(pair) for pair in offsets.tolist()] == expected.offsets
+        assert ours.decode(ids) == library.decode(expected.ids, skip_special_tokens=False)
 
 
 @pytest.mark.parametrize(
@@ -120,20 +204,29 @@ def test_settings_that_change_nothing_don_t_make_it_slow(tmp_path, content, sect
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (b"{", "is not JSON"),
+        (b"{", "can't be read: its JSON ends too early"),
+        (b"", "can't be read: Input is a zero-length, empty document"),
         (b"[1]", "is JSON, but not an object"),
         (
             {"model_merges": [["Ġ", "nowhere"]]},
-            r"merge 0 of .* is `Ġ nowhere`, but `nowhere` is not in the voc",
+            r"merge 0 is `Ġ nowhere`, but `nowhere` is not in the voc",
         ),
         (
             {"model_merges": [["Ġ", "Ġ"], ["Ġ", "Z"]]},
-            r"merge 1 of .* is `Ġ Z`, but `ĠZ` is not in the vocabulary",
+            r"merge 1 is `Ġ Z`, but `ĠZ` is not in the vocabulary",
         ),
         ({"model_merges": ["a b c"]}, "is not two tokens: `a b c`"),
         ({"model_vocab": {"a": 0, "b": 0}, "model_merges": []}, "have the id 0: `a` and `b`"),
         ({"model_vocab": {"a": -1}, "model_merges": []}, "has the id `-1`"),
-        ({"model_vocab": {"a": True}, "model_merges": []}, "has the id `True`"),
+        ({"model_vocab": {"a": True}, "model_merges": []}, "the token `a` has the id `true`"),
+        ({"model_vocab": {"a": 2**22}, "model_merges": []}, "`a` has the id 4194304, which is too large"),
+        ({"added_tokens": [{"id": 3}]}, "its added tokens are not as the library writes them"),
+        ({"model_merges": [["a", "b", "c"]]}, "its merges are not pairs"),
+        ({"model_continuing_subword_prefix": "##"}, "second token is shorter than continuing_subword_prefix"),
+        (
+            {"model": {**UNIGRAM, "unk_id": 7}, "added_tokens": []},
+            r"the unknown token \(unk_id\) is not in the",
+        ),
     ],
 )
 def test_a_damaged_tokenizer_is_an_input_error_that_names_it(folder, content, written, message) -> None:
@@ -145,12 +238,13 @@ def test_a_damaged_tokenizer_is_an_input_error_that_names_it(folder, content, wr
 
 
 def test_a_tokenizer_of_another_kind_is_run_by_the_library_and_says_why(folder, content, texts) -> None:
-    tokenizer = Tokenizer.from_str(content.decode())
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.save(str(folder / "tokenizer.json"))
+    written = changed(content, pre_tokenizer=AFTER_BYTES, normalizer={"type": "NFC"})
+    (folder / "tokenizer.json").write_bytes(written)
+    tokenizer = Tokenizer.from_str(written.decode())
     ours = krill.tokenizer.load(folder, memory="1GB", threads=2)
-    assert not ours.native and ours.why == "it has a normalizer (NFC)"
-    assert "by Hugging Face, because it has a normalizer (NFC)" in repr(ours)
+    why = "pre-tokenizer steps after `ByteLevel` are not supported"
+    assert not ours.native and ours.why == why
+    assert f"by Hugging Face, because {why}" in repr(ours)
     assert [ids.tolist() for ids in ours.encode_batch(texts[:5])] == [
         tokenizer.encode(t).ids for t in texts[:5]
     ]
@@ -331,7 +425,7 @@ def native(*, merges=(0, 1, 2), **changes):
         "byte_level": True,
         "normalizer": None,
         "added": [],
-        "pattern": "gpt2",
+        "pre_tokenizer": _native.PreTokenizer([_native.PreTokenizerStep.words("gpt2", PATTERNS["gpt2"])]),
         "prefix": [],
         "suffix": [],
         "trims_offsets": False,
@@ -374,7 +468,6 @@ def test_large_ids_make_the_array_wide() -> None:
         {"merges": np.array([1, 0, 2], np.uint32)},
         {"tokens": b"aaaa"},
         {"added": [(b"", 1, False, False, False, False)]},
-        {"pattern": "other"},
         {"workers": 0},
     ],
 )
