@@ -122,7 +122,7 @@ void bind_pretokenizer(nb::module_& m) {
       .def(nb::new_(&pre_tokenizer_of), nb::arg("steps"))
       .def("cut", &cut_all, nb::arg("text"), nb::arg("is_start") = true, nb::arg("capacity") = size_t{4096})
       .def_prop_ro("rewrites", &PreTokenizer::rewrites)
-      .def_prop_ro("bytes", &PreTokenizer::bytes);
+      .def_prop_ro("held_bytes", &PreTokenizer::bytes);
 }
 
 }  // namespace krill::bindings

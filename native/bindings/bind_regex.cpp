@@ -63,7 +63,7 @@ void bind_regex(nb::module_& m) {
       .def("find", &find_one, nb::arg("data"), nb::arg("from_") = size_t{0})
       .def_prop_ro("is_dfa", &Regex::is_dfa)
       .def_prop_ro("matches_empty", &Regex::matches_empty)
-      .def_prop_ro("bytes", &Regex::bytes);
+      .def_prop_ro("held_bytes", &Regex::bytes);
 }
 
 }  // namespace krill::bindings

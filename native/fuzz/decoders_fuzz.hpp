@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +19,12 @@ namespace krill::fuzz {
 
 inline tokenizer::DecoderStepPtr pick_decoder(Settings& settings) {
   const std::string one(1, static_cast<char>(settings.next() & 127));
+  static const std::vector<tokenizer::DecoderStepPtr> fixed = [] {
+    std::vector<tokenizer::DecoderStepPtr> made;
+    for (const std::string_view expression : kFuzzExpressions)
+      made.push_back(tokenizer::replace_regex_decoder(expression, "_"));
+    return made;
+  }();
   switch (settings.next() % 10) {
     case 0: return tokenizer::byte_level_decoder();
     case 1: return tokenizer::byte_fallback_decoder();
@@ -30,9 +35,7 @@ inline tokenizer::DecoderStepPtr pick_decoder(Settings& settings) {
     case 6: return tokenizer::word_piece_decoder(one, settings.flag());
     case 7: return tokenizer::bpe_decoder(one);
     case 8: return tokenizer::ctc_decoder(one, "|", settings.flag());
-    default:
-      return tokenizer::replace_regex_decoder(kFuzzExpressions[settings.next() % std::size(kFuzzExpressions)],
-                                              "_");
+    default: return fixed[settings.next() % fixed.size()];
   }
 }
 

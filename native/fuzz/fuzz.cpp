@@ -38,6 +38,7 @@
 #include "fuzz/qa_fuzz.hpp"
 #include "fuzz/quality_fuzz.hpp"
 #include "fuzz/readers_fuzz.hpp"
+#include "fuzz/regex_fuzz.hpp"
 #include "fuzz/scanner_fuzz.hpp"
 #include "fuzz/tokenizer_file_fuzz.hpp"
 #include "fuzz/training_fuzz.hpp"
@@ -132,6 +133,7 @@ void run(const Input& input) {
   fuzz_datatrove(exact.data(), exact.size());
   fuzz_parquet(exact.data(), exact.size());
   fuzz_literals(exact.data(), exact.size());
+  fuzz_regex(exact.data(), exact.size());
   fuzz_models(exact.data(), exact.size());
   fuzz_normalize(exact.data(), exact.size());
   fuzz_decoders(exact.data(), exact.size());

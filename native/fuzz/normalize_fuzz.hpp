@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -53,9 +53,9 @@ inline void check_normalizer(const normalize::Normalizer& normalizer, const Norm
 // Expressions that match something, nothing, or both.
 inline constexpr std::string_view kFuzzExpressions[] = {"\\s+", "^", "a*", "(?=a)", "[^a-z]", "\\b", "$", ""};
 
-inline normalize::NormalizerPtr pick_normalizer(Settings& settings) {
-  // Made once: their tables are built from all code points.
-  static const std::vector<normalize::NormalizerPtr> fixed{
+// Made once: their tables are built from all code points.
+inline std::vector<normalize::NormalizerPtr> fixed_normalizers() {
+  std::vector<normalize::NormalizerPtr> fixed{
       normalize::make_form(true, false),
       normalize::make_form(false, false),
       normalize::make_form(true, true),
@@ -67,12 +67,18 @@ inline normalize::NormalizerPtr pick_normalizer(Settings& settings) {
       normalize::make_strip(true, true),
       normalize::make_bert(true, true, std::nullopt, true),
   };
+  for (const std::string_view expression : kFuzzExpressions)
+    fixed.push_back(normalize::make_replace_regex(expression, "<>"));
+  return fixed;
+}
+
+inline normalize::NormalizerPtr pick_normalizer(Settings& settings) {
+  static const std::vector<normalize::NormalizerPtr> fixed = fixed_normalizers();
   const size_t kind = settings.next() % (fixed.size() + 3);
   if (kind < fixed.size()) return fixed[kind];
   const std::string one(1, static_cast<char>(settings.next())), more(settings.next() % 6, '_');
   if (kind == fixed.size()) return normalize::make_prepend(more);
-  if (kind == fixed.size() + 1) return normalize::make_replace(settings.flag() ? one : one + one, more);
-  return normalize::make_replace_regex(kFuzzExpressions[settings.next() % std::size(kFuzzExpressions)], more);
+  return normalize::make_replace(settings.flag() ? one : one + one, more);
 }
 
 // A trie with keys of one byte, of which some units are spoiled.

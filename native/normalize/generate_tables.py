@@ -5,7 +5,7 @@ which equal pages of 64 code points (those that share all but the last byte of t
 component of the library has a Unicode version of its own, so each is asked by itself, and Python's
 `unicodedata` never.
 
-    python native/normalize/generate_tables.py        # half a minute; then clang-format
+    python native/normalize/generate_tables.py        # half a minute
 """
 
 from __future__ import annotations

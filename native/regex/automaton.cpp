@@ -19,7 +19,7 @@ bool needs_word(const Node& node) {
 
 CodeSet word_set(bool ascii) {
   CodeSet set;
-  find_property("word", set);
+  find_property("(word)", set);
   return ascii ? set.intersection({0, 0x7f}) : set;
 }
 

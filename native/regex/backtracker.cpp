@@ -23,7 +23,10 @@ uint32_t point_at(const uint8_t* text, size_t at, size_t length) {
     case 1: return lead < 0x80 ? lead : 0xfffd;
     case 2: return (lead & 0x1f) << 6 | tail(1);
     case 3: return (lead & 0x0f) << 12 | tail(1) << 6 | tail(2);
-    default: return (lead & 7) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3);
+    default: {
+      const uint32_t point = (lead & 7) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3);
+      return point <= kLastPoint ? point : 0xfffd;
+    }
   }
 }
 

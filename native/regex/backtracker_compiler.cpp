@@ -265,7 +265,7 @@ class Backtracker::Compiler {
     uint32_t set = 0;
     if (node.anchor == Anchor::word || node.anchor == Anchor::not_word) {
       CodeSet words;
-      find_property("word", words);
+      find_property("(word)", words);
       set = set_number(node.ascii ? words.intersection({0, 0x7f}) : words);
     }
     add({Code::anchor, 0, static_cast<uint32_t>(node.anchor), set});

@@ -1,8 +1,8 @@
-r"""Writes unicode_tables.cpp: what Hugging Face's regex engine means by `\p{...}`, `\s`, `\w`, and by ignoring case.
+r"""Writes unicode_tables.cpp: what Hugging Face's regex engine means by `\p{...}` and by ignoring case.
 
-In: the engine of the installed `tokenizers`, asked about every code point; names to try from the `regex` package.
-Out: the ranges of each property, equal ones once, and the names that the engine knows for them; characters that are
-the same when case is ignored, and those that are the same as two or three others.
+In: the engine of the installed `tokenizers`, asked about every code point; names to try from the `regex`
+package. Out: the ranges of each property, equal ones once, and the names that the engine knows for them;
+characters that are the same when case is ignored, and those that are the same as two or three others.
 
     python native/regex/generate_unicode.py > native/regex/unicode_tables.cpp
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import product
 
 import regex._regex_core as regex_names
 from tokenizers import Regex, pre_tokenizers
@@ -22,23 +21,8 @@ EVERYTHING = [
     "".join(chr(point) for point in range(begin, begin + STEP) if not 0xD800 <= point < 0xE000)
     for begin in range(0, POINTS, STEP)
 ]
-# In brackets; `\\p{Punct}` is another set than `[[:punct:]]`.
-POSIX = [
-    "alnum",
-    "alpha",
-    "ascii",
-    "blank",
-    "cntrl",
-    "digit",
-    "graph",
-    "lower",
-    "print",
-    "punct",
-    "space",
-    "upper",
-    "word",
-    "xdigit",
-]
+# In brackets: `[[:punct:]]` is another set than the property Punct.
+POSIX = "alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit"
 Ranges = tuple[tuple[int, int], ...]
 
 
@@ -75,9 +59,6 @@ def candidates() -> Iterator[str]:
             plain = re.sub("[-_ ]", "", value).lower()
             yield plain
             yield f"in{plain}"
-            yield f"graphemeclusterbreak={plain}"
-    for major, minor in product(range(1, 40), range(10)):
-        yield f"age={major}.{minor}"
 
 
 def folded_classes(cased: str) -> list[tuple[int, ...]]:
@@ -141,8 +122,9 @@ def source() -> str:
     sets: dict[Ranges, int] = {}
     data: list[int] = []
     names: dict[str, int] = {}
-    regexes = {name: f"\\p{{{name}}}" for name in filter(is_known, candidates())}
-    regexes |= {f"[:{name}:]": f"[[:{name}:]]" for name in POSIX}
+    regexes = {name: f"\\p{{{name}}}" for name in filter(is_known, set(candidates()))}
+    regexes |= {f"[:{name}:]": f"[[:{name}:]]" for name in POSIX.split(" ")}
+    regexes["(word)"] = r"\w"  # outside of brackets, where it is another set than `[[:word:]]`
     for name, regex in sorted(regexes.items()):
         ranges = ranges_of(regex)
         if ranges not in sets:

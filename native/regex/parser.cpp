@@ -400,7 +400,7 @@ NodePtr Parser::special_group(bool in_group, bool& is_group, bool& ends_branch) 
 std::string Parser::name_until(uint32_t end) {
   static const CodeSet words = [] {
     CodeSet set;
-    find_property("word", set);
+    find_property("(word)", set);
     return set;
   }();
   std::string name;

@@ -71,8 +71,8 @@ class Parser {
   uint32_t crude_character(uint32_t first, unsigned shift, bool in_class);
   bool crude_byte(unsigned shift, bool in_class, uint32_t& byte);
   // `\w`, `\D`, `\p{...}` and so on; false if it is none. `set` is without the negation.
-  bool char_type(uint32_t letter, CodeSet& set, bool& negated);
-  CodeSet property(bool& negated);
+  bool char_type(uint32_t letter, CodeSet& set, bool& negated, bool in_class);
+  CodeSet property(bool& negated, bool in_class);
   CodeSet named(std::string_view name) const;
 
   // parser_class.cpp: character classes

@@ -71,7 +71,7 @@ void Parser::class_escape(CharacterClass& parsed) {
   CodeSet set;
   bool negated = false;
   uint32_t point = 0;
-  if (letter < 0x80 && char_type(letter, set, negated)) {
+  if (letter < 0x80 && char_type(letter, set, negated, true)) {
     class_type(parsed, set, negated);
   } else if (coded_character(letter, point, true)) {
     class_value(parsed, point);

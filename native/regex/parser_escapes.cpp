@@ -29,11 +29,10 @@ uint32_t digit_value(uint32_t point) {
 
 CodeSet Parser::named(std::string_view name) const {
   CodeSet set;
-  if (!find_property(name, set) &&
-      !(name.starts_with("[:") && find_property(name.substr(2, name.size() - 4), set)))
-    refuse("invalid character property name");
+  if (!find_property(name, set)) refuse("invalid character property name");
   constexpr std::string_view kTypes[] = {"alnum", "alpha", "blank", "cntrl",  "digit", "graph",    "lower",
                                          "print", "space", "upper", "xdigit", "word",  "[:punct:]"};
+  if (name == "(word)") name = "word";
   if (name.starts_with('[') && name != "[:punct:]") name = name.substr(2, name.size() - 4);
   const bool is_type = std::find(std::begin(kTypes), std::end(kTypes), name) != std::end(kTypes);
   const bool ascii = (is_type && options_.ascii_posix) || (name == "word" && options_.ascii_word) ||
@@ -41,7 +40,7 @@ CodeSet Parser::named(std::string_view name) const {
   return ascii ? set.intersection({0, 0x7f}) : set;
 }
 
-CodeSet Parser::property(bool& negated) {
+CodeSet Parser::property(bool& negated, bool in_class) {
   std::string name;
   const auto add = [&](uint32_t point) {
     if (point >= 0x80) refuse("invalid character property name");
@@ -52,23 +51,23 @@ CodeSet Parser::property(bool& negated) {
   if (take('^')) negated = !negated;
   for (;;) {
     const uint32_t point = next("end of pattern in a character property");
-    if (point == '}') return named(name);
+    if (point == '}') return named(name == "word" && !in_class ? "(word)" : name);
     if (point == '(' || point == ')' || point == '{' || point == '|')
       refuse("invalid character property name");
     add(point);
   }
 }
 
-bool Parser::char_type(uint32_t letter, CodeSet& set, bool& negated) {
+bool Parser::char_type(uint32_t letter, CodeSet& set, bool& negated, bool in_class) {
   negated = letter < 'a';
   switch (letter | 0x20) {
-    case 'w': set = named("[:word:]"); return true;
+    case 'w': set = named(in_class ? "[:word:]" : "(word)"); return true;
     case 'd': set = named("[:digit:]"); return true;
     case 's': set = named("[:space:]"); return true;
     case 'h': set = named("[:xdigit:]"); return true;
     case 'p':
       if (!peek_is('{')) return false;
-      set = property(negated);
+      set = property(negated, in_class);
       return true;
     default: return false;
   }
@@ -297,7 +296,8 @@ NodePtr Parser::escape() {
     default: break;
   }
   if (letter >= '1' && letter <= '9') return back_reference();
-  if (letter < 0x80 && char_type(letter, set, negated)) return make_set(negated ? set.complement() : set);
+  if (letter < 0x80 && char_type(letter, set, negated, false))
+    return make_set(negated ? set.complement() : set);
   uint32_t point = 0;
   if (coded_character(letter, point, false)) {
     if (point > kMostCode) refuse("invalid code point value");

@@ -7,7 +7,7 @@ namespace krill::regex {
 namespace {
 
 constexpr uint64_t kStepsOfCharacter = 1000;
-constexpr uint64_t kStepsAnyway = 20'000'000;
+constexpr uint64_t kStepsAnyway = 5'000'000;
 
 size_t character_length(uint8_t lead) { return lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4; }
 

@@ -1,7 +1,7 @@
 """Writes pretokenizer_tables.cpp: what Hugging Face's pre-tokenizers take each code point for.
 
-In: the pre-tokenizers of the installed `tokenizers`, asked about every code point. Each has Unicode tables of its own,
-of different versions. Out: ranges of code points.
+In: the pre-tokenizers of the installed `tokenizers`, asked about every code point. Each has Unicode tables
+of its own, of different versions. Out: ranges of code points.
 
     python native/tokenizer/generate_pretokenizer_tables.py > native/tokenizer/pretokenizer_tables.cpp
 """

@@ -7,6 +7,11 @@
 namespace krill::tokenizer {
 namespace {
 
+bool puts_in_front(const Rewrite& rewrite, bool is_start) {
+  return rewrite.where == Rewrite::Where::everywhere ||
+         (rewrite.where == Rewrite::Where::at_start && is_start);
+}
+
 bool begins_with(const uint8_t* text, size_t size, const std::string& prefix) {
   return size >= prefix.size() && std::memcmp(text, prefix.data(), prefix.size()) == 0;
 }
@@ -30,18 +35,24 @@ class PieceWriter {
     std::memcpy(replacement_, rewrite.replacement.data(), std::min(rewrite.replacement.size(), size_t{4}));
   }
 
-  void write(size_t begin, size_t end, bool with_prefix) {
+  // Returns how many of the bytes written stand for what comes after `middle`.
+  size_t write(size_t begin, size_t end, size_t middle, bool with_prefix) {
     GrowingBuffer<uint8_t>& bytes = text_.next_bytes();
     const size_t before = bytes.size();
-    write_replaced(begin, end);
+    write_replaced(begin, std::min(end, middle));
+    const size_t between = bytes.size();
+    write_replaced(std::max(begin, middle), end);
+    const size_t rest = bytes.size() - between;
     if (with_prefix && !begins_with(bytes.data() + before, bytes.size() - before, rewrite_.prefix))
       insert_prefix(before);
+    return rest;
   }
 
  private:
   // Each byte is written as four, of which the next may overwrite all but the first, or but the
   // replacement's.
   void write_replaced(size_t begin, size_t end) {
+    if (begin >= end) return;
     GrowingBuffer<uint8_t>& bytes = text_.next_bytes();
     const size_t length = rewrite_.replacement.size();
     if (length == 0) {
@@ -208,43 +219,40 @@ void PreTokenizerCutter::cut_all(const uint8_t* text, size_t size) {
 // Whether a text that is one piece would become another one.
 bool PreTokenizerCutter::changes(const Rewrite& rewrite, const normalize::Text& text, bool is_start) const {
   if (!rewrite.replacement.empty() && std::memchr(text.data(), ' ', text.size()) != nullptr) return true;
-  const bool with_prefix =
-      rewrite.where == Rewrite::Where::everywhere || (rewrite.where == Rewrite::Where::at_start && is_start);
-  return with_prefix && !begins_with(text.data(), text.size(), rewrite.prefix);
+  return puts_in_front(rewrite, is_start) && !begins_with(text.data(), text.size(), rewrite.prefix);
 }
 
-void PreTokenizerCutter::rewrite_pieces(const Rewrite& rewrite, normalize::Text& text, bool& is_start) {
+// Pieces that begin before `start` stand for the input's first character; becomes the same of the new text.
+void PreTokenizerCutter::rewrite_pieces(const Rewrite& rewrite, normalize::Text& text, size_t& start) {
   PieceWriter writer(rewrite, text);
   bounds_.truncate(0);
   size_t begin = 0;
-  bool starts = false;
+  size_t new_start = 0;
   for (size_t number = 0; number < cut_.size(); ++number) {
     const size_t end = cut_[number] & ~kDropped;
-    const bool is_first = is_start && begin == 0;
     if ((cut_[number] & kDropped) == 0) {
-      writer.write(begin, end,
-                   rewrite.where == Rewrite::Where::everywhere ||
-                       (rewrite.where == Rewrite::Where::at_start && is_first));
+      const size_t rest = writer.write(begin, end, start, puts_in_front(rewrite, begin < start));
       bounds_.push_back(static_cast<uint32_t>(text.next_bytes().size()));
-      starts |= is_first;
+      if (begin < start) new_start = text.next_bytes().size() - rest;
     }
     begin = end;
   }
-  is_start = starts;
+  start = new_start;
   text.flip();
 }
 
 void PreTokenizerCutter::prepare(normalize::Text& text, bool is_start) {
   bounds_.truncate(0);
+  size_t start = is_start ? 1 : 0;
   const auto& stages = pre_tokenizer_->stages_;
   for (size_t stage = 0; stage + 1 < stages.size(); ++stage) {
     if (text.size() >= kTooLong) throw std::invalid_argument("a text is 2 GiB or longer");
     if (text.size() == 0) return;
-    if (stages[stage].steps.empty() && bounds_.size() == 0 && !changes(stages[stage].rewrite, text, is_start))
-      continue;
+    const Rewrite& rewrite = stages[stage].rewrite;
+    if (stages[stage].steps.empty() && bounds_.size() == 0 && !changes(rewrite, text, start > 0)) continue;
     begin(stages[stage].steps, text.size());
     cut_all(text.data(), text.size());
-    rewrite_pieces(stages[stage].rewrite, text, is_start);
+    rewrite_pieces(rewrite, text, start);
     if (bounds_.size() == 1) bounds_.truncate(0);
   }
 }

@@ -95,7 +95,7 @@ class PreTokenizerCutter final : public WordCutter {
   size_t cut_levels(const uint8_t* text, uint32_t* ends, size_t capacity);
   void cut_all(const uint8_t* text, size_t size);
   bool changes(const Rewrite& rewrite, const normalize::Text& text, bool is_start) const;
-  void rewrite_pieces(const Rewrite& rewrite, normalize::Text& text, bool& is_start);
+  void rewrite_pieces(const Rewrite& rewrite, normalize::Text& text, size_t& start);
 
   PreTokenizerPtr pre_tokenizer_;
   // Pieces of the text that were cut before it was rewritten: where they end, if there is more than one.

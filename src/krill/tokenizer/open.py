@@ -1,7 +1,7 @@
 """From the config's `tokenizer:` to an encoder, and what that encoder will hold.
 
-A `tokenizer.json` that is byte-level BPE with a known pattern is run by the native core; every other one by
-Hugging Face's library, and the run says why.
+A `tokenizer.json` is run by the native core; by Hugging Face's library where something in it has no native
+form, and the run says what.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from krill.budget import Kind, Need, Plan
 from krill.errors import InputError
 from krill.tokenizer.byte import ByteEncoder
 from krill.tokenizer.encoder import Encoder, FileEncoder, outside_vocabulary
-from krill.tokenizer.outline import LoadingCost, Outline, outline_of
+from krill.tokenizer.outline import Outline, outline_of
 from krill.tokenizer.tokenizer_file import config_file, file_fingerprint
 from krill.tokenizer.tokenizer_json import NotNative, fallback_reason, forget_spec, native_spec
 
@@ -35,7 +35,7 @@ def file_needs(file: Path, max_document_bytes: int, threads: int) -> list[Need]:
     """The same for a tokenizer file, of which no more than an outline is read."""
     outline = outline_of(file)
     if fallback_reason(file) is None:
-        return _native_needs(outline.native(), max_document_bytes, threads)
+        return _native_needs(outline, max_document_bytes, threads)
     return _library_needs(outline, max_document_bytes, threads)
 
 
@@ -97,10 +97,13 @@ def share_of(plan: Plan | None, name: str) -> int:
     return plan.share(name)
 
 
-def _native_needs(held: LoadingCost, max_document_bytes: int, threads: int) -> list[Need]:
-    from krill.tokenizer.native import LEAST_CACHE, MERGED_PER_BYTE, USEFUL_CACHE
+def _native_needs(outline: Outline, max_document_bytes: int, threads: int) -> list[Need]:
+    from krill.tokenizer.native import LEAST_CACHE, MERGED_PER_BYTE, NORMALISED_PER_BYTE, USEFUL_CACHE
 
+    held = outline.native()
+    longest = max_document_bytes * threads * NORMALISED_PER_BYTE if outline.rewrites else 0
     return [
+        *([Need("normalised documents", longest, expected=0, during="encode")] if longest else []),
         Need("tokenizer", held.always),
         Need("reading the tokenizer", held.reading - held.always, Kind.WATCHED, during="start"),
         Need(WORD_CACHE, LEAST_CACHE * threads, useful=USEFUL_CACHE * threads, during="encode"),

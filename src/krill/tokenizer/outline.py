@@ -70,13 +70,23 @@ class Outline:
         """Whether text is cut into words before the model sees it."""
         return self.sections is None or self.sections.get("pre_tokenizer") is not None
 
+    @property
+    def rewrites(self) -> bool:
+        """Whether text is normalised, or a pre-tokenizer changes it."""
+        return self.sections is None or self.sections.get("normalizer") is not None or not self.cuts
+
     def native(self) -> LoadingCost:
-        """By the native encoder: the parsed JSON, then its tables."""
+        """By the native encoder: the tokens as they are read, then its tables."""
         words, merges, added = self.vocabulary.values, self.merges.values, self.added.values
-        always = 300_000 + 50 * words + 50 * merges + 60 * added + 20 * self._added_characters()
-        parsing = self.size + 310 * words + 360 * merges + 980 * added
-        making = 110 * words + 60 * merges + 750 * added + 65 * self._added_characters()
-        return LoadingCost(always, max(parsing, making, always))
+        always = 60 * added + 20 * self._added_characters()
+        reading = 980 * added + 65 * self._added_characters()
+        if self.family == "BPE":
+            always += 1_000_000 + 50 * words + 50 * merges
+            reading += 4_000_000 + 30 * words + 95 * merges
+        else:
+            always += 3_000_000 + 30 * words + int(8.8 * self._nodes())
+            reading += 5_000_000 + 45 * words + int(18.5 * self._nodes())
+        return LoadingCost(always, max(reading, always))
 
     def library(self) -> LoadingCost:
         """By Hugging Face's library: its model, and what it parses it from."""
@@ -87,8 +97,7 @@ class Outline:
         listed = 235 * (words + added)
         if self.family == "Unigram":
             # A tree of bytes, with a table in each node that has children.
-            nodes = max(words // 2, int(self.vocabulary.string_bytes - _SHARED_PIECE * words))
-            always += 325 * nodes + 300 * words
+            always += 325 * self._nodes() + 300 * words
         elif self.family == "BPE":
             always += 215 * words + 75 * merges
             # Written as pairs, merges take more while they are read.
@@ -97,6 +106,11 @@ class Outline:
             always += 260 * words
             peak += 270 * words
         return LoadingCost(always, max(peak, always + listed))
+
+    def _nodes(self) -> int:
+        """Of a tree of all tokens."""
+        words = self.vocabulary.values
+        return max(words // 2, int(self.vocabulary.string_bytes - _SHARED_PIECE * words))
 
     def _added_characters(self) -> int:
         """That a search for all added tokens at once has to tell apart."""
