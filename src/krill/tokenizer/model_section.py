@@ -49,6 +49,10 @@ class ModelSpec:
         """The native model; `ValueError` if it makes no sense."""
         return _BUILDERS[self.kind](self)
 
+    def text(self, number: int) -> bytes:
+        """What an id decodes to."""
+        return self.tokens[self.offsets[number] : self.offsets[number + 1]].tobytes()
+
     def lacks_bytes(self) -> bool:
         """Whether some byte is no token of a byte-level vocabulary."""
         starts = self.offsets[:-1]

@@ -202,6 +202,8 @@ def _spec(file: Path, parsed: Mapping[str, Any], reader: _native.TokenizerFile) 
         return reader.find(token.encode())
 
     unknown = unknown_id(kind, section, token_to_id)
+    if kind == "Unigram" and sections.post.trims_offsets:
+        raise NotSupported("its post-processor trims spaces off pieces that its model may not know")
     model = ModelSpec(kind, section, byte_level, *arrays, unknown)
     if kind == "BPE" and byte_level and section.get("byte_fallback") and model.lacks_bytes():
         raise NotSupported("its model falls back to bytes where letters stand for bytes")

@@ -270,7 +270,7 @@ def tokenizers(draw: st.DrawFn) -> Section:
         "added_tokens": draw(added_tokens(len(model["vocab"]))),
         "normalizer": draw(NORMALIZERS),
         "pre_tokenizer": draw(pre_tokenizers(byte_level)),
-        "post_processor": draw(POST_PROCESSORS),
+        "post_processor": draw(POST_PROCESSORS if model["type"] != "Unigram" else st.just(TEMPLATE)),
         "decoder": draw(DECODERS),
         "model": model,
     }
@@ -278,10 +278,6 @@ def tokenizers(draw: st.DrawFn) -> Section:
 
 def assert_equal(written: Section, texts: list[str]) -> None:
     content = json.dumps(written)
-    if written["model"]["type"] == "Unigram" and 'trim_offsets": true' in json.dumps(
-        written["post_processor"]
-    ):
-        return
     spec = read_spec(Path("tokenizer.json"), content.encode())
     assert not isinstance(spec, NotNative), spec.reason
     library = Tokenizer.from_str(content)
