@@ -55,12 +55,9 @@ def open_file(file: Path, plan: Plan | None, threads: int) -> FileEncoder:
 
         limit = 0 if plan is None else plan.limit
         library = HuggingFaceEncoder(file, share_of(plan, BY_HUGGING_FACE), spec.reason, limit)
-        if library.vocab_size == 0:  # what the native core runs has a token for each byte
-            raise InputError(
-                f"the tokenizer `{file}` has no tokens",
-                hint="restore its file, or train one: krill tokenizer train",
-            )
+        _check_tokens(file, library.vocab_size)
         return library
+    _check_tokens(file, spec.vocab_size)
     outside = next((each for each in (*spec.post.prefix, *spec.post.suffix) if each >= spec.vocab_size), None)
     if outside is not None:
         raise outside_vocabulary(str(file), outside, spec.vocab_size)
@@ -71,6 +68,14 @@ def open_file(file: Path, plan: Plan | None, threads: int) -> FileEncoder:
     encoder = NativeEncoder(file, file_fingerprint(file), spec, cache, threads)
     _native.trim()  # what reading the file took
     return encoder
+
+
+def _check_tokens(file: Path, count: int) -> None:
+    if count == 0:
+        raise InputError(
+            f"the tokenizer `{file}` has no tokens",
+            hint="restore its file, or train one: krill tokenizer train",
+        )
 
 
 def fallback_notice(config: TokenizerConfig) -> str | None:
