@@ -29,6 +29,7 @@ from krill.qa.wordwise import EncodedSpans, Words, encode_wordwise, find_words, 
 from krill.storage.input_file import read_json
 from krill.tokenizer.encoder import DocumentError
 from krill.tokenizer.huggingface import GROUP_BYTES, LibraryCalls, open_library
+from krill.tokenizer.model_section import ModelSpec
 from krill.tokenizer.native import LEAST_CACHE, NativeEncoder
 from krill.tokenizer.outline import Outline, outline_of, outline_of_content
 from krill.tokenizer.tokenizer_file import declared_tokens, tokenizer_file
@@ -108,7 +109,21 @@ def tokenizer_from(
         return QaTokenizer(texts, layout, shaping, False, content, _space_ids(library))
     bare = replace(spec, post=replace(spec.post, prefix=(), suffix=()))
     encoder = NativeEncoder(_NAMELESS, shaping, bare, LEAST_CACHE * threads, threads)
-    return QaTokenizer(_NativeTexts(encoder), layout, shaping, True, content)
+    return QaTokenizer(_NativeTexts(encoder), layout, shaping, True, content, _space_tokens(spec.model))
+
+
+def _space_tokens(model: ModelSpec) -> tuple[int, ...]:
+    """The same as `_space_ids`, of a native model; in byte-level tokens no letter is such a mark."""
+    if model.byte_level:
+        return ()
+    mark = _SPACE_MARK.encode()
+    begins, ends = model.offsets[:-1], model.offsets[1:]
+    lengths = ends - begins
+    likely = np.flatnonzero((lengths > 0) & (lengths % len(mark) == 0) & (lengths < len(mark) * _MOST_MARKS))
+    likely = likely[(model.tokens[begins[likely]] == mark[0]) & (model.tokens[ends[likely] - 1] == mark[-1])]
+    texts = {int(token): bytes(model.tokens[begins[token] : ends[token]]) for token in likely}
+    found = [token for token, text in texts.items() if text == mark * (len(text) // len(mark))]
+    return tuple(sorted(found, key=lambda token: len(texts[token])))
 
 
 def _space_ids(library: Any) -> tuple[int, ...]:

@@ -49,8 +49,14 @@ class ModelSpec:
         """The native model; `ValueError` if it makes no sense."""
         return _BUILDERS[self.kind](self)
 
+    def lacks_bytes(self) -> bool:
+        """Whether some byte is no token of a byte-level vocabulary."""
+        starts = self.offsets[:-1]
+        single = (self.offsets[1:] - starts == 1) & (self.flags & 2 != 0)
+        return len(set(self.tokens[starts[single]].tolist())) < 256
 
-def check_model(model: Any) -> str:
+
+def check_model(model: Any, *, byte_level: bool) -> str:
     """The kind of a model that can be run natively, of a section with or without its tokens."""
     if not isinstance(model, dict):
         raise NotSupported("it has no model")
@@ -64,6 +70,11 @@ def check_model(model: Any) -> str:
         raise NotSupported("its model has no merges")
     if model.get("dropout"):
         raise NotSupported("its model drops merges at random")
+    affixes = ("continuing_subword_prefix", "end_of_word_suffix")
+    if kind == "BPE" and model.get("byte_fallback") and any(model.get(affix) for affix in affixes):
+        raise NotSupported("its model falls back to bytes and marks the parts of words")
+    if kind == "Unigram" and byte_level and model.get("byte_fallback"):
+        raise NotSupported("its model falls back to bytes where letters stand for bytes")
     return kind
 
 

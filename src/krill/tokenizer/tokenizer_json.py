@@ -141,8 +141,8 @@ def why_not_native(outline: Outline) -> str | None:
     if parsed is None:
         return "its sections are too large"
     try:
-        _Sections.of(parsed)
-        check_model(parsed.get("model"))
+        sections = _Sections.of(parsed)
+        check_model(parsed.get("model"), byte_level=sections.pre_tokenizer.byte_level)
     except NotSupported as error:
         return str(error)
     merges, tokens = outline.merges.values, outline.vocabulary.values + outline.added.values
@@ -183,8 +183,8 @@ class _Sections:
 def _spec(file: Path, parsed: Mapping[str, Any], reader: _native.TokenizerFile) -> NativeSpec:
     sections = _Sections.of(parsed)
     section: Any = parsed.get("model")
-    kind = check_model(section)
     byte_level = sections.pre_tokenizer.byte_level
+    kind = check_model(section, byte_level=byte_level)
     try:
         arrays = reader.arrays(byte_level)
     except ValueError as error:
@@ -203,6 +203,8 @@ def _spec(file: Path, parsed: Mapping[str, Any], reader: _native.TokenizerFile) 
 
     unknown = unknown_id(kind, section, token_to_id)
     model = ModelSpec(kind, section, byte_level, *arrays, unknown)
+    if kind == "BPE" and byte_level and section.get("byte_fallback") and model.lacks_bytes():
+        raise NotSupported("its model falls back to bytes where letters stand for bytes")
     special = {token.content for token in added if token.special}
     eos_token, eos_id = find_eos(file, token_to_id, special)
     return NativeSpec(

@@ -108,6 +108,18 @@ def test_the_spec_is_flat_arrays_by_id(tmp_path, content) -> None:
     [
         ({"model_dropout": 0.1}, "its model drops merges at random"),
         ({"pre_tokenizer": AFTER_BYTES}, "pre-tokenizer steps after `ByteLevel` are not supported"),
+        (
+            {"model_vocab": {"a": 0}, "model_merges": [], "model_byte_fallback": True},
+            "its model falls back to bytes where letters stand for bytes",
+        ),
+        (
+            {"model": {**UNIGRAM, "byte_fallback": True}, "added_tokens": []},
+            "its model falls back to bytes where letters stand for bytes",
+        ),
+        (
+            {"model_byte_fallback": True, "model_end_of_word_suffix": "</w>"},
+            "its model falls back to bytes and marks the parts of words",
+        ),
         ({"model": None}, "it has no model"),
         ({"model": {"type": "Other", "vocab": {}}}, "its model is Other"),
         ({"model": {"type": "WordPiece"}}, "its model has no vocabulary"),
