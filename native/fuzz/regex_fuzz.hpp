@@ -158,6 +158,59 @@ inline std::vector<uint32_t> cut_in_steps(const tokenizer::PreTokenizerPtr& pre_
   return ends;
 }
 
+// Step by step, each piece a text of its own.
+inline std::vector<uint32_t> cut_plainly(const std::vector<tokenizer::StepPtr>& steps,
+                                         const std::vector<uint8_t>& bytes) {
+  std::vector<uint32_t> ends(bytes.empty() ? 0 : 1, static_cast<uint32_t>(bytes.size()));
+  for (const tokenizer::StepPtr& step : steps) {
+    std::vector<uint32_t> finer;
+    size_t begin = 0;
+    for (const uint32_t end : ends) {
+      if (end & tokenizer::Step::kDropped) {
+        finer.push_back(end);
+        begin = end & ~tokenizer::Step::kDropped;
+        continue;
+      }
+      const std::vector<uint8_t> piece(bytes.begin() + static_cast<ptrdiff_t>(begin),
+                                       bytes.begin() + static_cast<ptrdiff_t>(end));
+      uint32_t one = 0;
+      uint32_t state = 0;
+      for (size_t from = 0; from < piece.size(); from = one & ~tokenizer::Step::kDropped) {
+        require(step->cut(piece.data(), piece.size(), from, &one, 1, state) == 1,
+                "pre-tokenizer: not one piece");
+        finer.push_back(one + static_cast<uint32_t>(begin));
+      }
+      begin = end;
+    }
+    ends = std::move(finer);
+  }
+  return ends;
+}
+
+// Sequences of steps, which may have become one.
+inline void fuzz_sequences(Settings settings) {
+  try {
+    std::vector<tokenizer::StepPtr> steps;
+    std::vector<tokenizer::PreTokenizer::Item> items;
+    for (size_t count = 2 + settings.next() % 2; count > 0; --count) {
+      constexpr std::string_view kUsual[] = {"\\d{1,3}", "[a-z]+", "\\s+(?!\\S)|\\s+", "\\p{L}+|'s", "."};
+      const uint8_t which = settings.next();
+      steps.push_back(
+          tokenizer::make_split(which < 200 ? std::string(kUsual[which % 5]) : pattern_from(settings),
+                                tokenizer::Behavior::isolated, false));
+      items.emplace_back(steps.back());
+    }
+    const auto made = std::make_shared<tokenizer::PreTokenizer>(std::move(items));
+    const std::string text = well_formed_text(settings);
+    const std::vector<uint8_t> exact(text.begin(), text.end());
+    const std::vector<uint32_t> expected = cut_plainly(steps, exact);
+    require(cut_in_steps(made, exact, 4096) == expected, "pre-tokenizer: steps in one cut otherwise");
+    require(cut_in_steps(made, exact, 1) == expected, "pre-tokenizer: the capacity shows");
+  } catch (const std::invalid_argument&) {
+  } catch (const std::runtime_error&) {
+  }
+}
+
 inline void fuzz_steps(Settings settings) {
   const size_t capacity = size_t{1} + settings.next() % 20;
   try {
@@ -180,6 +233,7 @@ inline void fuzz_regex(const uint8_t* data, size_t size) {
   switch (settings.next() % 64) {
     case 1: return fuzz_patterns(settings);
     case 2: return fuzz_steps(settings);
+    case 3: return fuzz_sequences(settings);
     default: return;
   }
 }

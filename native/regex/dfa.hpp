@@ -37,6 +37,7 @@ class Dfa {
   size_t bytes() const { return symbols_.bytes() + (steps_.size() + cuts_.size()) * sizeof(uint32_t); }
 
  private:
+  friend class FusedSplits;
   class Determiniser;
 
   // Steps: the row of the next state, and whether a match ends before the symbol. Row 0 is the end.

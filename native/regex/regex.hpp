@@ -41,6 +41,7 @@ class Regex {
   size_t split(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const;
 
   bool is_dfa() const { return dfa_.has_value(); }
+  const Dfa* dfa() const { return dfa_ ? &*dfa_ : nullptr; }
   // Whether `split` may write stretches without length.
   bool matches_empty() const { return matches_empty_; }
   size_t bytes() const;

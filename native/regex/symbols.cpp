@@ -62,4 +62,31 @@ bool Symbols::build(const std::vector<CodeSet>& sets) {
   return true;
 }
 
+bool Symbols::join(const std::vector<const Symbols*>& parts,
+                   std::vector<std::vector<uint8_t>>& part_symbols) {
+  part_symbols.assign(parts.size(), {});
+  std::map<std::vector<uint32_t>, uint8_t> numbers;
+  std::map<std::vector<uint32_t>, uint32_t> pages;
+  std::vector<uint32_t> key(parts.size());
+  std::vector<uint32_t> each(parts.size());
+  for (uint32_t page = 0; page <= kLastPoint / kPagePoints; ++page) {
+    std::transform(parts.begin(), parts.end(), key.begin(),
+                   [&](const Symbols* part) { return part->page_of_[page]; });
+    const auto known = pages.emplace(key, static_cast<uint32_t>(pages_.size()));
+    page_of_.push_back(known.first->second);
+    if (!known.second) continue;
+    for (size_t at = 0; at < kPagePoints; ++at) {
+      for (size_t part = 0; part < parts.size(); ++part) each[part] = parts[part]->pages_[key[part] + at];
+      const auto found = numbers.emplace(each, static_cast<uint8_t>(numbers.size()));
+      if (numbers.size() > kMostSymbols) return false;
+      pages_.push_back(found.first->second);
+      for (size_t part = 0; found.second && part < parts.size(); ++part)
+        part_symbols[part].push_back(static_cast<uint8_t>(each[part]));
+    }
+  }
+  count_ = numbers.size();
+  std::copy_n(pages_.begin() + page_of_[0], ascii_.size(), ascii_.begin());
+  return true;
+}
+
 }  // namespace krill::regex

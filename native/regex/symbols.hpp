@@ -22,6 +22,10 @@ class Symbols {
   // `sets` differ from each other. False if there are too many symbols.
   bool build(const std::vector<CodeSet>& sets);
 
+  // Symbols that tell apart whatever any of `parts` does; writes for each part and symbol the part's symbol.
+  // False if there are too many.
+  bool join(const std::vector<const Symbols*>& parts, std::vector<std::vector<uint8_t>>& part_symbols);
+
   // Characters have the numbers 0 to `count() - 1`.
   size_t count() const { return count_; }
   size_t end() const { return count_; }        // what follows the last character

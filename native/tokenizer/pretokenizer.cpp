@@ -115,6 +115,7 @@ PreTokenizer::PreTokenizer(std::vector<Item> items) : stages_(1) {
     stages_.back().rewrite = std::move(rewrite);
     stages_.emplace_back();
   }
+  for (Stage& stage : stages_) stage.steps = fused(std::move(stage.steps));
 }
 
 size_t PreTokenizer::bytes() const {
@@ -169,7 +170,7 @@ bool PreTokenizerCutter::next_piece(const uint8_t* text, size_t level, Piece& pi
       own.from = 0;
     }
     own.next = 0;
-    own.count = (*steps_)[level - 1]->cut(text + own.begin, own.size, own.from, own.ends, kRoom);
+    own.count = (*steps_)[level - 1]->cut(text + own.begin, own.size, own.from, own.ends, kRoom, own.state);
   }
 }
 
@@ -186,8 +187,8 @@ size_t PreTokenizerCutter::cut_levels(const uint8_t* text, uint32_t* ends, size_
       inner_from_ = 0;
     }
     const size_t size = inner_.end - inner_.begin;
-    const size_t found =
-        steps_->back()->cut(text + inner_.begin, size, inner_from_, ends + count, capacity - count);
+    const size_t found = steps_->back()->cut(text + inner_.begin, size, inner_from_, ends + count,
+                                             capacity - count, inner_state_);
     inner_from_ = ends[count + found - 1] & ~kDropped;
     for (const size_t end = count + found; count < end; ++count)
       ends[count] += static_cast<uint32_t>(inner_.begin);
@@ -199,7 +200,8 @@ size_t PreTokenizerCutter::cut_levels(const uint8_t* text, uint32_t* ends, size_
 size_t PreTokenizerCutter::cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
                                size_t capacity) {
   const std::vector<StepPtr>& steps = pre_tokenizer_->stages_.back().steps;
-  if (bounds_.size() == 0 && steps.size() == 1) return steps[0]->cut(text, size, from, ends, capacity);
+  if (bounds_.size() == 0 && steps.size() == 1)
+    return steps[0]->cut(text, size, from, ends, capacity, inner_state_);
   if (from == 0) begin(steps, size);
   return cut_levels(text, ends, capacity);
 }

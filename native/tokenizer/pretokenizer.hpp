@@ -80,6 +80,7 @@ class PreTokenizerCutter final : public WordCutter {
     size_t from = 0;  // how far it was cut
     size_t next = 0;
     size_t count = 0;
+    uint32_t state = 0;  // of the step
     uint32_t ends[kRoom];
   };
 
@@ -108,6 +109,7 @@ class PreTokenizerCutter final : public WordCutter {
   size_t outer_ = 0;  // how many bounds were passed
   Piece inner_{};     // what the last step cuts
   size_t inner_from_ = 0;
+  uint32_t inner_state_ = 0;
   bool has_inner_ = false;
 };
 

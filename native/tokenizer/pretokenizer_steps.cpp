@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "regex/fused_splits.hpp"
 #include "regex/symbols.hpp"
 #include "regex/unicode.hpp"
 #include "tokenizer/pretokenizer_tables.hpp"
@@ -59,7 +60,8 @@ class SplitStep final : public Step {
   SplitStep(Regex pattern, Behavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 
-  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const override {
+  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+             uint32_t&) const override {
     const bool plain = behavior_ == Behavior::isolated || behavior_ == Behavior::removed;
     if (!plain || pattern_.matches_empty() || capacity < Regex::kLeastCapacity)
       return cut_one_by_one(text, size, from, ends, capacity);
@@ -74,6 +76,10 @@ class SplitStep final : public Step {
   }
 
   size_t bytes() const override { return pattern_.bytes(); }
+
+  const regex::Dfa* automaton() const override {
+    return behavior_ == Behavior::isolated && !pattern_.matches_empty() ? pattern_.dfa() : nullptr;
+  }
 
  private:
   size_t cut_one_by_one(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
@@ -128,7 +134,8 @@ class WordsStep final : public Step {
       throw std::invalid_argument("the regex of a scanner is too rich");
   }
 
-  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const override {
+  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+             uint32_t&) const override {
     size_t count = 0;
     while (from < size && count < capacity) {
       const size_t room = capacity - count;
@@ -146,6 +153,7 @@ class WordsStep final : public Step {
   }
 
   size_t bytes() const override { return regex_.bytes(); }
+  const regex::Dfa* automaton() const override { return regex_.dfa(); }
 
  private:
   static constexpr size_t kLooked = 64;
@@ -186,7 +194,8 @@ class ScriptsStep final : public Step {
     }
   }
 
-  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const override {
+  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+             uint32_t&) const override {
     size_t count = 0;
     size_t script = any_;
     size_t length = 0;
@@ -216,7 +225,8 @@ class FixedLengthStep final : public Step {
     if (length == 0) throw std::invalid_argument("the length of pieces must be at least 1");
   }
 
-  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const override {
+  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+             uint32_t&) const override {
     size_t count = 0;
     size_t characters = 0;
     for (size_t at = from + 1; at < size; ++at) {
@@ -234,6 +244,30 @@ class FixedLengthStep final : public Step {
  private:
   size_t length_;
 };
+
+class FusedStep final : public Step {
+ public:
+  explicit FusedStep(regex::FusedSplits splits) : splits_(std::move(splits)) {}
+
+  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+             uint32_t& state) const override {
+    return splits_.split(text, size, from, ends, capacity, state);
+  }
+
+  size_t bytes() const override { return splits_.bytes(); }
+
+ private:
+  regex::FusedSplits splits_;
+};
+
+// One step for several that follow each other, or null.
+StepPtr fused_step(const StepPtr* steps, size_t count) {
+  std::vector<const regex::Dfa*> automata;
+  for (size_t at = 0; at < count; ++at) automata.push_back(steps[at]->automaton());
+  if (std::find(automata.begin(), automata.end(), nullptr) != automata.end()) return nullptr;
+  auto splits = regex::FusedSplits::build(automata);
+  return splits ? std::make_shared<FusedStep>(*std::move(splits)) : nullptr;
+}
 
 NodePtr repeated(CodeSet set) {
   NodePtr node = regex::make(Kind::repeat);
@@ -339,5 +373,17 @@ StepPtr make_bert() {
 StepPtr make_scripts() { return std::make_shared<ScriptsStep>(); }
 
 StepPtr make_fixed_length(size_t length) { return std::make_shared<FixedLengthStep>(length); }
+
+std::vector<StepPtr> fused(std::vector<StepPtr> steps) {
+  std::vector<StepPtr> result;
+  for (size_t begin = 0; begin < steps.size();) {
+    StepPtr one;
+    size_t count = steps.size() - begin;
+    while (count > 1 && !(one = fused_step(steps.data() + begin, count))) --count;
+    result.push_back(one ? std::move(one) : std::move(steps[begin]));
+    begin += count;
+  }
+  return result;
+}
 
 }  // namespace krill::tokenizer

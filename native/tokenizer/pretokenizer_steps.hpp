@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "regex/regex.hpp"
 #include "text/scanner.hpp"
@@ -27,9 +28,12 @@ class Step {
 
   // Writes the ends of successive pieces from `from` on, which is 0 or the last end that was written: at
   // least one and up to `capacity` of them, none of them empty; returns how many. They cover the text. `from`
-  // is less than `size`, and that is below 2 GiB. Throws std::runtime_error if a pattern backtracks too far.
-  virtual size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
-                     size_t capacity) const = 0;
+  // is less than `size`, and that is below 2 GiB. `state` is for the step's own use between two calls for one
+  // text. Throws std::runtime_error if a pattern backtracks too far.
+  virtual size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+                     uint32_t& state) const = 0;
+  // The automaton whose stretches are the pieces, if there is one.
+  virtual const regex::Dfa* automaton() const { return nullptr; }
   virtual size_t bytes() const = 0;
 };
 
@@ -54,5 +58,8 @@ StepPtr make_bert();
 StepPtr make_scripts();
 // Pieces of so many characters, at least one.
 StepPtr make_fixed_length(size_t length);
+
+// The same steps, some of them as one where that is possible, and then faster.
+std::vector<StepPtr> fused(std::vector<StepPtr> steps);
 
 }  // namespace krill::tokenizer

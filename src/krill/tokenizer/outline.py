@@ -81,7 +81,7 @@ class Outline:
         always = 60 * added + 20 * self._added_characters()
         reading = 980 * added + 65 * self._added_characters()
         if self.family == "BPE":
-            always += 1_000_000 + 50 * words + 50 * merges
+            always += 300_000 + 50 * words + 50 * merges
             reading += 4_000_000 + 30 * words + 95 * merges
         else:
             always += 3_000_000 + 30 * words + int(8.8 * self._nodes())

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 import krill
 from conftest import dataset_bytes
 from jobs import json_lines
-from krill.budget import resident_bytes
+from krill.budget import peak_bytes
 from krill.corpus import DatasetSource
 from krill.errors import BudgetError, ConfigError, InputError, KrillError, StorageError
 from krill.threads.progress import Silent
@@ -415,7 +415,7 @@ def test_units_are_written_down_as_often_as_asked(tmp_path, expected):
     summary = run_training(
         [DatasetSource(str(path))],
         TrainOptions(vocab_size=VOCAB_SIZE),
-        memory=resident_bytes() + 10**9,  # as a command it counts all that pytest has come to hold
+        memory=peak_bytes() + 10**9,  # as a command it counts all that pytest has come to hold
         threads=2,
         output=tmp_path / "out",
         overwrite=False,

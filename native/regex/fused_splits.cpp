@@ -1,0 +1,263 @@
+#include "regex/fused_splits.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace krill::regex {
+namespace {
+
+constexpr size_t kMostProducts = 3000;
+constexpr size_t kMostProductEntries = 200'000;
+constexpr uint32_t kSlow = UINT32_MAX;  // in `begins_`: no piece begins with this symbol at once
+constexpr size_t kChunk = 128;
+
+}  // namespace
+
+class FusedSplits::Builder {
+ public:
+  explicit Builder(const std::vector<const Dfa*>& levels)
+      : levels_(levels), last_(*levels.back()), fused_(*levels.back()) {}
+
+  std::optional<FusedSplits> run() {
+    for (const Dfa* level : levels_) {
+      if (level->matches_empty_) return std::nullopt;
+    }
+    if (last_.looks_back_ || !fused_.symbols_.join(parts(), part_symbols_)) return std::nullopt;
+    for (size_t level = 0; level < levels_.size(); ++level)
+      part_symbols_[level].push_back(static_cast<uint8_t>(levels_[level]->symbols_.end()));
+    fused_.last_symbols_ = part_symbols_.back();
+    fused_.stride_ = fused_.symbols_.end() + 1;
+    if (!make_outer() || !make_products()) return std::nullopt;
+    return std::move(fused_);
+  }
+
+ private:
+  using Rows = std::vector<uint32_t>;
+
+  std::vector<const Symbols*> parts() const {
+    std::vector<const Symbols*> all;
+    for (const Dfa* level : levels_) all.push_back(&level->symbols_);
+    return all;
+  }
+
+  // Where a level begins a text.
+  static uint32_t start_of(const Dfa& level) { return level.start_rows_[level.symbols_.begin()]; }
+  uint32_t scaled(size_t state) const { return static_cast<uint32_t>(state * fused_.stride_); }
+
+  // One symbol for all levels but the last; false if one of them can't say at once where it cuts.
+  bool step_outer(Rows& rows, size_t symbol, bool& cut) const {
+    const bool is_end = symbol == fused_.symbols_.end();
+    cut = false;
+    for (size_t level = 0; level + 1 < levels_.size(); ++level) {
+      const Dfa& dfa = *levels_[level];
+      const size_t own = part_symbols_[level][symbol];
+      uint32_t entry = dfa.cuts_[rows[level] + (cut ? dfa.symbols_.end() : own)];
+      if (entry & Dfa::kSpecial) return false;
+      if (cut && !is_end) entry = dfa.cuts_[start_of(dfa) + own];
+      if (entry & Dfa::kSpecial) return false;
+      cut |= (entry & Dfa::kCut) != 0;
+      rows[level] = entry >> Dfa::kCutFlags;
+    }
+    return true;
+  }
+
+  bool make_outer() {
+    std::map<Rows, uint32_t> numbers;
+    std::vector<Rows> states;
+    const auto state_of = [&](const Rows& rows) {
+      const auto found = numbers.emplace(rows, static_cast<uint32_t>(states.size()));
+      if (found.second) states.push_back(rows);
+      return found.first->second;
+    };
+    Rows start;
+    for (size_t level = 0; level + 1 < levels_.size(); ++level) start.push_back(start_of(*levels_[level]));
+    state_of(start);
+    for (size_t state = 0; state < states.size(); ++state) {
+      if (states.size() > kMostProducts || states.size() * fused_.stride_ > kMostProductEntries) return false;
+      for (size_t symbol = 0; symbol < fused_.stride_; ++symbol) {
+        // No text ends before it has begun.
+        if (state == 0 && symbol == fused_.symbols_.end()) {
+          fused_.outer_.push_back(0);
+          continue;
+        }
+        Rows rows = states[state];
+        bool cut = false;
+        if (!step_outer(rows, symbol, cut)) return false;
+        const uint32_t next = symbol == fused_.symbols_.end() ? 0 : state_of(rows);
+        if (next == 0 && symbol != fused_.symbols_.end()) return false;
+        fused_.outer_.push_back(scaled(next) << 1 | (cut ? 1 : 0));
+      }
+    }
+    return true;
+  }
+
+  uint32_t product_of(uint32_t outer, uint32_t last) {
+    const auto found = numbers_.emplace(std::pair(outer, last), static_cast<uint32_t>(products_.size()));
+    if (found.second) products_.emplace_back(outer, last);
+    return scaled(found.first->second);
+  }
+
+  uint32_t begin_with(uint32_t outer, size_t symbol) {
+    const uint32_t entry = last_.cuts_[last_.start_rows_[0] + part_symbols_.back()[symbol]];
+    if (entry & Dfa::kSpecial) return kSlow;
+    return product_of(fused_.outer_[outer + symbol] >> 1, entry >> Dfa::kCutFlags);
+  }
+
+  uint32_t step_product(uint32_t outer, uint32_t last, size_t symbol) {
+    const uint32_t step = fused_.outer_[outer + symbol];
+    if ((step & 1) == 0) {
+      const uint32_t entry = last_.cuts_[last + part_symbols_.back()[symbol]];
+      if (entry & Dfa::kSpecial) return entry & (Dfa::kSpecial | Dfa::kOneBack);
+      return product_of(step >> 1, entry >> Dfa::kCutFlags) << Dfa::kCutFlags | (entry & Dfa::kCut);
+    }
+    if (last_.cuts_[last + last_.symbols_.end()] & Dfa::kSpecial) return Dfa::kSpecial;
+    if (symbol == fused_.symbols_.end()) return Dfa::kCut;
+    const uint32_t begun = begin_with(outer, symbol);
+    return begun == kSlow ? Dfa::kSpecial : begun << Dfa::kCutFlags | Dfa::kCut;
+  }
+
+  bool make_products() {
+    const size_t outers = fused_.outer_.size() / fused_.stride_;
+    for (size_t outer = 0; outer < outers; ++outer) {
+      for (size_t symbol = 0; symbol < fused_.stride_; ++symbol) {
+        const bool is_end = symbol == fused_.symbols_.end();
+        fused_.begins_.push_back(is_end ? kSlow : begin_with(scaled(outer), symbol));
+      }
+    }
+    for (size_t state = 0; state < products_.size(); ++state) {
+      if (products_.size() > kMostProducts || products_.size() * fused_.stride_ > kMostProductEntries)
+        return false;
+      const auto [outer, last] = products_[state];
+      for (size_t symbol = 0; symbol < fused_.stride_; ++symbol)
+        fused_.cuts_.push_back(step_product(outer, last, symbol));
+      fused_.outer_of_.push_back(outer);
+    }
+    return true;
+  }
+
+  const std::vector<const Dfa*>& levels_;
+  const Dfa& last_;
+  FusedSplits fused_;
+  std::vector<std::vector<uint8_t>> part_symbols_;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;
+  std::vector<std::pair<uint32_t, uint32_t>> products_;
+};
+
+std::optional<FusedSplits> FusedSplits::build(const std::vector<const Dfa*>& levels) {
+  return Builder(levels).run();
+}
+
+// Whether the last automaton matches at `begin`, and where the match ends; the outer ones say where its text
+// does.
+bool FusedSplits::last_matches(const uint8_t* text, size_t size, Place begin, Place& end,
+                               StepBudget& budget) const {
+  bool found = false;
+  size_t row = last_.start_rows_[0];
+  Place place = begin;
+  for (;;) {
+    size_t length = 0;
+    const size_t symbol = symbol_at(text, size, place.at, length);
+    const uint32_t step = outer_[place.outer + symbol];
+    const bool is_end = place.at > begin.at && (step & 1) != 0;
+    const uint32_t matched = last_.steps_[row + (is_end ? last_.symbols_.end() : last_symbols_[symbol])];
+    if (matched & Dfa::kMatch) {
+      found = true;
+      end = place;
+    }
+    row = matched >> 1;
+    if (row == 0 || place.at == size) break;
+    place = {place.at + length, step >> 1};
+  }
+  budget.spend(place.at - (found ? end.at : begin.at));
+  return found;
+}
+
+size_t FusedSplits::find_cuts(const uint8_t* text, size_t size, Place begin, Place* cuts,
+                              StepBudget& budget) const {
+  for (Place place = begin;;) {
+    if (last_matches(text, size, place, cuts[1], budget)) {
+      if (place.at == begin.at) {
+        cuts[0] = cuts[1];
+        return 1;
+      }
+      cuts[0] = place;
+      return 2;
+    }
+    size_t length = 0;
+    const size_t symbol = symbol_at(text, size, place.at, length);
+    place = {place.at + length, outer_[place.outer + symbol] >> 1};
+    const size_t next = symbol_at(text, size, place.at, length);
+    if (place.at == size || (outer_[place.outer + next] & 1) != 0) {
+      cuts[0] = place;
+      return 1;
+    }
+  }
+}
+
+size_t FusedSplits::split(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+                          uint32_t& state) const {
+  if (from >= size || capacity == 0) return 0;
+  const uint32_t* const table = cuts_.data();
+  StepBudget budget(16 * uint64_t{size - from} + 1'000'000);
+  capacity = std::min(capacity, kChunk);
+  uint32_t rows[kChunk];  // of the product, before the character after each cut
+  size_t count = 0;
+  Place begin{from, from == 0 ? 0 : state};  // of the piece, if the automaton is to begin it anew
+  size_t at = from;
+  size_t before = from;
+  uint32_t row = 0;
+  uint32_t row_before = 0;
+  for (;;) {
+    size_t length = 0;
+    size_t symbol = symbols_.at(text, size, begin.at, length);
+    uint32_t entry = Dfa::kSpecial;
+    if (const uint32_t begun = begins_[begin.outer + symbol]; begun != kSlow) {
+      before = begin.at;
+      row_before = 0;
+      at = begin.at + length;
+      row = begun;
+      entry = 0;
+      while (at < size) {
+        entry = table[row + symbols_.at(text, size, at, length)];
+        if (entry & Dfa::kSpecial) break;
+        ends[count] = static_cast<uint32_t>(at);
+        rows[count] = row;
+        count += entry & Dfa::kCut;
+        if (count == capacity) {
+          state = outer_of_[row / stride_];
+          return count;
+        }
+        before = at;
+        row_before = row;
+        row = entry >> Dfa::kCutFlags;
+        at += length;
+      }
+      if (at == size) entry = table[row + symbols_.end()];
+      if (entry & Dfa::kCut) {
+        ends[count++] = static_cast<uint32_t>(size);
+        return count;
+      }
+      // Where the last piece begins, and the state of the outer automata there.
+      if (count > 0 && ends[count - 1] > begin.at)
+        begin = {ends[count - 1], outer_of_[rows[count - 1] / stride_]};
+    }
+    Place cuts[2];
+    size_t found = 1;
+    if ((entry & Dfa::kOneBack) != 0 && before > begin.at) {
+      cuts[0] = {before, outer_of_[row_before / stride_]};
+    } else {
+      found = find_cuts(text, size, begin, cuts, budget);
+    }
+    for (size_t number = 0; number < found; ++number) {
+      ends[count++] = static_cast<uint32_t>(cuts[number].at);
+      begin = cuts[number];
+      if (count == capacity || begin.at == size) {
+        state = begin.outer;
+        return count;
+      }
+    }
+  }
+}
+
+}  // namespace krill::regex
