@@ -9,6 +9,13 @@
 
 namespace krill::tokenizer {
 
+namespace {
+
+// Bytes of a section that say where its first character went.
+constexpr size_t kBeginning = 64;
+
+}  // namespace
+
 uint32_t largest_id(const EncoderParts& parts) {
   uint32_t largest = parts.model->largest_id();
   for (const AddedToken& token : parts.added) largest = std::max(largest, token.id);
@@ -127,6 +134,25 @@ void Encoder<Id>::encode_document(Worker& worker, const uint8_t* text, size_t si
   for (const uint32_t id : parts_.suffix) ids.push_back(static_cast<Id>(id));
 }
 
+// The library asks where in the input the first byte comes from, and normalizers may remove what was first.
+// The beginning of a section is normalised once more, with its origins.
+template <class Id>
+bool Encoder<Id>::keeps_beginning(Worker& worker, const uint8_t* text, size_t size) const {
+  if (!parts_.pre_tokenizer || !parts_.pre_tokenizer->asks_for_start()) return true;
+  worker.part.track(true);
+  size_t some = std::min<size_t>(size, kBeginning);
+  while (some < size && (text[some] & 0xc0) == 0x80) ++some;
+  worker.part.assign(text, some);
+  parts_.normalizer->apply(worker.part);
+  if (worker.part.size() == 0 && some < size) {
+    worker.part.assign(text, size);
+    parts_.normalizer->apply(worker.part);
+  }
+  const bool kept = worker.part.size() == 0 || worker.part.origin(0, 1).begin == 0;
+  worker.part.track(worker.section.tracked());
+  return kept;
+}
+
 template <class Id>
 template <class Use>
 void Encoder<Id>::split_section(Worker& worker, const uint8_t* text, size_t size, bool is_start,
@@ -134,6 +160,7 @@ void Encoder<Id>::split_section(Worker& worker, const uint8_t* text, size_t size
   normalize::Text& section = worker.section;
   section.assign(text, size);
   if (parts_.normalizer) parts_.normalizer->apply(section);
+  is_start = is_start && (!section.changed() || keeps_beginning(worker, text, size));
   added_.split_normalized(section.data(), section.size(), [&](size_t begin, size_t end, uint32_t id) {
     if (id == Model::kNoToken) {
       worker.part.assign(section.data() + begin, end - begin);

@@ -118,6 +118,11 @@ PreTokenizer::PreTokenizer(std::vector<Item> items) : stages_(1) {
   for (Stage& stage : stages_) stage.steps = fused(std::move(stage.steps));
 }
 
+bool PreTokenizer::asks_for_start() const {
+  return std::ranges::any_of(
+      stages_, [](const Stage& stage) { return stage.rewrite.where == Rewrite::Where::at_start; });
+}
+
 size_t PreTokenizer::bytes() const {
   size_t sum = sizeof(*this);
   for (const Stage& stage : stages_) {

@@ -44,6 +44,8 @@ class PreTokenizer {
   explicit PreTokenizer(std::vector<Item> items);
 
   bool rewrites() const { return stages_.size() > 1; }
+  // Whether anything depends on where the whole input begins.
+  bool asks_for_start() const;
   size_t bytes() const;
 
  private:

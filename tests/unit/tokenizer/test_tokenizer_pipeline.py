@@ -310,7 +310,6 @@ def test_many_tokenizers_of_any_sections_give_what_the_library_gives(
     assert_equal(written, texts)
 
 
-@pytest.mark.xfail(strict=True, reason="the encoder does not know that a normalizer removed the beginning")
 def test_nothing_is_put_in_front_where_the_normalizer_removed_the_beginning() -> None:
     """For the library, a section begins the input if its first character is the input's first."""
     first = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
