@@ -81,7 +81,7 @@ class BpeEncoder {
   }
 
   nb::dict statistics() {
-    const bpe::WordStatistics found =
+    const tokenizer::WordStatistics found =
         std::visit([](auto& encoder) { return encoder->statistics(); }, encoder_);
     nb::dict out;
     out["words"] = found.words;

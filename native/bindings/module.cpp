@@ -16,6 +16,7 @@ void bind_scanner(nb::module_&);
 void bind_merges(nb::module_&);
 void bind_counter(nb::module_&);
 void bind_encoder(nb::module_&);
+void bind_bpe_model(nb::module_&);
 void bind_quality(nb::module_&);
 void bind_pack(nb::module_&);
 void bind_language(nb::module_&);
@@ -44,6 +45,7 @@ NB_MODULE(_native, m) {
   bind_merges(m);
   bind_counter(m);
   bind_encoder(m);
+  bind_bpe_model(m);
   bind_quality(m);
   bind_pack(m);
   bind_language(m);

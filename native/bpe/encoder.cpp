@@ -9,6 +9,9 @@
 
 namespace krill::bpe {
 
+using tokenizer::WordEncoder;
+using tokenizer::WordStatistics;
+
 // A worker for as long as a call lasts.
 template <class Id>
 class Encoder<Id>::Lease {
@@ -23,9 +26,9 @@ class Encoder<Id>::Lease {
       return;
     }
     const EncoderOptions& options = owner.options_;
-    const WordModel model{owner.vocabulary_, owner.merges_, options.pattern, options.ignore_merges,
-                          owner.long_words_};
-    worker_ = std::make_unique<WordEncoder<Id>>(model, options.cache_bytes);
+    worker_ = std::make_unique<WordEncoder<Id>>(owner.model_,
+                                                std::make_unique<tokenizer::PatternCutter>(options.pattern),
+                                                options.cache_bytes, owner.long_words_);
     ++owner.made_;
   }
   Lease(const Lease&) = delete;
@@ -49,12 +52,11 @@ class Encoder<Id>::Lease {
 template <class Id>
 Encoder<Id>::Encoder(const VocabularyArrays& vocabulary, std::span<const uint32_t> merges,
                      const std::vector<AddedToken>& added, EncoderOptions options)
-    : vocabulary_(vocabulary, options.ignore_merges),
-      merges_(vocabulary_, merges),
+    : model_(vocabulary, merges, {.symbols = {}, .ignore_merges = options.ignore_merges}),
       added_(added),
       options_(std::move(options)) {
   if (options_.workers == 0) throw std::invalid_argument("there must be a worker");
-  uint64_t largest = vocabulary_.size() == 0 ? 0 : vocabulary_.size() - 1;
+  uint64_t largest = model_.largest_id();
   for (const AddedToken& token : added) largest = std::max<uint64_t>(largest, token.id);
   for (const auto* ids : {&options_.prefix, &options_.suffix})
     for (const uint32_t id : *ids) largest = std::max<uint64_t>(largest, id);
@@ -103,7 +105,7 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
   const Lease worker(*this);
   const size_t likely = likely_ids(1, size);
   OffsetTokens<Id> tokens{GrowingBuffer<Id>(likely), GrowingBuffer<uint32_t>(2 * likely)};
-  OffsetTracker tracker(vocabulary_, text, {options_.trims_offsets, options_.keeps_first_space},
+  OffsetTracker tracker(model_.vocabulary(), text, {options_.trims_offsets, options_.keeps_first_space},
                         tokens.offsets);
   const auto add_nowhere = [&](const std::vector<uint32_t>& ids) {
     for (const uint32_t id : ids) {
@@ -118,11 +120,11 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
       tokens.ids.push_back(static_cast<Id>(id));
       return tracker.add_added(begin, end);
     }
-    (*worker).encode_each(text + begin, end - begin, tokens.ids,
-                          [&](size_t word, size_t word_end, const Id* ids, const Id* ids_end) {
-                            tracker.add_word(begin + word, begin + word_end,
-                                             std::span<const Id>(ids, ids_end));
-                          });
+    (*worker).encode_each(
+        text + begin, end - begin, tokens.ids,
+        [&](size_t word, size_t word_end, const uint32_t* ids, size_t count, const uint32_t*) {
+          tracker.add_word(begin + word, begin + word_end, std::span(ids, count));
+        });
   });
   add_nowhere(options_.suffix);
   return tokens;

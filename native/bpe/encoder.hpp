@@ -2,7 +2,7 @@
 //
 // In: a column of text. Out: all ids one after the other and each document's length. Held in memory: the
 // vocabulary, its merges and added tokens, shared by all; a cache of words for each worker, of the size it is
-// given; while a very long word is merged, WordMerger::kScratchPerByte times its bytes, once for all workers.
+// given; while a very long word is merged, 13 times its bytes, once for all workers.
 // Neither the cache nor the number of workers changes the ids.
 #pragma once
 
@@ -15,14 +15,14 @@
 #include <span>
 #include <vector>
 
+#include "bpe/bpe_model.hpp"
 #include "bpe/encoder_added_tokens.hpp"
-#include "bpe/encoder_words.hpp"
 #include "bpe/vocabulary.hpp"
-#include "bpe/vocabulary_merges.hpp"
 #include "buffer.hpp"
 #include "growing_buffer.hpp"
 #include "text/column.hpp"
 #include "text/scanner.hpp"
+#include "tokenizer/word_encoder.hpp"
 
 namespace krill::bpe {
 
@@ -63,28 +63,27 @@ class Encoder {
   // One document with the offsets of its tokens; those of prefix and suffix are 0.
   OffsetTokens<Id> encode_offsets(const uint8_t* text, size_t size);
 
-  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const Vocabulary& vocabulary() const { return model_.vocabulary(); }
   // Of all calls that have ended.
-  WordStatistics statistics();
+  tokenizer::WordStatistics statistics();
 
  private:
   class Lease;
 
   size_t likely_ids(size_t rows, size_t bytes) const;
-  void encode_document(WordEncoder<Id>& words, const uint8_t* text, size_t size,
+  void encode_document(tokenizer::WordEncoder<Id>& words, const uint8_t* text, size_t size,
                        GrowingBuffer<Id>& ids) const;
 
-  Vocabulary vocabulary_;
-  MergeTable merges_;
+  BpeModel model_;
   AddedTokens added_;
   EncoderOptions options_;
   std::mutex long_words_;
 
   std::mutex pool_lock_;
   std::condition_variable given_back_;
-  std::vector<std::unique_ptr<WordEncoder<Id>>> idle_;
+  std::vector<std::unique_ptr<tokenizer::WordEncoder<Id>>> idle_;
   size_t made_ = 0;
-  WordStatistics statistics_;
+  tokenizer::WordStatistics statistics_;
 };
 
 }  // namespace krill::bpe

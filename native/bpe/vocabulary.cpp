@@ -9,12 +9,13 @@
 
 namespace krill::bpe {
 
-Vocabulary::Vocabulary(const VocabularyArrays& arrays, bool whole_words) {
+Vocabulary::Vocabulary(const VocabularyArrays& arrays, bool whole_words, bool byte_level) {
   check(arrays);
   bytes_.assign(arrays.bytes.begin(), arrays.bytes.end());
   offsets_.assign(arrays.offsets.begin(), arrays.offsets.end());
   flags_.assign(arrays.flags.begin(), arrays.flags.end());
-  collect_byte_tokens();
+  byte_tokens_.fill(kNoToken);
+  if (byte_level) collect_byte_tokens();
   if (whole_words) index_words();
 }
 
@@ -34,7 +35,6 @@ void Vocabulary::check(const VocabularyArrays& arrays) {
 }
 
 void Vocabulary::collect_byte_tokens() {
-  byte_tokens_.fill(kNoToken);
   for (uint32_t id = 0; id < size(); ++id) {
     if (!has(id, kWord) || bytes(id).size() != 1) continue;
     uint32_t& token = byte_tokens_[bytes(id).front()];
@@ -49,6 +49,7 @@ void Vocabulary::index_words() {
   for (uint32_t id = 0; id < size(); ++id) {
     if (!has(id, kWord)) continue;
     const std::span<const uint8_t> word = bytes(id);
+    longest_ = std::max(longest_, word.size());
     size_t slot = hash_word(word.data(), word.size()) & (words_.size() - 1);
     while (words_[slot] != kNoToken) slot = (slot + 1) & (words_.size() - 1);
     words_[slot] = id;
@@ -56,7 +57,7 @@ void Vocabulary::index_words() {
 }
 
 uint32_t Vocabulary::find(const uint8_t* word, size_t size) const {
-  if (words_.empty()) return kNoToken;
+  if (size > longest_) return kNoToken;
   size_t slot = hash_word(word, size) & (words_.size() - 1);
   for (; words_[slot] != kNoToken; slot = (slot + 1) & (words_.size() - 1)) {
     const std::span<const uint8_t> found = bytes(words_[slot]);

@@ -1,4 +1,5 @@
-// The tokens of a byte-level vocabulary: bytes by id, ids of single bytes, and ids of whole words.
+// The tokens of a vocabulary: bytes by id, ids of single bytes where it is byte-level, and ids of whole
+// words.
 //
 // In: flat arrays from outside, checked before anything is read through them. Out: look-ups. Held in memory:
 // each token's bytes once, 5 bytes an id beside them, and with `whole_words` a table of 8 bytes a token.
@@ -31,8 +32,9 @@ class Vocabulary {
  public:
   static constexpr uint32_t kNoToken = 0xffffffff;
 
-  // Throws std::invalid_argument for inconsistent arrays. `find` needs `whole_words`.
-  Vocabulary(const VocabularyArrays& arrays, bool whole_words);
+  // Throws std::invalid_argument for inconsistent arrays. `find` needs `whole_words`; `byte_token` and
+  // `covers_all_bytes` need `byte_level`, where tokens are any bytes and not text.
+  Vocabulary(const VocabularyArrays& arrays, bool whole_words, bool byte_level = true);
 
   size_t size() const { return flags_.size(); }
   bool has(uint32_t id, TokenFlag flag) const { return id < size() && (flags_[id] & flag) != 0; }
@@ -48,6 +50,9 @@ class Vocabulary {
   // The token that is this whole word, or kNoToken.
   uint32_t find(const uint8_t* word, size_t size) const;
 
+  size_t longest() const { return longest_; }
+  size_t held_bytes() const { return bytes_.size() + flags_.size() + 4 * (offsets_.size() + words_.size()); }
+
   // The bytes of some ids, one after the other; unused ids have none. An id that is too large throws
   // std::out_of_range.
   std::string decode(std::span<const uint32_t> ids, bool skip_special) const;
@@ -60,8 +65,9 @@ class Vocabulary {
   std::vector<uint8_t> bytes_;
   std::vector<uint32_t> offsets_;
   std::vector<uint8_t> flags_;
-  std::array<uint32_t, 256> byte_tokens_;
+  std::array<uint32_t, 256> byte_tokens_{};
   bool covers_all_bytes_ = false;
+  size_t longest_ = 0;           // bytes of a word's token, with `whole_words`
   std::vector<uint32_t> words_;  // open addressing, half full at most; empty without `whole_words`
 };
 

@@ -5,6 +5,12 @@
 #include <cstring>
 #include <utility>
 
+#include "check.hpp"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace krill::bpe {
 
 namespace {
@@ -23,107 +29,115 @@ int32_t least_of(Four four) {
 
 // A short word's pairs: rank and place in one number, so that the least is the leftmost of the lowest rank.
 constexpr unsigned kPlaceBits = 5;
-constexpr int32_t kNoPair = kNever << kPlaceBits;
-static_assert(MergeTable::kRankBits + kPlaceBits < 31);
+// This bit makes a key an ordinary floating-point number, whose order is that of its bits: SSE2 has the
+// lesser of four floats in one instruction, but not of four integers.
+constexpr int32_t kKeyBit = int32_t{1} << 30;
+constexpr int32_t kNoPair = kKeyBit | kNever << kPlaceBits;
+static_assert(MergeTable::kRankBits + kPlaceBits < 29);
 static_assert(WordMerger::kShort + 2 == size_t{1} << kPlaceBits);
 
-// They stay in registers: written to memory one by one and read back four at a time, every search would wait
-// for the writes before it, which took as long as all the rest.
-template <size_t kVectors>
-class PairKeys {
+// A word of up to kShort symbols while it is merged. Sentinels before the first symbol and after the last
+// make that no symbol is a special case.
+//
+// A merge has two halves. `choose` finds the pair, joins it and says which slots of the table will be needed;
+// `look_up` reads them. Between the two, and from one merge to the next, other words are worked on.
+class MergingWord {
  public:
-  PairKeys() { std::ranges::fill(vectors_, Four{kNoPair, kNoPair, kNoPair, kNoPair}); }
-
-  void set(size_t place, int32_t key) {
-    const int32_t wanted = static_cast<int32_t>(place);
-    for (size_t i = 0; i < kVectors; ++i) {
-      const int32_t first = static_cast<int32_t>(4 * i);
-      const Four mask = Four{first, first + 1, first + 2, first + 3} == Four{wanted, wanted, wanted, wanted};
-      vectors_[i] = (vectors_[i] & ~mask) | (Four{key, key, key, key} & mask);
-    }
-  }
-
-  int32_t least() const {
-    Four least = vectors_[0];
-    for (size_t i = 1; i < kVectors; ++i) least = lesser(least, vectors_[i]);
-    return least_of(least);
-  }
-
- private:
-  Four vectors_[kVectors];
-};
-
-// A word of up to 4 * kVectors - 2 bytes while it is merged. Sentinels before the first symbol and after
-// the last make that no symbol is a special case.
-template <size_t kVectors>
-class ShortWord {
- public:
-  ShortWord(const Vocabulary& vocabulary, const MergeTable& merges, const uint8_t* word, size_t size)
-      : merges_(merges) {
+  void begin(const MergeTable& merges, SymbolRun& word) {
+    word_ = &word;
+    const size_t count = word.count;
+    std::ranges::fill(keys_, kNoPair);
     places_[0] = {};
-    size_t count = 0;
-    for (size_t i = 0; i < size; ++i) {
-      const uint32_t id = vocabulary.byte_token(word[i]);
-      if (id == Vocabulary::kNoToken) [[unlikely]]
-        continue;
-      set(++count, id);
-      keys_.set(count - 1, key_of(count - 1, count));
-    }
     places_[count + 1] = {};
     alive_ = ~uint32_t{0} >> (30 - count);
-  }
-
-  void merge() {
-    for (int32_t least = keys_.least(); least < kNoPair; least = keys_.least()) {
-      const unsigned at = static_cast<unsigned>(least) & ((1u << kPlaceBits) - 1);
-      const uint32_t behind = ~uint32_t{1} << at;
-      const auto right = static_cast<unsigned>(std::countr_zero(alive_ & behind));
-      alive_ &= ~(1u << right);
-      const auto after = static_cast<unsigned>(std::countr_zero(alive_ & behind));
-      const auto before = static_cast<unsigned>(31 - std::countl_zero(alive_ & ~(~0u << at)));
-      set(at, joined_[at]);
-      keys_.set(right, kNoPair);
-      keys_.set(at, key_of(at, after));
-      keys_.set(before, key_of(before, at));
+    for (size_t i = 0; i < count; ++i) {
+      ids_[i + 1] = word.ids[i];
+      places_[i + 1] = merges.place(word.ids[i]);
     }
+    for (size_t i = 1; i < count; ++i) set(i, merges.slot(places_[i].row, places_[i + 1].column));
   }
 
-  template <class Id>
-  size_t write(Id* out) const {
+  // False if no pair merges.
+  bool choose(const MergeTable& merges) {
+    const int32_t least = least_key();
+    if (least >= kNoPair) return false;
+    at_ = static_cast<uint32_t>(least) & ((1u << kPlaceBits) - 1);
+    const uint32_t behind = ~uint32_t{1} << at_;
+    const auto right = static_cast<unsigned>(std::countr_zero(alive_ & behind));
+    alive_ &= ~(1u << right);
+    const auto after = static_cast<unsigned>(std::countr_zero(alive_ & behind));
+    before_ = static_cast<uint32_t>(31 - std::countl_zero(alive_ & ~(~0u << at_)));
+    ids_[at_] = joined_[at_];
+    places_[at_] = joined_places_[at_];
+    keys_[right] = kNoPair;
+    left_slot_ = &merges.slot(places_[before_].row, places_[at_].column);
+    right_slot_ = &merges.slot(places_[at_].row, places_[after].column);
+    __builtin_prefetch(left_slot_);
+    __builtin_prefetch(right_slot_);
+    return true;
+  }
+
+  void look_up() {
+    set(before_, *left_slot_);
+    set(at_, *right_slot_);
+  }
+
+  // Writes the tokens over the symbols.
+  void finish(uint32_t* lengths = nullptr) {
     size_t written = 0;
-    uint32_t left = alive_ & (alive_ - 1);
-    for (; (left & (left - 1)) != 0; left &= left - 1)
-      out[written++] = static_cast<Id>(ids_[std::countr_zero(left)]);
-    return written;
+    for (uint32_t left = alive_ & (alive_ - 1); (left & (left - 1)) != 0; left &= left - 1) {
+      const auto at = static_cast<size_t>(std::countr_zero(left));
+      word_->ids[written] = ids_[at];
+      if (lengths != nullptr) {
+        uint32_t sum = 0;
+        for (size_t i = at; i < static_cast<size_t>(std::countr_zero(left & (left - 1))); ++i)
+          sum += lengths[i - 1];
+        lengths[written] = sum;
+      }
+      ++written;
+    }
+    word_->count = written;
   }
 
  private:
-  void set(size_t at, uint32_t id) {
-    ids_[at] = id;
-    places_[at] = merges_.place(id);
-  }
-  int32_t key_of(size_t left, size_t right) {
-    const MergeTable::Merge merge = merges_.find(places_[left].row, places_[right].column);
-    joined_[left] = merge.token;
-    merges_.prefetch(merge.token);
-    return merge.rank << kPlaceBits | static_cast<int32_t>(left);
+  void set(uint32_t left, const MergeTable::Slot& slot) {
+    joined_[left] = slot.token();
+    joined_places_[left] = slot.place;
+    keys_[left] = kKeyBit | slot.rank(places_[left].row) << kPlaceBits | static_cast<int32_t>(left);
   }
 
-  const MergeTable& merges_;
+  int32_t least_key() const {
+#if defined(__SSE2__)
+    const auto* const keys = reinterpret_cast<const float*>(keys_);
+    __m128 least = _mm_load_ps(keys);
+    for (size_t i = 4; i < std::size(keys_); i += 4) least = _mm_min_ps(least, _mm_load_ps(keys + i));
+    least = _mm_min_ps(least, _mm_shuffle_ps(least, least, _MM_SHUFFLE(1, 0, 3, 2)));
+    least = _mm_min_ps(least, _mm_shuffle_ps(least, least, _MM_SHUFFLE(2, 3, 0, 1)));
+    return _mm_cvtsi128_si32(_mm_castps_si128(least));
+#else
+    Four least;
+    std::memcpy(&least, keys_, sizeof least);
+    for (size_t i = 4; i < std::size(keys_); i += 4) {
+      Four four;
+      std::memcpy(&four, keys_ + i, sizeof four);
+      least = lesser(least, four);
+    }
+    return least_of(least);
+#endif
+  }
+
+  alignas(16) int32_t keys_[32];
+  uint32_t joined_[32];  // the token of a symbol and the next
+  MergeTable::Place joined_places_[32];
+  uint32_t ids_[32];
+  MergeTable::Place places_[32];
   uint32_t alive_;  // one bit for each symbol, and two for the sentinels
-  uint32_t ids_[4 * kVectors];
-  uint32_t joined_[4 * kVectors];  // the token of a symbol and the next
-  MergeTable::Place places_[4 * kVectors];
-  PairKeys<kVectors> keys_;
+  uint32_t at_;
+  uint32_t before_;
+  const MergeTable::Slot* left_slot_;
+  const MergeTable::Slot* right_slot_;
+  SymbolRun* word_;
 };
-
-template <size_t kVectors, class Id>
-size_t merge_within(const Vocabulary& vocabulary, const MergeTable& merges, const uint8_t* word, size_t size,
-                    Id* out) {
-  ShortWord<kVectors> symbols(vocabulary, merges, word, size);
-  symbols.merge();
-  return symbols.write(out);
-}
 
 template <class T>
 T* make_room(std::optional<Buffer<T>>& buffer, size_t size) {
@@ -136,14 +150,12 @@ T* make_room(std::optional<Buffer<T>>& buffer, size_t size) {
 void MergeScratch::prepare(size_t size) {
   blocks_ = (size + kBlock - 1) / kBlock;
   leaves_ = std::bit_ceil(blocks_);
-  make_room(ids_, size);
   make_room(ends_, size);
   std::fill_n(make_room(ranks_, blocks_ * kBlock), blocks_ * kBlock, kNever);
   std::fill_n(make_room(tree_, 2 * leaves_), 2 * leaves_, kNever);
 }
 
 void MergeScratch::release() {
-  ids_.reset();
   ranks_.reset();
   ends_.reset();
   tree_.reset();
@@ -190,32 +202,50 @@ void MergeScratch::set_rank(size_t symbol, int32_t rank) {
   }
 }
 
-template <class Id>
-size_t WordMerger::merge_short(const uint8_t* word, size_t size, Id* out) const {
-  // Most words are of the shorter kind, whose keys take four registers.
-  if (size <= 14) return merge_within<4>(vocabulary_, merges_, word, size, out);
-  return merge_within<8>(vocabulary_, merges_, word, size, out);
+size_t WordMerger::merge_short(uint32_t* ids, size_t count, uint32_t* lengths) const {
+  check_index(count, kShort + 1);
+  SymbolRun run{ids, count};
+  MergingWord word;
+  word.begin(merges_, run);
+  while (word.choose(merges_)) word.look_up();
+  word.finish(lengths);
+  return run.count;
 }
 
-// The symbols that a long word begins as, and the ranks of their pairs.
-size_t WordMerger::begin_long(const uint8_t* word, size_t size, MergeScratch& scratch) const {
-  scratch.prepare(size);
-  size_t count = 0;
-  for (size_t i = 0; i < size; ++i) {
-    const uint32_t id = vocabulary_.byte_token(word[i]);
-    if (id == Vocabulary::kNoToken) continue;
-    if (count > 0) scratch.ranks()[count - 1] = merges_.find_pair(scratch.ids()[count - 1], id).rank;
-    scratch.ids()[count] = id;
-    scratch.ends()[count] = static_cast<uint32_t>(count);
-    ++count;
+void WordMerger::merge_batch(std::span<SymbolRun> words) const {
+  constexpr size_t kTogether = 6;
+  MergingWord merging[kTogether];
+  MergingWord* active[kTogether];
+  size_t next = 0, count = 0;
+  for (; count < kTogether && next < words.size(); ++count) {
+    active[count] = merging + count;
+    active[count]->begin(merges_, words[next++]);
+  }
+  while (count > 0) {
+    for (size_t i = 0; i < count;) {
+      if (active[i]->choose(merges_)) [[likely]] {
+        ++i;
+        continue;
+      }
+      active[i]->finish();
+      if (next < words.size())
+        active[i]->begin(merges_, words[next++]);
+      else
+        std::swap(active[i], active[--count]);
+    }
+    for (size_t i = 0; i < count; ++i) active[i]->look_up();
+  }
+}
+
+size_t WordMerger::merge_long(uint32_t* ids, size_t count, uint32_t* lengths, MergeScratch& scratch) const {
+  if (count == 0) return 0;
+  scratch.prepare(count);
+  uint32_t* const ends = scratch.ends();
+  for (size_t i = 0; i < count; ++i) {
+    ends[i] = static_cast<uint32_t>(i);
+    if (i > 0) scratch.ranks()[i - 1] = merges_.find_pair(ids[i - 1], ids[i]).rank;
   }
   scratch.build();
-  return count;
-}
-
-void WordMerger::merge_symbols(size_t count, MergeScratch& scratch) const {
-  uint32_t* const ids = scratch.ids();
-  uint32_t* const ends = scratch.ends();
   while (scratch.least() != kNever) {
     const size_t left = scratch.first_least();
     const size_t right = ends[left] + size_t{1};
@@ -230,21 +260,18 @@ void WordMerger::merge_symbols(size_t count, MergeScratch& scratch) const {
       scratch.set_rank(before, merges_.find_pair(ids[before], ids[left]).rank);
     }
   }
-}
-
-template <class Id>
-size_t WordMerger::merge_long(const uint8_t* word, size_t size, Id* out, MergeScratch& scratch) const {
-  const size_t count = begin_long(word, size, scratch);
-  merge_symbols(count, scratch);
   size_t written = 0;
-  for (size_t at = 0; at < count; at = scratch.ends()[at] + size_t{1})
-    out[written++] = static_cast<Id>(scratch.ids()[at]);
+  for (size_t at = 0; at < count; ++written) {
+    const size_t next = ends[at] + size_t{1};
+    ids[written] = ids[at];
+    if (lengths != nullptr) {
+      uint32_t sum = 0;
+      for (size_t i = at; i < next; ++i) sum += lengths[i];
+      lengths[written] = sum;
+    }
+    at = next;
+  }
   return written;
 }
-
-template size_t WordMerger::merge_short(const uint8_t*, size_t, uint16_t*) const;
-template size_t WordMerger::merge_short(const uint8_t*, size_t, uint32_t*) const;
-template size_t WordMerger::merge_long(const uint8_t*, size_t, uint16_t*, MergeScratch&) const;
-template size_t WordMerger::merge_long(const uint8_t*, size_t, uint32_t*, MergeScratch&) const;
 
 }  // namespace krill::bpe

@@ -1,17 +1,18 @@
-// Byte-pair encoding of one word: the lowest rank first, and among equals the leftmost, until no pair merges.
+// Byte-pair encoding of words: the lowest rank first, and among equals the leftmost, until no pair merges.
 //
-// In: a word's bytes. Out: its tokens. Held in memory: nothing for words of up to kShort bytes; for longer
-// ones kScratchPerByte for each byte of the longest so far. A short word is searched from end to end for the
-// next merge. A long one keeps the least rank of each block in a tree, so that a word of megabytes costs n
+// In: the symbols of words. Out: their tokens. Held in memory: nothing for words of up to kShort symbols; for
+// longer ones kScratchPerSymbol for each symbol of the longest so far. A short word is searched from end to
+// end for the next merge, and several words take turns, so that one's look-ups are waited for while others
+// are merged. A long one keeps the least rank of each block in a tree, so that a word of megabytes costs n
 // log n: every merge touches a few blocks and the paths above them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
-#include "bpe/vocabulary.hpp"
-#include "bpe/vocabulary_merges.hpp"
+#include "bpe/merge_table.hpp"
 #include "buffer.hpp"
 
 namespace krill::bpe {
@@ -32,7 +33,6 @@ class MergeScratch {
   // After ranks were written through `ranks` directly.
   void build();
 
-  uint32_t* ids() { return ids_->data(); }
   int32_t* ranks() { return ranks_->data(); }
   // The last position of a symbol at its first, and its first at its last.
   uint32_t* ends() { return ends_->data(); }
@@ -43,7 +43,6 @@ class MergeScratch {
   int32_t block_least(size_t block) const;
 
   // Large ones are the system's pages and not the heap's, which would keep them.
-  std::optional<Buffer<uint32_t>> ids_;
   std::optional<Buffer<int32_t>> ranks_;  // filled up to whole blocks
   std::optional<Buffer<uint32_t>> ends_;
   std::optional<Buffer<int32_t>> tree_;  // node 1 is the root, the leaves are blocks
@@ -51,33 +50,33 @@ class MergeScratch {
   size_t leaves_ = 0;
 };
 
+// The symbols of a word, which become its tokens in place.
+struct SymbolRun {
+  uint32_t* ids;
+  size_t count;
+};
+
 class WordMerger {
  public:
   static constexpr size_t kShort = 30;
-  static constexpr size_t kScratchPerByte = 13;
+  static constexpr size_t kScratchPerSymbol = 9;
 
-  WordMerger(const Vocabulary& vocabulary, const MergeTable& merges)
-      : vocabulary_(vocabulary), merges_(merges) {}
+  explicit WordMerger(const MergeTable& merges) : merges_(merges) {}
 
-  // Writes at most `size` ids and returns how many. A byte without a token is left out, and its
-  // neighbours become adjacent, as in Hugging Face's library.
-  template <class Id>
-  size_t merge(const uint8_t* word, size_t size, Id* out, MergeScratch& scratch) const {
-    return size <= kShort ? merge_short(word, size, out) : merge_long(word, size, out, scratch);
+  // Merges symbols in place and returns how many are left. `lengths` is null, or has one for each symbol, and
+  // those of symbols that are merged are added up.
+  size_t merge(uint32_t* ids, size_t count, uint32_t* lengths, MergeScratch& scratch) const {
+    return count <= kShort ? merge_short(ids, count, lengths) : merge_long(ids, count, lengths, scratch);
   }
 
-  // For words of up to kShort bytes.
-  template <class Id>
-  size_t merge_short(const uint8_t* word, size_t size, Id* out) const;
-  // For words of any length.
-  template <class Id>
-  size_t merge_long(const uint8_t* word, size_t size, Id* out, MergeScratch& scratch) const;
+  // For up to kShort symbols.
+  size_t merge_short(uint32_t* ids, size_t count, uint32_t* lengths) const;
+  // For any number.
+  size_t merge_long(uint32_t* ids, size_t count, uint32_t* lengths, MergeScratch& scratch) const;
+  // Several words of up to kShort symbols each.
+  void merge_batch(std::span<SymbolRun> words) const;
 
  private:
-  size_t begin_long(const uint8_t* word, size_t size, MergeScratch& scratch) const;
-  void merge_symbols(size_t count, MergeScratch& scratch) const;
-
-  const Vocabulary& vocabulary_;
   const MergeTable& merges_;
 };
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace krill::tokenizer {
 
@@ -18,6 +19,33 @@ class ModelScratch {
   ModelScratch(const ModelScratch&) = delete;
   ModelScratch& operator=(const ModelScratch&) = delete;
   virtual ~ModelScratch() = default;
+
+  // Gives back what a very long word needed.
+  virtual void release() {}
+};
+
+// A word of a batch, or a piece of a word (see PieceCutter).
+struct BatchWord {
+  const uint8_t* data;
+  uint32_t size;
+  bool is_piece;
+  bool may_be_cached;  // set by the model: whether these bytes give the same ids as word and as piece
+  uint32_t count;      // set by the model: how many ids
+  uint32_t* ids;       // written by the model; there is room for `size`
+};
+
+// Cuts inside a word that change nothing: the word's ids are those of its pieces, one after the other.
+class PieceCutter {
+ public:
+  PieceCutter() = default;
+  PieceCutter(const PieceCutter&) = delete;
+  PieceCutter& operator=(const PieceCutter&) = delete;
+  virtual ~PieceCutter() = default;
+
+  // Writes the ends (offsets from `text`) of successive pieces of the word that ends at `size`, from `from`
+  // on, at least one and up to `capacity`, and returns how many.
+  virtual size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
+                     size_t capacity) const = 0;
 };
 
 class Model {
@@ -37,8 +65,21 @@ class Model {
   virtual size_t encode(const uint8_t* word, size_t size, uint32_t* ids, uint32_t* lengths,
                         ModelScratch& scratch) const = 0;
 
+  // The same for several words, without lengths.
+  virtual void encode_batch(std::span<BatchWord> words, ModelScratch& scratch) const {
+    for (BatchWord& word : words) {
+      word.count = static_cast<uint32_t>(encode(word.data, word.size, word.ids, nullptr, scratch));
+      word.may_be_cached = true;
+    }
+  }
+
   // The largest id that may come out.
   virtual uint32_t largest_id() const = 0;
+
+  // Null for a model whose words have to stay whole.
+  virtual const PieceCutter* pieces() const { return nullptr; }
+  // Whether this word has to stay whole although its model has a piece cutter.
+  virtual bool is_whole(const uint8_t*, size_t) const { return false; }
 };
 
 }  // namespace krill::tokenizer

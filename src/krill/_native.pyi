@@ -347,6 +347,46 @@ class BpeEncoder:
 
     def __len__(self) -> int: ...
 
+# ---- one model: native/bindings/bind_bpe_model.cpp ----
+
+class BpeModel:
+    """Byte-pair encoding of single words, byte-level or over characters.
+
+    `unk` is the unknown token's id, -1 if there is one that the vocabulary lacks. Invalid arguments raise
+    `ValueError`; a word that needs a missing unknown token raises `RuntimeError`.
+    """
+
+    def __init__(
+        self,
+        tokens: _Bytes,
+        offsets: _Int64s,
+        flags: _UInt8s,
+        merges: _UInt32s,
+        *,
+        byte_level: bool,
+        byte_fallback: bool = False,
+        unk: int | None = None,
+        fuse_unk: bool = False,
+        prefix: bytes | None = None,
+        suffix: bytes | None = None,
+        ignore_merges: bool = False,
+    ) -> None: ...
+    def encode_word(self, word: _Bytes) -> tuple[_UInt32s, _UInt32s]:
+        """The ids of a word, and how many of its bytes each covers."""
+
+    def encode_texts(
+        self, offsets: _Int64s, data: _Bytes, cache_bytes: int
+    ) -> tuple[_UInt32s, _UInt32s, dict[str, int]]:
+        """Texts that are a word each: all ids, how many of each text, and the cache's statistics."""
+
+    def cut_pieces(self, word: _Bytes) -> list[int]:
+        """Where a word may be cut without changing its ids; none if it has to stay whole."""
+
+    def counts_letters(self) -> bool:
+        """Whether lengths count the letters that represent bytes, in UTF-8, as bytes may be left out."""
+
+    def held_bytes(self) -> int: ...
+
 # ---- memory: native/bindings/bind_memory.cpp ----
 
 def configure_malloc(mapped_from: int = 4194304) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# What the native tables can number: native/bpe/vocabulary_merges.hpp.
+# What the native tables can number: native/bpe/merge_table.hpp.
 MAX_IDS: Final = 2**20
 MAX_MERGES: Final = 2**20
 PRESENT, WORD, SPECIAL = 1, 2, 4

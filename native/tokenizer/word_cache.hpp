@@ -4,6 +4,9 @@
 // of up to 15, 38 and 158 bytes, with entries of 32 bytes (two to a cache line), 64 and 256. Longer words,
 // and words of more tokens than an entry holds, are never cached.
 //
+// Ids of 16 bits are kept as they are, wider ones in 3 bytes each: 8, 12 and 48 of the former fit an entry,
+// 5, 8 and 32 of the latter.
+//
 // A set holds two entries. A new word takes the second slot and moves to the first when it occurs again, so
 // that the many words that occur once evict only each other. Pages that were never touched are not
 // resident.
@@ -19,7 +22,7 @@
 #include "bpe/word_hash.hpp"
 #include "buffer.hpp"
 
-namespace krill::bpe {
+namespace krill::tokenizer {
 
 static_assert(std::endian::native == std::endian::little, "keys are words read as numbers");
 
@@ -54,9 +57,9 @@ struct WordKey {
   }
 
   uint64_t hash() const {
-    uint64_t state = mix64(lanes[0] ^ 0x9e3779b97f4a7c15u, lanes[1] ^ 0xc2b2ae3d27d4eb4fu);
+    uint64_t state = bpe::mix64(lanes[0] ^ 0x9e3779b97f4a7c15u, lanes[1] ^ 0xc2b2ae3d27d4eb4fu);
     for (size_t lane = 2; lane < kLanes; ++lane)
-      state = mix64(state ^ lanes[lane], 0xff51afd7ed558ccdu + lane);
+      state = bpe::mix64(state ^ lanes[lane], 0xff51afd7ed558ccdu + lane);
     return state;
   }
 
@@ -69,19 +72,58 @@ struct WordKey {
   }();
 };
 
+// How ids are kept in an entry.
+template <class Id>
+struct PackedIds {
+  static constexpr size_t kIdBytes = sizeof(Id) == 2 ? 2 : 3;
+  static constexpr uint32_t kLargest = (uint32_t{1} << 8 * kIdBytes) - 1;
+
+  // All `kCount` of them: without a loop of unknown length.
+  template <size_t kCount>
+  static void load(const uint8_t* packed, Id* out) {
+    if constexpr (kIdBytes == sizeof(Id)) {
+      std::memcpy(out, packed, kCount * sizeof(Id));
+    } else {
+      for (size_t i = 0; i < kCount; ++i) {
+        uint32_t id = 0;
+        // The last one ends with the entry.
+        if (i + 1 < kCount) {
+          std::memcpy(&id, packed + 3 * i, 4);
+          id &= kLargest;
+        } else {
+          std::memcpy(&id, packed + 3 * i - 1, 4);
+          id >>= 8;
+        }
+        out[i] = id;
+      }
+    }
+  }
+
+  static void store(const uint32_t* ids, size_t count, uint8_t* packed) {
+    for (size_t i = 0; i < count; ++i) std::memcpy(packed + kIdBytes * i, ids + i, kIdBytes);
+  }
+};
+
 // One of the tables. `kEntryBytes` is a whole part of a cache line or several lines.
 template <class Id, size_t kLanes, size_t kEntryBytes>
 class WordTable {
  public:
   using Key = WordKey<kLanes>;
-  static constexpr size_t kMaxIds = (kEntryBytes - 8 * kLanes) / sizeof(Id);
-  static_assert(kMaxIds <= Key::kMostIds);
+  static constexpr size_t kIdsBytes = kEntryBytes - 8 * kLanes;
+  static constexpr size_t kMaxIds = kIdsBytes / PackedIds<Id>::kIdBytes;
+  // A number that no word has: the entry's ids are not known yet, and `ids` has a number instead.
+  static constexpr size_t kPending = Key::kMostIds;
+  static_assert(kMaxIds < kPending);
 
   struct alignas(kEntryBytes) Entry {
     Key key;  // with the number of ids in its highest bits; a length of 0 = empty
-    Id ids[kMaxIds];
+    uint8_t ids[kIdsBytes];
 
     size_t count() const { return key.lanes[kLanes - 1] >> Key::kCountShift; }
+    void set(const Key& word, size_t count) {
+      key = word;
+      key.lanes[kLanes - 1] |= uint64_t{count} << Key::kCountShift;
+    }
     bool holds(const Key& wanted) const {
       uint64_t different = (key.lanes[kLanes - 1] & ~Key::kCountMask) ^ wanted.lanes[kLanes - 1];
       for (size_t lane = 0; lane + 1 < kLanes; ++lane) different |= key.lanes[lane] ^ wanted.lanes[lane];
@@ -108,7 +150,7 @@ class WordTable {
   }
 
   // Null if the word is not in its set. What it points to stays until the next call.
-  static const Entry* find(Set& set, const Key& key) {
+  static Entry* find(Set& set, const Key& key) {
     if (set.entries[0].holds(key)) [[likely]]
       return &set.entries[0];
     if (!set.entries[1].holds(key)) return nullptr;
@@ -116,13 +158,23 @@ class WordTable {
     return &set.entries[0];
   }
 
-  // For a word that `find` has not found.
-  static void insert(Set& set, const Key& key, const Id* ids, size_t count) {
-    if (count > kMaxIds) return;
-    Entry& entry = set.entries[1];
-    entry.key = key;
-    entry.key.lanes[kLanes - 1] |= uint64_t{count} << Key::kCountShift;
-    std::memcpy(entry.ids, ids, count * sizeof(Id));
+  // For a word that `find` has not found: it will be `number` until it is resolved or dropped.
+  static void insert_pending(Set& set, const Key& key, uint32_t number) {
+    set.entries[1].set(key, kPending);
+    std::memcpy(set.entries[1].ids, &number, sizeof number);
+  }
+
+  // The ids of a pending word, if it is still there; without `keep`, or if there are too many, it goes.
+  static void resolve(Set& set, const Key& key, const uint32_t* ids, size_t count, bool keep) {
+    for (Entry& entry : set.entries) {
+      if (!entry.holds(key)) continue;
+      if (keep && count <= kMaxIds) {
+        entry.set(key, count);
+        PackedIds<Id>::store(ids, count, entry.ids);
+      } else {
+        entry.key = {};
+      }
+    }
   }
 
  private:
@@ -138,4 +190,4 @@ using LongWordTable = WordTable<Id, 5, 64>;
 template <class Id>
 using LongestWordTable = WordTable<Id, 20, 256>;
 
-}  // namespace krill::bpe
+}  // namespace krill::tokenizer

@@ -1,0 +1,138 @@
+#include "bpe/piece_cuts.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace krill::bpe {
+
+namespace {
+
+bool is_continuation(uint8_t byte) { return (byte & 0xc0) == 0x80; }
+
+}  // namespace
+
+PieceCuts::PieceCuts(const Vocabulary& vocabulary, const Symbols& symbols, std::span<const uint32_t> merges)
+    : byte_level_(symbols.options().byte_level) {
+  note_unknown(symbols, merges);
+  collect(vocabulary, merges);
+}
+
+// The last character of a left part; a part of it if the token is nothing else.
+PieceCuts::Edge PieceCuts::left_edge(std::span<const uint8_t> left) {
+  size_t begin = left.size() - 1;
+  while (begin > 0 && left.size() - begin < 4 && is_continuation(left[begin])) --begin;
+  const TextCharacter last = next_character(left.data() + begin, left.size() - begin);
+  if (last.point < kNoCharacter && last.size == left.size() - begin) return {last.point, true};
+  // Only bytes that continue a character may be the end of one that begins before the token.
+  const bool is_tail = is_continuation(left.back()) && is_continuation(left[begin]) && begin == 0;
+  return {kTail + left.back(), is_tail};
+}
+
+PieceCuts::Edge PieceCuts::right_edge(std::span<const uint8_t> right) {
+  const TextCharacter first = next_character(right.data(), right.size());
+  if (first.point < kNoCharacter) return {first.point, true};
+  return {kLead + right[0], !is_continuation(right[0])};
+}
+
+void PieceCuts::collect(const Vocabulary& vocabulary, std::span<const uint32_t> merges) {
+  std::vector<uint64_t> pairs;
+  for (size_t at = 0; at < merges.size(); at += 3) {
+    const Edge left = left_edge(vocabulary.bytes(merges[at]));
+    const Edge right = right_edge(vocabulary.bytes(merges[at + 1]));
+    if (!left.valid || !right.valid) continue;
+    has_parts_ = has_parts_ || left.key >= kNoCharacter || right.key >= kNoCharacter;
+    const size_t i = small_index(left.key), j = small_index(right.key);
+    if (i < kSmall && j < kSmall)
+      small_[i][j / 64] |= uint64_t{1} << j % 64;
+    else
+      pairs.push_back(uint64_t{left.key} << 32 | right.key);
+  }
+  std::ranges::sort(pairs);
+  pairs.erase(std::ranges::unique(pairs).begin(), pairs.end());
+  // Sixteen bits a pair: one boundary in sixteen is no cut by chance.
+  constexpr size_t kLeast = 64, kMost = size_t{1} << 22;
+  const size_t bits = std::clamp(std::bit_ceil(16 * pairs.size()), kLeast, kMost);
+  shift_ = 64 - static_cast<unsigned>(std::countr_zero(bits));
+  joined_.assign(bits / 64, 0);
+  for (const uint64_t pair : pairs) {
+    const size_t place = bit(static_cast<uint32_t>(pair >> 32), static_cast<uint32_t>(pair));
+    joined_[place / 64] |= uint64_t{1} << place % 64;
+  }
+  // Partial characters beside U+2581 are looked up as for any other character.
+  if (!has_parts_ && unknown_ == Unknown::free) return;
+  for (size_t i = 0; i < kSmall; ++i)
+    for (size_t j = 0; j < kSmall; ++j) {
+      if (i < 0x80 && j < 0x80 && unknown_ == Unknown::free) continue;
+      const auto left = static_cast<uint32_t>(i < 0x80 ? i : kSpace);
+      const auto right = static_cast<uint32_t>(j < 0x80 ? j : kSpace);
+      const uint8_t last = i < 0x80 ? static_cast<uint8_t>(i) : 0x81;
+      const uint8_t lead = j < 0x80 ? static_cast<uint8_t>(j) : 0xe2;
+      bool joined = has_parts_ && (is_joined(left, kLead + lead) || is_joined(kTail + last, right) ||
+                                   is_joined(kTail + last, kLead + lead));
+      if (unknown_ != Unknown::free) {
+        const int unknown = !is_known(left) + !is_known(right);
+        joined = joined || unknown == 2 || (unknown == 1 && unknown_ == Unknown::everywhere);
+      }
+      if (joined) small_[i][j / 64] |= uint64_t{1} << j % 64;
+    }
+}
+
+void PieceCuts::note_unknown(const Symbols& symbols, std::span<const uint32_t> merges) {
+  // A byte-level vocabulary has all bytes, or no pieces are cut.
+  if (byte_level_) return;
+  const SymbolOptions& options = symbols.options();
+  std::vector<uint32_t> stand_ins = symbols.stand_ins();
+  std::ranges::sort(stand_ins);
+  bool merged = false;  // whether what stands for an unknown character takes part in a merge
+  for (size_t at = 0; at < merges.size() && !merged; at += 3)
+    merged = std::ranges::binary_search(stand_ins, merges[at]) ||
+             std::ranges::binary_search(stand_ins, merges[at + 1]);
+  const bool all_bytes = options.byte_fallback && symbols.has_all_fallbacks();
+  if (merged || (!all_bytes && !options.has_unk))
+    unknown_ = Unknown::everywhere;
+  else if (!all_bytes && (options.fuse_unk || options.byte_fallback))
+    unknown_ = Unknown::together;
+  if (unknown_ == Unknown::free) return;
+  known_.assign(kNoCharacter / 64, 0);
+  for (uint32_t point = 0; point < kNoCharacter; ++point)
+    known_[point / 64] |= uint64_t{symbols.knows(point)} << point % 64;
+}
+
+bool PieceCuts::is_cut(const TextCharacter& left, uint8_t last_byte, const TextCharacter& right,
+                       uint8_t lead) const {
+  // Bytes that are no text stay together.
+  if (left.point >= kNoCharacter || right.point >= kNoCharacter) return false;
+  if (is_joined(left.point, right.point)) return false;
+  if (has_parts_ && (is_joined(left.point, kLead + lead) || is_joined(kTail + last_byte, right.point) ||
+                     is_joined(kTail + last_byte, kLead + lead)))
+    return false;
+  if (unknown_ == Unknown::free) return true;
+  const int unknown = !is_known(left.point) + !is_known(right.point);
+  return unknown == 0 || (unknown == 1 && unknown_ == Unknown::together);
+}
+
+size_t PieceCuts::cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const {
+  size_t count = 0;
+  TextCharacter left = next_character(text + from, size - from);
+  size_t at = from + left.size;
+  size_t small = small_index(left.point);
+  while (at < size) {
+    const TextCharacter right = next_character(text + at, size - at);
+    const size_t right_small = small_index(right.point);
+    const bool cuts = small < kSmall && right_small < kSmall
+                          ? (small_[small][right_small / 64] >> right_small % 64 & 1) == 0
+                          : is_cut(left, text[at - 1], right, text[at]);
+    if (cuts) {
+      ends[count++] = static_cast<uint32_t>(at);
+      if (count == capacity) return count;
+    }
+    at += right.size;
+    left = right;
+    small = right_small;
+  }
+  ends[count++] = static_cast<uint32_t>(size);
+  return count;
+}
+
+}  // namespace krill::bpe

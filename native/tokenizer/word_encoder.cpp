@@ -1,0 +1,263 @@
+#include "tokenizer/word_encoder.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+namespace krill::tokenizer {
+
+void WordStatistics::add(const WordStatistics& other) {
+  words += other.words;
+  bytes += other.bytes;
+  misses += other.misses;
+  miss_bytes += other.miss_bytes;
+  timed_bytes += other.timed_bytes;
+  timed_nanoseconds += other.timed_nanoseconds;
+}
+
+template <class Id>
+WordEncoder<Id>::WordEncoder(const Model& model, std::unique_ptr<WordCutter> cutter, size_t cache_bytes,
+                             std::mutex& long_words)
+    : model_(model),
+      pieces_(model.pieces()),
+      cutter_(std::move(cutter)),
+      scratch_(model.make_scratch()),
+      long_words_mutex_(long_words),
+      short_words_(std::max(cache_bytes, kLeastCache) / 16 * 11),
+      long_words_(std::max(cache_bytes, kLeastCache) / 16 * 4),
+      longest_words_(std::max(cache_bytes, kLeastCache) / 16) {
+  if (model.largest_id() > std::min<uint64_t>(std::numeric_limits<Id>::max(), PackedIds<Id>::kLargest))
+    throw std::invalid_argument("an id of the model is too large");
+}
+
+template <class Id>
+void WordEncoder<Id>::encode(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids) {
+  try {
+    encode_words(text, size, ids);
+  } catch (...) {
+    // The model refused a word: the cache must not keep what it waits for.
+    for (BatchWord& word : missed_) word.may_be_cached = false;
+    clear_batch(size);
+    throw;
+  }
+}
+
+template <class Id>
+void WordEncoder<Id>::encode_words(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids) {
+  statistics_.bytes += size;
+  size_t begin = 0;
+  while (begin < size) {
+    const size_t count = cutter_->cut(text, size, begin, ends_, kBatch);
+    for (size_t i = 0; i < count; ++i) {
+      const size_t end = ends_[i] & ~WordCutter::kDropped;
+      if (end - begin <= ShortTable::Key::kLongest && end == ends_[i]) [[likely]]
+        add_unit(text, size, begin, end, false);
+      else if (end == ends_[i])
+        add_word(text, size, begin, end, ids);
+      begin = end;
+      if (unit_count_ == kAhead) look_up(text, size);
+    }
+    if (batched_ >= kBatch) finish_batch(text, size, ids);
+  }
+  finish_batch(text, size, ids);
+}
+
+// A word that is longer than the short ones: in pieces if its model cuts it.
+template <class Id>
+void WordEncoder<Id>::add_word(const uint8_t* text, size_t size, size_t begin, size_t end,
+                               GrowingBuffer<Id>& ids) {
+  const bool whole = pieces_ == nullptr || model_.is_whole(text + begin, end - begin);
+  for (size_t from = begin; from < end;) {
+    piece_ends_[0] = static_cast<uint32_t>(end);
+    const size_t count = whole ? 1 : pieces_->cut(text, end, from, piece_ends_, kBatch);
+    for (size_t i = 0; i < count; ++i) {
+      const size_t piece_end = piece_ends_[i];
+      const bool is_piece = piece_end - from < end - begin;
+      if (unit_count_ == kAhead) look_up(text, size);
+      if (piece_end - from <= LongestTable::Key::kLongest) [[likely]] {
+        add_unit(text, size, from, piece_end, is_piece);
+      } else {
+        finish_batch(text, size, ids);
+        encode_long(text + from, piece_end - from, is_piece, ids);
+      }
+      from = piece_end;
+    }
+    if (batched_ >= kBatch) finish_batch(text, size, ids);
+  }
+}
+
+template <class Id>
+inline void WordEncoder<Id>::add_unit(const uint8_t* text, size_t size, size_t begin, size_t end,
+                                      bool is_piece) {
+  Unit& unit = units_[unit_count_++];
+  const size_t length = end - begin;
+  unit.begin = static_cast<uint32_t>(begin);
+  unit.size = static_cast<uint32_t>(length);
+  unit.is_piece = is_piece;
+  if (length <= ShortTable::Key::kLongest) [[likely]] {
+    unit.key = ShortTable::Key::load(text + begin, length, size - begin);
+    unit.set = short_words_.locate(unit.key);
+  } else if (length <= LongTable::Key::kLongest) {
+    unit.set = long_words_.locate(LongTable::Key::load(text + begin, length, size - begin));
+  } else {
+    unit.set = longest_words_.locate(LongestTable::Key::load(text + begin, length, size - begin));
+  }
+}
+
+template <class Id>
+void WordEncoder<Id>::look_up(const uint8_t* text, size_t size) {
+  // Those from the cache are copied in blocks.
+  found_.room(kAhead * LongestTable::kMaxIds);
+  for (size_t i = 0; i < unit_count_; ++i) {
+    const Unit& unit = units_[i];
+    const uint8_t* const word = text + unit.begin;
+    if (unit.size <= ShortTable::Key::kLongest) [[likely]]
+      look_up_in<ShortTable>(unit, unit.key, word);
+    else if (unit.size <= LongTable::Key::kLongest)
+      look_up_in<LongTable>(unit, LongTable::Key::load(word, unit.size, size - unit.begin), word);
+    else
+      look_up_in<LongestTable>(unit, LongestTable::Key::load(word, unit.size, size - unit.begin), word);
+  }
+  batched_ += unit_count_;
+  unit_count_ = 0;
+}
+
+template <class Id>
+template <class Table>
+inline void WordEncoder<Id>::look_up_in(const Unit& unit, const typename Table::Key& key,
+                                        const uint8_t* word) {
+  auto& set = *static_cast<typename Table::Set*>(unit.set);
+  const auto* const entry = Table::find(set, key);
+  if (entry != nullptr) [[likely]] {
+    const size_t count = entry->count();
+    if (count != Table::kPending) [[likely]] {
+      Id* const out = found_.data() + found_.size();
+      PackedIds<Id>::template load<Table::kMaxIds>(entry->ids, out);
+      found_.set_end(out + count);
+      return;
+    }
+    uint32_t number;
+    std::memcpy(&number, entry->ids, sizeof number);
+    // The same bytes may have other ids as a word and as a piece.
+    if (missed_[number].is_piece == unit.is_piece) [[likely]] {
+      misses_.push_back({number, static_cast<uint32_t>(found_.size())});
+      return;
+    }
+  }
+  const auto number = static_cast<uint32_t>(missed_.size());
+  if (entry == nullptr) Table::insert_pending(set, key, number);
+  misses_.push_back({number, static_cast<uint32_t>(found_.size())});
+  missed_.push_back({word, unit.size, unit.is_piece, true, 0, nullptr});
+  missed_units_.push_back(unit);
+  missed_bytes_ += unit.size;
+}
+
+// The ids of all words that were looked up, in their order.
+template <class Id>
+void WordEncoder<Id>::finish_batch(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids) {
+  look_up(text, size);
+  size_t total = found_.size();
+  if (!misses_.empty()) {
+    encode_missed();
+    for (const Miss& miss : misses_) total += missed_[miss.number].count;
+  }
+  Id* out = ids.room(total);
+  size_t copied = 0;
+  for (const Miss& miss : misses_) {
+    std::memcpy(out, found_.data() + copied, (miss.before - copied) * sizeof(Id));
+    out += miss.before - copied;
+    copied = miss.before;
+    const BatchWord& word = missed_[miss.number];
+    for (size_t i = 0; i < word.count; ++i) *out++ = static_cast<Id>(word.ids[i]);
+  }
+  if (found_.size() > copied) std::memcpy(out, found_.data() + copied, (found_.size() - copied) * sizeof(Id));
+  ids.set_end(out + (found_.size() - copied));
+  clear_batch(size);
+}
+
+template <class Id>
+void WordEncoder<Id>::clear_batch(size_t size) {
+  for (size_t i = 0; i < missed_.size(); ++i)
+    resolve(missed_units_[i], missed_[i], size - missed_units_[i].begin);
+  statistics_.words += batched_;
+  batched_ = 0;
+  unit_count_ = 0;
+  found_.truncate(0);
+  misses_.clear();
+  missed_.clear();
+  missed_units_.clear();
+  missed_bytes_ = 0;
+}
+
+template <class Id>
+void WordEncoder<Id>::encode_missed() {
+  uint32_t* ids = missed_ids_.resize_for_overwrite(missed_bytes_).data();
+  for (BatchWord& word : missed_) {
+    word.ids = ids;
+    ids += word.size;
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  model_.encode_batch(missed_, *scratch_);
+  const auto taken = std::chrono::steady_clock::now() - begun;
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count();
+  statistics_.misses += missed_.size();
+  statistics_.miss_bytes += missed_bytes_;
+  if (static_cast<size_t>(nanoseconds) > kInterrupted * (missed_bytes_ + 16)) return;
+  statistics_.timed_bytes += missed_bytes_;
+  statistics_.timed_nanoseconds += static_cast<uint64_t>(nanoseconds);
+}
+
+template <class Id>
+void WordEncoder<Id>::resolve(const Unit& unit, const BatchWord& word, size_t readable) {
+  const auto in = [&]<class Table>(const Table&, const typename Table::Key& key) {
+    Table::resolve(*static_cast<typename Table::Set*>(unit.set), key, word.ids, word.count,
+                   word.may_be_cached);
+  };
+  if (unit.size <= ShortTable::Key::kLongest)
+    in(short_words_, unit.key);
+  else if (unit.size <= LongTable::Key::kLongest)
+    in(long_words_, LongTable::Key::load(word.data, unit.size, readable));
+  else
+    in(longest_words_, LongestTable::Key::load(word.data, unit.size, readable));
+}
+
+// A word that is longer than all entries of the cache, alone.
+template <class Id>
+void WordEncoder<Id>::encode_long(const uint8_t* word, size_t size, bool is_piece, GrowingBuffer<Id>& ids) {
+  ++statistics_.words;
+  ++statistics_.misses;
+  statistics_.miss_bytes += size;
+  std::unique_lock lock(long_words_mutex_, std::defer_lock);
+  if (size > kSharedScratch) lock.lock();
+  BatchWord asked{word, static_cast<uint32_t>(size), is_piece, false, 0, nullptr};
+  if constexpr (sizeof(Id) == sizeof(uint32_t)) {
+    asked.ids = ids.room(size);
+    model_.encode_batch({&asked, 1}, *scratch_);
+    ids.set_end(asked.ids + asked.count);
+  } else {
+    asked.ids = word_ids_.resize_for_overwrite(size).data();
+    model_.encode_batch({&asked, 1}, *scratch_);
+    Id* const out = ids.room(asked.count);
+    for (size_t i = 0; i < asked.count; ++i) out[i] = static_cast<Id>(asked.ids[i]);
+    ids.set_end(out + asked.count);
+  }
+  if (size <= kSharedScratch) return;
+  word_ids_ = {};
+  scratch_->release();
+}
+
+template <class Id>
+size_t WordEncoder<Id>::ask_model(const uint8_t* word, size_t size, uint32_t* ids, uint32_t* lengths) {
+  if (size <= kSharedScratch) return model_.encode(word, size, ids, lengths, *scratch_);
+  const std::lock_guard lock(long_words_mutex_);
+  const size_t count = model_.encode(word, size, ids, lengths, *scratch_);
+  scratch_->release();
+  return count;
+}
+
+template class WordEncoder<uint16_t>;
+template class WordEncoder<uint32_t>;
+
+}  // namespace krill::tokenizer

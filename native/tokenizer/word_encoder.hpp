@@ -1,0 +1,152 @@
+// Text without special tokens to ids: cut into words, which are looked up in the cache or given to the model.
+//
+// In: a range of text. Out: ids, of the smallest type that holds the vocabulary. Held in memory: the cache,
+// the cutter's and the model's scratch. One thread at a time uses a WordEncoder; the model is shared.
+//
+// Words go through in batches: all are looked up first, then the model gets those that were not found, since
+// it works on several at once, and then the ids are put in order. Words that are longer than a short entry of
+// the cache are looked up in pieces where the model says how to cut them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "growing_buffer.hpp"
+#include "tokenizer/model.hpp"
+#include "tokenizer/word_cache.hpp"
+#include "tokenizer/word_cutter.hpp"
+
+namespace krill::tokenizer {
+
+// Pieces count as words.
+struct WordStatistics {
+  uint64_t words = 0;
+  uint64_t bytes = 0;
+  uint64_t misses = 0;  // words that the model encoded
+  uint64_t miss_bytes = 0;
+  // Those whose time is known: reading the clock takes as long as a short word.
+  uint64_t timed_bytes = 0;
+  uint64_t timed_nanoseconds = 0;
+
+  void add(const WordStatistics& other);
+};
+
+// Where a token's bytes lie in a text.
+struct TokenRange {
+  uint32_t begin;
+  uint32_t end;
+};
+
+template <class Id>
+class WordEncoder {
+ public:
+  // A smaller cache is rounded up to this.
+  static constexpr size_t kLeastCache = 16 * 1024;
+  static constexpr size_t kSharedScratch = 64 * 1024;
+
+  // `long_words` is held while a word longer than kSharedScratch is encoded, so that its scratch exists once.
+  // Throws std::invalid_argument if an id of the model doesn't fit.
+  WordEncoder(const Model& model, std::unique_ptr<WordCutter> cutter, size_t cache_bytes,
+              std::mutex& long_words);
+
+  // The text is shorter than WordCutter::kTooLong.
+  void encode(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids);
+  // The same, calling use(begin, end, ids, number of ids, their lengths) for each word. Without the cache.
+  template <class Use>
+  void encode_each(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids, Use&& use);
+
+  // Of everything since the last call.
+  WordStatistics take_statistics() { return std::exchange(statistics_, {}); }
+
+ private:
+  // Words cut at a time: near the end of its buffer the scanner is slow.
+  static constexpr size_t kBatch = 1024;
+  // Words located in the cache before the first is looked up, so that their sets are prefetched.
+  static constexpr size_t kAhead = 64;
+  // A word that takes this many nanoseconds a byte or more was interrupted by another program.
+  static constexpr size_t kInterrupted = 500;
+
+  using ShortTable = WordTable<Id, 2, 32>;
+  using LongTable = WordTable<Id, 5, 64>;
+  using LongestTable = WordTable<Id, 20, 256>;
+
+  // A word or a piece of one.
+  struct Unit {
+    typename ShortTable::Key key;  // of a short word; a long one's is cheaper to make again than to keep
+    void* set;                     // of the table that its length says
+    uint32_t begin;
+    uint32_t size;
+    bool is_piece;
+  };
+  // A word that was not in the cache, and where its ids belong.
+  struct Miss {
+    uint32_t number;  // of `missed_`
+    uint32_t before;  // ids of the batch that come first
+  };
+
+  void encode_words(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids);
+  void add_unit(const uint8_t* text, size_t size, size_t begin, size_t end, bool is_piece);
+  void add_word(const uint8_t* text, size_t size, size_t begin, size_t end, GrowingBuffer<Id>& ids);
+  void look_up(const uint8_t* text, size_t size);
+  template <class Table>
+  void look_up_in(const Unit& unit, const typename Table::Key& key, const uint8_t* text);
+  void finish_batch(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids);
+  void encode_missed();
+  void clear_batch(size_t size);
+  void encode_long(const uint8_t* word, size_t size, bool is_piece, GrowingBuffer<Id>& ids);
+  size_t ask_model(const uint8_t* word, size_t size, uint32_t* ids, uint32_t* lengths);
+  void resolve(const Unit& unit, const BatchWord& word, size_t readable);
+
+  const Model& model_;
+  const PieceCutter* pieces_;
+  std::unique_ptr<WordCutter> cutter_;
+  std::unique_ptr<ModelScratch> scratch_;
+  std::mutex& long_words_mutex_;
+  ShortTable short_words_;
+  LongTable long_words_;
+  LongestTable longest_words_;
+  WordStatistics statistics_;
+
+  uint32_t ends_[kBatch];
+  uint32_t piece_ends_[kBatch];
+  Unit units_[kAhead];
+  size_t unit_count_ = 0;
+  size_t batched_ = 0;  // units of the batch that were looked up
+  // Ids of the batch's words that were found.
+  GrowingBuffer<Id> found_;
+  std::vector<Miss> misses_;
+  std::vector<BatchWord> missed_;
+  std::vector<Unit> missed_units_;
+  GrowingBuffer<uint32_t> missed_ids_;
+  size_t missed_bytes_ = 0;
+  GrowingBuffer<uint32_t> word_ids_;
+  GrowingBuffer<uint32_t> word_lengths_;
+};
+
+template <class Id>
+template <class Use>
+void WordEncoder<Id>::encode_each(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids, Use&& use) {
+  size_t begin = 0;
+  while (begin < size) {
+    const size_t count = cutter_->cut(text, size, begin, ends_, kBatch);
+    for (size_t i = 0; i < count; ++i) {
+      const size_t end = ends_[i] & ~WordCutter::kDropped;
+      if ((ends_[i] & WordCutter::kDropped) == 0) {
+        uint32_t* const word_ids = word_ids_.resize_for_overwrite(end - begin).data();
+        uint32_t* const lengths = word_lengths_.resize_for_overwrite(end - begin).data();
+        const size_t found = ask_model(text + begin, end - begin, word_ids, lengths);
+        Id* const out = ids.room(found);
+        for (size_t id = 0; id < found; ++id) out[id] = static_cast<Id>(word_ids[id]);
+        ids.set_end(out + found);
+        use(begin, end, word_ids, found, lengths);
+      }
+      begin = end;
+    }
+  }
+}
+
+}  // namespace krill::tokenizer
