@@ -101,17 +101,27 @@ inline std::vector<uint32_t> merged(const SmallVocabulary& vocabulary, const std
 inline void check_merger(const SmallVocabulary& small, const std::string& word) {
   const bpe::Vocabulary vocabulary(small.arrays(), true);
   const bpe::MergeTable merges(vocabulary, small.merges);
-  const bpe::WordMerger merger(vocabulary, merges);
+  const bpe::Symbols symbols(vocabulary, {});
+  const bpe::WordMerger merger(merges);
   const std::vector<uint32_t> wanted = merged(small, word);
-  std::vector<uint32_t> ids(word.size());
+  std::vector<uint32_t> ids(word.size()), lengths(word.size());
+  const auto begin = [&] {
+    return symbols.write(reinterpret_cast<const uint8_t*>(word.data()), word.size(), ids.data(),
+                         lengths.data());
+  };
   const auto check = [&](size_t count) {
     expect(std::equal(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count), wanted.begin(), wanted.end()),
            "a word is not merged as defined");
   };
-  const auto* data = reinterpret_cast<const uint8_t*>(word.data());
   bpe::MergeScratch scratch;
-  check(merger.merge_long(data, word.size(), ids.data(), scratch));
-  if (word.size() <= bpe::WordMerger::kShort) check(merger.merge_short(data, word.size(), ids.data()));
+  check(merger.merge_long(ids.data(), begin(), lengths.data(), scratch));
+  if (word.size() <= bpe::WordMerger::kShort) {
+    const std::vector<uint32_t> long_lengths(lengths);
+    check(merger.merge_short(ids.data(), begin(), lengths.data()));
+    expect(std::equal(lengths.begin(), lengths.begin() + static_cast<ptrdiff_t>(wanted.size()),
+                      long_lengths.begin()),
+           "lengths differ");
+  }
   for (const uint32_t id : wanted) {
     const auto token = vocabulary.bytes(id);
     expect(vocabulary.find(token.data(), token.size()) == id, "a token is not found by its bytes");

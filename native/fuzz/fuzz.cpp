@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzz/bpe_fuzz.hpp"
 #include "fuzz/csv_fuzz.hpp"
 #include "fuzz/datatrove_fuzz.hpp"
 #include "fuzz/encoder_fuzz.hpp"
@@ -110,6 +111,7 @@ void run(const Input& input) {
   fuzz_tokens(exact.data(), exact.size());
   fuzz_scanner(exact.data(), exact.size());
   fuzz_encoder(exact.data(), exact.size());
+  fuzz_bpe(exact.data(), exact.size());
   fuzz_training(exact.data(), exact.size());
   fuzz_minhash(exact.data(), exact.size());
   fuzz_pack(exact.data(), exact.size());

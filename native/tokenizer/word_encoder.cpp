@@ -163,17 +163,20 @@ void WordEncoder<Id>::finish_batch(const uint8_t* text, size_t size, GrowingBuff
     encode_missed();
     for (const Miss& miss : misses_) total += missed_[miss.number].count;
   }
-  Id* out = ids.room(total);
-  size_t copied = 0;
+  Id* out = ids.room(total + 1);
+  const Id* found = found_.data();
+  const auto copy_to = [&](const Id* end) {
+    std::memcpy(out, found, static_cast<size_t>(end - found) * sizeof(Id));
+    out += end - found;
+    found = end;
+  };
   for (const Miss& miss : misses_) {
-    std::memcpy(out, found_.data() + copied, (miss.before - copied) * sizeof(Id));
-    out += miss.before - copied;
-    copied = miss.before;
+    copy_to(found_.data() + miss.before);
     const BatchWord& word = missed_[miss.number];
     for (size_t i = 0; i < word.count; ++i) *out++ = static_cast<Id>(word.ids[i]);
   }
-  if (found_.size() > copied) std::memcpy(out, found_.data() + copied, (found_.size() - copied) * sizeof(Id));
-  ids.set_end(out + (found_.size() - copied));
+  copy_to(found_.data() + found_.size());
+  ids.set_end(out);
   clear_batch(size);
 }
 
