@@ -85,8 +85,9 @@ class MergeTable::Rows {
 };
 
 MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const uint32_t> merges, size_t prefix_size)
-    : places_(vocabulary.size()) {
+    : symbols_(vocabulary.size()) {
   check_merges(vocabulary, merges, prefix_size);
+  for (size_t id = 0; id < symbols_.size(); ++id) symbols_[id] = id;
   const size_t columns = number_columns(merges);
   const std::vector<Pair> pairs = pairs_by_left(merges);
   std::vector<Row> rows;
@@ -101,52 +102,51 @@ MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const uint32_t> m
   for (const Row& row : rows) {
     const size_t begin = placed.place(row);
     if (begin >= size_t{1} << kRowBits) throw std::invalid_argument("the merges are too many");
-    places_[row.front().left].row = static_cast<uint32_t>(begin);
+    symbols_[row.front().left] |= uint64_t{begin} << 2 * kIdBits;
     last = std::max(last, begin);
   }
   // So that every column of every row can be read.
   slots_.emplace(last + columns);
-  std::fill_n(slots_->data(), slots_->size(), Slot{kEmpty, {}});
+  std::fill_n(slots_->data(), slots_->size(), Slot{kEmpty, kNever, kNoSymbol});
   fill(rows);
   first_slot_ = slots_->data();
 }
 
 void MergeTable::fill(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
-    const uint32_t begin = places_[row.front().left].row;
+    const uint32_t begin = row_of(symbols_[row.front().left]);
     for (const Pair& pair : row)
-      (*slots_)[begin + pair.column] = {(uint64_t{begin} << kRankBits | pair.rank) << kIdBits | pair.token,
-                                        places_[pair.token]};
+      (*slots_)[begin + pair.column] = {begin, static_cast<int32_t>(pair.rank), symbols_[pair.token]};
   }
 }
 
 // Columns for right tokens only. Those of many merges come first: rows of many pairs are short then, and
 // what is looked up most lies together. Returns how many columns there are, the one of no token included.
 size_t MergeTable::number_columns(std::span<const uint32_t> merges) {
-  std::vector<uint32_t> uses(places_.size());
+  std::vector<uint32_t> uses(symbols_.size());
   for (size_t at = 0; at < merges.size(); at += 3) ++uses[merges[at + 1]];
   std::vector<uint32_t> rights;
   for (uint32_t id = 0; id < uses.size(); ++id)
     if (uses[id] != 0) rights.push_back(id);
   std::ranges::stable_sort(rights, std::ranges::greater{}, [&](uint32_t id) { return uses[id]; });
   uint32_t columns = 1;
-  for (const uint32_t id : rights) places_[id].column = columns++;
+  for (const uint32_t id : rights) symbols_[id] |= uint64_t{columns++} << kIdBits;
   return columns;
 }
 
 // Ordered by left id and column, each pair once: the last of equal ones.
 std::vector<MergeTable::Pair> MergeTable::pairs_by_left(std::span<const uint32_t> merges) const {
-  std::vector<uint32_t> ends(places_.size() + 1);
+  std::vector<uint32_t> ends(symbols_.size() + 1);
   for (size_t at = 0; at < merges.size(); at += 3) ++ends[merges[at] + 1];
   for (size_t id = 1; id < ends.size(); ++id) ends[id] += ends[id - 1];
   std::vector<Pair> pairs(merges.size() / 3);
   for (size_t rank = 0; rank < pairs.size(); ++rank) {
     const uint32_t left = merges[3 * rank];
-    pairs[ends[left]++] = {left, places_[merges[3 * rank + 1]].column, static_cast<uint32_t>(rank),
+    pairs[ends[left]++] = {left, column_of(symbols_[merges[3 * rank + 1]]), static_cast<uint32_t>(rank),
                            merges[3 * rank + 2]};
   }
   size_t kept = 0;
-  for (size_t id = 0, begin = 0; id < places_.size(); begin = ends[id++]) {
+  for (size_t id = 0, begin = 0; id < symbols_.size(); begin = ends[id++]) {
     const auto row = std::span(pairs).subspan(begin, ends[id] - begin);
     std::ranges::sort(row, [](const Pair& a, const Pair& b) {
       return a.column != b.column ? a.column < b.column : a.rank > b.rank;

@@ -33,7 +33,7 @@ constexpr unsigned kPlaceBits = 5;
 // lesser of four floats in one instruction, but not of four integers.
 constexpr int32_t kKeyBit = int32_t{1} << 30;
 constexpr int32_t kNoPair = kKeyBit | kNever << kPlaceBits;
-static_assert(MergeTable::kRankBits + kPlaceBits < 29);
+static_assert(MergeTable::kNever << kPlaceBits < kKeyBit / 2);
 static_assert(WordMerger::kShort + 2 == size_t{1} << kPlaceBits);
 
 // A word of up to kShort symbols while it is merged. Sentinels before the first symbol and after the last
@@ -47,14 +47,10 @@ class MergingWord {
     word_ = &word;
     const size_t count = word.count;
     std::ranges::fill(keys_, kNoPair);
-    places_[0] = {};
-    places_[count + 1] = {};
     alive_ = ~uint32_t{0} >> (30 - count);
-    for (size_t i = 0; i < count; ++i) {
-      ids_[i + 1] = word.ids[i];
-      places_[i + 1] = merges.place(word.ids[i]);
-    }
-    for (size_t i = 1; i < count; ++i) set(i, merges.slot(places_[i].row, places_[i + 1].column));
+    symbols_[0] = symbols_[count + 1] = MergeTable::kNoSymbol;
+    for (size_t i = 0; i < count; ++i) symbols_[i + 1] = merges.symbol(word.ids[i]);
+    for (uint32_t i = 1; i < count; ++i) set(i, merges.slot(symbols_[i], symbols_[i + 1]));
   }
 
   // False if no pair merges.
@@ -67,11 +63,11 @@ class MergingWord {
     alive_ &= ~(1u << right);
     const auto after = static_cast<unsigned>(std::countr_zero(alive_ & behind));
     before_ = static_cast<uint32_t>(31 - std::countl_zero(alive_ & ~(~0u << at_)));
-    ids_[at_] = joined_[at_];
-    places_[at_] = joined_places_[at_];
+    const MergeTable::Symbol joined = joined_[at_];
+    symbols_[at_] = joined;
     keys_[right] = kNoPair;
-    left_slot_ = &merges.slot(places_[before_].row, places_[at_].column);
-    right_slot_ = &merges.slot(places_[at_].row, places_[after].column);
+    left_slot_ = &merges.slot(symbols_[before_], joined);
+    right_slot_ = &merges.slot(joined, symbols_[after]);
     __builtin_prefetch(left_slot_);
     __builtin_prefetch(right_slot_);
     return true;
@@ -87,7 +83,7 @@ class MergingWord {
     size_t written = 0;
     for (uint32_t left = alive_ & (alive_ - 1); (left & (left - 1)) != 0; left &= left - 1) {
       const auto at = static_cast<size_t>(std::countr_zero(left));
-      word_->ids[written] = ids_[at];
+      word_->ids[written] = MergeTable::id_of(symbols_[at]);
       if (lengths != nullptr) {
         uint32_t sum = 0;
         for (size_t i = at; i < static_cast<size_t>(std::countr_zero(left & (left - 1))); ++i)
@@ -101,9 +97,9 @@ class MergingWord {
 
  private:
   void set(uint32_t left, const MergeTable::Slot& slot) {
-    joined_[left] = slot.token();
-    joined_places_[left] = slot.place;
-    keys_[left] = kKeyBit | slot.rank(places_[left].row) << kPlaceBits | static_cast<int32_t>(left);
+    joined_[left] = slot.joined;
+    const int32_t rank = slot.rank_in(MergeTable::row_of(symbols_[left]));
+    keys_[left] = kKeyBit | rank << kPlaceBits | static_cast<int32_t>(left);
   }
 
   int32_t least_key() const {
@@ -127,11 +123,9 @@ class MergingWord {
   }
 
   alignas(16) int32_t keys_[32];
-  uint32_t joined_[32];  // the token of a symbol and the next
-  MergeTable::Place joined_places_[32];
-  uint32_t ids_[32];
-  MergeTable::Place places_[32];
-  uint32_t alive_;  // one bit for each symbol, and two for the sentinels
+  MergeTable::Symbol symbols_[32];
+  MergeTable::Symbol joined_[32];  // of a symbol and the next
+  uint32_t alive_;                 // one bit for each symbol, and two for the sentinels
   uint32_t at_;
   uint32_t before_;
   const MergeTable::Slot* left_slot_;
@@ -241,23 +235,29 @@ size_t WordMerger::merge_long(uint32_t* ids, size_t count, uint32_t* lengths, Me
   if (count == 0) return 0;
   scratch.prepare(count);
   uint32_t* const ends = scratch.ends();
+  const auto slot_of = [&](size_t left, size_t right) -> const MergeTable::Slot& {
+    return merges_.slot(merges_.symbol(ids[left]), merges_.symbol(ids[right]));
+  };
+  const auto rank_of = [&](size_t left, size_t right) {
+    return slot_of(left, right).rank_in(MergeTable::row_of(merges_.symbol(ids[left])));
+  };
   for (size_t i = 0; i < count; ++i) {
     ends[i] = static_cast<uint32_t>(i);
-    if (i > 0) scratch.ranks()[i - 1] = merges_.find_pair(ids[i - 1], ids[i]).rank;
+    if (i > 0) scratch.ranks()[i - 1] = rank_of(i - 1, i);
   }
   scratch.build();
   while (scratch.least() != kNever) {
     const size_t left = scratch.first_least();
     const size_t right = ends[left] + size_t{1};
     const size_t last = ends[right];
-    ids[left] = merges_.find_pair(ids[left], ids[right]).token;
+    ids[left] = MergeTable::id_of(slot_of(left, right).joined);
     ends[left] = static_cast<uint32_t>(last);
     ends[last] = static_cast<uint32_t>(left);
     scratch.set_rank(right, kNever);
-    scratch.set_rank(left, last + 1 < count ? merges_.find_pair(ids[left], ids[last + 1]).rank : kNever);
+    scratch.set_rank(left, last + 1 < count ? rank_of(left, last + 1) : kNever);
     if (left > 0) {
       const size_t before = ends[left - 1];
-      scratch.set_rank(before, merges_.find_pair(ids[before], ids[left]).rank);
+      scratch.set_rank(before, rank_of(before, left));
     }
   }
   size_t written = 0;

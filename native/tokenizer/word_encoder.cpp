@@ -50,25 +50,57 @@ void WordEncoder<Id>::encode_words(const uint8_t* text, size_t size, GrowingBuff
   size_t begin = 0;
   while (begin < size) {
     const size_t count = cutter_->cut(text, size, begin, ends_, kBatch);
-    for (size_t i = 0; i < count; ++i) {
-      const size_t end = ends_[i] & ~WordCutter::kDropped;
-      if (end - begin <= ShortTable::Key::kLongest && end == ends_[i]) [[likely]]
-        add_unit(text, size, begin, end, false);
-      else if (end == ends_[i])
-        add_word(text, size, begin, end, ids);
-      begin = end;
-      if (unit_count_ == kAhead) look_up(text, size);
+    for (size_t i = 0; i < count;) {
+      i += add_short_words(text, size, begin, ends_ + i, count - i);
+      if (unit_count_ == kAhead) {
+        look_up(text, size);
+      } else if (i < count) {
+        const size_t end = ends_[i] & ~WordCutter::kDropped;
+        if (end == ends_[i]) add_word(text, size, begin, end, ids);
+        begin = end;
+        ++i;
+      }
     }
     if (batched_ >= kBatch) finish_batch(text, size, ids);
   }
   finish_batch(text, size, ids);
 }
 
+// Takes words until one is not short, and returns how many; `begin` is the first one's, and then the next
+// one's.
+template <class Id>
+inline size_t WordEncoder<Id>::add_short_words(const uint8_t* text, size_t size, size_t& begin,
+                                               const uint32_t* ends, size_t count) {
+  count = std::min(count, kAhead - unit_count_);
+  Unit* const units = units_ + unit_count_;
+  size_t at = begin, i = 0;
+  for (; i < count; ++i) {
+    const size_t length = ends[i] - at;
+    // One that is left out seems to be very long.
+    if (length > ShortTable::Key::kLongest) [[unlikely]]
+      break;
+    Unit& unit = units[i];
+    unit.key = ShortTable::Key::load(text + at, length, size - at);
+    unit.set = short_words_.locate(unit.key);
+    unit.begin = static_cast<uint32_t>(at);
+    unit.size = static_cast<uint32_t>(length) & 0x7fffffff;
+    unit.is_piece = 0;
+    at = ends[i];
+  }
+  unit_count_ += i;
+  begin = at;
+  return i;
+}
+
 // A word that is longer than the short ones: in pieces if its model cuts it.
 template <class Id>
 void WordEncoder<Id>::add_word(const uint8_t* text, size_t size, size_t begin, size_t end,
                                GrowingBuffer<Id>& ids) {
-  const bool whole = pieces_ == nullptr || model_.is_whole(text + begin, end - begin);
+  const uint8_t* const word = text + begin;
+  // Words of scripts with more than two bytes a character are often sentences; others repeat as they are.
+  const bool repeats =
+      end - begin <= LongTable::Key::kLongest && std::max(word[1], word[(end - begin) / 2]) < 0xe0;
+  const bool whole = pieces_ == nullptr || repeats || model_.is_whole(word, end - begin);
   for (size_t from = begin; from < end;) {
     piece_ends_[0] = static_cast<uint32_t>(end);
     const size_t count = whole ? 1 : pieces_->cut(text, end, from, piece_ends_, kBatch);
@@ -94,8 +126,8 @@ inline void WordEncoder<Id>::add_unit(const uint8_t* text, size_t size, size_t b
   Unit& unit = units_[unit_count_++];
   const size_t length = end - begin;
   unit.begin = static_cast<uint32_t>(begin);
-  unit.size = static_cast<uint32_t>(length);
-  unit.is_piece = is_piece;
+  unit.size = static_cast<uint32_t>(length) & 0x7fffffff;
+  unit.is_piece = is_piece ? 1 : 0;
   if (length <= ShortTable::Key::kLongest) [[likely]] {
     unit.key = ShortTable::Key::load(text + begin, length, size - begin);
     unit.set = short_words_.locate(unit.key);
@@ -109,47 +141,58 @@ inline void WordEncoder<Id>::add_unit(const uint8_t* text, size_t size, size_t b
 template <class Id>
 void WordEncoder<Id>::look_up(const uint8_t* text, size_t size) {
   // Those from the cache are copied in blocks.
-  found_.room(kAhead * LongestTable::kMaxIds);
-  for (size_t i = 0; i < unit_count_; ++i) {
-    const Unit& unit = units_[i];
-    const uint8_t* const word = text + unit.begin;
-    if (unit.size <= ShortTable::Key::kLongest) [[likely]]
-      look_up_in<ShortTable>(unit, unit.key, word);
-    else if (unit.size <= LongTable::Key::kLongest)
-      look_up_in<LongTable>(unit, LongTable::Key::load(word, unit.size, size - unit.begin), word);
+  Id* out = found_.room(kAhead * LongestTable::kMaxIds);
+  const Unit* const end = units_ + unit_count_;
+  for (const Unit* unit = units_; unit != end; ++unit) {
+    const uint8_t* const word = text + unit->begin;
+    if (unit->size <= ShortTable::Key::kLongest) [[likely]]
+      out = look_up_in<ShortTable>(*unit, unit->key, word, out);
+    else if (unit->size <= LongTable::Key::kLongest)
+      out =
+          look_up_in<LongTable>(*unit, LongTable::Key::load(word, unit->size, size - unit->begin), word, out);
     else
-      look_up_in<LongestTable>(unit, LongestTable::Key::load(word, unit.size, size - unit.begin), word);
+      out = look_up_in<LongestTable>(*unit, LongestTable::Key::load(word, unit->size, size - unit->begin),
+                                     word, out);
   }
+  found_.set_end(out);
   batched_ += unit_count_;
   unit_count_ = 0;
 }
 
 template <class Id>
 template <class Table>
-inline void WordEncoder<Id>::look_up_in(const Unit& unit, const typename Table::Key& key,
-                                        const uint8_t* word) {
-  auto& set = *static_cast<typename Table::Set*>(unit.set);
-  const auto* const entry = Table::find(set, key);
+inline Id* WordEncoder<Id>::look_up_in(const Unit& unit, const typename Table::Key& key, const uint8_t* word,
+                                       Id* out) {
+  const auto* const entry = Table::find(*static_cast<typename Table::Set*>(unit.set), key);
   if (entry != nullptr) [[likely]] {
+    PackedIds<Id>::template load<Table::kMaxIds>(entry->ids, out);
     const size_t count = entry->count();
-    if (count != Table::kPending) [[likely]] {
-      Id* const out = found_.data() + found_.size();
-      PackedIds<Id>::template load<Table::kMaxIds>(entry->ids, out);
-      found_.set_end(out + count);
-      return;
-    }
+    if (count != Table::kPending) [[likely]]
+      return out + count;
+  }
+  add_miss<Table>(entry, unit, key, word, out);
+  return out;
+}
+
+template <class Id>
+template <class Table>
+[[gnu::noinline]] void WordEncoder<Id>::add_miss(const typename Table::Entry* entry, const Unit& unit,
+                                                 const typename Table::Key& key, const uint8_t* word,
+                                                 const Id* out) {
+  const auto before = static_cast<uint32_t>(out - found_.data());
+  if (entry != nullptr) {
     uint32_t number;
     std::memcpy(&number, entry->ids, sizeof number);
     // The same bytes may have other ids as a word and as a piece.
-    if (missed_[number].is_piece == unit.is_piece) [[likely]] {
-      misses_.push_back({number, static_cast<uint32_t>(found_.size())});
+    if (missed_[number].is_piece == unit.is_piece) {
+      misses_.push_back({number, before});
       return;
     }
   }
   const auto number = static_cast<uint32_t>(missed_.size());
-  if (entry == nullptr) Table::insert_pending(set, key, number);
-  misses_.push_back({number, static_cast<uint32_t>(found_.size())});
-  missed_.push_back({word, unit.size, unit.is_piece, true, 0, nullptr});
+  if (entry == nullptr) Table::insert_pending(*static_cast<typename Table::Set*>(unit.set), key, number);
+  misses_.push_back({number, before});
+  missed_.push_back({word, unit.size, unit.is_piece != 0, true, 0, nullptr});
   missed_units_.push_back(unit);
   missed_bytes_ += unit.size;
 }

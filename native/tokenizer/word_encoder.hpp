@@ -79,8 +79,8 @@ class WordEncoder {
     typename ShortTable::Key key;  // of a short word; a long one's is cheaper to make again than to keep
     void* set;                     // of the table that its length says
     uint32_t begin;
-    uint32_t size;
-    bool is_piece;
+    uint32_t size : 31;
+    uint32_t is_piece : 1;
   };
   // A word that was not in the cache, and where its ids belong.
   struct Miss {
@@ -89,11 +89,15 @@ class WordEncoder {
   };
 
   void encode_words(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids);
+  size_t add_short_words(const uint8_t* text, size_t size, size_t& begin, const uint32_t* ends, size_t count);
   void add_unit(const uint8_t* text, size_t size, size_t begin, size_t end, bool is_piece);
   void add_word(const uint8_t* text, size_t size, size_t begin, size_t end, GrowingBuffer<Id>& ids);
   void look_up(const uint8_t* text, size_t size);
   template <class Table>
-  void look_up_in(const Unit& unit, const typename Table::Key& key, const uint8_t* text);
+  Id* look_up_in(const Unit& unit, const typename Table::Key& key, const uint8_t* text, Id* out);
+  template <class Table>
+  void add_miss(const typename Table::Entry* entry, const Unit& unit, const typename Table::Key& key,
+                const uint8_t* word, const Id* out);
   void finish_batch(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids);
   void encode_missed();
   void clear_batch(size_t size);
