@@ -36,16 +36,19 @@ void check_merges(const Vocabulary& vocabulary, std::span<const uint32_t> merges
 
 // Finds a position for one row after the other. Sixty-four positions are tried at once.
 //
-// Rows come with the longest first, so what is full stays full: those of a length begin to search where the
-// last of that length found room, and the first of a length where the first free slot is. That keeps the
+// Rows come with the longest first, so what is full stays full: those of about a length begin to search where
+// the last of that length found room, and the first of a length where the first free slot is. That keeps the
 // search near-linear, and leaves a few slots empty that a search from the front would find.
 class MergeTable::Rows {
  public:
   // A position, from 1 on, that no other row has and where none of the row's columns is taken; marks them as
   // taken. The row's columns ascend.
   size_t place(Row row) {
-    if (row.size() != length_) {
-      length_ = row.size();
+    // The leading four bits.
+    const auto bits = static_cast<unsigned>(std::bit_width(row.size()));
+    const size_t length = bits <= 4 ? row.size() : row.size() >> (bits - 4) << (bits - 4);
+    if (length != length_) {
+      length_ = length;
       while (first_free_ / 64 < taken_.size() && taken_[first_free_ / 64] == ~uint64_t{0}) first_free_ += 64;
       from_ = first_free_;
     }
@@ -79,7 +82,7 @@ class MergeTable::Rows {
 
   Bits begins_;
   Bits taken_;
-  size_t length_ = 0;
+  size_t length_ = 0;      // or about it, for long rows
   size_t first_free_ = 0;  // a multiple of 64: slots before it are taken
   size_t from_ = 0;        // where the first column of a row is tried first
 };
