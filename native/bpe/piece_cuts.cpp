@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "text/scanner_block.hpp"
+
 namespace krill::bpe {
 
 namespace {
@@ -16,6 +18,17 @@ PieceCuts::PieceCuts(const Vocabulary& vocabulary, const Symbols& symbols, std::
     : byte_level_(symbols.options().byte_level) {
   note_unknown(symbols, merges);
   collect(vocabulary, merges);
+  for (size_t byte = 0; byte < 0x80; ++byte) index_[byte] = static_cast<uint8_t>(byte);
+  index_[0xe2] = kFirst;
+  index_[0x96] = kMiddle;
+  index_[0x81] = kLast;
+  rows_[kFirst][kMiddle / 64] |= uint64_t{1} << kMiddle % 64;
+  rows_[kMiddle][kLast / 64] |= uint64_t{1} << kLast % 64;
+}
+
+void PieceCuts::join_small(size_t left, size_t right) {
+  const size_t row = left < 0x80 ? left : kLast, column = right < 0x80 ? right : kFirst;
+  rows_[row][column / 64] |= uint64_t{1} << column % 64;
 }
 
 // The last character of a left part; a part of it if the token is nothing else.
@@ -44,7 +57,7 @@ void PieceCuts::collect(const Vocabulary& vocabulary, std::span<const uint32_t> 
     has_parts_ = has_parts_ || left.key >= kNoCharacter || right.key >= kNoCharacter;
     const size_t i = small_index(left.key), j = small_index(right.key);
     if (i < kSmall && j < kSmall)
-      small_[i][j / 64] |= uint64_t{1} << j % 64;
+      join_small(i, j);
     else
       pairs.push_back(uint64_t{left.key} << 32 | right.key);
   }
@@ -74,7 +87,7 @@ void PieceCuts::collect(const Vocabulary& vocabulary, std::span<const uint32_t> 
         const int unknown = !is_known(left) + !is_known(right);
         joined = joined || unknown == 2 || (unknown == 1 && unknown_ == Unknown::everywhere);
       }
-      if (joined) small_[i][j / 64] |= uint64_t{1} << j % 64;
+      if (joined) join_small(i, j);
     }
 }
 
@@ -112,26 +125,67 @@ bool PieceCuts::is_cut(const TextCharacter& left, uint8_t last_byte, const TextC
   return unknown == 0 || (unknown == 1 && unknown_ == Unknown::together);
 }
 
+// How many bytes from `text` on are ASCII or whole U+2581, of 64.
+unsigned PieceCuts::plain_bytes(const uint8_t* text) {
+  const text::ScanBlock block(text);
+  const uint64_t wide = block.wide();
+  if (wide == 0) return text::kScanBlock;
+  const uint64_t spaces = block.equal('\xe2') & block.equal('\x96') >> 1 & block.equal('\x81') >> 2;
+  return static_cast<unsigned>(std::countr_zero(wide & ~(spaces | spaces << 1 | spaces << 2)));
+}
+
 size_t PieceCuts::cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const {
+  Cursor cursor{next_character(text + from, size - from), from};
+  cursor.at += cursor.left.size;
   size_t count = 0;
-  TextCharacter left = next_character(text + from, size - from);
-  size_t at = from + left.size;
-  size_t small = small_index(left.point);
-  while (at < size) {
-    const TextCharacter right = next_character(text + at, size - at);
-    const size_t right_small = small_index(right.point);
-    const bool cuts = small < kSmall && right_small < kSmall
-                          ? (small_[small][right_small / 64] >> right_small % 64 & 1) == 0
-                          : is_cut(left, text[at - 1], right, text[at]);
-    if (cuts) {
-      ends[count++] = static_cast<uint32_t>(at);
-      if (count == capacity) return count;
-    }
-    at += right.size;
-    left = right;
-    small = right_small;
+  while (cursor.at < size && count < capacity) {
+    const size_t room = capacity - count;
+    if (size - cursor.at >= text::kScanBlock && room >= text::kScanBlock &&
+        small_index(cursor.left.point) < kSmall)
+      count += cut_plain(text, cursor, ends + count);
+    if (cursor.at < size && count < capacity)
+      count += cut_any(text, size, cursor, ends + count, capacity - count);
   }
-  ends[count++] = static_cast<uint32_t>(size);
+  if (cursor.at >= size && count < capacity) ends[count++] = static_cast<uint32_t>(size);
+  return count;
+}
+
+// ASCII and U+2581, up to 64 bytes. Bytes are looked up one by one: those of U+2581 are never parted, and
+// beside it stands its first or its last.
+size_t PieceCuts::cut_plain(const uint8_t* text, Cursor& cursor, uint32_t* ends) const {
+  const uint8_t* const block = text + cursor.at;
+  const unsigned plain = plain_bytes(block);
+  if (plain == 0) return 0;
+  size_t count = 0;
+  const uint64_t* row = rows_[index_[block[-1]]].data();
+  for (unsigned i = 0; i < plain; ++i) {
+    const size_t index = index_[block[i]];
+    // Written always and kept if it is one: whether there is a cut can't be predicted.
+    ends[count] = static_cast<uint32_t>(cursor.at + i);
+    count += (row[index / 64] >> index % 64 & 1) ^ 1;
+    row = rows_[index].data();
+  }
+  cursor.at += plain;
+  const uint8_t last = block[plain - 1];
+  cursor.left = last < 0x80 ? TextCharacter{last, 1} : TextCharacter{kSpace, 3};
+  return count;
+}
+
+// One character, and those beyond ASCII that follow.
+size_t PieceCuts::cut_any(const uint8_t* text, size_t size, Cursor& cursor, uint32_t* ends,
+                          size_t capacity) const {
+  size_t count = 0;
+  do {
+    const TextCharacter right = next_character(text + cursor.at, size - cursor.at);
+    const size_t i = small_index(cursor.left.point), j = small_index(right.point);
+    ends[count] = static_cast<uint32_t>(cursor.at);
+    if (i < kSmall && j < kSmall)
+      count += small_cut(i, j);
+    else
+      count += is_cut(cursor.left, text[cursor.at - 1], right, text[cursor.at]);
+    cursor.at += right.size;
+    cursor.left = right;
+  } while (count < capacity && cursor.at < size && text[cursor.at] >= 0x80);
   return count;
 }
 

@@ -44,12 +44,21 @@ class PieceCuts final : public tokenizer::PieceCutter {
   // ASCII and U+2581, which stands for a space in most text that is cut.
   static constexpr uint32_t kSpace = 0x2581;
   static constexpr size_t kSmall = 129;
-  static constexpr size_t kSmallWords = 3;
+  // Rows and columns of a table of pairs: ASCII, and the three bytes of U+2581. Only its last byte has a row
+  // of its own, and only its first a column.
+  static constexpr size_t kFirst = 128, kMiddle = 129, kLast = 130;
+  static constexpr size_t kRows = 131;
+  static constexpr size_t kRowWords = 3;
   // For parts of characters: the first byte of a character that a right part begins, the last byte of one
   // that a left part ends.
   static constexpr uint32_t kLead = 0x200000;
   static constexpr uint32_t kTail = 0x300000;
 
+  // Where a cut is looked for next, and the character before.
+  struct Cursor {
+    TextCharacter left;
+    size_t at;
+  };
   struct Edge {
     uint32_t key;  // a character, or kLead or kTail with a byte
     bool valid;    // false: no boundary of characters
@@ -59,6 +68,9 @@ class PieceCuts final : public tokenizer::PieceCutter {
   static Edge left_edge(std::span<const uint8_t> left);
   static Edge right_edge(std::span<const uint8_t> right);
 
+  static unsigned plain_bytes(const uint8_t* text);
+  size_t cut_plain(const uint8_t* text, Cursor& cursor, uint32_t* ends) const;
+  size_t cut_any(const uint8_t* text, size_t size, Cursor& cursor, uint32_t* ends, size_t capacity) const;
   void collect(const Vocabulary& vocabulary, std::span<const uint32_t> merges);
   void note_unknown(const Symbols& symbols, std::span<const uint32_t> merges);
   size_t bit(uint32_t left, uint32_t right) const {
@@ -71,12 +83,18 @@ class PieceCuts final : public tokenizer::PieceCutter {
   bool is_known(uint32_t point) const {
     return point < kNoCharacter && (known_[point / 64] >> point % 64 & 1) != 0;
   }
+  void join_small(size_t left, size_t right);
+  bool small_cut(size_t left, size_t right) const {
+    const size_t row = left < 0x80 ? left : kLast, column = right < 0x80 ? right : kFirst;
+    return (rows_[row][column / 64] >> column % 64 & 1) == 0;
+  }
   bool is_cut(const TextCharacter& left, uint8_t last_byte, const TextCharacter& right, uint8_t lead) const;
 
   bool byte_level_;
   bool has_parts_ = false;  // of characters
   Unknown unknown_ = Unknown::free;
-  std::array<std::array<uint64_t, kSmallWords>, kSmall> small_{};  // a bit for each pair that is no cut
+  std::array<uint8_t, 256> index_{};                           // row and column of a byte
+  std::array<std::array<uint64_t, kRowWords>, kRows> rows_{};  // a bit for each pair that is no cut
   std::vector<uint64_t> joined_;
   unsigned shift_ = 58;
   std::vector<uint64_t> known_;  // characters with a token, unless unknown ones are free

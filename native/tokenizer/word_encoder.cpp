@@ -51,7 +51,7 @@ void WordEncoder<Id>::encode_words(const uint8_t* text, size_t size, GrowingBuff
   while (begin < size) {
     const size_t count = cutter_->cut(text, size, begin, ends_, kBatch);
     for (size_t i = 0; i < count;) {
-      i += add_short_words(text, size, begin, ends_ + i, count - i);
+      i += add_short_words(text, size, begin, ends_ + i, count - i, false);
       if (unit_count_ == kAhead) {
         look_up(text, size);
       } else if (i < count) {
@@ -70,7 +70,7 @@ void WordEncoder<Id>::encode_words(const uint8_t* text, size_t size, GrowingBuff
 // one's.
 template <class Id>
 inline size_t WordEncoder<Id>::add_short_words(const uint8_t* text, size_t size, size_t& begin,
-                                               const uint32_t* ends, size_t count) {
+                                               const uint32_t* ends, size_t count, bool are_pieces) {
   count = std::min(count, kAhead - unit_count_);
   Unit* const units = units_ + unit_count_;
   size_t at = begin, i = 0;
@@ -84,7 +84,7 @@ inline size_t WordEncoder<Id>::add_short_words(const uint8_t* text, size_t size,
     unit.set = short_words_.locate(unit.key);
     unit.begin = static_cast<uint32_t>(at);
     unit.size = static_cast<uint32_t>(length) & 0x7fffffff;
-    unit.is_piece = 0;
+    unit.is_piece = are_pieces ? 1 : 0;
     at = ends[i];
   }
   unit_count_ += i;
@@ -104,17 +104,22 @@ void WordEncoder<Id>::add_word(const uint8_t* text, size_t size, size_t begin, s
   for (size_t from = begin; from < end;) {
     piece_ends_[0] = static_cast<uint32_t>(end);
     const size_t count = whole ? 1 : pieces_->cut(text, end, from, piece_ends_, kBatch);
-    for (size_t i = 0; i < count; ++i) {
-      const size_t piece_end = piece_ends_[i];
-      const bool is_piece = piece_end - from < end - begin;
-      if (unit_count_ == kAhead) look_up(text, size);
-      if (piece_end - from <= LongestTable::Key::kLongest) [[likely]] {
-        add_unit(text, size, from, piece_end, is_piece);
-      } else {
-        finish_batch(text, size, ids);
-        encode_long(text + from, piece_end - from, is_piece, ids);
+    for (size_t i = 0; i < count;) {
+      // A word of one piece is longer than the short ones.
+      i += add_short_words(text, size, from, piece_ends_ + i, count - i, true);
+      if (unit_count_ == kAhead) {
+        look_up(text, size);
+      } else if (i < count) {
+        const size_t piece_end = piece_ends_[i++];
+        const bool is_piece = piece_end - from < end - begin;
+        if (piece_end - from <= LongestTable::Key::kLongest) [[likely]] {
+          add_unit(text, size, from, piece_end, is_piece);
+        } else {
+          finish_batch(text, size, ids);
+          encode_long(text + from, piece_end - from, is_piece, ids);
+        }
+        from = piece_end;
       }
-      from = piece_end;
     }
     if (batched_ >= kBatch) finish_batch(text, size, ids);
   }

@@ -89,7 +89,8 @@ class WordEncoder {
   };
 
   void encode_words(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids);
-  size_t add_short_words(const uint8_t* text, size_t size, size_t& begin, const uint32_t* ends, size_t count);
+  size_t add_short_words(const uint8_t* text, size_t size, size_t& begin, const uint32_t* ends, size_t count,
+                         bool are_pieces);
   void add_unit(const uint8_t* text, size_t size, size_t begin, size_t end, bool is_piece);
   void add_word(const uint8_t* text, size_t size, size_t begin, size_t end, GrowingBuffer<Id>& ids);
   void look_up(const uint8_t* text, size_t size);
