@@ -119,7 +119,8 @@ void MergeTable::fill(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const uint32_t begin = row_of(symbols_[row.front().left]);
     for (const Pair& pair : row)
-      (*slots_)[begin + pair.column] = {begin, static_cast<int32_t>(pair.rank), symbols_[pair.token]};
+      (*slots_)[begin + pair.column] = {begin, kOrderBit | static_cast<int32_t>(pair.rank << kPlaceBits),
+                                        symbols_[pair.token]};
   }
 }
 

@@ -43,16 +43,23 @@ class MergeTable {
 
   static constexpr size_t kMaxIds = size_t{1} << kIdBits;
   static constexpr size_t kMaxMerges = size_t{1} << 20;
-  // Greater than every rank.
-  static constexpr int32_t kNever = int32_t{1} << 20;
+
+  // Ranks as numbers to compare, with room for a place in a word in the lowest bits. The highest bit makes
+  // them ordinary floating-point numbers, whose order is that of their bits: SSE2 has the lesser of four
+  // floats in one instruction, but not of four integers.
+  static constexpr unsigned kPlaceBits = 5;
+  static constexpr int32_t kOrderBit = int32_t{1} << 30;
+  // That of a pair that doesn't merge is this or more.
+  static constexpr int32_t kNever = kOrderBit | int32_t{kMaxMerges} << kPlaceBits;
 
   struct Slot {
     uint32_t row;
-    int32_t rank;
+    int32_t order;
     Symbol joined;
 
-    // kNever if the slot belongs to a pair of another row.
-    int32_t rank_in(uint32_t wanted) const { return row == wanted ? rank : kNever; }
+    // kNever or more if the slot belongs to a pair of another row: without a branch, which couldn't be
+    // predicted.
+    int32_t order_in(uint32_t wanted) const { return order | static_cast<int32_t>(row != wanted) * kNever; }
   };
 
   // `merges` holds left, right and new id of each; of a pair that occurs twice the last counts, as in Hugging

@@ -1,6 +1,7 @@
 #include "bpe/word_merger.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -27,14 +28,16 @@ int32_t least_of(Four four) {
   return lesser(four, __builtin_shufflevector(four, four, 1, 0, 3, 2))[0];
 }
 
-// A short word's pairs: rank and place in one number, so that the least is the leftmost of the lowest rank.
-constexpr unsigned kPlaceBits = 5;
-// This bit makes a key an ordinary floating-point number, whose order is that of its bits: SSE2 has the
-// lesser of four floats in one instruction, but not of four integers.
-constexpr int32_t kKeyBit = int32_t{1} << 30;
-constexpr int32_t kNoPair = kKeyBit | kNever << kPlaceBits;
-static_assert(MergeTable::kNever << kPlaceBits < kKeyBit / 2);
-static_assert(WordMerger::kShort + 2 == size_t{1} << kPlaceBits);
+static_assert(WordMerger::kShort + 2 == size_t{1} << MergeTable::kPlaceBits);
+
+// A place for each symbol of a short word and for two sentinels.
+using Places = std::array<uint8_t, WordMerger::kShort + 2>;
+
+constexpr Places counted_from(uint8_t first) {
+  Places places{};
+  for (uint8_t& place : places) place = first++;
+  return places;
+}
 
 // A word of up to kShort symbols while it is merged. Sentinels before the first symbol and after the last
 // make that no symbol is a special case.
@@ -46,27 +49,29 @@ class MergingWord {
   void begin(const MergeTable& merges, SymbolRun& word) {
     word_ = &word;
     const size_t count = word.count;
-    std::ranges::fill(keys_, kNoPair);
-    alive_ = ~uint32_t{0} >> (30 - count);
-    symbols_[0] = symbols_[count + 1] = MergeTable::kNoSymbol;
-    for (size_t i = 0; i < count; ++i) symbols_[i + 1] = merges.symbol(word.ids[i]);
-    for (uint32_t i = 1; i < count; ++i) set(i, merges.slot(symbols_[i], symbols_[i + 1]));
+    std::ranges::fill(keys_, kNever);
+    before_ = kBefore;
+    after_ = kAfter;
+    last_ = static_cast<uint32_t>(count + 1);
+    symbols_[0] = symbols_[last_] = MergeTable::kNoSymbol;
+    for (uint32_t i = 0; i < count; ++i) {
+      symbols_[i + 1] = merges.symbol(word.ids[i]);
+      set(i, merges.slot(symbols_[i], symbols_[i + 1]));
+    }
   }
 
   // False if no pair merges.
   bool choose(const MergeTable& merges) {
     const int32_t least = least_key();
-    if (least >= kNoPair) return false;
-    at_ = static_cast<uint32_t>(least) & ((1u << kPlaceBits) - 1);
-    const uint32_t behind = ~uint32_t{1} << at_;
-    const auto right = static_cast<unsigned>(std::countr_zero(alive_ & behind));
-    alive_ &= ~(1u << right);
-    const auto after = static_cast<unsigned>(std::countr_zero(alive_ & behind));
-    before_ = static_cast<uint32_t>(31 - std::countl_zero(alive_ & ~(~0u << at_)));
+    if (least >= kNever) return false;
+    at_ = static_cast<uint32_t>(least) & ((1u << MergeTable::kPlaceBits) - 1);
+    const size_t right = after_[at_], after = after_[right], before = before_[at_];
+    after_[at_] = static_cast<uint8_t>(after);
+    before_[after] = static_cast<uint8_t>(at_);
     const MergeTable::Symbol joined = joined_[at_];
     symbols_[at_] = joined;
-    keys_[right] = kNoPair;
-    left_slot_ = &merges.slot(symbols_[before_], joined);
+    keys_[right] = kNever;
+    left_slot_ = &merges.slot(symbols_[before], joined);
     right_slot_ = &merges.slot(joined, symbols_[after]);
     __builtin_prefetch(left_slot_);
     __builtin_prefetch(right_slot_);
@@ -74,32 +79,31 @@ class MergingWord {
   }
 
   void look_up() {
-    set(before_, *left_slot_);
+    set(before_[at_], *left_slot_);
     set(at_, *right_slot_);
   }
 
   // Writes the tokens over the symbols.
   void finish(uint32_t* lengths = nullptr) {
     size_t written = 0;
-    for (uint32_t left = alive_ & (alive_ - 1); (left & (left - 1)) != 0; left &= left - 1) {
-      const auto at = static_cast<size_t>(std::countr_zero(left));
+    for (uint32_t at = after_[0]; at != last_; at = after_[at], ++written) {
       word_->ids[written] = MergeTable::id_of(symbols_[at]);
-      if (lengths != nullptr) {
-        uint32_t sum = 0;
-        for (size_t i = at; i < static_cast<size_t>(std::countr_zero(left & (left - 1))); ++i)
-          sum += lengths[i - 1];
-        lengths[written] = sum;
-      }
-      ++written;
+      if (lengths == nullptr) continue;
+      uint32_t sum = 0;
+      for (uint32_t i = at; i < after_[at]; ++i) sum += lengths[i - 1];
+      lengths[written] = sum;
     }
     word_->count = written;
   }
 
  private:
+  static constexpr Places kBefore = counted_from(0xff), kAfter = counted_from(1);
+
+  // The pair of a symbol and the next. Order and place are one number, so that the least is the leftmost of
+  // the lowest rank.
   void set(uint32_t left, const MergeTable::Slot& slot) {
     joined_[left] = slot.joined;
-    const int32_t rank = slot.rank_in(MergeTable::row_of(symbols_[left]));
-    keys_[left] = kKeyBit | rank << kPlaceBits | static_cast<int32_t>(left);
+    keys_[left] = slot.order_in(MergeTable::row_of(symbols_[left])) | static_cast<int32_t>(left);
   }
 
   int32_t least_key() const {
@@ -125,9 +129,10 @@ class MergingWord {
   alignas(16) int32_t keys_[32];
   MergeTable::Symbol symbols_[32];
   MergeTable::Symbol joined_[32];  // of a symbol and the next
-  uint32_t alive_;                 // one bit for each symbol, and two for the sentinels
+  Places before_;                  // where the symbols beside one that is left begin
+  Places after_;
+  uint32_t last_;  // the sentinel behind the word
   uint32_t at_;
-  uint32_t before_;
   const MergeTable::Slot* left_slot_;
   const MergeTable::Slot* right_slot_;
   SymbolRun* word_;
@@ -207,7 +212,7 @@ size_t WordMerger::merge_short(uint32_t* ids, size_t count, uint32_t* lengths) c
 }
 
 void WordMerger::merge_batch(std::span<SymbolRun> words) const {
-  constexpr size_t kTogether = 6;
+  constexpr size_t kTogether = 8;
   MergingWord merging[kTogether];
   MergingWord* active[kTogether];
   size_t next = 0, count = 0;
@@ -239,7 +244,7 @@ size_t WordMerger::merge_long(uint32_t* ids, size_t count, uint32_t* lengths, Me
     return merges_.slot(merges_.symbol(ids[left]), merges_.symbol(ids[right]));
   };
   const auto rank_of = [&](size_t left, size_t right) {
-    return slot_of(left, right).rank_in(MergeTable::row_of(merges_.symbol(ids[left])));
+    return std::min(kNever, slot_of(left, right).order_in(MergeTable::row_of(merges_.symbol(ids[left]))));
   };
   for (size_t i = 0; i < count; ++i) {
     ends[i] = static_cast<uint32_t>(i);
