@@ -68,6 +68,24 @@ nb::tuple encode_texts(const bpe::BpeModel& model, const In<int64_t>& offsets, n
   return nb::make_tuple(to_numpy(std::move(ids)), to_numpy(std::move(lengths)), statistics);
 }
 
+// The ids of a text that is one word, and begin and end of each in bytes, through the cache and in pieces.
+nb::tuple encode_ranges(const bpe::BpeModel& model, nb::handle data) {
+  const ByteView bytes(data);
+  GrowingBuffer<uint32_t> ids;
+  GrowingBuffer<tokenizer::TokenRange> ranges;
+  without_gil([&] {
+    std::mutex long_words;
+    tokenizer::WordEncoder<uint32_t> words(model, std::make_unique<tokenizer::WholeText>(), 0, long_words);
+    words.encode_ranges(bytes.data(), bytes.size(), ids, ranges);
+  });
+  GrowingBuffer<uint32_t> ends;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    ends.push_back(ranges[i].begin);
+    ends.push_back(ranges[i].end);
+  }
+  return nb::make_tuple(to_numpy(std::move(ids)), to_numpy(std::move(ends)));
+}
+
 // The ends of the pieces that a word is cut into; none if it has to stay whole.
 std::vector<uint32_t> cut_pieces(const bpe::BpeModel& model, nb::handle data) {
   const ByteView bytes(data);
@@ -112,6 +130,7 @@ void bind_bpe_model(nb::module_& m) {
       .def("encode_word", &encode_word, nb::arg("word"))
       .def("encode_texts", &encode_texts, nb::arg("offsets").noconvert(), nb::arg("data"),
            nb::arg("cache_bytes"))
+      .def("encode_ranges", &encode_ranges, nb::arg("text"))
       .def("cut_pieces", &cut_pieces, nb::arg("word"))
       .def("counts_letters", &bpe::BpeModel::counts_letters)
       .def("held_bytes", &bpe::BpeModel::held_bytes);

@@ -27,6 +27,12 @@ BpeModel::BpeModel(const VocabularyArrays& vocabulary, std::span<const uint32_t>
   const SymbolOptions& given = symbols_.options();
   const bool may_cut =
       given.prefix.empty() && given.suffix.empty() && (!given.byte_level || vocabulary_.covers_all_bytes());
+  has_lengths_ = given.prefix.empty() && given.suffix.empty() && !symbols_.counts_letters();
+  stand_ins_ = symbols_.stand_ins();
+  std::ranges::sort(stand_ins_);
+  for (size_t at = 0; at < merges.size() && has_lengths_; at += 3)
+    has_lengths_ = !std::ranges::binary_search(stand_ins_, merges[at]) &&
+                   !std::ranges::binary_search(stand_ins_, merges[at + 1]);
   if (may_cut) cuts_.emplace(vocabulary_, symbols_, merges);
   if (ignore_merges_) find_unmerged();
 }
@@ -90,6 +96,11 @@ void BpeModel::encode_batch(std::span<BatchWord> words, ModelScratch& given) con
   merger_.merge_batch(scratch.runs);
   for (size_t i = 0; i < scratch.runs.size(); ++i)
     scratch.words[i]->count = static_cast<uint32_t>(scratch.runs[i].count);
+}
+
+uint32_t BpeModel::length_of(uint32_t id) const {
+  if (!has_lengths_ || std::ranges::binary_search(stand_ins_, id)) return 0;
+  return static_cast<uint32_t>(vocabulary_.bytes(id).size());
 }
 
 uint32_t BpeModel::largest_id() const {

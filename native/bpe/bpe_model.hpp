@@ -39,10 +39,11 @@ class BpeModel final : public tokenizer::Model {
   uint32_t largest_id() const override;
   const tokenizer::PieceCutter* pieces() const override { return cuts_ ? &*cuts_ : nullptr; }
   bool is_whole(const uint8_t* word, size_t size) const override;
+  bool pieces_are_words() const override { return !ignore_merges_; }
+  uint32_t length_of(uint32_t id) const override;
+  bool counts_letters() const override { return symbols_.counts_letters(); }
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  // Whether lengths count the letters that represent bytes, in UTF-8, since bytes may be left out.
-  bool counts_letters() const { return symbols_.counts_letters(); }
   size_t held_bytes() const;
 
  private:
@@ -55,6 +56,8 @@ class BpeModel final : public tokenizer::Model {
   void find_unmerged();
 
   bool ignore_merges_;
+  bool has_lengths_;  // whether a token always covers its own bytes, unless it is one of `stand_ins_`
+  std::vector<uint32_t> stand_ins_;  // for characters without a token, in order
   Vocabulary vocabulary_;
   MergeTable merges_;
   Symbols symbols_;

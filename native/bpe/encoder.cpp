@@ -114,17 +114,20 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
       tokens.offsets.push_back(0);
     }
   };
+  GrowingBuffer<tokenizer::TokenRange> ranges;
   add_nowhere(options_.prefix);
   added_.split(text, size, [&](size_t begin, size_t end, uint32_t id) {
     if (id != Vocabulary::kNoToken) {
       tokens.ids.push_back(static_cast<Id>(id));
       return tracker.add_added(begin, end);
     }
-    (*worker).encode_each(
-        text + begin, end - begin, tokens.ids,
-        [&](size_t word, size_t word_end, const uint32_t* ids, size_t count, const uint32_t*) {
-          tracker.add_word(begin + word, begin + word_end, std::span(ids, count));
-        });
+    const size_t before = tokens.ids.size();
+    ranges.truncate(0);
+    (*worker).encode_ranges(text + begin, end - begin, tokens.ids, ranges);
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      const auto first = static_cast<uint32_t>(begin);
+      tracker.add_token(tokens.ids[before + i], {first + ranges[i].begin, first + ranges[i].end});
+    }
   });
   add_nowhere(options_.suffix);
   return tokens;

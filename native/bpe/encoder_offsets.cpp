@@ -1,15 +1,13 @@
 #include "bpe/encoder_offsets.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "bpe/encoder_characters.hpp"
 
 namespace krill::bpe {
 
 namespace {
-
-// UTF-8 length of the letter that represents a byte in tokens: printable bytes represent themselves.
-size_t letter_size(uint8_t byte) { return byte >= 0x21 && byte <= 0x7e ? 1 : 2; }
 
 size_t spaces_at_begin(std::span<const uint8_t> token) {
   return static_cast<size_t>(std::ranges::find_if(token, [](uint8_t byte) { return byte != ' '; }) -
@@ -24,24 +22,9 @@ size_t spaces_at_end(std::span<const uint8_t> token) {
 
 }  // namespace
 
-// The library counts in letters. Bytes without a token have letters too, but nothing that counts them: after
-// such a byte its offsets lag, and so do ours.
-void OffsetTracker::map_word(size_t begin, size_t end) {
-  map_.clear();
-  for (size_t byte = begin; byte < end; ++byte) map_.insert(map_.end(), letter_size(text_[byte]), byte);
-}
-
-size_t OffsetTracker::add_token(size_t word, size_t at, std::span<const uint8_t> token) {
-  const size_t before = spaces_at_begin(token);
-  const size_t behind = spaces_at_end(token);
-  if (vocabulary_.covers_all_bytes()) {
-    add(word + at, word + at + token.size() - 1, before, behind);
-    return at + token.size();
-  }
-  size_t letters = 0;
-  for (const uint8_t byte : token) letters += letter_size(byte);
-  add(map_[at], map_[at + letters - 1], before, behind);
-  return at + letters;
+void OffsetTracker::add_token(uint32_t id, const tokenizer::TokenRange& range) {
+  const std::span<const uint8_t> token = vocabulary_.bytes(id);
+  add(range.begin, range.end - 1, spaces_at_begin(token), spaces_at_end(token));
 }
 
 void OffsetTracker::add_added(size_t begin, size_t end) {

@@ -61,7 +61,9 @@ class Model {
 
   // Writes the ids of a word, which is not empty, and returns how many: at most as many as it has bytes.
   // `lengths` is null, or gets for each id the bytes of the word that it covers; their begin is the end of
-  // the one before. Throws std::runtime_error for a word that the library refuses too (no unknown token).
+  // the one before. 0 means the same bytes as the id before: Unigram's byte fallback gives all tokens of an
+  // unknown text the whole of it. Throws std::runtime_error for a word that the library refuses too (no
+  // unknown token).
   virtual size_t encode(const uint8_t* word, size_t size, uint32_t* ids, uint32_t* lengths,
                         ModelScratch& scratch) const = 0;
 
@@ -76,10 +78,18 @@ class Model {
   // The largest id that may come out.
   virtual uint32_t largest_id() const = 0;
 
+  // How many bytes of its word a token always covers; 0 if that depends on the word.
+  virtual uint32_t length_of(uint32_t) const { return 0; }
+  // Whether lengths count the letters that represent bytes, in UTF-8: a byte-level model that leaves bytes
+  // out, whose later lengths are out of step with its bytes, as the library's are.
+  virtual bool counts_letters() const { return false; }
+
   // Null for a model whose words have to stay whole.
   virtual const PieceCutter* pieces() const { return nullptr; }
   // Whether this word has to stay whole although its model has a piece cutter.
   virtual bool is_whole(const uint8_t*, size_t) const { return false; }
+  // Whether a piece has the ids of a word of the same bytes.
+  virtual bool pieces_are_words() const { return true; }
 };
 
 }  // namespace krill::tokenizer

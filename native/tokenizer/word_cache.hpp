@@ -158,7 +158,14 @@ class WordTable {
     return &set.entries[0];
   }
 
-  // For a word that `find` has not found: it will be `number` until it is resolved or dropped.
+  // For a word that `find` has not found.
+  static void insert(Set& set, const Key& key, const uint32_t* ids, size_t count) {
+    if (count > kMaxIds) return;
+    set.entries[1].set(key, count);
+    PackedIds<Id>::store(ids, count, set.entries[1].ids);
+  }
+
+  // The same for a word whose ids are not known yet: it will be `number` until it is resolved or dropped.
   static void insert_pending(Set& set, const Key& key, uint32_t number) {
     set.entries[1].set(key, kPending);
     std::memcpy(set.entries[1].ids, &number, sizeof number);

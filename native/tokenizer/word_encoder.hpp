@@ -55,9 +55,9 @@ class WordEncoder {
 
   // The text is shorter than WordCutter::kTooLong.
   void encode(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids);
-  // The same, calling use(begin, end, ids, number of ids, their lengths) for each word. Without the cache.
-  template <class Use>
-  void encode_each(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids, Use&& use);
+  // The same with the bytes of the text that each token stands for, as the library's offsets in it.
+  void encode_ranges(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids,
+                     GrowingBuffer<TokenRange>& ranges);
 
   // Of everything since the last call.
   WordStatistics take_statistics() { return std::exchange(statistics_, {}); }
@@ -103,7 +103,13 @@ class WordEncoder {
   void encode_missed();
   void clear_batch(size_t size);
   void encode_long(const uint8_t* word, size_t size, bool is_piece, GrowingBuffer<Id>& ids);
-  size_t ask_model(const uint8_t* word, size_t size, uint32_t* ids, uint32_t* lengths);
+  // Of `encode_ranges`, which goes word by word.
+  void add_ranges(const uint8_t* text, size_t size, size_t begin, size_t end, GrowingBuffer<Id>& ids,
+                  GrowingBuffer<TokenRange>& ranges);
+  bool add_unit_lengths(const uint8_t* text, size_t size, const Unit& unit);
+  void add_whole_lengths(const uint8_t* word, size_t size);
+  template <class Table>
+  size_t unit_ids(const Unit& unit, const typename Table::Key& key, const uint8_t* word, uint32_t* ids);
   void resolve(const Unit& unit, const BatchWord& word, size_t readable);
 
   const Model& model_;
@@ -130,28 +136,7 @@ class WordEncoder {
   size_t missed_bytes_ = 0;
   GrowingBuffer<uint32_t> word_ids_;
   GrowingBuffer<uint32_t> word_lengths_;
+  std::vector<uint32_t> letters_;
 };
-
-template <class Id>
-template <class Use>
-void WordEncoder<Id>::encode_each(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids, Use&& use) {
-  size_t begin = 0;
-  while (begin < size) {
-    const size_t count = cutter_->cut(text, size, begin, ends_, kBatch);
-    for (size_t i = 0; i < count; ++i) {
-      const size_t end = ends_[i] & ~WordCutter::kDropped;
-      if ((ends_[i] & WordCutter::kDropped) == 0) {
-        uint32_t* const word_ids = word_ids_.resize_for_overwrite(end - begin).data();
-        uint32_t* const lengths = word_lengths_.resize_for_overwrite(end - begin).data();
-        const size_t found = ask_model(text + begin, end - begin, word_ids, lengths);
-        Id* const out = ids.room(found);
-        for (size_t id = 0; id < found; ++id) out[id] = static_cast<Id>(word_ids[id]);
-        ids.set_end(out + found);
-        use(begin, end, word_ids, found, lengths);
-      }
-      begin = end;
-    }
-  }
-}
 
 }  // namespace krill::tokenizer

@@ -379,6 +379,9 @@ class BpeModel:
     ) -> tuple[_UInt32s, _UInt32s, dict[str, int]]:
         """Texts that are a word each: all ids, how many of each text, and the cache's statistics."""
 
+    def encode_ranges(self, text: _Bytes) -> tuple[_UInt32s, _UInt32s]:
+        """A text that is one word: ids, and begin and end of each in bytes, one after the other."""
+
     def cut_pieces(self, word: _Bytes) -> list[int]:
         """Where a word may be cut without changing its ids; none if it has to stay whole."""
 

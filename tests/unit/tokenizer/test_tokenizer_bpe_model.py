@@ -101,6 +101,12 @@ def in_texts(model: _native.BpeModel, texts: list[bytes], cache: int = 1 << 16) 
     return [part.tolist() for part in np.split(ids, np.cumsum(counts)[:-1])]
 
 
+def in_ranges(model: _native.BpeModel, text: bytes) -> tuple[list[int], list[tuple[int, int]]]:
+    """Ids and offsets in bytes, through the cache and in pieces."""
+    ids, ends = model.encode_ranges(text)
+    return ids.tolist(), list(map(tuple, ends.reshape(-1, 2).tolist()))
+
+
 WORDS = st.one_of(
     st.text(CHARACTERS, min_size=1, max_size=60),
     st.lists(st.sampled_from(["ab", "c▁a", "漢字", "é", "▁", "<unk>", "aaaa", "😀", "x"]), min_size=1).map(
@@ -131,6 +137,7 @@ def test_pieces_and_cache_change_nothing(section: dict[str, Any], words: list[st
     else:
         texts = [word.encode() for word in words * 2]
         assert in_texts(model, texts) == [found[0] for found in expected if found]
+        assert [in_ranges(model, text) for text in texts] == expected
 
 
 @st.composite
@@ -178,6 +185,9 @@ def test_byte_level_words_have_the_ids_and_offsets_of_the_library(
         if not model.counts_letters():
             offsets = [(ends[begin], ends[end]) for begin, end in offsets]
         assert (ids, offsets) == found
+        if not model.counts_letters():
+            ids, offsets = in_ranges(model, word.encode())
+            assert (ids, [(ends[begin], ends[end]) for begin, end in offsets]) == found
     assert in_texts(model, [word.encode() for word in words] * 2) == expected * 2
 
 
