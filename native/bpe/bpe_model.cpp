@@ -16,6 +16,7 @@ class BpeModel::Scratch final : public ModelScratch {
   MergeScratch merging;
   std::vector<SymbolRun> runs;
   std::vector<BatchWord*> words;  // of `runs`
+  std::vector<uint64_t> hashes;
 };
 
 BpeModel::BpeModel(const VocabularyArrays& vocabulary, std::span<const uint32_t> merges, BpeOptions options)
@@ -77,8 +78,13 @@ void BpeModel::encode_batch(std::span<BatchWord> words, ModelScratch& given) con
   auto& scratch = static_cast<Scratch&>(given);
   scratch.runs.clear();
   scratch.words.clear();
-  for (BatchWord& word : words) {
-    const uint32_t whole = whole_token(word.data, word.size);
+  scratch.hashes.clear();
+  for (size_t i = 0; ignore_merges_ && i < words.size(); ++i)
+    scratch.hashes.push_back(vocabulary_.look_ahead(words[i].data, words[i].size));
+  for (size_t i = 0; i < words.size(); ++i) {
+    BatchWord& word = words[i];
+    const uint32_t whole =
+        ignore_merges_ ? vocabulary_.find_hashed(word.data, word.size, scratch.hashes[i]) : kNoToken;
     word.may_be_cached = whole == kNoToken || !is_unmerged(whole);
     if (whole != kNoToken && !(word.is_piece && !word.may_be_cached)) {
       word.ids[0] = whole;

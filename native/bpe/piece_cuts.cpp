@@ -106,10 +106,7 @@ void PieceCuts::note_unknown(const Symbols& symbols, std::span<const uint32_t> m
     unknown_ = Unknown::everywhere;
   else if (!all_bytes && (options.fuse_unk || options.byte_fallback))
     unknown_ = Unknown::together;
-  if (unknown_ == Unknown::free) return;
-  known_.assign(kNoCharacter / 64, 0);
-  for (uint32_t point = 0; point < kNoCharacter; ++point)
-    known_[point / 64] |= uint64_t{symbols.knows(point)} << point % 64;
+  if (unknown_ != Unknown::free) known_ = symbols.known_characters();
 }
 
 bool PieceCuts::is_cut(const TextCharacter& left, uint8_t last_byte, const TextCharacter& right,

@@ -155,6 +155,16 @@ size_t Symbols::write_characters(const uint8_t* word, size_t size, uint32_t* ids
   return out.count();
 }
 
+std::vector<uint64_t> Symbols::known_characters() const {
+  std::vector<uint64_t> known(kNoCharacter / 64);
+  for (uint32_t page = 0; page < kNoCharacter; page += 256) {
+    if (!tables_[0].has_page(page)) continue;
+    for (uint32_t point = page; point < page + 256; ++point)
+      known[point / 64] |= uint64_t{tables_[0].find(point) != Vocabulary::kNoToken} << point % 64;
+  }
+  return known;
+}
+
 uint32_t Symbols::length(const uint8_t* word, size_t size) const {
   if (!counts_letters_) return static_cast<uint32_t>(size);
   uint32_t letters = 0;

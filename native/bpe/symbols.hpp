@@ -68,8 +68,8 @@ class Symbols {
     return write_characters(word, size, ids, lengths);
   }
 
-  // Whether a character has a token of its own, wherever it stands.
-  bool knows(uint32_t point) const { return tables_[0].find(point) != Vocabulary::kNoToken; }
+  // A bit for each character that has a token of its own.
+  std::vector<uint64_t> known_characters() const;
   // Whether bytes may be left out: then lengths are those of the letters that represent them in UTF-8.
   bool counts_letters() const { return counts_letters_; }
   // The length of a whole word in what lengths count.
@@ -90,6 +90,7 @@ class Symbols {
 
     uint32_t find(uint32_t point) const { return ids_[pages_[point >> 8] * size_t{256} + (point & 0xff)]; }
     void set(uint32_t point, uint32_t id);
+    bool has_page(uint32_t point) const { return pages_[point >> 8] != 0; }
     size_t held_bytes() const { return 2 * pages_.size() + 4 * ids_.size(); }
 
    private:

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "bpe/word_hash.hpp"
-
 namespace krill::bpe {
 
 Vocabulary::Vocabulary(const VocabularyArrays& arrays, bool whole_words, bool byte_level) {
@@ -45,25 +43,27 @@ void Vocabulary::collect_byte_tokens() {
 }
 
 void Vocabulary::index_words() {
-  words_.assign(std::bit_ceil(2 * size() + 2), kNoToken);
+  words_.assign(std::bit_ceil(size() + size() / 2 + 2), kNoToken);
   for (uint32_t id = 0; id < size(); ++id) {
     if (!has(id, kWord)) continue;
     const std::span<const uint8_t> word = bytes(id);
     longest_ = std::max(longest_, word.size());
-    size_t slot = hash_word(word.data(), word.size()) & (words_.size() - 1);
-    while (words_[slot] != kNoToken) slot = (slot + 1) & (words_.size() - 1);
-    words_[slot] = id;
+    const uint64_t hash = hash_word(word.data(), word.size());
+    size_t slot = hash & (words_.size() - 1);
+    while (static_cast<uint32_t>(words_[slot]) != kNoToken) slot = (slot + 1) & (words_.size() - 1);
+    words_[slot] = hash >> 32 << 32 | id;
   }
 }
 
-uint32_t Vocabulary::find(const uint8_t* word, size_t size) const {
+uint32_t Vocabulary::find_hashed(const uint8_t* word, size_t size, uint64_t hash) const {
   if (size > longest_) return kNoToken;
-  size_t slot = hash_word(word, size) & (words_.size() - 1);
-  for (; words_[slot] != kNoToken; slot = (slot + 1) & (words_.size() - 1)) {
-    const std::span<const uint8_t> found = bytes(words_[slot]);
-    if (found.size() == size && std::memcmp(found.data(), word, size) == 0) return words_[slot];
+  for (size_t slot = hash & (words_.size() - 1);; slot = (slot + 1) & (words_.size() - 1)) {
+    const auto id = static_cast<uint32_t>(words_[slot]);
+    if (id == kNoToken) return kNoToken;
+    if (words_[slot] >> 32 != hash >> 32) continue;
+    const std::span<const uint8_t> found = bytes(id);
+    if (found.size() == size && std::memcmp(found.data(), word, size) == 0) return id;
   }
-  return kNoToken;
 }
 
 std::string Vocabulary::decode(std::span<const uint32_t> ids, bool skip_special) const {

@@ -2,7 +2,7 @@
 // words.
 //
 // In: flat arrays from outside, checked before anything is read through them. Out: look-ups. Held in memory:
-// each token's bytes once, 5 bytes an id beside them, and with `whole_words` a table of 8 bytes a token.
+// each token's bytes once, 5 bytes an id beside them, and with `whole_words` a table of 16 bytes a token.
 // Nothing changes after construction, so threads may share one.
 #pragma once
 
@@ -12,6 +12,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "bpe/word_hash.hpp"
 
 namespace krill::bpe {
 
@@ -48,10 +50,22 @@ class Vocabulary {
   bool covers_all_bytes() const { return covers_all_bytes_; }
 
   // The token that is this whole word, or kNoToken.
-  uint32_t find(const uint8_t* word, size_t size) const;
+  uint32_t find(const uint8_t* word, size_t size) const {
+    return size > longest_ ? kNoToken : find_hashed(word, size, hash_word(word, size));
+  }
+  // The same in two steps, for several words: with what the first gives, between which the table arrives.
+  uint64_t look_ahead(const uint8_t* word, size_t size) const {
+    if (size > longest_) return 0;
+    const uint64_t hash = hash_word(word, size);
+    __builtin_prefetch(words_.data() + (hash & (words_.size() - 1)));
+    return hash;
+  }
+  uint32_t find_hashed(const uint8_t* word, size_t size, uint64_t hash) const;
 
   size_t longest() const { return longest_; }
-  size_t held_bytes() const { return bytes_.size() + flags_.size() + 4 * (offsets_.size() + words_.size()); }
+  size_t held_bytes() const {
+    return bytes_.size() + flags_.size() + 4 * offsets_.size() + 8 * words_.size();
+  }
 
   // The bytes of some ids, one after the other; unused ids have none. An id that is too large throws
   // std::out_of_range.
@@ -67,8 +81,10 @@ class Vocabulary {
   std::vector<uint8_t> flags_;
   std::array<uint32_t, 256> byte_tokens_{};
   bool covers_all_bytes_ = false;
-  size_t longest_ = 0;           // bytes of a word's token, with `whole_words`
-  std::vector<uint32_t> words_;  // open addressing, half full at most; empty without `whole_words`
+  size_t longest_ = 0;  // bytes of a word's token, with `whole_words`
+  // Id and the higher half of the hash; open addressing, two thirds full at most; empty without
+  // `whole_words`.
+  std::vector<uint64_t> words_;
 };
 
 }  // namespace krill::bpe

@@ -60,6 +60,28 @@ std::vector<uint32_t> in_pieces(const bpe::BpeModel& model, const std::vector<st
   return {ids.data(), ids.data() + ids.size()};
 }
 
+// Where tokens lie, through the cache and in pieces, is what their lengths in the whole word say.
+inline void check_ranges(const bpe::BpeModel& model, const std::string& text,
+                         const std::vector<uint32_t>& ids, const std::vector<uint32_t>& lengths) {
+  std::mutex long_words;
+  tokenizer::WordEncoder<uint32_t> words(model, std::make_unique<tokenizer::WholeText>(), 0, long_words);
+  for (int round = 0; round < 2; ++round) {
+    GrowingBuffer<uint32_t> found;
+    GrowingBuffer<tokenizer::TokenRange> ranges;
+    words.encode_ranges(reinterpret_cast<const uint8_t*>(text.data()), text.size(), found, ranges);
+    expect(found.size() == ids.size() && std::equal(ids.begin(), ids.end(), found.data()),
+           "ranges change ids");
+    size_t at = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      expect(ranges[i].begin < ranges[i].end && ranges[i].end <= text.size(), "a range is not in the text");
+      if (model.counts_letters()) continue;
+      expect(ranges[i].begin == at && ranges[i].end == at + lengths[i],
+             "a range is not as long as its token");
+      at += lengths[i];
+    }
+  }
+}
+
 inline void check_model(const bpe::BpeModel& model, const std::vector<std::string>& texts) {
   const auto scratch = model.make_scratch();
   std::vector<uint32_t> whole;
@@ -75,6 +97,7 @@ inline void check_model(const bpe::BpeModel& model, const std::vector<std::strin
     std::vector<uint32_t> again(text.size());
     expect(model.encode(data, text.size(), again.data(), nullptr, *scratch) == count, "lengths change ids");
     expect(std::equal(ids.begin(), ids.end(), again.begin()), "lengths change ids");
+    check_ranges(model, text, ids, lengths);
     whole.insert(whole.end(), ids.begin(), ids.end());
   }
   whole.insert(whole.end(), whole.begin(), whole.begin() + static_cast<ptrdiff_t>(whole.size()));
