@@ -1,4 +1,4 @@
-"""The `model` section of a BPE tokenizer as the native and as the library's model, for tests that compare them."""
+"""The `model` section of a BPE tokenizer as the native and as the library's model, for comparing them."""
 
 from __future__ import annotations
 
