@@ -16,6 +16,12 @@ bool begins_with(const uint8_t* text, size_t size, const std::string& prefix) {
   return size >= prefix.size() && std::memcmp(text, prefix.data(), prefix.size()) == 0;
 }
 
+bool is_character(const std::string& text) {
+  if (text.empty()) return false;
+  const auto is_tail = [](char byte) { return (static_cast<uint8_t>(byte) & 0xc0) == 0x80; };
+  return text.size() <= 4 && std::all_of(text.begin() + 1, text.end(), is_tail);
+}
+
 size_t first_length(const uint8_t* text, size_t size) {
   size_t length = 1;
   while (length < size && length < 4 && (text[length] & 0xc0) == 0x80) ++length;
@@ -37,15 +43,11 @@ class PieceWriter {
 
   // Returns how many of the bytes written stand for what comes after `middle`.
   size_t write(size_t begin, size_t end, size_t middle, bool with_prefix) {
-    GrowingBuffer<uint8_t>& bytes = text_.next_bytes();
-    const size_t before = bytes.size();
+    if (with_prefix && !begins_with_prefix(begin, end)) put_prefix(begin, end);
     write_replaced(begin, std::min(end, middle));
-    const size_t between = bytes.size();
+    const size_t between = text_.next_bytes().size();
     write_replaced(std::max(begin, middle), end);
-    const size_t rest = bytes.size() - between;
-    if (with_prefix && !begins_with(bytes.data() + before, bytes.size() - before, rewrite_.prefix))
-      insert_prefix(before);
-    return rest;
+    return text_.next_bytes().size() - between;
   }
 
  private:
@@ -76,21 +78,20 @@ class PieceWriter {
       text_.next_origins().append_repeated(origins_[at], source_[at] == ' ' ? length : 1);
   }
 
+  bool begins_with_prefix(size_t begin, size_t end) const {
+    if (source_[begin] == ' ' && !rewrite_.replacement.empty())
+      return rewrite_.replacement == rewrite_.prefix;
+    return begins_with(source_ + begin, end - begin, rewrite_.prefix);
+  }
+
   // What is put in front belongs to the character that was there.
-  void insert_prefix(size_t at) {
-    GrowingBuffer<uint8_t>& bytes = text_.next_bytes();
-    const size_t length = rewrite_.prefix.size();
-    bytes.append_repeated(0, length);
-    std::memmove(bytes.data() + at + length, bytes.data() + at, bytes.size() - length - at);
-    std::memcpy(bytes.data() + at, rewrite_.prefix.data(), length);
+  void put_prefix(size_t begin, size_t end) {
+    const std::string& prefix = rewrite_.prefix;
+    text_.next_bytes().append(reinterpret_cast<const uint8_t*>(prefix.data()), prefix.size());
     if (origins_ == nullptr) return;
-    GrowingBuffer<normalize::Origin>& origins = text_.next_origins();
-    const size_t first = first_length(bytes.data() + at + length, bytes.size() - at - length);
-    const normalize::Origin whole{origins[at].begin, origins[at + first - 1].end};
-    origins.append_repeated(whole, length);
-    std::memmove(origins.data() + at + length, origins.data() + at,
-                 (origins.size() - length - at) * sizeof(normalize::Origin));
-    std::fill_n(origins.data() + at, length, whole);
+    const size_t first = first_length(source_ + begin, end - begin);
+    text_.next_origins().append_repeated({origins_[begin].begin, origins_[begin + first - 1].end},
+                                         prefix.size());
   }
 
   const Rewrite& rewrite_;
@@ -109,11 +110,19 @@ PreTokenizer::PreTokenizer(std::vector<Item> items) : stages_(1) {
       continue;
     }
     Rewrite& rewrite = std::get<Rewrite>(item);
-    if (rewrite.replacement.size() > 4 ||
-        (rewrite.where != Rewrite::Where::nowhere && rewrite.prefix.empty()))
+    if (!is_character(rewrite.prefix) &&
+        (!rewrite.prefix.empty() || rewrite.where != Rewrite::Where::nowhere))
+      throw std::invalid_argument("a pre-tokenizer puts one character in front");
+    if (!is_character(rewrite.replacement) && !rewrite.replacement.empty())
       throw std::invalid_argument("a pre-tokenizer replaces spaces by one character");
     stages_.back().rewrite = std::move(rewrite);
     stages_.emplace_back();
+  }
+  for (size_t number = 0; number + 1 < stages_.size(); ++number) {
+    const Rewrite& rewrite = stages_[number].rewrite;
+    const std::vector<StepPtr>& next = stages_[number + 1].steps;
+    stages_[number].keeps_bounds =
+        rewrite.where != Rewrite::Where::everywhere || next.empty() || !next[0]->cuts_before(rewrite.prefix);
   }
   for (Stage& stage : stages_) stage.steps = fused(std::move(stage.steps));
 }
@@ -260,7 +269,7 @@ void PreTokenizerCutter::prepare(normalize::Text& text, bool is_start) {
     begin(stages[stage].steps, text.size());
     cut_all(text.data(), text.size());
     rewrite_pieces(rewrite, text, start);
-    if (bounds_.size() == 1) bounds_.truncate(0);
+    if (bounds_.size() == 1 || !stages[stage].keeps_bounds) bounds_.truncate(0);
   }
 }
 

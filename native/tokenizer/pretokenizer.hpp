@@ -32,8 +32,8 @@ namespace krill::tokenizer {
 struct Rewrite {
   enum class Where : uint8_t { nowhere, at_start, everywhere };
 
-  std::string replacement;  // of at most four bytes
-  std::string prefix;
+  std::string replacement;       // a character or nothing
+  std::string prefix;            // a character
   Where where = Where::nowhere;  // `at_start`: before the piece with which the whole input begins
 };
 
@@ -55,6 +55,9 @@ class PreTokenizer {
   struct Stage {
     std::vector<StepPtr> steps;
     Rewrite rewrite;
+    // Whether the next stage has to know where pieces end; not if each begins with a character before which
+    // it cuts.
+    bool keeps_bounds = true;
   };
 
   std::vector<Stage> stages_;

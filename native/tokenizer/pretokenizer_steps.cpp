@@ -57,8 +57,11 @@ class Stretches {
 
 class SplitStep final : public Step {
  public:
-  SplitStep(Regex pattern, Behavior behavior, bool invert)
-      : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
+  SplitStep(Regex pattern, Behavior behavior, bool invert, std::string cuts_before = {})
+      : pattern_(std::move(pattern)),
+        behavior_(behavior),
+        invert_(invert),
+        cuts_before_(std::move(cuts_before)) {}
 
   size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
              uint32_t&) const override {
@@ -76,6 +79,10 @@ class SplitStep final : public Step {
   }
 
   size_t bytes() const override { return pattern_.bytes(); }
+
+  bool cuts_before(std::string_view character) const override {
+    return !cuts_before_.empty() && cuts_before_ == character;
+  }
 
   const regex::Dfa* automaton() const override {
     return behavior_ == Behavior::isolated && !pattern_.matches_empty() ? pattern_.dfa() : nullptr;
@@ -124,6 +131,7 @@ class SplitStep final : public Step {
   Regex pattern_;
   Behavior behavior_;
   bool invert_;
+  std::string cuts_before_;
 };
 
 // The scanner is three times as fast on ASCII, the automaton twice as fast elsewhere.
@@ -295,6 +303,13 @@ StepPtr step_of(NodePtr root, Behavior behavior, bool invert) {
   return std::make_shared<SplitStep>(Regex(tree), behavior, invert);
 }
 
+regex::Tree merged_with_next(const CodeSet& set) {
+  regex::Tree tree;
+  tree.root = either(regex::make_list(regex::make_set(set), optional(repeated(set.complement()))),
+                     repeated(set.complement()));
+  return tree;
+}
+
 // Splits at single characters of a set. Their pieces can be matched as they are.
 StepPtr split_at(const CodeSet& set, Behavior behavior) {
   NodePtr others = repeated(set.complement());
@@ -307,8 +322,7 @@ StepPtr split_at(const CodeSet& set, Behavior behavior) {
       one = regex::make_list(optional(repeated(set.complement())), std::move(one));
       break;
     case Behavior::merged_with_next:
-      one = regex::make_list(std::move(one), optional(repeated(set.complement())));
-      break;
+      return std::make_shared<SplitStep>(Regex(merged_with_next(set)), Behavior::isolated, false);
   }
   return step_of(either(std::move(one), std::move(others)), Behavior::isolated, false);
 }
@@ -340,7 +354,12 @@ StepPtr make_string_split(std::string_view string, Behavior behavior, bool inver
     if (std::string_view("\\.+*?()|[]{}^$#&-~").find(byte) != std::string_view::npos) escaped.push_back('\\');
     escaped.push_back(byte);
   }
-  return make_split(escaped, behavior, invert);
+  const regex::Tree tree = regex::parse(escaped);
+  CodeSet set;
+  if (invert || behavior != Behavior::merged_with_next || !regex::as_set(*tree.root, set))
+    return split_step(tree, behavior, invert);
+  return std::make_shared<SplitStep>(Regex(merged_with_next(set)), Behavior::isolated, false,
+                                     std::string(string));
 }
 
 StepPtr make_words(text::Pattern pattern, std::string_view regex) {

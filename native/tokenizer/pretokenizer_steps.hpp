@@ -32,6 +32,8 @@ class Step {
   // text. Throws std::runtime_error if a pattern backtracks too far.
   virtual size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
                      uint32_t& state) const = 0;
+  // Whether there is a cut before each of these characters, wherever it stands.
+  virtual bool cuts_before(std::string_view) const { return false; }
   // The automaton whose stretches are the pieces, if there is one.
   virtual const regex::Dfa* automaton() const { return nullptr; }
   virtual size_t bytes() const = 0;
