@@ -142,7 +142,8 @@ class PatternStep final : public tokenizer::Step {
  public:
   explicit PatternStep(text::Pattern pattern) : pattern_(pattern) {}
 
-  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const override {
+  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+             uint32_t&) const override {
     return text::scan_words(pattern_, text, size, from, ends, capacity);
   }
   size_t bytes() const override { return sizeof *this; }

@@ -35,7 +35,7 @@ inline void check_tables(const tokenizer::VocabularyTables& tables, const tokeni
   for (size_t i = 0; i < tables.merges.size(); ++i)
     expect(tables.merges[i] < ids && (tables.flags[tables.merges[i]] & bpe::kWord) != 0,
            "tokenizer file: a merge of no word");
-  for (const tokenizer::AddedToken& token : tables.added()) {
+  for (const tokenizer::NumberedToken& token : tables.added()) {
     expect(token.id < ids && tables.flags[token.id] != 0, "tokenizer file: an added token has no place");
     expect(tables.find(file.added[token.place]) == token.id, "tokenizer file: an added token is not found");
   }
