@@ -57,7 +57,6 @@ NB_MODULE(_native, m) {
   bind_pretokenizer(m);
   bind_decoders(m);
   bind_encoder(m);
-  bind_bpe_model(m);
   bind_quality(m);
   bind_pack(m);
   bind_language(m);
