@@ -75,7 +75,7 @@ def test_the_python_face_raises_an_input_error(folder: Path) -> None:
 
 
 def test_streaming_names_the_document(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"texts.jsonl`, the document at byte \d+: the tokenizers library"):
+    with pytest.raises(InputError, match=r"texts.jsonl`, the document at byte \d+: the tokenizer gave up"):
         list(StreamingDataLoader(folder / "texts.jsonl", folder / "tokenizer", batch_size=1, seq_len=16))
 
 

@@ -139,15 +139,24 @@ class _NativeTexts:
         self._encoder = encoder
 
     def encode(self, texts: Sequence[str]) -> Lists:
-        ids, lengths = self._encoder.encode(text_column_of(texts), eos=False)
+        try:
+            ids, lengths = self._encoder.encode(text_column_of(texts), eos=False)
+        except DocumentError as error:
+            raise error.at(f"the text that begins `{shown(texts[error.row])}`") from None
         return Lists(ids.astype(np.uint32, copy=False), offsets_of(lengths))
 
     def encode_spans(self, texts: Sequence[str]) -> EncodedSpans:
-        found = [self._encoder.encode_offsets(text) for text in texts]
+        found = [self._encoded(text) for text in texts]
         ids = _joined([ids for ids, _ in found], np.empty(0, np.uint32))
         spans = _joined([spans for _, spans in found], np.empty((0, 2), np.int32))
         starts = offsets_of([len(ids) for ids, _ in found])
         return EncodedSpans(ids.astype(np.uint32, copy=False), starts, spans.view(np.int32))
+
+    def _encoded(self, text: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint32]]:
+        try:
+            return self._encoder.encode_offsets(text)
+        except DocumentError as error:
+            raise error.at(f"the text that begins `{shown(text)}`") from None
 
 
 class _LibraryTexts:

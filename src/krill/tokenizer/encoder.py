@@ -103,6 +103,28 @@ class DocumentTooLarge(_OfDocument, BudgetError):
     """A document that takes more memory to encode than there is."""
 
 
+def gave_up(who: str, patterns: Sequence[str], said: str, row: int) -> DocumentError:
+    """For a document that `who` can't encode, perhaps because of one of the tokenizer's patterns."""
+    about = f" (its pattern is `{patterns[0]}`)" if patterns else ""
+    return DocumentError(
+        f"{who} gave up on it{about}: {said}",
+        hint="take the document out, or mend the pattern in the tokenizer's pre_tokenizer: one that can match"
+        " the same text in many ways takes too long",
+        row=row,
+    )
+
+
+def regexes_of(section: Any) -> list[str]:
+    """The patterns that text is split by, in whatever the section nests."""
+    if isinstance(section, dict):
+        pattern = section.get("pattern")
+        own = (
+            [pattern["Regex"]] if isinstance(pattern, dict) and isinstance(pattern.get("Regex"), str) else []
+        )
+        return own + regexes_of(section.get("pretokenizers"))
+    return [found for step in section for found in regexes_of(step)] if isinstance(section, list) else []
+
+
 def outside_vocabulary(tokenizer: str, number: int, vocab_size: int) -> InputError:
     """For an id that a post-processor adds: in the vocabulary's type it would become another number."""
     return InputError(

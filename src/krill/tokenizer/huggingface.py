@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from krill.budget import format_size
 from krill.errors import InputError
 from krill.threads import Gate
-from krill.tokenizer.encoder import DocumentError, DocumentTooLarge, describe_file, outside_vocabulary
+from krill.tokenizer.encoder import (
+    DocumentError,
+    DocumentTooLarge,
+    describe_file,
+    gave_up,
+    outside_vocabulary,
+    regexes_of,
+)
 from krill.tokenizer.outline import Outline, outline_of
 from krill.tokenizer.tokenizer_file import HINT, file_fingerprint, find_eos, read_tokenizer_file
 
@@ -174,7 +181,7 @@ class LibraryCalls:
     """Calls of the library; an error names the pattern that it may be about."""
 
     def __init__(self, outline: Outline) -> None:
-        self._patterns = _regexes((outline.sections or {}).get("pre_tokenizer"))
+        self._patterns = regexes_of((outline.sections or {}).get("pre_tokenizer"))
 
     def run(self, call: Callable[[], _Result], row: int) -> _Result:
         """The result, or a DocumentError for the row: a text that a pattern can't be matched in is input."""
@@ -187,24 +194,7 @@ class LibraryCalls:
             if isinstance(error, MemoryError):
                 raise
             said = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-            about = f" (its pattern is `{self._patterns[0]}`)" if self._patterns else ""
-            raise DocumentError(
-                f"the tokenizers library gave up on it{about}: {said}",
-                hint="take the document out, or mend the pattern in the tokenizer's pre_tokenizer: one that"
-                " can match the same text in many ways takes too long",
-                row=row,
-            ) from None
-
-
-def _regexes(section: Any) -> list[str]:
-    """The patterns that text is split by, in whatever the section nests."""
-    if isinstance(section, dict):
-        pattern = section.get("pattern")
-        own = (
-            [pattern["Regex"]] if isinstance(pattern, dict) and isinstance(pattern.get("Regex"), str) else []
-        )
-        return own + _regexes(section.get("pretokenizers"))
-    return [found for step in section for found in _regexes(step)] if isinstance(section, list) else []
+            raise gave_up("the tokenizers library", self._patterns, said, row) from None
 
 
 def open_library(file: Path, content: bytes | None = None) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.errors import InputError
-from krill.tokenizer.encoder import describe_file
+from krill.tokenizer.encoder import describe_file, gave_up
 from krill.tokenizer.model_section import ModelSpec
 from krill.tokenizer.tokenizer_json import AddedToken, NativeSpec
 
@@ -46,6 +46,7 @@ class NativeEncoder:
             raise InputError(f"the tokenizer `{file}`: {error}", hint="mend the file") from None
         self._file = file
         self._fingerprint = fingerprint
+        self._patterns = spec.patterns
         self._joins_bytes = spec.joins_bytes
         self._decoder = spec.decoder
         self._library: Any = None
@@ -58,10 +59,22 @@ class NativeEncoder:
     def encode(self, text: pa.Array, *, eos: bool = True) -> tuple[NDArray[Any], NDArray[np.uint32]]:
         from krill.corpus.buffers import text_buffers
 
-        return self._native.encode(*text_buffers(text), -1 if self.eos_id is None or not eos else self.eos_id)
+        last = -1 if self.eos_id is None or not eos else self.eos_id
+        try:
+            return self._native.encode(*text_buffers(text), last)
+        except RuntimeError:
+            for row in range(len(text)):  # which of them was it
+                try:
+                    self._native.encode(*text_buffers(text.slice(row, 1)), last)
+                except RuntimeError as error:
+                    raise gave_up("the tokenizer", self._patterns, str(error), row) from None
+            raise
 
     def encode_offsets(self, text: str) -> tuple[NDArray[Any], NDArray[np.uint32]]:
-        return self._native.encode_offsets(text.encode())
+        try:
+            return self._native.encode_offsets(text.encode())
+        except RuntimeError as error:
+            raise gave_up("the tokenizer", self._patterns, str(error), 0) from None
 
     def decode(self, ids: NDArray[Any], *, skip_special_tokens: bool = False) -> str:
         numbers = ids.astype("uint32")

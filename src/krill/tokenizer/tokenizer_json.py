@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from krill.errors import InputError
 from krill.tokenizer.decoder_section import build_decoder
+from krill.tokenizer.encoder import regexes_of
 from krill.tokenizer.model_section import (
     MAX_IDS,
     MAX_MERGES,
@@ -70,6 +71,8 @@ class NativeSpec:
     normalizer: _native.Normalizer | None
     pre_tokenizer: _native.PreTokenizer | None
     added: tuple[AddedToken, ...]
+    patterns: tuple[str, ...]
+    """The regular expressions of the pre-tokenizer, for messages."""
     post: PostProcessing
     vocab_size: int
     eos_token: str | None
@@ -214,6 +217,7 @@ def _spec(file: Path, parsed: Mapping[str, Any], reader: _native.TokenizerFile) 
         normalizer=sections.normalizer,
         pre_tokenizer=sections.pre_tokenizer.native,
         added=added,
+        patterns=tuple(regexes_of(parsed.get("pre_tokenizer"))),
         post=sections.post,
         vocab_size=len(model.flags),
         eos_token=eos_token,
