@@ -260,6 +260,9 @@ class Builder {
   }
 
   uint32_t build_look(const Node& node, uint32_t next) {
+    // A place is the same ahead and behind.
+    if (!node.negative && node.children[0]->kind == Kind::anchor)
+      return build_anchor(*node.children[0], next);
     SymbolSet symbols;
     const bool is_one =
         node.behind ? symbols_behind(*node.children[0], symbols) : symbols_ahead(*node.children[0], symbols);

@@ -141,7 +141,7 @@ class Backtracker::Machine {
         assign(program_.limit_, static_cast<uint32_t>(place_));
         return ++op_;
       case Code::step_back: return step_back(op);
-      case Code::behind_end: return place_ == limit() && ++op_;
+      case Code::behind_end: return place_ == registers_[op.a] && ++op_;
       case Code::unlimit: assign(program_.limit_, registers_[op.a]); return ++op_;
       case Code::anchor: return holds(op) && ++op_;
       case Code::backref: return repeat_group(op.a) && ++op_;

@@ -45,7 +45,7 @@ class Backtracker {
     not_end,      // the negative look matched: undoes all to register a, then fails
     limit,        // register a is the place before which a look behind has to end
     step_back,    // b: least, c: most characters
-    behind_end,   // fails unless the place is the limit
+    behind_end,   // fails unless the place is register a
     unlimit,      // the limit is register a again
     anchor,       // a: which; b: set of word characters
     backref,      // a: number

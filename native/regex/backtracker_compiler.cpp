@@ -300,15 +300,17 @@ class Backtracker::Compiler {
       split = add({Code::split});
       at(split).a = here();
     }
-    add({Code::limit, 0, outer});
+    // The peer limits what is read only if it can't count back to where the look begins.
+    const bool is_variable = least_length(body) != greatest_length(body);
+    if (is_variable) add({Code::limit, 0, outer});
     add({Code::step_back, 0, 0, least_length(body), greatest_length(body)});
     emit(body);
-    add({Code::behind_end});
+    add({Code::behind_end, 0, place});
     if (node.negative) {
       add({Code::not_end, 0, height});
       at(split).b = here();
     } else {
-      add({Code::unlimit, 0, outer});
+      if (is_variable) add({Code::unlimit, 0, outer});
       add({Code::look_end, 0, height, place});
     }
   }

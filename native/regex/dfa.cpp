@@ -27,12 +27,14 @@ class Dfa::Determiniser {
       starts[symbol] = state_of({{automaton_.start}, context_of_[symbol], false});
     Dfa dfa;
     dfa.symbols_ = all_;
-    dfa.stride_ = all_.end() + 1;
+    while ((size_t{1} << dfa.stride_bits_) < all_.end() + 1) ++dfa.stride_bits_;
+    dfa.stride_ = size_t{1} << dfa.stride_bits_;
     for (size_t state = 0; state < states_.size(); ++state) {
       if (states_.size() > kMostDfaStates || states_.size() * dfa.stride_ > kMostEntries || work_ > kMostWork)
         return std::nullopt;
       const Key key = *states_[state];
-      for (size_t symbol = 0; symbol < dfa.stride_; ++symbol) dfa.steps_.push_back(step(key, symbol));
+      for (size_t symbol = 0; symbol < dfa.stride_; ++symbol)
+        dfa.steps_.push_back(symbol <= all_.end() ? step(key, symbol) : 0);
     }
     finish(dfa, starts);
     return dfa;
@@ -151,7 +153,7 @@ bool Dfa::has_sure_gaps() const {
   if (looks_back_ || matches_empty_) return false;
   for (size_t symbol = 0; symbol < symbols_.count(); ++symbol) {
     const size_t row = steps_[start_rows_[0] + symbol] >> 1;
-    for (size_t next = 0; row != 0 && next < stride_; ++next) {
+    for (size_t next = 0; row != 0 && next <= symbols_.end(); ++next) {
       if ((steps_[row + next] & kMatch) == 0) return false;
     }
   }
@@ -184,6 +186,7 @@ void Dfa::make_cuts(const std::vector<bool>& just_matched, const std::vector<uin
     const bool ends = begun != 0 || symbol == symbols_.end();
     cuts_[gap + symbol] = ends ? to_row(begun) | kCut | kAfterGap : to_row(gap);
   }
+  if (!matches_empty_) pairs_.build(symbols_, cuts_, stride_bits_);
 }
 
 bool Dfa::match_at(const uint8_t* text, size_t size, size_t at, size_t& end, size_t& read) const {
@@ -231,19 +234,37 @@ size_t Dfa::split(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
   size_t count = 0;
   size_t at = from;
   size_t before = from;
-  size_t row = start_row(text, from);
+  uint32_t row = start_row(text, from);
+  const auto write_pair = [&](size_t place, uint32_t, uint32_t entry) {
+    if (count + 2 > capacity) return false;
+    ends[count] = static_cast<uint32_t>(place) | (entry & AsciiPairs::kFirstAfterGap) << 29;
+    count += entry & AsciiPairs::kFirstCut;
+    ends[count] = static_cast<uint32_t>(place + 1) | (entry & AsciiPairs::kSecondAfterGap) << 28;
+    count += (entry & AsciiPairs::kSecondCut) >> 1;
+    return true;
+  };
   for (;;) {
     uint32_t entry = 0;
     while (at < size) {
-      size_t length = 0;
-      entry = cuts[row + symbols_.at(text, size, at, length)];
+      if (!pairs_.empty()) {
+        const size_t begin = at;
+        pairs_.run(text, size, at, row, write_pair);
+        if (at > begin) before = at - 1;
+        if (count == capacity) return count;
+        if (at == size) break;
+      }
+      do {
+        size_t length = 0;
+        entry = cuts[row + symbols_.at(text, size, at, length)];
+        if (entry & kSpecial) break;
+        ends[count] = static_cast<uint32_t>(at) | (entry & kAfterGap) << 29;
+        count += entry & kCut;
+        if (count == capacity) return count;
+        row = entry >> kCutFlags;
+        before = at;
+        at += length;
+      } while (at < size && text[at] >= 0x80);
       if (entry & kSpecial) break;
-      ends[count] = static_cast<uint32_t>(at) | (entry & kAfterGap) << 29;
-      count += entry & kCut;
-      if (count == capacity) return count;
-      row = entry >> kCutFlags;
-      before = at;
-      at += length;
     }
     if (at == size) {
       entry = cuts[row + symbols_.end()];

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "regex/ascii_pairs.hpp"
 #include "regex/automaton.hpp"
 #include "regex/match.hpp"
 #include "regex/symbols.hpp"
@@ -34,7 +35,9 @@ class Dfa {
   // As Regex::split; only for patterns that take a character at least.
   size_t split(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const;
 
-  size_t bytes() const { return symbols_.bytes() + (steps_.size() + cuts_.size()) * sizeof(uint32_t); }
+  size_t bytes() const {
+    return symbols_.bytes() + (steps_.size() + cuts_.size()) * sizeof(uint32_t) + pairs_.bytes();
+  }
 
  private:
   friend class FusedSplits;
@@ -42,13 +45,8 @@ class Dfa {
 
   // Steps: the row of the next state, and whether a match ends before the symbol. Row 0 is the end.
   static constexpr uint32_t kMatch = 1;
-  // Cuts: steps that begin the next match where one ends. Where that is not before this symbol, they are
-  // special: one symbol back, or further. What lies before a cut may be no match.
-  static constexpr uint32_t kCut = 1;
-  static constexpr uint32_t kSpecial = 2;
-  static constexpr uint32_t kOneBack = 4;   // beside kSpecial
-  static constexpr uint32_t kAfterGap = 4;  // beside kCut
-  static constexpr unsigned kCutFlags = 3;  // bits
+  // Cuts: steps that begin the next match where one ends, as ascii_pairs.hpp says. Where that is not before
+  // this symbol, they are special: one symbol back, or further.
 
   Dfa() = default;
   void make_cuts(const std::vector<bool>& just_matched, const std::vector<uint32_t>& start_of);
@@ -61,12 +59,14 @@ class Dfa {
   bool match_at(const uint8_t* text, size_t size, size_t at, size_t& end, size_t& read) const;
 
   Symbols symbols_;
-  size_t stride_ = 0;
+  unsigned stride_bits_ = 0;
+  size_t stride_ = 0;  // a power of two
   bool looks_back_ = false;
   bool matches_empty_ = false;
   std::vector<uint32_t> start_rows_;  // by what stands before
   std::vector<uint32_t> steps_;       // row << 1 | kMatch
   std::vector<uint32_t> cuts_;        // row << kCutFlags | flags
+  AsciiPairs pairs_;
 };
 
 }  // namespace krill::regex

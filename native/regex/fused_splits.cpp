@@ -27,8 +27,10 @@ class FusedSplits::Builder {
     for (size_t level = 0; level < levels_.size(); ++level)
       part_symbols_[level].push_back(static_cast<uint8_t>(levels_[level]->symbols_.end()));
     fused_.last_symbols_ = part_symbols_.back();
-    fused_.stride_ = fused_.symbols_.end() + 1;
+    while ((size_t{1} << fused_.stride_bits_) < fused_.symbols_.end() + 1) ++fused_.stride_bits_;
+    fused_.stride_ = size_t{1} << fused_.stride_bits_;
     if (!make_outer() || !make_products()) return std::nullopt;
+    fused_.pairs_.build(fused_.symbols_, fused_.cuts_, fused_.stride_bits_);
     return std::move(fused_);
   }
 
@@ -53,11 +55,11 @@ class FusedSplits::Builder {
       const Dfa& dfa = *levels_[level];
       const size_t own = part_symbols_[level][symbol];
       uint32_t entry = dfa.cuts_[rows[level] + (cut ? dfa.symbols_.end() : own)];
-      if (entry & Dfa::kSpecial) return false;
+      if (entry & kSpecial) return false;
       if (cut && !is_end) entry = dfa.cuts_[start_of(dfa) + own];
-      if (entry & Dfa::kSpecial) return false;
-      cut |= (entry & Dfa::kCut) != 0;
-      rows[level] = entry >> Dfa::kCutFlags;
+      if (entry & kSpecial) return false;
+      cut |= (entry & kCut) != 0;
+      rows[level] = entry >> kCutFlags;
     }
     return true;
   }
@@ -76,8 +78,8 @@ class FusedSplits::Builder {
     for (size_t state = 0; state < states.size(); ++state) {
       if (states.size() > kMostProducts || states.size() * fused_.stride_ > kMostProductEntries) return false;
       for (size_t symbol = 0; symbol < fused_.stride_; ++symbol) {
-        // No text ends before it has begun.
-        if (state == 0 && symbol == fused_.symbols_.end()) {
+        // No text ends before it has begun; beyond the end there is no symbol.
+        if (symbol > fused_.symbols_.end() || (state == 0 && symbol == fused_.symbols_.end())) {
           fused_.outer_.push_back(0);
           continue;
         }
@@ -100,29 +102,28 @@ class FusedSplits::Builder {
 
   uint32_t begin_with(uint32_t outer, size_t symbol) {
     const uint32_t entry = last_.cuts_[last_.start_rows_[0] + part_symbols_.back()[symbol]];
-    if (entry & Dfa::kSpecial) return kSlow;
-    return product_of(fused_.outer_[outer + symbol] >> 1, entry >> Dfa::kCutFlags);
+    if (entry & kSpecial) return kSlow;
+    return product_of(fused_.outer_[outer + symbol] >> 1, entry >> kCutFlags);
   }
 
   uint32_t step_product(uint32_t outer, uint32_t last, size_t symbol) {
     const uint32_t step = fused_.outer_[outer + symbol];
     if ((step & 1) == 0) {
       const uint32_t entry = last_.cuts_[last + part_symbols_.back()[symbol]];
-      if (entry & Dfa::kSpecial) return entry & (Dfa::kSpecial | Dfa::kOneBack);
-      return product_of(step >> 1, entry >> Dfa::kCutFlags) << Dfa::kCutFlags | (entry & Dfa::kCut);
+      if (entry & kSpecial) return entry & (kSpecial | kOneBack);
+      return product_of(step >> 1, entry >> kCutFlags) << kCutFlags | (entry & kCut);
     }
-    if (last_.cuts_[last + last_.symbols_.end()] & Dfa::kSpecial) return Dfa::kSpecial;
-    if (symbol == fused_.symbols_.end()) return Dfa::kCut;
+    if (last_.cuts_[last + last_.symbols_.end()] & kSpecial) return kSpecial;
+    if (symbol == fused_.symbols_.end()) return kCut;
     const uint32_t begun = begin_with(outer, symbol);
-    return begun == kSlow ? Dfa::kSpecial : begun << Dfa::kCutFlags | Dfa::kCut;
+    return begun == kSlow ? kSpecial : begun << kCutFlags | kCut;
   }
 
   bool make_products() {
     const size_t outers = fused_.outer_.size() / fused_.stride_;
     for (size_t outer = 0; outer < outers; ++outer) {
       for (size_t symbol = 0; symbol < fused_.stride_; ++symbol) {
-        const bool is_end = symbol == fused_.symbols_.end();
-        fused_.begins_.push_back(is_end ? kSlow : begin_with(scaled(outer), symbol));
+        fused_.begins_.push_back(symbol < fused_.symbols_.end() ? begin_with(scaled(outer), symbol) : kSlow);
       }
     }
     for (size_t state = 0; state < products_.size(); ++state) {
@@ -130,7 +131,8 @@ class FusedSplits::Builder {
         return false;
       const auto [outer, last] = products_[state];
       for (size_t symbol = 0; symbol < fused_.stride_; ++symbol)
-        fused_.cuts_.push_back(step_product(outer, last, symbol));
+        fused_.cuts_.push_back(symbol <= fused_.symbols_.end() ? step_product(outer, last, symbol)
+                                                               : kSpecial);
       fused_.outer_of_.push_back(outer);
     }
     return true;
@@ -201,51 +203,75 @@ size_t FusedSplits::split(const uint8_t* text, size_t size, size_t from, uint32_
   const uint32_t* const table = cuts_.data();
   StepBudget budget(16 * uint64_t{size - from} + 1'000'000);
   capacity = std::min(capacity, kChunk);
-  uint32_t rows[kChunk];  // of the product, before the character after each cut
+  uint32_t rows[kChunk];    // of the product at or one character before each cut
+  uint32_t places[kChunk];  // where
   size_t count = 0;
   Place begin{from, from == 0 ? 0 : state};  // of the piece, if the automaton is to begin it anew
   size_t at = from;
-  size_t before = from;
+  size_t last_place = from;  // of the last step, with the row before it
+  uint32_t last_row = 0;
   uint32_t row = 0;
-  uint32_t row_before = 0;
+  const auto write_pair = [&](size_t place, uint32_t before, uint32_t entry) {
+    if (count + 2 > capacity) return false;
+    ends[count] = static_cast<uint32_t>(place);
+    rows[count] = before;
+    places[count] = static_cast<uint32_t>(place);
+    count += entry & AsciiPairs::kFirstCut;
+    ends[count] = static_cast<uint32_t>(place + 1);
+    rows[count] = before;
+    places[count] = static_cast<uint32_t>(place);
+    count += (entry & AsciiPairs::kSecondCut) >> 1;
+    last_place = place;
+    last_row = before;
+    return true;
+  };
   for (;;) {
     size_t length = 0;
-    size_t symbol = symbols_.at(text, size, begin.at, length);
-    uint32_t entry = Dfa::kSpecial;
-    if (const uint32_t begun = begins_[begin.outer + symbol]; begun != kSlow) {
-      before = begin.at;
-      row_before = 0;
+    uint32_t entry = kSpecial;
+    size_t before = begin.at;
+    if (const uint32_t begun = begins_[begin.outer + symbols_.at(text, size, begin.at, length)];
+        begun != kSlow) {
       at = begin.at + length;
       row = begun;
       entry = 0;
       while (at < size) {
-        entry = table[row + symbols_.at(text, size, at, length)];
-        if (entry & Dfa::kSpecial) break;
-        ends[count] = static_cast<uint32_t>(at);
-        rows[count] = row;
-        count += entry & Dfa::kCut;
-        if (count == capacity) {
-          state = outer_of_[row / stride_];
-          return count;
+        if (!pairs_.empty()) {
+          const size_t begun_at = at;
+          pairs_.run(text, size, at, row, write_pair);
+          if (at > begun_at) before = at - 1;
+          if (count == capacity || at == size) break;
         }
-        before = at;
-        row_before = row;
-        row = entry >> Dfa::kCutFlags;
-        at += length;
+        do {
+          entry = table[row + symbols_.at(text, size, at, length)];
+          if (entry & kSpecial) break;
+          ends[count] = static_cast<uint32_t>(at);
+          rows[count] = row;
+          places[count] = static_cast<uint32_t>(at);
+          count += entry & kCut;
+          before = last_place = at;
+          last_row = row;
+          row = entry >> kCutFlags;
+          at += length;
+        } while (count < capacity && at < size && text[at] >= 0x80);
+        if (count == capacity || (entry & kSpecial)) break;
+      }
+      if (count == capacity) {
+        state = place_at(text, ends[count - 1], places[count - 1], rows[count - 1]).outer;
+        return count;
       }
       if (at == size) entry = table[row + symbols_.end()];
-      if (entry & Dfa::kCut) {
+      if (entry & kCut) {
         ends[count++] = static_cast<uint32_t>(size);
         return count;
       }
       // Where the last piece begins, and the state of the outer automata there.
       if (count > 0 && ends[count - 1] > begin.at)
-        begin = {ends[count - 1], outer_of_[rows[count - 1] / stride_]};
+        begin = place_at(text, ends[count - 1], places[count - 1], rows[count - 1]);
     }
     Place cuts[2];
     size_t found = 1;
-    if ((entry & Dfa::kOneBack) != 0 && before > begin.at) {
-      cuts[0] = {before, outer_of_[row_before / stride_]};
+    if ((entry & kOneBack) != 0 && before > begin.at) {
+      cuts[0] = place_at(text, before, last_place, last_row);
     } else {
       found = find_cuts(text, size, begin, cuts, budget);
     }

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "regex/ascii_pairs.hpp"
 #include "regex/dfa.hpp"
 #include "regex/symbols.hpp"
 
@@ -32,7 +33,7 @@ class FusedSplits {
 
   size_t bytes() const {
     return symbols_.bytes() + last_.bytes() +
-           (outer_.size() + begins_.size() + cuts_.size()) * sizeof(uint32_t);
+           (outer_.size() + begins_.size() + cuts_.size()) * sizeof(uint32_t) + pairs_.bytes();
   }
 
  private:
@@ -49,19 +50,27 @@ class FusedSplits {
     length = 1;
     return at < size ? symbols_.at(text, size, at, length) : symbols_.end();
   }
+  // Of the outer automata, before the character at `at`; `row` is that of the product before the character at
+  // `place`, which is the same or the one before.
+  Place place_at(const uint8_t* text, size_t at, size_t place, uint32_t row) const {
+    if (place < at) row = cuts_[row + symbols_.of_ascii(text[place])] >> kCutFlags;
+    return {at, outer_of_[row >> stride_bits_]};
+  }
   bool last_matches(const uint8_t* text, size_t size, Place begin, Place& end, StepBudget& budget) const;
   // The next one or two cuts after `begin`, where a piece begins.
   size_t find_cuts(const uint8_t* text, size_t size, Place begin, Place* cuts, StepBudget& budget) const;
 
   Dfa last_;
   Symbols symbols_;
-  size_t stride_ = 0;
+  unsigned stride_bits_ = 0;
+  size_t stride_ = 0;                  // a power of two
   std::vector<uint8_t> last_symbols_;  // by symbol, that of the last automaton; also of the end
   std::vector<uint32_t> outer_;        // row << 1 | whether there is a cut before the symbol
   std::vector<uint32_t>
       begins_;                  // by row of the outer ones: the row after a symbol with which a piece begins
   std::vector<uint32_t> cuts_;  // as those of Dfa
   std::vector<uint32_t> outer_of_;  // by state: the row of the outer ones
+  AsciiPairs pairs_;
 };
 
 }  // namespace krill::regex

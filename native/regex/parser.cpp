@@ -340,8 +340,8 @@ NodePtr Parser::atom(bool in_group, bool& is_group, bool& ends_branch) {
   }
   NodePtr node = literal(point);
   // What is a letter to the end of the pattern or to a character that may mean something else.
-  constexpr std::string_view kSpecial = "()\\[].^$*+?{}| \t\n\r\f#";
-  while (!at_end() && (peek() >= 0x80 || kSpecial.find(static_cast<char>(peek())) == std::string_view::npos))
+  constexpr std::string_view kMeta = "()\\[].^$*+?{}| \t\n\r\f#";
+  while (!at_end() && (peek() >= 0x80 || kMeta.find(static_cast<char>(peek())) == std::string_view::npos))
     node->points.push_back(points_[at_++]);
   return node;
 }

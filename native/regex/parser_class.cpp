@@ -135,8 +135,9 @@ void Parser::class_item(CharacterClass& parsed) {
   bool negated = false;
   bool from_zero = false;
   const CodeSet inner = character_class(negated, from_zero);
-  // There, the peer takes what is left of it for everything.
-  if (negated && from_zero) throw Unsupported("a range from U+0000 in a negated class inside another");
+  // There, the peer takes what is left of it for something else.
+  if (negated && (from_zero || CodeSet(0x80, kLastPoint).intersection(inner.complement()).empty()))
+    throw Unsupported("a class of all characters beyond ASCII, negated inside of another");
   parsed.from_zero |= from_zero;
   parsed.set.add(negated ? inner.complement() : inner);
 }

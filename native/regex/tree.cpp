@@ -73,7 +73,9 @@ uint32_t greatest_length(const Node& node) {
       for (const NodePtr& child : node.children) greatest = std::max(greatest, greatest_length(*child));
       return greatest;
     }
-    case Kind::repeat: return times(node.upper, greatest_length(*node.children[0]));
+    case Kind::repeat:
+      // Also of nothing, as the peer counts it.
+      return node.upper == kUnlimited ? kUnlimited : times(node.upper, greatest_length(*node.children[0]));
     case Kind::group:
     case Kind::atomic: return greatest_length(*node.children[0]);
     case Kind::backref: return kUnlimited;

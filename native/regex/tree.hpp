@@ -51,7 +51,7 @@ struct Node {
   bool ignore_case = false;  // of a literal
   bool ascii = false;        // of \b and \B
   bool of_newline = false;   // of a look: a part of \R
-  bool of_literal = false;   // of a list: characters of a literal
+  bool of_literal = false;   // of a list or a set: a literal
   uint32_t lower = 0;
   uint32_t upper = 0;
   uint32_t number = 0;

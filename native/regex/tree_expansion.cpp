@@ -30,7 +30,7 @@ class Expansion {
     }
     const bool inside = behind || (node->kind == Kind::look && node->behind);
     for (NodePtr& child : node->children) expand(child, inside);
-    if (node->kind == Kind::look && node->behind) check_length(*node->children[0]);
+    if (node->kind == Kind::look && node->behind) finish_behind(node);
     if (node->kind == Kind::repeat && has_backrefs_ && node->upper > 1 && has_captures(*node->children[0]) &&
         least_length(*node->children[0]) == 0)
       throw Unsupported("a repeated group that may be empty beside references to groups");
@@ -89,7 +89,9 @@ class Expansion {
       }
       at += taken;
     }
-    return list->children.size() == 1 ? std::move(list->children.front()) : std::move(list);
+    if (list->children.size() > 1) return list;
+    list->children.front()->of_literal = list->of_literal;
+    return std::move(list->children.front());
   }
 
   // What the peer allows in a look behind, and what is supported of it.
@@ -110,6 +112,36 @@ class Expansion {
     for (const NodePtr& child : node.children) check_behind(*child, negative);
   }
 
+  static bool is_fixed(const NodePtr& node) { return least_length(*node) == greatest_length(*node); }
+
+  // As the peer does, alternatives of different lengths are looked for one by one.
+  static void finish_behind(NodePtr& look) {
+    Node& body = *look->children[0];
+    check_length(body);
+    if (is_fixed(look->children[0])) return;
+    if (body.kind != Kind::alt || !std::all_of(body.children.begin(), body.children.end(), is_fixed)) {
+      if (has_word_anchor(body)) throw Unsupported("\\b in a look-behind of any length");
+      return;
+    }
+    NodePtr all = make(look->negative ? Kind::list : Kind::alt);
+    for (NodePtr& child : body.children) {
+      NodePtr one = make(Kind::look);
+      one->behind = true;
+      one->negative = look->negative;
+      one->children.push_back(std::move(child));
+      all->children.push_back(std::move(one));
+    }
+    look = make(Kind::group);
+    look->children.push_back(std::move(all));
+  }
+
+  static bool has_word_anchor(const Node& node) {
+    if (node.kind == Kind::anchor && (node.anchor == Anchor::word || node.anchor == Anchor::not_word))
+      return true;
+    return std::any_of(node.children.begin(), node.children.end(),
+                       [](const NodePtr& child) { return has_word_anchor(*child); });
+  }
+
   static void check_length(const Node& body) {
     const uint32_t greatest = greatest_length(body);
     if (least_length(body) > kMostLookBehind || (greatest != kUnlimited && greatest > kMostLookBehind))
@@ -124,9 +156,23 @@ class Expansion {
   static bool may_be_dropped(const Node& list) {
     return list.kind == Kind::list && !list.of_literal &&
            std::all_of(list.children.begin(), list.children.end(), [](const NodePtr& child) {
-             return child->kind == Kind::repeat && child->lower == 0 &&
-                    (child->children[0]->kind == Kind::set || child->children[0]->of_literal);
+             return child->kind == Kind::repeat && child->lower == 0 && is_simple(*child->children[0]);
            });
+  }
+
+  // A literal, also one that the peer writes out, or a set.
+  static bool is_simple(const Node& node) {
+    if (node.kind == Kind::set || node.kind == Kind::empty || node.of_literal) return true;
+    return node.kind == Kind::repeat && node.lower == node.upper && node.lower > 1 &&
+           node.children[0]->of_literal && uint64_t{node.lower} * encoded_size(*node.children[0]) <= 100;
+  }
+
+  static uint64_t encoded_size(const Node& literal) {
+    uint64_t sum = 0;
+    for (const NodePtr& child : literal.children) sum += encoded_size(*child);
+    for (const Range& range : literal.set.ranges())
+      sum += range.first < 0x80 ? 1 : range.first < 0x800 ? 2 : range.first < 0x10000 ? 3 : 4;
+    return sum;
   }
 
   static bool has_captures(const Node& node) {

@@ -15,6 +15,7 @@ import re
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
@@ -181,10 +182,13 @@ class _Discovery:
         self._dataset = dataset
         self._split = split
         self._exclude = exclude
-        self._excluded = ExcludedFolders(exclude)
         self._path = source.path
         for protocol in _LOCAL:
             self._path = self._path.removeprefix(protocol)
+
+    @cached_property
+    def _excluded(self) -> ExcludedFolders:
+        return ExcludedFolders(self._exclude)
 
     def files(self) -> Iterable[CorpusFile]:
         path = self._path

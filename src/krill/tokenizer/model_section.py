@@ -131,6 +131,8 @@ def _unigram(spec: ModelSpec) -> _native.Model:
 
     fallback = bool(spec.section.get("byte_fallback"))
     pieces = len(spec.scores)  # added tokens have the ids behind them
+    if spec.unknown is not None and spec.unknown >= pieces:
+        raise ValueError(f"its unk_id is {spec.unknown}, and its vocabulary has {pieces:,} pieces")
     offsets, flags = spec.offsets[: pieces + 1], spec.flags[:pieces]
     arrays = (spec.tokens[: offsets[-1]], offsets, flags, spec.scores)
     return _native.Unigram(*arrays, spec.unknown, fallback, spec.byte_level)

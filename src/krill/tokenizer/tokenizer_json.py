@@ -13,11 +13,15 @@ vocabulary and not from the file. Files that the library refuses are refused her
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from krill.errors import InputError
 from krill.tokenizer.decoder_section import build_decoder
@@ -113,8 +117,6 @@ def fallback_reason(file: Path) -> str | None:
 
 def read_spec(file: Path, content: bytes | Iterable[bytes]) -> NativeSpec | NotNative:
     """What the native encoder needs of this tokenizer, or why it can't run it."""
-    import orjson
-
     from krill import _native
 
     reader = _native.TokenizerFile(MOST_BYTES)
@@ -127,7 +129,7 @@ def read_spec(file: Path, content: bytes | Iterable[bytes]) -> NativeSpec | NotN
         for block in blocks:
             reader.feed(block)
         reader.finish()
-        parsed = orjson.loads(reader.sections())
+        parsed = _without_repeats(reader.sections())
     except ValueError as error:
         raise InputError(f"the tokenizer `{file}` can't be read: {error}", hint=HINT) from None
     if not isinstance(parsed, dict):
@@ -136,6 +138,20 @@ def read_spec(file: Path, content: bytes | Iterable[bytes]) -> NativeSpec | NotN
         return _spec(file, parsed, reader)
     except NotSupported as error:
         return NotNative(str(error))
+
+
+def _without_repeats(sections: bytes) -> Any:
+    """The sections, parsed; of a key that stands there twice the library may refuse the first."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            repeated = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+            raise ValueError(f"the key `{repeated}` stands there twice")
+        return found
+
+    orjson.loads(sections)  # stricter than the standard library, and says where
+    return json.loads(sections, object_pairs_hook=once)
 
 
 def why_not_native(outline: Outline) -> str | None:
