@@ -237,7 +237,7 @@ def test_settings_that_change_nothing_don_t_make_it_slow(tmp_path, content, sect
         ({"model_continuing_subword_prefix": "##"}, "second token is shorter than continuing_subword_prefix"),
         (
             {"model": {**UNIGRAM, "unk_id": 7}, "added_tokens": []},
-            r"the unknown token \(unk_id\) is not in the",
+            r"its unk_id is 7, and its vocabulary has 7 pieces",
         ),
     ],
 )
