@@ -10,11 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from krill import _native
+from krill.tokenizer.section_fields import DEEPEST, Section, field_of, kind_of
 
-Section = Mapping[str, Any]
-
-# Deeper nesting is no tokenizer but an attack on the stack.
-_DEEPEST = 64
 _SCHEMES = ("always", "first", "never")
 
 
@@ -25,11 +22,11 @@ def build_decoder(section: object) -> _native.Decoder:
 
 def _steps(section: object, depth: int) -> list[_native.DecoderStep]:
     if not isinstance(section, Mapping):
-        raise ValueError(f"a decoder must be an object, not {_kind(section)}")
+        raise ValueError(f"a decoder must be an object, not {kind_of(section)}")
     kind = _type_of(section)
     if kind != "Sequence":
         return [_BUILDERS[kind](section)]
-    if depth == _DEEPEST:
+    if depth == DEEPEST:
         raise ValueError("decoders are nested too deeply")
     return [step for part in _field(section, "decoders", list) for step in _steps(part, depth + 1)]
 
@@ -81,13 +78,7 @@ def _metaspace(section: Section) -> _native.DecoderStep:
 
 
 def _field(section: Section, name: str, kind: type) -> Any:
-    value = section.get(name)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        expected = {bool: "a boolean", str: "a string", list: "a list", dict: "an object", int: "a number"}[
-            kind
-        ]
-        raise ValueError(f"`{name}` of decoder `{_type_of(section)}` must be {expected}, not {_kind(value)}")
-    return value
+    return field_of(section, name, kind, f"decoder `{_type_of(section)}`")
 
 
 def _text(section: Section, name: str) -> str:
@@ -114,17 +105,6 @@ def _valid(text: str, name: str) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"`{name}` of a decoder is not valid Unicode") from None
     return text
-
-
-def _kind(value: object) -> str:
-    kinds = {
-        type(None): "missing or null",
-        bool: "a boolean",
-        str: "a string",
-        list: "a list",
-        dict: "an object",
-    }
-    return kinds.get(type(value), "a number")
 
 
 _FIELDS = {

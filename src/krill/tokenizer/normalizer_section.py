@@ -13,11 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from krill import _native
-
-Section = Mapping[str, Any]
-
-# Deeper nesting is no tokenizer but an attack on the stack.
-_DEEPEST = 64
+from krill.tokenizer.section_fields import DEEPEST, Section, field_of, kind_of
 
 
 def build_normalizer(section: object) -> _native.Normalizer | None:
@@ -27,7 +23,7 @@ def build_normalizer(section: object) -> _native.Normalizer | None:
 
 def _build(section: object, depth: int) -> _native.Normalizer:
     if not isinstance(section, Mapping):
-        raise ValueError(f"a normalizer must be an object, not {_kind(section)}")
+        raise ValueError(f"a normalizer must be an object, not {kind_of(section)}")
     kind = _type_of(section)
     if kind == "Sequence":
         return _sequence(section, depth)
@@ -46,7 +42,7 @@ def _type_of(section: Section) -> str:
 
 
 def _sequence(section: Section, depth: int) -> _native.Normalizer:
-    if depth == _DEEPEST:
+    if depth == DEEPEST:
         raise ValueError("normalizers are nested too deeply")
     return _native.Normalizer.sequence(
         [_build(step, depth + 1) for step in _field(section, "normalizers", list)]
@@ -57,7 +53,8 @@ def _bert(section: Section) -> _native.Normalizer:
     accents = section.get("strip_accents")
     if accents is not None and not isinstance(accents, bool):
         raise ValueError(
-            f"`strip_accents` of normalizer `BertNormalizer` must be a boolean or null, not {_kind(accents)}"
+            "`strip_accents` of normalizer `BertNormalizer` must be a boolean or null, "
+            f"not {kind_of(accents)}"
         )
     return _native.Normalizer.bert(
         _field(section, "clean_text", bool),
@@ -93,13 +90,7 @@ def _precompiled(section: Section) -> _native.Normalizer:
 
 
 def _field(section: Section, name: str, kind: type) -> Any:
-    value = section.get(name)
-    if not isinstance(value, kind):
-        expected = {bool: "a boolean", str: "a string", list: "a list", dict: "an object"}[kind]
-        raise ValueError(
-            f"`{name}` of normalizer `{_type_of(section)}` must be {expected}, not {_kind(value)}"
-        )
-    return value
+    return field_of(section, name, kind, f"normalizer `{_type_of(section)}`")
 
 
 def _utf8(section: Section, name: str) -> bytes:
@@ -111,17 +102,6 @@ def _encoded(text: str, name: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         raise ValueError(f"`{name}` of a normalizer is not valid Unicode") from None
-
-
-def _kind(value: object) -> str:
-    kinds = {
-        type(None): "missing or null",
-        bool: "a boolean",
-        str: "a string",
-        list: "a list",
-        dict: "an object",
-    }
-    return kinds.get(type(value), "a number")
 
 
 def _form(compose: bool, compatible: bool) -> Callable[[Section], _native.Normalizer]:

@@ -16,12 +16,10 @@ from typing import Any, Final
 
 from krill import _native
 from krill.tokenizer.patterns import PATTERNS, pattern_of_regex
+from krill.tokenizer.section_fields import DEEPEST, Section, field_of, kind_of
 
-Section = Mapping[str, Any]
 Step = _native.PreTokenizerStep
 
-# Deeper nesting is no tokenizer but an attack on the stack.
-_DEEPEST: Final = 64
 _BEHAVIORS: Final = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
 _SCHEMES: Final = ("first", "never", "always")
 
@@ -51,10 +49,10 @@ def build_pre_tokenizer(section: object) -> PreTokenizerParts:
 def _flat(section: object, depth: int) -> Iterator[Section]:
     """The steps of a section, without the sequences around them."""
     if not isinstance(section, Mapping):
-        raise ValueError(f"a pre-tokenizer must be an object, not {_kind(section)}")
+        raise ValueError(f"a pre-tokenizer must be an object, not {kind_of(section)}")
     kind = section.get("type")
     if kind == "Sequence":
-        if depth == _DEEPEST:
+        if depth == DEEPEST:
             raise ValueError("pre-tokenizers are nested too deeply")
         for step in _field(section, "pretokenizers", list):
             yield from _flat(step, depth + 1)
@@ -107,7 +105,7 @@ def _metaspace(section: Section) -> list[Step]:
     splits = section.get("split")
     if splits is not None and not isinstance(splits, bool):
         raise ValueError(
-            f"`split` of pre-tokenizer `Metaspace` must be a boolean or null, not {_kind(splits)}"
+            f"`split` of pre-tokenizer `Metaspace` must be a boolean or null, not {kind_of(splits)}"
         )
     return rewrite + ([] if splits is False else [Step.split_string(replacement, "MergedWithNext", False)])
 
@@ -120,13 +118,7 @@ def _fixed_length(section: Section) -> list[Step]:
 
 
 def _field(section: Section, name: str, kind: type, default: object = None) -> Any:
-    value = section.get(name, default)
-    if not isinstance(value, kind):
-        expected = {bool: "a boolean", str: "a string", list: "a list", dict: "an object"}[kind]
-        raise ValueError(
-            f"`{name}` of pre-tokenizer `{section['type']}` must be {expected}, not {_kind(value)}"
-        )
-    return value
+    return field_of(section, name, kind, f"pre-tokenizer `{section['type']}`", default)
 
 
 def _choice(section: Section, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
@@ -150,17 +142,6 @@ def _unicode(text: str, section: Section) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"the pattern of pre-tokenizer `{section['type']}` is not valid Unicode") from None
     return text
-
-
-def _kind(value: object) -> str:
-    kinds = {
-        type(None): "missing or null",
-        bool: "a boolean",
-        str: "a string",
-        list: "a list",
-        dict: "an object",
-    }
-    return kinds.get(type(value), "a number")
 
 
 _BUILDERS: Final[dict[str, Callable[[Section], list[Step]]]] = {
