@@ -10,15 +10,20 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from krill.lazy import lazy_names
+
 if TYPE_CHECKING:
-    from krill.budget import MemoryMonitor
-    from krill.compat.preprocess import run_datatrove_pipeline, tokenize_and_pack
-    from krill.config import KrillConfig
-    from krill.dataset.export import export
-    from krill.loading.dataset import load, mix
-    from krill.pipeline import estimate, preprocess
-    from krill.pipeline import preprocess as do_preprocess
-    from krill.training.job import train
+    from krill.budget import MemoryMonitor as MemoryMonitor
+    from krill.compat.preprocess import do_preprocess as do_preprocess
+    from krill.compat.preprocess import run_datatrove_pipeline as run_datatrove_pipeline
+    from krill.compat.preprocess import tokenize_and_pack as tokenize_and_pack
+    from krill.config import KrillConfig as KrillConfig
+    from krill.dataset.export import export as export
+    from krill.loading.dataset import load as load
+    from krill.loading.dataset import mix as mix
+    from krill.pipeline import estimate as estimate
+    from krill.pipeline import preprocess as preprocess
+    from krill.training.job import train as train
 
 
 # Arrow reads this once, when it is first imported. Its own allocators keep what was freed: 40 MB after
@@ -26,50 +31,26 @@ if TYPE_CHECKING:
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 __version__ = "0.1.0"
-__all__ = [
-    "KrillConfig",
-    "MemoryMonitor",
-    "__version__",
-    "do_preprocess",
-    "estimate",
-    "export",
-    "load",
-    "mix",
-    "preprocess",
-    "qa",
-    "run_datatrove_pipeline",
-    "tokenize_and_pack",
-    "tokenizer",
-    "train",
-]
-
-_HOMES = {
-    "KrillConfig": ("krill.config", "KrillConfig"),
-    "MemoryMonitor": ("krill.budget", "MemoryMonitor"),
-    "do_preprocess": ("krill.pipeline", "preprocess"),
-    "estimate": ("krill.pipeline", "estimate"),
-    "export": ("krill.dataset.export", "export"),
-    "load": ("krill.loading.dataset", "load"),
-    "mix": ("krill.loading.dataset", "mix"),
-    "preprocess": ("krill.pipeline", "preprocess"),
-    "run_datatrove_pipeline": ("krill.compat.preprocess", "run_datatrove_pipeline"),
-    "tokenize_and_pack": ("krill.compat.preprocess", "tokenize_and_pack"),
-    "train": ("krill.training.job", "train"),
-}
-
-
-# Rooms that are used by their own name: `krill.tokenizer.train(...)`.
-_ROOMS = {"qa", "tokenizer"}
+_load, _lazy = lazy_names(
+    __name__,
+    {
+        "krill.budget": ("MemoryMonitor",),
+        "krill.compat.preprocess": ("do_preprocess", "run_datatrove_pipeline", "tokenize_and_pack"),
+        "krill.config": ("KrillConfig",),
+        "krill.dataset.export": ("export",),
+        "krill.loading.dataset": ("load", "mix"),
+        "krill.pipeline": ("estimate", "preprocess"),
+        "krill.training.job": ("train",),
+    },
+)
+# Packages that are used by their own name: `krill.tokenizer.train(...)`.
+_PACKAGES = ("qa", "tokenizer")
+__all__ = ["__version__", *_lazy, *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"krill.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module `krill` has no attribute `{name}`")
-    module, attribute = _HOMES[name]
-    return getattr(import_module(module), attribute)
+    return import_module(f"krill.{name}") if name in _PACKAGES else _load(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, *_ROOMS])
+    return sorted({*globals(), *__all__})

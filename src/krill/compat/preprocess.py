@@ -21,6 +21,7 @@ from krill.pipeline.summary import Summary
 from krill.storage.object_store import is_object_url
 from krill.storage.run import RunSummary
 
+do_preprocess = preprocess
 Texts = Iterable[str | Mapping[str, Any]]
 
 

@@ -1,6 +1,6 @@
 """Names that packages had in earlier versions, by package, each with the name that it has now.
 
-Reached through `lazy_attributes` of these packages: code that was written for them goes on working.
+Reached through `lazy_names` of these packages: code that was written for them goes on working.
 """
 
 from typing import Final

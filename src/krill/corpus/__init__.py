@@ -13,7 +13,7 @@ blocks in flight by their `nbytes`.
 from krill.corpus.corpus import Corpus, open_corpus
 from krill.corpus.documents import Block, Documents, FileRange, Start, Unit, UnitEnd, concat
 from krill.corpus.formats import CorpusFile, DatasetSource
-from krill.lazy import lazy_attributes
+from krill.lazy import lazy_names
 from krill.storage.run import changed_inputs as changed
 
 __all__ = [
@@ -31,4 +31,4 @@ __all__ = [
     "open_corpus",
 ]
 
-__getattr__ = lazy_attributes(__name__, {})  # former names
+__getattr__ = lazy_names(__name__)[0]  # former names

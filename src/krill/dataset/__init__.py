@@ -8,54 +8,42 @@ such a folder, its rows again. Held in memory: one record batch (a mebibyte) whi
 
 from typing import TYPE_CHECKING
 
-from krill.lazy import lazy_attributes
+from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from krill.dataset.dataset_files import write_dataset_parts
-    from krill.dataset.inspection import Inspection, inspect
-    from krill.dataset.layout import Layout, smallest_dtype
-    from krill.dataset.manifest import MANIFEST_NAME, DatasetPart, Manifest, SourceRows, TextPart
-    from krill.dataset.reader import Dataset
-    from krill.dataset.rows import RowBatch
-    from krill.dataset.shard import ShardInfo, text_shard_name, token_shard_name
-    from krill.dataset.text_shard import TextShardWriter
-    from krill.dataset.validation import Report, validate
-    from krill.dataset.writer import ShardWriter
-
-__all__ = [
-    "MANIFEST_NAME",
-    "Dataset",
-    "DatasetPart",
-    "Inspection",
-    "Layout",
-    "Manifest",
-    "Report",
-    "RowBatch",
-    "ShardInfo",
-    "ShardWriter",
-    "SourceRows",
-    "TextPart",
-    "TextShardWriter",
-    "inspect",
-    "smallest_dtype",
-    "text_shard_name",
-    "token_shard_name",
-    "validate",
-    "write_dataset_parts",
-]
+    from krill.dataset.dataset_files import write_dataset_parts as write_dataset_parts
+    from krill.dataset.inspection import Inspection as Inspection
+    from krill.dataset.inspection import inspect as inspect
+    from krill.dataset.layout import Layout as Layout
+    from krill.dataset.layout import smallest_dtype as smallest_dtype
+    from krill.dataset.manifest import MANIFEST_NAME as MANIFEST_NAME
+    from krill.dataset.manifest import DatasetPart as DatasetPart
+    from krill.dataset.manifest import Manifest as Manifest
+    from krill.dataset.manifest import SourceRows as SourceRows
+    from krill.dataset.manifest import TextPart as TextPart
+    from krill.dataset.reader import Dataset as Dataset
+    from krill.dataset.rows import RowBatch as RowBatch
+    from krill.dataset.shard import ShardInfo as ShardInfo
+    from krill.dataset.shard import text_shard_name as text_shard_name
+    from krill.dataset.shard import token_shard_name as token_shard_name
+    from krill.dataset.text_shard import TextShardWriter as TextShardWriter
+    from krill.dataset.validation import Report as Report
+    from krill.dataset.validation import validate as validate
+    from krill.dataset.writer import ShardWriter as ShardWriter
 
 # Loaded when first used: reading a dataset takes none of what writing it takes.
-_NAMES = {
-    "dataset_files": ("write_dataset_parts",),
-    "inspection": ("Inspection", "inspect"),
-    "layout": ("Layout", "smallest_dtype"),
-    "manifest": ("MANIFEST_NAME", "DatasetPart", "Manifest", "SourceRows", "TextPart"),
-    "reader": ("Dataset",),
-    "rows": ("RowBatch",),
-    "shard": ("ShardInfo", "text_shard_name", "token_shard_name"),
-    "text_shard": ("TextShardWriter",),
-    "validation": ("Report", "validate"),
-    "writer": ("ShardWriter",),
-}
-_HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
-__getattr__ = lazy_attributes(__name__, _HOMES)
+__getattr__, __all__ = lazy_names(
+    __name__,
+    {
+        "krill.dataset.dataset_files": ("write_dataset_parts",),
+        "krill.dataset.inspection": ("Inspection", "inspect"),
+        "krill.dataset.layout": ("Layout", "smallest_dtype"),
+        "krill.dataset.manifest": ("MANIFEST_NAME", "DatasetPart", "Manifest", "SourceRows", "TextPart"),
+        "krill.dataset.reader": ("Dataset",),
+        "krill.dataset.rows": ("RowBatch",),
+        "krill.dataset.shard": ("ShardInfo", "text_shard_name", "token_shard_name"),
+        "krill.dataset.text_shard": ("TextShardWriter",),
+        "krill.dataset.validation": ("Report", "validate"),
+        "krill.dataset.writer": ("ShardWriter",),
+    },
+)

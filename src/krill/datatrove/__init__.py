@@ -11,25 +11,16 @@ says of itself.
 from typing import TYPE_CHECKING
 
 from krill.errors import MissingExtra
-from krill.lazy import lazy_attributes
+from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from krill.datatrove.exact import ExactSignatures
-    from krill.datatrove.minhash import MinhashSignatures
-    from krill.datatrove.pack import PackDataset
-    from krill.datatrove.reader import KrillReader
-    from krill.datatrove.text_steps import Clean, Filters
-    from krill.datatrove.tokenize import Tokenize
-
-__all__ = [
-    "Clean",
-    "ExactSignatures",
-    "Filters",
-    "KrillReader",
-    "MinhashSignatures",
-    "PackDataset",
-    "Tokenize",
-]
+    from krill.datatrove.exact import ExactSignatures as ExactSignatures
+    from krill.datatrove.minhash import MinhashSignatures as MinhashSignatures
+    from krill.datatrove.pack import PackDataset as PackDataset
+    from krill.datatrove.reader import KrillReader as KrillReader
+    from krill.datatrove.text_steps import Clean as Clean
+    from krill.datatrove.text_steps import Filters as Filters
+    from krill.datatrove.tokenize import Tokenize as Tokenize
 
 try:
     import datatrove as _datatrove  # noqa: F401
@@ -37,15 +28,14 @@ except ImportError:
     raise MissingExtra("`krill.datatrove`", "datatrove") from None
 
 # Loaded when first used: a filter takes none of what packing takes.
-__getattr__ = lazy_attributes(
+__getattr__, __all__ = lazy_names(
     __name__,
     {
-        "Clean": "krill.datatrove.text_steps",
-        "ExactSignatures": "krill.datatrove.exact",
-        "Filters": "krill.datatrove.text_steps",
-        "KrillReader": "krill.datatrove.reader",
-        "MinhashSignatures": "krill.datatrove.minhash",
-        "PackDataset": "krill.datatrove.pack",
-        "Tokenize": "krill.datatrove.tokenize",
+        "krill.datatrove.exact": ("ExactSignatures",),
+        "krill.datatrove.minhash": ("MinhashSignatures",),
+        "krill.datatrove.pack": ("PackDataset",),
+        "krill.datatrove.reader": ("KrillReader",),
+        "krill.datatrove.text_steps": ("Clean", "Filters"),
+        "krill.datatrove.tokenize": ("Tokenize",),
     },
 )

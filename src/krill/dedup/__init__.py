@@ -43,7 +43,7 @@ from krill.dedup.minhash import (
 )
 from krill.dedup.shuffle import ShufflePlan, cut_groups
 from krill.dedup.verify import Verify, verify_share, verify_spill_bytes
-from krill.lazy import lazy_attributes
+from krill.lazy import lazy_names
 
 __all__ = [
     "CLUSTER_RECORD",
@@ -84,4 +84,4 @@ __all__ = [
     "verify_spill_bytes",
 ]
 
-__getattr__ = lazy_attributes(__name__, {})  # former names
+__getattr__ = lazy_names(__name__)[0]  # former names

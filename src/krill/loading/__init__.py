@@ -8,35 +8,25 @@ batches in flight; never the order, never the dataset.
 
 from typing import TYPE_CHECKING
 
-from krill.lazy import lazy_attributes
+from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from krill.compat.memory_usage import estimate_memory_usage
-    from krill.dataset.rows import RowSource
-    from krill.loading.dataset import LoadedDataset, load, mix
-    from krill.loading.loader import Loader
-    from krill.loading.stream.loader import StreamingDataLoader
-
-__all__ = [
-    "LoadedDataset",
-    "Loader",
-    "RowSource",
-    "StreamingDataLoader",
-    "estimate_memory_usage",
-    "load",
-    "mix",
-]
+    from krill.compat.memory_usage import estimate_memory_usage as estimate_memory_usage
+    from krill.dataset.rows import RowSource as RowSource
+    from krill.loading.dataset import LoadedDataset as LoadedDataset
+    from krill.loading.dataset import load as load
+    from krill.loading.dataset import mix as mix
+    from krill.loading.loader import Loader as Loader
+    from krill.loading.stream.loader import StreamingDataLoader as StreamingDataLoader
 
 # Loaded when first used: prepared rows take no tokenizer, and raw text takes no reader of shards.
-__getattr__ = lazy_attributes(
+__getattr__, __all__ = lazy_names(
     __name__,
     {
-        "LoadedDataset": "krill.loading.dataset",
-        "Loader": "krill.loading.loader",
-        "RowSource": "krill.dataset.rows",
-        "StreamingDataLoader": "krill.loading.stream.loader",
-        "estimate_memory_usage": "krill.compat.memory_usage",
-        "load": "krill.loading.dataset",
-        "mix": "krill.loading.dataset",
+        "krill.compat.memory_usage": ("estimate_memory_usage",),
+        "krill.dataset.rows": ("RowSource",),
+        "krill.loading.dataset": ("LoadedDataset", "load", "mix"),
+        "krill.loading.loader": ("Loader",),
+        "krill.loading.stream.loader": ("StreamingDataLoader",),
     },
 )

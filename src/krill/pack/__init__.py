@@ -6,7 +6,7 @@ documents' pieces in it; and an order to write them in that is computed, not sto
 of rows, and for `bfd` up to 28 bytes for each document of a window.
 """
 
-from krill.lazy import lazy_attributes
+from krill.lazy import lazy_names
 from krill.pack.fitted import FittedRows, Fitting, PackingWindows, fitting_of
 from krill.pack.permutation import Permutation
 from krill.pack.rows import PackedRows, WrappedRows, piece_lengths
@@ -28,4 +28,4 @@ __all__ = [
     "stored_row_files",
 ]
 
-__getattr__ = lazy_attributes(__name__, {})  # former names
+__getattr__ = lazy_names(__name__)[0]  # former names

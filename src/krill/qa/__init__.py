@@ -8,73 +8,50 @@ while features are made, a few mapped units while they are read.
 
 from typing import TYPE_CHECKING
 
-from krill.lazy import lazy_attributes
+from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from krill.compat.qa import (
-        LazySquadLikeQADataset,
-        create_dataloader,
-        create_dataset_from_cache,
-        create_evaluation_dataloader,
-        load_dataset_from_hub,
-        process_and_cache_dataset,
-        upload_processed_dataset_to_hub,
-    )
-    from krill.compat.qa_chunks import ChunkedCacheManager, StreamingSquadProcessor
-    from krill.qa.batches import QaLoader
-    from krill.qa.cache import Prepared, prepare
-    from krill.qa.dataset import QaDataset
-    from krill.qa.features import Shape
-    from krill.qa.layout import configure_memory_tokens
-    from krill.qa.metrics import SquadScores, squad_metrics
-    from krill.qa.predictions import AnswerCollector, Prediction
-    from krill.qa.tables import InexactSpan
+    from krill.compat.qa import LazySquadLikeQADataset as LazySquadLikeQADataset
+    from krill.compat.qa import create_dataloader as create_dataloader
+    from krill.compat.qa import create_dataset_from_cache as create_dataset_from_cache
+    from krill.compat.qa import create_evaluation_dataloader as create_evaluation_dataloader
+    from krill.compat.qa import load_dataset_from_hub as load_dataset_from_hub
+    from krill.compat.qa import process_and_cache_dataset as process_and_cache_dataset
+    from krill.compat.qa import upload_processed_dataset_to_hub as upload_processed_dataset_to_hub
+    from krill.compat.qa_chunks import ChunkedCacheManager as ChunkedCacheManager
+    from krill.compat.qa_chunks import StreamingSquadProcessor as StreamingSquadProcessor
+    from krill.qa.batches import QaLoader as QaLoader
+    from krill.qa.cache import Prepared as Prepared
+    from krill.qa.cache import prepare as prepare
+    from krill.qa.dataset import QaDataset as QaDataset
+    from krill.qa.features import Shape as Shape
+    from krill.qa.layout import configure_memory_tokens as configure_memory_tokens
+    from krill.qa.metrics import SquadScores as SquadScores
+    from krill.qa.metrics import squad_metrics as squad_metrics
+    from krill.qa.predictions import AnswerCollector as AnswerCollector
+    from krill.qa.predictions import Prediction as Prediction
+    from krill.qa.tables import InexactSpan as InexactSpan
 
-__all__ = [
-    "AnswerCollector",
-    "ChunkedCacheManager",
-    "InexactSpan",
-    "LazySquadLikeQADataset",
-    "Prediction",
-    "Prepared",
-    "QaDataset",
-    "QaLoader",
-    "Shape",
-    "SquadScores",
-    "StreamingSquadProcessor",
-    "configure_memory_tokens",
-    "create_dataloader",
-    "create_dataset_from_cache",
-    "create_evaluation_dataloader",
-    "load_dataset_from_hub",
-    "prepare",
-    "process_and_cache_dataset",
-    "squad_metrics",
-    "upload_processed_dataset_to_hub",
-]
-
-__getattr__ = lazy_attributes(
+__getattr__, __all__ = lazy_names(
     __name__,
     {
-        "AnswerCollector": "krill.qa.predictions",
-        "ChunkedCacheManager": "krill.compat.qa_chunks",
-        "InexactSpan": "krill.qa.tables",
-        "LazySquadLikeQADataset": "krill.compat.qa",
-        "Prediction": "krill.qa.predictions",
-        "Prepared": "krill.qa.cache",
-        "QaDataset": "krill.qa.dataset",
-        "QaLoader": "krill.qa.batches",
-        "Shape": "krill.qa.features",
-        "SquadScores": "krill.qa.metrics",
-        "StreamingSquadProcessor": "krill.compat.qa_chunks",
-        "configure_memory_tokens": "krill.qa.layout",
-        "create_dataloader": "krill.compat.qa",
-        "create_dataset_from_cache": "krill.compat.qa",
-        "create_evaluation_dataloader": "krill.compat.qa",
-        "load_dataset_from_hub": "krill.compat.qa",
-        "prepare": "krill.qa.cache",
-        "process_and_cache_dataset": "krill.compat.qa",
-        "squad_metrics": "krill.qa.metrics",
-        "upload_processed_dataset_to_hub": "krill.compat.qa",
+        "krill.compat.qa": (
+            "LazySquadLikeQADataset",
+            "create_dataloader",
+            "create_dataset_from_cache",
+            "create_evaluation_dataloader",
+            "load_dataset_from_hub",
+            "process_and_cache_dataset",
+            "upload_processed_dataset_to_hub",
+        ),
+        "krill.compat.qa_chunks": ("ChunkedCacheManager", "StreamingSquadProcessor"),
+        "krill.qa.batches": ("QaLoader",),
+        "krill.qa.cache": ("Prepared", "prepare"),
+        "krill.qa.dataset": ("QaDataset",),
+        "krill.qa.features": ("Shape",),
+        "krill.qa.layout": ("configure_memory_tokens",),
+        "krill.qa.metrics": ("SquadScores", "squad_metrics"),
+        "krill.qa.predictions": ("AnswerCollector", "Prediction"),
+        "krill.qa.tables": ("InexactSpan",),
     },
 )

@@ -8,10 +8,10 @@ The contract of a step (`Step`): `apply(documents) -> documents` is pure and thr
 rows, and drops a row only for a reason that it names and counts.
 """
 
-from krill.lazy import lazy_attributes
+from krill.lazy import lazy_names
 from krill.text.clean import CleanText
 from krill.text.step import Step
 
 __all__ = ["CleanText", "Step"]
 
-__getattr__ = lazy_attributes(__name__, {})  # former names
+__getattr__ = lazy_names(__name__)[0]  # former names

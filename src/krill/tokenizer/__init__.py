@@ -10,37 +10,26 @@ that the plan can refuse before anything is read.
 
 from typing import TYPE_CHECKING
 
-from krill.lazy import lazy_attributes
-from krill.tokenizer.byte import ByteEncoder
-from krill.tokenizer.encoder import Encoder
-from krill.tokenizer.open import open_encoder
+from krill.lazy import lazy_names
+from krill.tokenizer.byte import ByteEncoder as ByteEncoder
+from krill.tokenizer.encoder import Encoder as Encoder
+from krill.tokenizer.open import open_encoder as open_encoder
 
 if TYPE_CHECKING:
-    from krill.compat.bpe import BPE, MemoryEfficientBPE
-    from krill.tokenizer.count import word_counts
-    from krill.tokenizer.tokenizer import Tokenizer, load
-    from krill.tokenizer.training import train
+    from krill.compat.bpe import BPE as BPE
+    from krill.compat.bpe import MemoryEfficientBPE as MemoryEfficientBPE
+    from krill.tokenizer.count import word_counts as word_counts
+    from krill.tokenizer.tokenizer import Tokenizer as Tokenizer
+    from krill.tokenizer.tokenizer import load as load
+    from krill.tokenizer.training import train as train
 
-__all__ = [
-    "BPE",
-    "ByteEncoder",
-    "Encoder",
-    "MemoryEfficientBPE",
-    "Tokenizer",
-    "load",
-    "open_encoder",
-    "train",
-    "word_counts",
-]
-
-__getattr__ = lazy_attributes(
+__getattr__, _lazy = lazy_names(
     __name__,
     {
-        "BPE": "krill.compat.bpe",
-        "MemoryEfficientBPE": "krill.compat.bpe",
-        "Tokenizer": "krill.tokenizer.tokenizer",
-        "load": "krill.tokenizer.tokenizer",
-        "train": "krill.tokenizer.training",
-        "word_counts": "krill.tokenizer.count",
+        "krill.compat.bpe": ("BPE", "MemoryEfficientBPE"),
+        "krill.tokenizer.count": ("word_counts",),
+        "krill.tokenizer.tokenizer": ("Tokenizer", "load"),
+        "krill.tokenizer.training": ("train",),
     },
 )
+__all__ = ["ByteEncoder", "Encoder", "open_encoder", *_lazy]

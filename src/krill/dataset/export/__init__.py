@@ -7,21 +7,18 @@ longest document where documents are decoded; never more for a larger dataset.
 
 from typing import TYPE_CHECKING
 
-from krill.lazy import lazy_attributes
+from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from krill.dataset.export.job import ExportSummary, export
-    from krill.dataset.export.options import FORMATS, ExportOptions
+    from krill.dataset.export.job import ExportSummary as ExportSummary
+    from krill.dataset.export.job import export as export
+    from krill.dataset.export.options import FORMATS as FORMATS
+    from krill.dataset.export.options import ExportOptions as ExportOptions
 
-__all__ = ["FORMATS", "ExportOptions", "ExportSummary", "export"]
-
-_JOB, _OPTIONS = "krill.dataset.export.job", "krill.dataset.export.options"
-__getattr__ = lazy_attributes(
+__getattr__, __all__ = lazy_names(
     __name__,
     {
-        "ExportOptions": _OPTIONS,
-        "ExportSummary": _JOB,
-        "FORMATS": _OPTIONS,
-        "export": _JOB,
+        "krill.dataset.export.job": ("ExportSummary", "export"),
+        "krill.dataset.export.options": ("FORMATS", "ExportOptions"),
     },
 )

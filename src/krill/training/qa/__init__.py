@@ -10,22 +10,20 @@ from the extra `train`.
 
 from typing import TYPE_CHECKING
 
-from krill.lazy import lazy_attributes
+from krill.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from krill.training.job import ReaderSummary, train_reader
-    from krill.training.qa.evaluate import ReaderReport, evaluate_reader
-    from krill.training.qa.settings import ReaderSettings
+    from krill.training.job import ReaderSummary as ReaderSummary
+    from krill.training.job import train_reader as train_reader
+    from krill.training.qa.evaluate import ReaderReport as ReaderReport
+    from krill.training.qa.evaluate import evaluate_reader as evaluate_reader
+    from krill.training.qa.settings import ReaderSettings as ReaderSettings
 
-__all__ = ["ReaderReport", "ReaderSettings", "ReaderSummary", "evaluate_reader", "train_reader"]
-
-__getattr__ = lazy_attributes(
+__getattr__, __all__ = lazy_names(
     __name__,
     {
-        "ReaderReport": "krill.training.qa.evaluate",
-        "ReaderSettings": "krill.training.qa.settings",
-        "ReaderSummary": "krill.training.job",
-        "evaluate_reader": "krill.training.qa.evaluate",
-        "train_reader": "krill.training.job",
+        "krill.training.job": ("ReaderSummary", "train_reader"),
+        "krill.training.qa.evaluate": ("ReaderReport", "evaluate_reader"),
+        "krill.training.qa.settings": ("ReaderSettings",),
     },
 )
