@@ -14,6 +14,7 @@ from krill.engines.engine import (
     engine_named,
     load_engine,
     open_engine,
+    run_stages,
     worker_part,
 )
 from krill.engines.stage import Stage, StageReport
@@ -29,5 +30,6 @@ __all__ = [
     "engine_named",
     "load_engine",
     "open_engine",
+    "run_stages",
     "worker_part",
 ]

@@ -6,13 +6,17 @@ In: the config's `engine`, and a run. Out: an engine, and what it means for memo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.budget import Kind, Need, resolve_limit, resolve_threads
 from krill.engines.stage import Stage
 from krill.errors import BudgetError
+from krill.storage.commits import LOCAL
+from krill.storage.run import Run
+from krill.threads.progress import Progress
 
 if TYPE_CHECKING:
     from krill.config.engine import EngineConfig
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 # What Ray's driver holds besides its code, which is loaded before: 23 MB when it has joined a cluster, some
 # more with tasks under way. A worker has the same budget, and takes up to 13 MB more to load.
 RAY_DRIVER: Final = 45 * 10**6
+SPEC_FILE: Final = "worker.json"
+"""What a worker must know of a run beside `run.json`, in the same folder."""
 
 
 class Engine(ABC):
@@ -76,6 +82,13 @@ class WorkerSpec:
     resources: Resources
     anywhere: bool = False
 
+    @classmethod
+    def of_run(cls, kind: str, run: Run, resources: Resources, settings: Mapping[str, Any]) -> WorkerSpec:
+        """Leaves the settings where workers find them."""
+        run.note(SPEC_FILE, settings)
+        identity = run.description["identity"]
+        return cls(kind, run.address, identity, resources, anywhere=run.files is not LOCAL)
+
 
 Done = Callable[[Mapping[str, Any]], None]
 """Called with what workers read (`bytes`) and `kept` on disk."""
@@ -116,16 +129,24 @@ def driver_needs(config: EngineConfig | None) -> list[Need]:
 
 
 def open_engine(config: EngineConfig, spec: WorkerSpec, done: Done) -> Engine:
-    """The engine that the config names, for one run."""
+    """The engine that the config names, which is not `local`, for one run."""
     if config.uses_ray:
         from krill.engines.ray_engine import RayEngine
 
         return RayEngine(config, spec, done)
-    if config.name == "datatrove":
-        from krill.engines.datatrove import DatatroveEngine
+    from krill.engines.datatrove import DatatroveEngine
 
-        return DatatroveEngine(config, spec, done)
-    return LocalEngine()
+    return DatatroveEngine(config, spec, done)
+
+
+def run_stages(
+    config: EngineConfig, spec: WorkerSpec, stages: Iterable[Stage], progress: Progress
+) -> dict[str, Any]:
+    """Have stages done, one after the other; what the manifest says of the engine."""
+    with closing(open_engine(config, spec, lambda result: progress.advance(result["bytes"]))) as engine:
+        for stage in stages:
+            engine.run(stage)
+        return dict(engine.facts())
 
 
 def check_machine(workers: int, resources: Resources) -> None:

@@ -25,6 +25,7 @@ from krill.engines.engine import Done, Engine, Resources, WorkerSpec, check_mach
 from krill.engines.stage import Stage
 from krill.engines.worker import decode_result, encode_request
 from krill.errors import ConfigError, KrillError, MissingExtra
+from krill.faults import first_line
 
 # Tasks that wait beside each one that runs, so that no worker waits for the driver.
 _WAITING: Final = 2
@@ -35,6 +36,7 @@ _OF_ONE_THREAD: Final = 512 * 10**6
 _PROBE_SECONDS: Final = 5.0
 # Results are a few hundred bytes and go through no object store; this is about the least that Ray takes.
 _OBJECT_STORE_BYTES: Final = 80 * 2**20
+_QUIET: Final[dict[str, Any]] = {"log_to_driver": False, "configure_logging": False}
 
 
 class RayEngine(Engine):
@@ -127,7 +129,7 @@ class RayEngine(Engine):
         except exceptions.LocalRayletDiedError as error:
             raise _gone(error) from None
         except exceptions.RayError as error:
-            reason = _first_line(error)
+            reason = first_line(error)
             if isinstance(error, exceptions.RayTaskError):
                 reason = f"{type(error.cause).__name__}: {error.cause}\n{error}"
             raise KrillError(
@@ -188,15 +190,9 @@ def remote_function() -> Any:
 
 def _gone(error: Exception) -> KrillError:
     return KrillError(
-        f"the Ray node that this command is on is gone: {_first_line(error)}",
+        f"the Ray node that this command is on is gone: {first_line(error)}",
         hint="what was done is kept: start the cluster, and run the same command again",
     )
-
-
-def _first_line(error: Exception) -> str:
-    """The first line of an error that Ray raised."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 # ---- Ray itself: the import, the way into a cluster, and a cluster of this machine's own.
@@ -234,7 +230,7 @@ def connect(ray: Any, address: str) -> None:
     if named != "auto":
         _probe(named)
     with _no_cluster(f"at `{address}`"):
-        ray.init(address=address, **_quiet())
+        ray.init(address=address, **_QUIET)
 
 
 def start_here(ray: Any, workers: int) -> None:
@@ -245,12 +241,8 @@ def start_here(ray: Any, workers: int) -> None:
             num_cpus=workers,
             object_store_memory=_OBJECT_STORE_BYTES,
             include_dashboard=False,
-            **_quiet(),
+            **_QUIET,
         )
-
-
-def _quiet() -> dict[str, Any]:
-    return {"log_to_driver": False, "configure_logging": False}
 
 
 def _probe(address: str) -> None:
@@ -272,8 +264,7 @@ def _no_cluster(place: str) -> Iterator[None]:
     try:
         yield
     except (ConnectionError, ValueError, RuntimeError, TimeoutError, OSError) as error:
-        lines = str(error).strip().splitlines()
-        raise _unusable(place, lines[0] if lines else type(error).__name__) from None
+        raise _unusable(place, first_line(error)) from None
     finally:
         if in_main and on_sigterm is not None:
             signal.signal(signal.SIGTERM, on_sigterm)

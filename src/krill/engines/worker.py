@@ -26,7 +26,7 @@ import orjson
 import krill
 from krill import _native, errors
 from krill.budget.meter import peak_bytes
-from krill.engines.engine import Resources, WorkerSpec
+from krill.engines.engine import SPEC_FILE, Resources, WorkerSpec
 from krill.engines.rank import START_FILE, Rank, RankEngine
 from krill.engines.stage import Stage
 from krill.errors import ConfigError, KrillError, StorageError
@@ -42,8 +42,6 @@ KINDS: dict[str, str] = {
 }
 """The kinds of jobs: the module whose `open_run(address, identity, resources, workers, held)` gives a
 `WorkerRun`."""
-SPEC_FILE = "worker.json"
-"""What a worker must know of a run beside `run.json`, in the same folder."""
 
 
 class CountedProgress(Silent):

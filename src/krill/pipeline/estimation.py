@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from krill.budget import Plan, resident_bytes
 from krill.budget.process import metered_process
 from krill.config import KrillConfig, load_config
-from krill.corpus import Corpus
 from krill.faults import system_errors
-from krill.pipeline.block_encoder import check_tokens, layout_of
-from krill.pipeline.dedup_needs import load_databases, minhash_of
+from krill.pipeline.block_encoder import check_tokens
+from krill.pipeline.dedup_needs import load_databases
 from krill.pipeline.input import open_input, refuse_early, writes_parquet
 from krill.pipeline.needs import sizes_of
-from krill.pipeline.pipeline import preprocess_needs
-from krill.pipeline.prediction import RunPrediction, predict, sample_input
-from krill.text import Step
+from krill.pipeline.pipeline import predict, preprocess_needs
+from krill.pipeline.prediction import RunPrediction
 from krill.text.build import steps_of
-from krill.tokenizer import Encoder, open_encoder
+from krill.tokenizer import open_encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,6 @@ class Estimate:
     workers: int = 1
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
         return {
             "budget": self.plan.to_json(),
             "threads": self.threads,
@@ -71,20 +67,7 @@ def run_estimate(config: KrillConfig, *, floor: int = 0, workers: int = 1) -> Es
         if config.preprocess.output != "text":
             encoder = open_encoder(config.tokenizer, plan, threads)
             check_tokens(config, encoder)
-        predicted = _predicted(config, corpus, steps, threads, encoder, workers)
+        predicted = predict(config, corpus, steps, encoder, threads, workers)
         plan = plan.expecting(preprocess_needs(config, threads, predicted.sizes))
     vocab_size = None if encoder is None else encoder.vocab_size
     return Estimate(plan, threads, len(corpus.files), corpus.input_bytes, predicted, vocab_size, workers)
-
-
-def _predicted(
-    config: KrillConfig,
-    corpus: Corpus,
-    steps: Sequence[Step],
-    threads: int,
-    encoder: Encoder | None,
-    workers: int,
-) -> RunPrediction:
-    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
-    sample = sample_input(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
-    return predict(config, corpus, sample, threads, width, workers)

@@ -17,18 +17,18 @@ from krill.dataset.dataset_files import output_kind
 from krill.dataset.fields import Fields
 from krill.dataset.manifest import MANIFEST_NAME
 from krill.engines import Engine, Resources, WorkerSpec, driver_needs, load_engine, open_engine, worker_part
+from krill.engines.engine import LocalEngine
 from krill.engines.rank import PATIENCE, Rank, RankEngine
-from krill.engines.worker import SPEC_FILE
 from krill.errors import ConfigError
 from krill.faults import system_errors
-from krill.pipeline.block_encoder import check_tokens, layout_of, missing_bos
+from krill.pipeline.block_encoder import check_tokens, missing_bos
 from krill.pipeline.context import Context
-from krill.pipeline.dedup_needs import load_databases, minhash_of
+from krill.pipeline.dedup_needs import load_databases
 from krill.pipeline.disk import DiskCap, check_free_space, folder_bytes
 from krill.pipeline.input import open_against, open_input, refuse_early, writes_parquet
 from krill.pipeline.needs import InputSizes, sizes_of
-from krill.pipeline.pipeline import Pipeline, build_stages, preprocess_needs
-from krill.pipeline.prediction import RunPrediction, predict, sample_input
+from krill.pipeline.pipeline import Pipeline, build_stages, predict, preprocess_needs
+from krill.pipeline.prediction import RunPrediction
 from krill.pipeline.seen_before import earlier_runs
 from krill.pipeline.summary import Summary, summarize_dataset
 from krill.pipeline.worker import worker_spec
@@ -185,21 +185,19 @@ def _engine_of(
     progress: Progress,
 ) -> Engine:
     """The engine that the config names; its workers find in the run what they must know."""
-    name = config.engine.name
-    if name != "local":
-        if steps:
-            raise ConfigError(
-                f"functions given as `steps` can't be sent to the workers of the engine `{name}`",
-                hint="put them into a module and name them under `preprocess.filters` as module:function",
-            )
-        run.note(SPEC_FILE, worker_spec(config, run.paths))
+    if config.engine.name == "local":
+        return LocalEngine()
+    if steps:
+        raise ConfigError(
+            f"functions given as `steps` can't be sent to the workers of the engine `{config.engine.name}`",
+            hint="put them into a module and name them under `preprocess.filters` as module:function",
+        )
 
     def done(result: Mapping[str, Any]) -> None:
         disk.add(result["kept"])
         progress.advance(result["bytes"])
 
-    anywhere = run.files is not LOCAL
-    spec = WorkerSpec(_COMMAND, run.address, run.description["identity"], resources, anywhere)
+    spec = WorkerSpec.of_run(_COMMAND, run, resources, worker_spec(config, run.paths))
     return open_engine(config.engine, spec, done)
 
 
@@ -236,10 +234,8 @@ def _describe_tokenizer(config: KrillConfig, encoder: Encoder | None) -> dict[st
 
 def _predict(context: Context, encoder: Encoder | None) -> RunPrediction:
     """What to expect of the run, from a sample of the input; refuses what the disk can't hold."""
-    config, folder = context.config, context.folder
-    sample = sample_input(context.corpus, context.steps, minhash_of(config.preprocess.dedup), encoder)
-    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
-    predicted = predict(config, context.corpus, sample, context.threads, width)
+    folder = context.folder
+    predicted = predict(context.config, context.corpus, context.steps, encoder, context.threads)
     context.disk.check_estimate(predicted.spill_bytes)
     if folder.files is LOCAL:
         check_free_space({folder.stages: predicted.spill_bytes, folder.dataset: predicted.output_bytes})

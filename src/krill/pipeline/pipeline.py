@@ -20,8 +20,11 @@ from krill.corpus import Corpus
 from krill.dedup import Pending
 from krill.engines import Engine, Stage, StageReport
 from krill.errors import InputError
+from krill.pipeline.block_encoder import layout_of
 from krill.pipeline.context import Context
-from krill.pipeline.needs import InputSizes, Sizing, reading_needs, scans
+from krill.pipeline.dedup_needs import minhash_of
+from krill.pipeline.needs import InputSizes, Sizing, reading_needs, scans, sizes_of, spills_text
+from krill.pipeline.prediction import ExpectedInput, RunPrediction, sample_input
 from krill.pipeline.seen_before import EarlierRuns
 from krill.pipeline.stages.base import UnitSource
 from krill.pipeline.stages.dedup import Dedup
@@ -37,11 +40,12 @@ from krill.pipeline.stages.windows import CountWindows
 from krill.pipeline.summary import describe_counts, document_counts
 from krill.pipeline.surviving_units import KEEP, SurvivingUnits, add_counts
 from krill.storage import CommitLog
+from krill.text import Step
 from krill.text.user_step import Function
 from krill.tokenizer import Encoder
 
-STAGES: Final = (Scan, Dedup, Trim, Text, Encode, CountWindows, Pack, Rejected)
-"""The stages that need memory of their own."""
+STAGES: Final = (Scan, Dedup, Trim, Text, Encode, CountWindows, Pack, ShuffleRows, Rejected)
+"""All that there are, to be asked what they need and what they take."""
 
 # What the manifest says of the shards that stages wrote.
 _PARTS: Final = ("dataset", "validation", "text", "rejected")
@@ -60,6 +64,31 @@ def preprocess_needs(
     sizing = Sizing(config, threads, sizes, own_steps, sizes is not None if made is None else made)
     needs = [*reading_needs(sizing), *(need for stage in STAGES for need in stage.needs(sizing))]
     return list({(need.name, need.during): need for need in needs}.values())
+
+
+def predict(
+    config: KrillConfig,
+    corpus: Corpus,
+    steps: Sequence[Step],
+    encoder: Encoder | None,
+    threads: int,
+    workers: int = 1,
+) -> RunPrediction:
+    """What the stages will take, from a sample of the input; each of the workers has so many threads."""
+    sample = sample_input(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
+    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
+    sizes, scanned = sample.sizes(sizes_of(corpus)), scans(config, corpus)
+    spilled = scanned and spills_text(config, corpus)
+    expected = ExpectedInput(config, sample, sizes, width, threads * workers, workers, scanned, spilled)
+    costs = [cost for stage in STAGES if (cost := stage.predict(expected)) is not None]
+    return RunPrediction(
+        sizes,
+        expected.total("documents"),
+        expected.total("tokens"),
+        sum(cost.spill_bytes for cost in costs),
+        sum(cost.output_bytes for cost in costs),
+        {cost.stage: cost.seconds for cost in costs if cost.seconds is not None},
+    )
 
 
 @dataclass(frozen=True, slots=True)

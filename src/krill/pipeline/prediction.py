@@ -1,8 +1,9 @@
 """What a run will take, from a sample of its input: documents, tokens, disk, output, time.
 
 In: the config, the corpus, and the steps and the encoder of the run, which are measured on a few blocks from
-all over the input. Out: a `RunPrediction`, which `krill estimate` prints and a run keeps beside what it
-measures. Held in memory: one block at a time.
+all over the input. Out: the `ExpectedInput`, of which each stage says what it takes of it, and the sum, a
+`RunPrediction`, which `krill estimate` prints and a run keeps beside what it measures. Held in memory: one
+block at a time.
 
 It takes a fraction of a second. What it finds sizes estimates and shares, never the output.
 """
@@ -19,8 +20,7 @@ from typing import Any
 from krill.config import KrillConfig
 from krill.corpus import Block, Corpus
 from krill.dedup import MinHash
-from krill.pipeline.dedup_needs import compared, dedup_disk
-from krill.pipeline.needs import InputSizes, scans, sizes_of, spills_text
+from krill.pipeline.needs import InputSizes
 from krill.pipeline.surviving_units import hashes_of, spill, survivors, text_bytes
 from krill.text import Step
 from krill.tokenizer import Encoder
@@ -28,10 +28,6 @@ from krill.tokenizer.encoder import naming_document
 
 BLOCKS = 8
 """Blocks that are read: with default units a megabyte each."""
-# Bytes per second and thread, measured on the machine in docs/benchmarks.md: packing reads and writes token
-# runs; resolving exact duplicates takes 16 bytes a document, MinHash eight for each band.
-_PACK_RATE = 800e6
-_RESOLVE_RATE = 60e6
 _START_SECONDS = 0.8
 
 
@@ -111,6 +107,56 @@ def _blocks(corpus: Corpus) -> Iterator[Block]:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedInput:
+    """All of the input as the sample suggests it, before duplicates are dropped."""
+
+    config: KrillConfig
+    sample: Sample
+    sizes: InputSizes
+    token_width: int
+    threads: int
+    """Of all workers together."""
+    workers: int
+    scanned: bool
+    spilled: bool
+    """Whether the scan keeps the documents for the stages after it."""
+
+    def total(self, name: str) -> int:
+        """One of the sample's totals, for all of the input."""
+        return int(self.sizes.text_bytes * self.sample.per_byte(name))
+
+    @property
+    def token_bytes(self) -> int:
+        return self.total("tokens") * self.token_width
+
+    @property
+    def rejected_bytes(self) -> int:
+        """Of documents that are dropped, compressed, if they are wanted."""
+        sample = self.sample
+        if not (self.config.preprocess.rejected and sample.records):
+            return 0
+        return int((1 - sample.documents / sample.records) * self.total("spilled_bytes"))
+
+    def seconds(self, *names: str) -> float:
+        text = self.sizes.text_bytes
+        return sum(text * self.sample.per_byte(f"{name}_seconds") for name in names) / self.threads
+
+    def reading_seconds(self, name: str) -> float:
+        """Of a stage that reads the documents for good, which scans them again unless they were kept."""
+        return self.seconds(name) if self.spilled else self.seconds(name, "scan")
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What a stage takes: seconds if they are counted, bytes kept on disk until the end, bytes of output."""
+
+    stage: str
+    seconds: float | None = None
+    spill_bytes: int = 0
+    output_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RunPrediction:
     """About what a run reads, keeps, writes, and how long its stages take."""
 
@@ -137,51 +183,3 @@ class RunPrediction:
             "seconds": round(self.seconds, 1),
             "stages": {name: round(seconds, 2) for name, seconds in self.stages.items()},
         }
-
-
-def predict(
-    config: KrillConfig,
-    corpus: Corpus,
-    sample: Sample,
-    threads: int,
-    token_width: int,
-    workers: int = 1,
-) -> RunPrediction:
-    """Scale what was seen to the whole of the input; each of the workers has so many threads."""
-    settings = config.preprocess
-    sizes = sample.sizes(sizes_of(corpus))
-    text = sizes.text_bytes
-    documents = int(text * sample.per_byte("documents"))
-    tokens = int(text * sample.per_byte("tokens"))
-    compressed = int(text * sample.per_byte("spilled_bytes"))
-    token_bytes = tokens * token_width
-    deduplicating = settings.dedup.method != "none"
-    spilling = scans(config, corpus) and spills_text(config, corpus)
-    kept_text = int(text * sample.per_byte("text_bytes"))
-    pieces = documents if settings.dedup.level == "document" else compared(settings.dedup, kept_text)
-    noted = dedup_disk(settings.dedup, pieces, kept_text)
-    spill = noted + (compressed if spilling else 0) + token_bytes
-    if settings.shuffle:
-        spill += token_bytes
-    output = token_bytes + (compressed if settings.output != "tokens" else 0)
-    if settings.rejected:
-        dropped = 1 - sample.documents / sample.records if sample.records else 0.0
-        spill += int(dropped * compressed)
-        output += int(dropped * compressed)
-
-    def seconds(*names: str) -> float:
-        return sum(text * sample.per_byte(f"{name}_seconds") for name in names) / (threads * workers)
-
-    stages = {}
-    again = () if spilling else ("scan",)
-    if scans(config, corpus):
-        stages["scan"] = seconds("scan", "minhash", *(("spill",) if spilling else ()))
-    if deduplicating:
-        shared = settings.dedup.method != "bloom" and settings.dedup.verify is None
-        stages["resolve"] = noted / _RESOLVE_RATE / (workers if shared else 1)
-    if settings.output != "tokens":
-        stages["text"] = seconds("spill", *again)
-    if settings.output != "text":
-        stages["encode"] = seconds("encode", *again)
-        stages["pack"] = token_bytes / _PACK_RATE / (threads * workers)
-    return RunPrediction(sizes, documents, tokens, spill, output, stages)

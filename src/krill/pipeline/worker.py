@@ -14,7 +14,8 @@ from typing import Any, Final
 from krill.budget.process import metered_process
 from krill.config import KrillConfig, load_config, to_dict
 from krill.engines import Resources
-from krill.engines.worker import SPEC_FILE, CountedProgress, WorkerRun, check_identity, load_run
+from krill.engines.engine import SPEC_FILE
+from krill.engines.worker import CountedProgress, WorkerRun, check_identity, load_run
 from krill.pipeline.context import Context
 from krill.pipeline.disk import DiskCap
 from krill.pipeline.input import open_against, open_input, writes_parquet

@@ -8,7 +8,7 @@ made. What waits for a worker is in files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +18,8 @@ import orjson
 from krill.budget import Meter, Plan
 from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
-from krill.engines import Resources, Stage, WorkerSpec, open_engine
-from krill.engines.worker import SPEC_FILE, CountedProgress, WorkerRun, load_run
+from krill.engines import Resources, Stage, WorkerSpec, run_stages
+from krill.engines.worker import CountedProgress, WorkerRun, load_run
 from krill.qa.encoding import QaTokenizer, fingerprint_of, tokenizer_from
 from krill.qa.examples import Paragraph, Question
 from krill.qa.features import Shape
@@ -72,14 +72,11 @@ def make_on(
         "fingerprint": job.tokenizer.fingerprint,
         "layout": job.tokenizer.layout.to_json(),
     }
-    run.note(SPEC_FILE, settings)
     progress.begin("features", job.source.bytes)
-    spec = WorkerSpec(KIND, run.address, run.description["identity"], Resources(meter.limit, threads))
+    spec = WorkerSpec.of_run(KIND, run, Resources(meter.limit, threads), settings)
     source = unit_inputs(job, ids=plan.share(IDS))
     stage = MakeUnits(settings, job.tokenizer, meter, progress, source)
-    with closing(open_engine(config, spec, lambda result: progress.advance(result["bytes"]))) as engine:
-        engine.run(stage)
-        facts = dict(engine.facts())
+    facts = run_stages(config, spec, [stage], progress)
     progress.end("features")
     return {**totals_of(job, (record for _, record in stage.log)), "engine": facts}
 

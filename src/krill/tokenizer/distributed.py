@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +25,8 @@ from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
 from krill.corpus import Corpus, CorpusFile
 from krill.corpus.fingerprint import fingerprint
-from krill.engines import Resources, Stage, WorkerSpec, open_engine
-from krill.engines.worker import SPEC_FILE, CountedProgress, WorkerRun, load_run
+from krill.engines import Resources, Stage, WorkerSpec, run_stages
+from krill.engines.worker import CountedProgress, WorkerRun, load_run
 from krill.errors import InputError
 from krill.storage import CommitLog
 from krill.storage.atomic import atomic_writer, storage_errors
@@ -93,16 +93,11 @@ def count_on(
         "verify": corpus.verify,
         "boundaries": [token.decode() for token in boundary_tokens(options, corpus.files)],
     }
-    run.note(SPEC_FILE, settings)
-    spec = WorkerSpec(KIND, run.address, run.description["identity"], Resources(meter.limit, meter.threads))
+    spec = WorkerSpec.of_run(KIND, run, Resources(meter.limit, meter.threads), settings)
     count = CountWords(settings, meter, progress, corpus, run.description["inputs"])
     merge = MergeCounts(count)
     progress.advance(sum(record["bytes"] for _, record in count.log))
-    engine = open_engine(config, spec, lambda result: progress.advance(result["bytes"]))
-    with closing(engine):
-        engine.run(count)
-        engine.run(merge)
-        facts = dict(engine.facts())
+    facts = run_stages(config, spec, [count, merge], progress)
     word_counts = merge.join(counts_folder)
     for log in (count.log, count.portions, merge.log):
         log.clear()

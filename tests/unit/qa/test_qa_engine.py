@@ -44,7 +44,7 @@ def with_engine(monkeypatch):
     """Preparations on `ray` are done by `engine`."""
 
     def use(engine):
-        monkeypatch.setattr(distributed, "open_engine", opening(engine))
+        monkeypatch.setattr("krill.engines.engine.open_engine", opening(engine))
         return engine
 
     return use

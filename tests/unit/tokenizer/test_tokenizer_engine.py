@@ -51,7 +51,7 @@ def with_engine(monkeypatch):
     """Trainings on `ray` are done by `engine`, in units of 20 kB."""
 
     def use(engine, unit_bytes=20_000):
-        monkeypatch.setattr(distributed, "open_engine", opening(engine))
+        monkeypatch.setattr("krill.engines.engine.open_engine", opening(engine))
         monkeypatch.setattr(counting, "UNIT_BYTES", unit_bytes)
         return engine
 

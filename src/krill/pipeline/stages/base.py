@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, repeat
 from typing import Any, Protocol
 
+from krill.budget import Need
 from krill.corpus.documents import Unit, file_and_offset
 from krill.engines import Stage
 from krill.pipeline.context import Context
+from krill.pipeline.needs import Sizing
+from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.surviving_units import SurvivingUnits
 from krill.storage import CommitLog
 
@@ -37,6 +40,16 @@ class PipelineStage(Stage):
     def __init__(self, context: Context, name: str, *, part_of: str | None = None) -> None:
         super().__init__(name, context.log, part_of=part_of)
         self.context = context
+
+    @staticmethod
+    def needs(sizing: Sizing) -> Iterable[Need]:
+        """The memory that it asks the plan for."""
+        return ()
+
+    @staticmethod
+    def predict(expected: ExpectedInput) -> StageCost | None:
+        """What it would take; None if this config has no such stage, or it takes next to nothing."""
+        return None
 
     def text_bytes(self, records: CommitLog | None) -> int | None:
         """Bytes of text that were kept so far, or of the input where nothing was scanned."""

@@ -17,8 +17,16 @@ from krill.dedup import Verify, dedup_bloom, dedup_exact, dedup_minhash
 from krill.dedup.datatrove_minhash import dedup_with_datatrove
 from krill.engines import StageReport
 from krill.pipeline.context import Context
-from krill.pipeline.dedup_needs import DEDUP_TABLE, dedup_needs, index_needs, minhash_of
+from krill.pipeline.dedup_needs import (
+    DEDUP_TABLE,
+    compared,
+    dedup_disk,
+    dedup_needs,
+    index_needs,
+    minhash_of,
+)
 from krill.pipeline.needs import Sizing
+from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.seen_before import EarlierRuns, against_files, hash_files
 from krill.pipeline.stages.base import PipelineStage
 from krill.pipeline.stages.scan import Scan
@@ -29,6 +37,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RESOLVE: Final = "resolve"
+# Bytes per second, measured on the machine in docs/benchmarks.md: exact duplicates take 16 bytes a document,
+# MinHash eight for each band.
+_RATE: Final = 60e6
 
 
 class Dedup(PipelineStage):
@@ -56,6 +67,16 @@ class Dedup(PipelineStage):
     def needs(sizing: Sizing) -> Iterator[Need]:
         yield from dedup_needs(sizing.config, None if sizing.sizes is None else sizing.sizes.text_bytes)
         yield from index_needs(sizing.config)
+
+    @staticmethod
+    def predict(expected: ExpectedInput) -> StageCost | None:
+        dedup, text = expected.config.preprocess.dedup, expected.total("text_bytes")
+        if dedup.method == "none":
+            return None
+        documents = expected.total("documents") if dedup.level == "document" else compared(dedup, text)
+        noted = dedup_disk(dedup, documents, text)
+        shared = dedup.method != "bloom" and dedup.verify is None
+        return StageCost(RESOLVE, noted / _RATE / (expected.workers if shared else 1), noted)
 
     def units(self) -> SurvivingUnits:
         """All units, with the documents that survive."""

@@ -36,6 +36,7 @@ from krill.pipeline.block_encoder import (
 )
 from krill.pipeline.context import Context
 from krill.pipeline.needs import MB, Sizing
+from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import (
     PipelineStage,
     UnitSource,
@@ -92,6 +93,12 @@ class Encode(PipelineStage):
             expected //= 2
         yield sizing.blocks_in_flight(ENCODING, "encode", encode_cost, expected)
         yield from encoder_needs(sizing.config.tokenizer, settings.max_document_bytes, sizing.threads)
+
+    @staticmethod
+    def predict(expected: ExpectedInput) -> StageCost | None:
+        if expected.config.preprocess.output == "text":
+            return None
+        return StageCost("encode", expected.reading_seconds("encode"), expected.token_bytes)
 
     def tasks(self) -> Iterable[Any]:
         return self._source.units().tasks()

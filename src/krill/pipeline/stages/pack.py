@@ -31,6 +31,7 @@ from krill.pack import stored_row_files
 from krill.pack.stored import BEGINNINGS, PIECES, TOKENS
 from krill.pipeline.block_encoder import TRAIN, VALIDATION
 from krill.pipeline.context import Context
+from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import PipelineStage
 from krill.pipeline.stages.windows import PACKING, CountWindows, PackedSource, Split, pack_cost
 from krill.storage import CommitLog
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from krill.pack.rows import Rows
 
 Result = TypeVar("Result")
+
+# Bytes of tokens per second and thread, measured on the machine in docs/benchmarks.md.
+_RATE = 800e6
 
 
 class WriteRows(PipelineStage):
@@ -165,6 +169,13 @@ class Pack(WriteRows):
         self._stores = context.config.preprocess.shuffle
 
     needs = staticmethod(CountWindows.needs)
+
+    @staticmethod
+    def predict(expected: ExpectedInput) -> StageCost | None:
+        if expected.config.preprocess.output == "text":
+            return None
+        size = expected.token_bytes
+        return StageCost("pack", size / _RATE / expected.threads, output_bytes=size)
 
     def run(self, tasks: Iterable[Any]) -> None:
         write = self.store_rows if self._stores else self.write_shards

@@ -15,6 +15,7 @@ from krill.dataset.shard import rejected_shard_name
 from krill.engines import StageReport
 from krill.pipeline.block_encoder import DROPS
 from krill.pipeline.context import Context
+from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import UnitSource
 from krill.pipeline.stages.encode import Encode, dropped_codes
 from krill.pipeline.stages.text import TextShards, write_shard
@@ -35,6 +36,10 @@ class Rejected(TextShards):
         super().__init__(context, "rejected", scan)
         self._dropping = dropping
         self._encode = encode
+
+    @staticmethod
+    def predict(expected: ExpectedInput) -> StageCost | None:
+        return StageCost("rejected", output_bytes=expected.rejected_bytes)
 
     def run(self, tasks: Iterable[Any]) -> None:
         import pyarrow as pa

@@ -24,6 +24,7 @@ from krill.errors import InputError
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import minhash_of
 from krill.pipeline.needs import MB, Sizing, spills_text
+from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import PipelineStage, bundle_sizes, describe_units, in_bundles
 from krill.pipeline.surviving_units import (
     REJECTED,
@@ -130,6 +131,15 @@ class Scan(PipelineStage):
         self._only_hashes = only_hashes
 
     needs = staticmethod(scan_needs)
+
+    @staticmethod
+    def predict(expected: ExpectedInput) -> StageCost | None:
+        if not expected.scanned:
+            return None
+        if not expected.spilled:
+            return StageCost("scan", expected.seconds("scan", "minhash"), expected.rejected_bytes)
+        kept = expected.total("spilled_bytes") + expected.rejected_bytes
+        return StageCost("scan", expected.seconds("scan", "minhash", "spill"), kept)
 
     def units(self) -> SurvivingUnits:
         """All units, with the documents that pass the steps."""

@@ -14,6 +14,7 @@ from typing import Any
 from krill.engines import StageReport
 from krill.pack import Permutation, StoredRows
 from krill.pipeline.context import Context
+from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.pack import Pack, WriteRows, by_split
 from krill.pipeline.stages.windows import PackedSource, Split
 
@@ -24,6 +25,12 @@ class ShuffleRows(WriteRows):
     def __init__(self, context: Context, pack: Pack) -> None:
         super().__init__(context, "shuffle", pack.windows, held_bytes=0)
         self._pack = pack
+
+    @staticmethod
+    def predict(expected: ExpectedInput) -> StageCost | None:
+        if not expected.config.preprocess.shuffle:
+            return None
+        return StageCost("shuffle", spill_bytes=expected.token_bytes)
 
     def run(self, tasks: Iterable[Any]) -> None:
         for number, shards in by_split(tasks).items():

@@ -21,6 +21,7 @@ from krill.dataset.shard import text_shard_name
 from krill.engines import StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.needs import MB, SMALLER_DOCUMENTS, Sizing, largest_nbytes
+from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import PipelineStage, UnitSource
 from krill.pipeline.surviving_units import SurvivingUnits, add_counts
 
@@ -122,6 +123,13 @@ class Text(TextShards):
 
     def __init__(self, context: Context, source: UnitSource) -> None:
         super().__init__(context, "text", source)
+
+    @staticmethod
+    def predict(expected: ExpectedInput) -> StageCost | None:
+        if expected.config.preprocess.output == "tokens":
+            return None
+        size = expected.total("spilled_bytes")
+        return StageCost("text", expected.reading_seconds("spill"), output_bytes=size)
 
     def run(self, tasks: Iterable[Any]) -> None:
         source, carried = self.source.units(), self.context.corpus.carried()
