@@ -20,6 +20,7 @@ from krill.corpus.formats import COLUMNAR, Compression, CorpusFile
 from krill.corpus.remote import RemoteFile
 from krill.errors import InputError, KrillError
 from krill.faults import first_line, reading
+from krill.storage.input_file import ClosedOnExit
 
 Item = TypeVar("Item")
 
@@ -94,7 +95,7 @@ def open_decoded(file: CorpusFile) -> Any:
     return pa.CompressedInputStream(raw, str(file.compression))
 
 
-class DecodedStream:
+class DecodedStream(ClosedOnExit):
     """A file's decoded bytes, in order, with the offset reached; ends where the file or its slice does."""
 
     def __init__(self, file: CorpusFile, start: int = 0) -> None:
@@ -133,14 +134,8 @@ class DecodedStream:
         if self._source is not None:
             self._source.close()
 
-    def __enter__(self) -> DecodedStream:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class RangeReader:
+class RangeReader(ClosedOnExit):
     """Any range of a local file, by `pread`. Keeps no buffer; close it or use it as a context."""
 
     def __init__(self, file: CorpusFile) -> None:
@@ -161,12 +156,6 @@ class RangeReader:
 
     def close(self) -> None:
         os.close(self._descriptor)
-
-    def __enter__(self) -> RangeReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def refuse_wide_encodings(file: CorpusFile, head: bytes) -> None:

@@ -23,9 +23,10 @@ import numpy.typing as npt
 from krill import _native
 from krill.dataset.dataset_files import fingerprint
 from krill.dataset.manifest import DatasetPart, Manifest
-from krill.dataset.rows import ArrayList, ClosedOnExit, RowBatch, RowKey, select_rows
+from krill.dataset.rows import ArrayList, RowBatch, RowKey, select_rows
 from krill.dataset.shard_file import ShardFile, VerifiedReads
 from krill.errors import InputError
+from krill.storage.input_file import ClosedOnExit
 from krill.storage.outputs import DAMAGED_HINT, check_file
 
 # The share of the cache that is memory of batches that ended, for the next ones: a batch of 32 rows of 2,048

@@ -7,10 +7,9 @@ Held in memory: the rows asked for.
 from __future__ import annotations
 
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, SupportsIndex, overload
+from typing import Any, Protocol, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -97,19 +96,6 @@ class RowSource(Protocol):
 
     def close(self) -> None:
         """Close files and drop caches; the source can still be used and opens them again."""
-
-
-class ClosedOnExit(ABC):
-    """Used in a `with`, it is closed at the end."""
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class ArrayList(Sequence[npt.NDArray[Any]]):

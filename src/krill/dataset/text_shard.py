@@ -19,11 +19,11 @@ import pyarrow as pa
 from krill.budget import format_size
 from krill.corpus.arrays import row_bytes
 from krill.corpus.parquet_metadata import read_footer
-from krill.dataset.rows import ClosedOnExit
 from krill.dataset.shard import HashedParquet, ShardInfo, UnfinishedShard
 from krill.dataset.shard_file import ShardFile, VerifiedReads
 from krill.errors import BudgetError, InputError
 from krill.faults import first_line
+from krill.storage.input_file import ClosedOnExit
 
 ROW_GROUP_BYTES = 8_000_000
 PAGE_BYTES = 2**20

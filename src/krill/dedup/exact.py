@@ -53,6 +53,7 @@ from krill.dedup.streams import (
 from krill.dedup.tables import HASH_TABLES, TableLayout, answered_partitions, keys_in, table_bytes_for
 from krill.storage.atomic import atomic_writer, storage_errors
 from krill.storage.commits import damaged
+from krill.storage.input_file import ClosedOnExit
 
 Level = Literal["line", "paragraph"]
 
@@ -196,7 +197,7 @@ def join_hashes(
         return write_keep_files(flags.join(stream, block_records), stream.counts, keep_files)
 
 
-class _GatheredFlags:
+class _GatheredFlags(ClosedOnExit):
     """The flags of one group, partition after partition, in a file without a name: parts of each are needed
     for every block, and the files may be on another machine."""
 
@@ -213,10 +214,7 @@ class _GatheredFlags:
             self._file.close()
             raise
 
-    def __enter__(self) -> _GatheredFlags:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._file.close()
 
     @property

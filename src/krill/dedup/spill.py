@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from krill import _native
 from krill.dedup.streams import HASH_BYTES, HashStream, read_all, read_blocks, write_all
 from krill.storage.atomic import storage_errors
+from krill.storage.input_file import ClosedOnExit
 
 COUNT_BYTES = 8
 
@@ -52,7 +53,7 @@ class KeyBits(NamedTuple):
         return 1 << self.width
 
 
-class Spill:
+class Spill(ClosedOnExit):
     """A stream of hashes in partitions, on disk until the context ends."""
 
     def __init__(self, stream: HashStream, bits: KeyBits, *, block_records: int, folder: Path) -> None:
@@ -66,10 +67,7 @@ class Spill:
             self._flags = files.enter_context(unnamed_file(folder))
             self._files = files.pop_all()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._files.close()
 
     def split(self) -> None:
@@ -138,7 +136,7 @@ class Partition:
                 length -= len(piece)
 
 
-class RecordFile:
+class RecordFile(ClosedOnExit):
     """A file of rows; also a `HashStream` if it has two columns."""
 
     def __init__(self, folder: Path, columns: int = 2) -> None:
@@ -147,12 +145,6 @@ class RecordFile:
         self._rows = 0
         self._lock = threading.Lock()
         self._file = unnamed_file(folder)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self._file.close()

@@ -20,7 +20,7 @@ from krill.budget.plan import Need, make_plan, resolve_limit
 from krill.budget.size import parse_size
 from krill.dataset.manifest import MANIFEST_NAME, DatasetPart, Manifest, SourceRows
 from krill.dataset.reader import ShardReader, part_of
-from krill.dataset.rows import ClosedOnExit, RowKey, RowSource, select_rows
+from krill.dataset.rows import RowKey, RowSource, select_rows
 from krill.dataset.shard import ShardInfo
 from krill.errors import ConfigError, InputError
 from krill.faults import system_errors
@@ -28,6 +28,7 @@ from krill.loading.columns import ColumnMaker, Columns, LabelKind
 from krill.loading.loader import Loader, LoaderOptions, find_world
 from krill.loading.mixture import JoinedRows, Mixed, OnExhausted, WeightedRows
 from krill.loading.order import SHUFFLE_WINDOW, InOrder, Order, Shuffled
+from krill.storage.input_file import ClosedOnExit
 from krill.storage.outputs import DAMAGED_HINT
 
 # Indexes of record batches: a few kilobytes for each mebibyte of tokens that is read from again and again.

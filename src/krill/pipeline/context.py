@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from krill import _native
@@ -19,6 +18,7 @@ from krill.corpus import Corpus
 from krill.pipeline.disk import DiskCap
 from krill.storage import CommitLog
 from krill.storage.commits import RunPaths
+from krill.storage.input_file import ClosedOnExit
 from krill.text import Step
 from krill.threads import ordered_map
 from krill.threads.progress import Progress
@@ -64,7 +64,7 @@ class Abandoned(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Context(ClosedOnExit):
     """One run: its config, its input, its bytes, its place on disk, and who watches.
 
     A context manager: at its end no thread works any more. Left alone, an error would keep the frames that
@@ -85,14 +85,6 @@ class Context:
     _units_done: Iterator[int] = field(default_factory=partial(count, 1))
     _abandoned: threading.Event = field(default_factory=threading.Event)
     _maps: list[Generator[Any, None, None]] = field(default_factory=list)
-
-    def __enter__(self) -> Context:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Wait until no thread works any more."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from abc import ABC, abstractmethod
 from io import FileIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 # A manifest of ten million record batches has a third of this.
 MOST_MANIFEST: Final = 256_000_000
@@ -26,6 +27,19 @@ _OBJECT_BYTES: Final = 232
 _LIST_BYTES: Final = 64
 _VALUE_BYTES: Final = 64
 _QUOTE_BYTES: Final = 40  # a string, by its two quotes; as a key of a large object it takes this much
+
+
+class ClosedOnExit(ABC):
+    """Used in a `with`, it is closed at the end."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def open_descriptor(path: str | os.PathLike[str], *, links: bool = True) -> int:

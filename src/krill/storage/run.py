@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Generic, Literal, Protocol, Self, TypeVar
 
 import orjson
@@ -121,10 +120,8 @@ class Run:
         self.storage.open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.storage.close(failing=error is not None)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.storage.close(failing=kind is not None)
 
     @property
     def output(self) -> Path | str:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from krill.errors import InputError
 from krill.storage.atomic import atomic_writer
-from krill.storage.input_file import open_regular
+from krill.storage.input_file import ClosedOnExit, open_regular
 
 Array = NDArray[Any]
 
@@ -60,7 +60,7 @@ def write_tensors(
             file.write(np.ascontiguousarray(array, "<f4").reshape(-1).view(np.uint8))
 
 
-class TensorFile(Mapping[str, Array]):
+class TensorFile(ClosedOnExit, Mapping[str, Array]):
     """The tensors of a file by name, each read when it is asked for; in a `with`."""
 
     def __init__(self, path: Path) -> None:
@@ -76,10 +76,7 @@ class TensorFile(Mapping[str, Array]):
             self._file.close()
             raise
 
-    def __enter__(self) -> TensorFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._file.close()
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, Self
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ import pyarrow as pa
 from krill.dataset.layout import TOKEN_DTYPES
 from krill.errors import InputError, KrillError, MissingExtra
 from krill.faults import first_line
-from krill.storage.input_file import open_regular
+from krill.storage.input_file import ClosedOnExit, open_regular
 
 
 class RowFiles(Protocol):
@@ -103,7 +103,7 @@ def _hint(name: str) -> str:
     return "the file is damaged or can't be read: copy it again"
 
 
-class NumbersFile:
+class NumbersFile(ClosedOnExit):
     """Arrays out of a file of this machine; `shown` is what a user knows it by. Opening raises OSErrors."""
 
     def __init__(self, path: Path, shown: str) -> None:
@@ -119,10 +119,7 @@ class NumbersFile:
         data = read_exactly(self._opened, self.shown, position, position + count * kind.itemsize)
         return np.frombuffer(data, kind)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._opened.close()
 
 

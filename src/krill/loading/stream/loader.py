@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from krill.budget import Plan, parse_size, resolve_limit, resolve_threads
 from krill.corpus import DatasetSource
-from krill.dataset.rows import ClosedOnExit
 from krill.errors import ConfigError, InputError
 from krill.loading.stream.options import (
     Labels,
@@ -33,6 +32,7 @@ from krill.loading.stream.options import (
 from krill.loading.stream.shuffle_buffer import Sequences
 from krill.loading.stream.source import VERSION, StreamSource, StreamState, check_identity
 from krill.loading.stream.tokens import SequenceStream
+from krill.storage.input_file import ClosedOnExit
 
 Batch = dict[str, NDArray[Any]]
 
