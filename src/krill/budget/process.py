@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from krill import _native
 from krill.budget.machine import resolve_threads
 from krill.budget.meter import Meter
 from krill.budget.plan import resolve_limit
@@ -23,8 +24,6 @@ def metered_process(
     meter = Meter(resolve_limit(memory), floor, resolve_threads(threads))
     import numpy  # noqa: F401
     import pyarrow as pa
-
-    from krill import _native
 
     if parquet:
         import pyarrow.parquet

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from krill.corpus.arrays import as_numpy
@@ -83,8 +84,6 @@ def _groups(
     folder: Path, part: TextPart, room: int | None
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint32], Any]]:
     """Clusters, sizes and texts of each row group; a size of 0 where a document is in no cluster."""
-    import pyarrow as pa
-
     for shard in part.shards:
         file = ShardFile(folder, shard)
         with TextShardReader(file, room=room) as opened:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -189,9 +191,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 def main() -> None:
     """The process of a rank (`rank.rank_command`): `FOLDER NUMBER`."""
-    import sys
-    import threading
-
     folder, number = Path(sys.argv[1]), int(sys.argv[2])
     request = (folder / START_FILE).read_bytes()
     driver = orjson.loads(request)["driver"]

@@ -13,9 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from krill import _native
 from krill.config import KrillConfig
+from krill.corpus import CorpusFile
 from krill.corpus.buffers import text_buffers
 from krill.dataset import Layout, smallest_dtype
 from krill.errors import ConfigError
@@ -23,13 +29,6 @@ from krill.pipeline.surviving_units import SurvivingBlock
 from krill.tokenizer import Encoder
 from krill.tokenizer.encoder import naming_document
 from krill.tokenizer.tokenizer_file import declared_tokens
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from krill.corpus import CorpusFile
 
 TRAIN: Final = "train"
 VALIDATION: Final = "validation"
@@ -87,10 +86,6 @@ class BlockEncoder:
 
     def encode(self, block: SurvivingBlock, files: Sequence[CorpusFile], *, counting: bool) -> EncodedBlock:
         """The tokens of a block, by split; while `counting`, only the number of its documents."""
-        import numpy as np
-
-        from krill import _native
-
         batch, counts = block.read()
         text = batch.column("text")
         read = int(text.nbytes)
@@ -112,10 +107,6 @@ class BlockEncoder:
 
     def _outcomes(self, text: pa.Array, lengths: NDArray[np.uint32]) -> NDArray[np.uint8]:
         """The split of each document, or the reason why it is dropped."""
-        import numpy as np
-
-        from krill import _native
-
         outcomes = np.zeros(len(lengths), np.uint8)
         if self.validation:
             hashes = _native.hash_documents(*text_buffers(text), _SPLIT_SEED)[:, 0]
@@ -165,8 +156,6 @@ class TokenQuota:
 
     def take(self, block: EncodedBlock) -> EncodedBlock:
         """The documents of a block that fit into the quota."""
-        import numpy as np
-
         if self.full:
             return block.until(0)
         if self._most is None:
@@ -182,8 +171,6 @@ class TokenQuota:
 
 def check_tokens(config: KrillConfig, encoder: Encoder) -> None:
     """Refuse, before anything is read, settings that don't fit the tokenizer or each other."""
-    import numpy as np
-
     dtype, declared = config.preprocess.token_dtype, config.tokenizer.vocab_size
     if dtype != "auto" and encoder.vocab_size - 1 > np.iinfo(dtype).max:
         raise ConfigError(
@@ -251,6 +238,4 @@ def _single_id(encoder: Encoder, token: str) -> int | None:
 
 
 def _ids(encoder: Encoder, text: str) -> NDArray[Any]:
-    import pyarrow as pa
-
     return encoder.encode(pa.array([text], pa.large_string()))[0]

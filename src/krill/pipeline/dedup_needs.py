@@ -23,6 +23,7 @@ from krill.dedup import (
     verify_share,
     verify_spill_bytes,
 )
+from krill.dedup.databases import import_duckdb
 from krill.dedup.index import DATABASES, storage_of
 from krill.dedup.index_database import DUCKDB_HELD, DUCKDB_WORK, SQLITE_BYTES
 from krill.dedup.minhash import BANDS, ROWS
@@ -86,8 +87,6 @@ def databases_of(config: KrillConfig) -> set[str]:
 def load_databases(config: KrillConfig) -> None:
     """Import them before the plan takes stock; raises where one is not installed."""
     if "duckdb" in databases_of(config):
-        from krill.dedup.databases import import_duckdb
-
         import_duckdb()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from krill.dataset import Manifest
 from krill.storage.run import RunSummary
+from krill.text.build import REASONS
 
 # Counts that are reasons why a document was dropped, in the order in which a document meets them; what the
 # filters say stands between.
@@ -38,8 +39,6 @@ _SEEN = ("records", "key_seen")
 
 def describe_reason(name: str) -> str:
     """A reason in words."""
-    from krill.text.build import REASONS
-
     if name.startswith("step:"):
         return f"dropped by your step {name.removeprefix('step:')}"
     return {**REASONS, **REASONS_BY_STAGES}.get(name, name)

@@ -12,7 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.corpus import Block, Corpus, Documents, Unit
@@ -20,17 +24,13 @@ from krill.corpus.arrays import as_arrow, pick_rows
 from krill.corpus.blocks import RangeBlock
 from krill.corpus.buffers import text_buffers
 from krill.corpus.checks import check_batch
+from krill.dedup import CLUSTER_RECORD
 from krill.errors import InputError
 from krill.storage import CommitLog
 from krill.storage.commits import damaged, reading_artifact
 from krill.text import Step
 from krill.text.clean import CleanText
 from krill.text.step import rejected_rows, with_columns, with_statistics
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 KEEP: Final = "keep"
 """A unit's file of survivors."""
@@ -67,8 +67,6 @@ class SpilledBlock:
 
     def documents(self) -> Documents:
         """Read them back."""
-        import pyarrow as pa
-
         with reading_artifact(self.path), self.path.open("rb", buffering=0) as file:
             file.seek(self.offset)
             data = file.read(self.size)
@@ -83,8 +81,6 @@ class SpilledBlock:
 
 def spill(batch: pa.RecordBatch) -> pa.Buffer:
     """A batch as a compressed Arrow stream of its own."""
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False)
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
@@ -124,8 +120,6 @@ def add_counts(total: dict[str, int], counts: Mapping[str, int]) -> None:
 
 def digest(hashes: NDArray[np.uint64]) -> str:
     """An order-free fingerprint of a block's documents."""
-    import numpy as np
-
     first, second = np.bitwise_xor.reduce(hashes, axis=0).tolist() if len(hashes) else (0, 0)
     return f"{first:016x}{second:016x}"
 
@@ -284,10 +278,6 @@ class SurvivingUnits:
         return None if self._resolved is None else read_keep(self._resolved.path(position, KEEP), documents)
 
     def _cluster_records(self, position: int, documents: int) -> NDArray[Any]:
-        import numpy as np
-
-        from krill.dedup import CLUSTER_RECORD
-
         assert self._resolved is not None
         path = self._resolved.path(position, CLUSTERS)
         with reading_artifact(path):
@@ -299,8 +289,6 @@ class SurvivingUnits:
 
 def read_keep(path: Path, count: int) -> NDArray[np.uint8]:
     """The flags of a file of keep bits."""
-    import numpy as np
-
     with reading_artifact(path):
         packed = np.fromfile(path, np.uint8)
     if len(packed) != -(-count // 8):

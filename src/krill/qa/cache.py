@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
 import krill
 from krill.budget import Meter, resident_bytes
 from krill.budget.process import metered_process
+from krill.config.engine import EngineConfig
 from krill.engines import Resources, driver_needs, engine_named, load_engine, worker_part
 from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
 from krill.qa.features import Shape
@@ -31,9 +32,6 @@ from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import MANIFEST, OutputKind
 from krill.storage.run import DONE, FINISHED, PUBLISHED, Run, RunSummary, identity_of
 from krill.threads.progress import Progress, Silent
-
-if TYPE_CHECKING:
-    from krill.config.engine import EngineConfig
 
 FORMAT: Final = 1
 COMMAND: Final = "qa prepare"

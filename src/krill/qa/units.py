@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from krill.budget import Meter, Need, Plan
 from krill.budget.plan import Kind
+from krill.config.engine import EngineConfig
 from krill.engines import Resources
 from krill.errors import BudgetError, ConfigError, InputError
 from krill.qa.encoding import QaTokenizer
@@ -31,9 +32,6 @@ from krill.storage import CommitLog
 from krill.storage.run import Run
 from krill.threads import ordered_map
 from krill.threads.progress import Progress
-
-if TYPE_CHECKING:
-    from krill.config.engine import EngineConfig
 
 UNITS: Final = "units"
 IDS: Final = "question ids"

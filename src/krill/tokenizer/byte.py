@@ -5,12 +5,14 @@ In: columns of text. Out: their bytes as ids, and the lengths of documents. Noth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from krill import _native
+from krill.corpus.buffers import text_buffers
 
 EOS: Final = 256
 
@@ -23,9 +25,6 @@ class ByteEncoder:
     eos_id: int | None = EOS
 
     def encode(self, text: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint32]]:
-        from krill import _native
-        from krill.corpus.buffers import text_buffers
-
         return _native.encode_bytes(*text_buffers(text), EOS)
 
     def decode(self, ids: NDArray[Any]) -> str:

@@ -21,6 +21,8 @@ from typing import Any
 
 import orjson
 
+import krill
+from krill.corpus.formats import Format, as_plain_text, recognise
 from krill.errors import ConfigError, InputError, KrillError
 from krill.tokenizer import peers as peer_runner
 from krill.tokenizer.peers import PEERS
@@ -116,8 +118,6 @@ def compare(
 
 def check_plain_text(file: Path) -> int:
     """The file's size, if it is one that every trainer reads alike."""
-    from krill.corpus.formats import Format, as_plain_text, recognise
-
     if not file.is_file():
         raise InputError(f"no such file: `{file}`", hint="compare reads one plain text file")
     kind, compression = recognise(str(file)) or as_plain_text(str(file))
@@ -140,8 +140,6 @@ def train_ours(
     special_tokens: Sequence[str] = SPECIAL_TOKENS,
 ) -> Trial:
     """The command as a user runs it, by lines as most peers do; its own refusal is raised here too."""
-    import krill
-
     with tempfile.TemporaryDirectory(prefix="krill-compare-") as folder:
         output = Path(folder) / "tokenizer"
         command = [sys.executable, "-m", "krill", "tokenizer", "train", "--json", "--quiet"]

@@ -12,11 +12,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import krill
+from krill import _native
 from krill.budget import Meter, Need, Plan, resident_bytes
 from krill.budget.process import metered_process
+from krill.config.engine import EngineConfig
 from krill.config.messages import shown
 from krill.corpus import Corpus, DatasetSource
 from krill.engines import driver_needs, engine_named, load_engine, worker_part
@@ -28,7 +30,7 @@ from krill.storage.run import DONE, FINISHED, PUBLISHED, Run, RunSummary, change
 from krill.threads.progress import Progress, Silent
 from krill.tokenizer import count as counting
 from krill.tokenizer.count import open_sources
-from krill.tokenizer.files import WRITTEN_FILES, check_rank_file, save
+from krill.tokenizer.files import WRITTEN_FILES, check_rank_file, load_trained, save
 from krill.tokenizer.merge import merge
 from krill.tokenizer.needs import (
     MERGING,
@@ -45,9 +47,6 @@ from krill.tokenizer.patterns import check_pattern
 from krill.tokenizer.presets import check_chat
 from krill.tokenizer.sample import bytes_per_token
 from krill.tokenizer.vocabulary import TrainedBpe, initial_ids
-
-if TYPE_CHECKING:
-    from krill.config.engine import EngineConfig
 
 _KIND: Final = OutputKind("tokenizer train", lambda _: WRITTEN_FILES)
 
@@ -304,8 +303,6 @@ class _Training:
 
     @contextmanager
     def _stage(self, name: str, total: int | None) -> Iterator[dict[str, Any]]:
-        from krill import _native
-
         _native.trim()
         self.progress.begin(name, total)
         with self.meter.stage(name) as stage:
@@ -354,8 +351,6 @@ def _describe(corpus: Corpus, options: TrainOptions, **files: bool) -> dict[str,
 
 
 def _finished(storage: FolderStorage) -> TokenizerSummary:
-    from krill.tokenizer.files import load_trained
-
     manifest = storage.finished() or {}
     facts = {
         key: value for key, value in manifest.items() if key not in ("config", "inputs", "identity", "krill")

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from krill.config import KrillConfig
 from krill.corpus import DatasetSource
@@ -28,9 +29,6 @@ from krill.loading.stream.source import StreamState
 from krill.threads.progress import Progress
 from krill.tokenizer import ByteEncoder
 from krill.training.vocabulary import DECODED_ROWS, Vocabulary, vocabulary_of_config, vocabulary_of_dataset
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Little is enough: a step takes a thousand times as long as reading its rows.
 READING_BYTES: Final = 16_000_000

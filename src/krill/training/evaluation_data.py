@@ -15,9 +15,10 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from krill.budget import Need, Plan
 from krill.corpus import DatasetSource, open_corpus
@@ -47,9 +48,6 @@ from krill.training.vocabulary import (
     token_bytes,
 )
 from krill.training.xla import RUNNING
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Longer documents are cut at a paragraph, line or character: reading holds several times this.
 MAX_DOCUMENT_BYTES: Final = 1_000_000

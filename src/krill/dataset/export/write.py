@@ -45,6 +45,7 @@ from krill.dataset.rows import RowBatch
 from krill.dataset.shard import ShardInfo
 from krill.errors import StorageError
 from krill.tokenizer import Encoder
+from krill.tokenizer.open import encoder_needs
 
 if TYPE_CHECKING:
     pass
@@ -100,8 +101,6 @@ def costs(source: ExportSource, options: ExportOptions, threads: int, tokenizer:
         longest = _PER_TOKEN * source.max_document_bytes  # hardly a tokenizer makes more tokens than bytes
         needs.append(Need(_LONGEST, longest // 4, useful=longest, expected=0))
     if decoder is not None:
-        from krill.tokenizer.open import encoder_needs
-
         # A tokenizer that decodes holds its tables, and nothing of what encoding takes.
         held = encoder_needs(decoder, source.max_document_bytes, threads)
         needs += [need for need in held if need.during != "encode"]

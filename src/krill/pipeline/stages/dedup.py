@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from krill.budget import Need
 from krill.dedup import Verify, dedup_bloom, dedup_exact, dedup_minhash
@@ -32,9 +34,6 @@ from krill.pipeline.stages.base import PipelineStage
 from krill.pipeline.stages.scan import Scan
 from krill.pipeline.surviving_units import CLUSTERS, KEEP, SurvivingUnits
 from krill.storage import CommitLog
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 RESOLVE: Final = "resolve"
 # Bytes per second, measured on the machine in docs/benchmarks.md: exact duplicates take 16 bytes a document,

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from krill.budget import Need
 from krill.corpus.documents import OFFSET_BITS, Unit
@@ -50,10 +53,6 @@ from krill.storage import CommitLog
 from krill.storage.commits import UnitFiles, damaged, reading_artifact
 from krill.tokenizer import Encoder
 from krill.tokenizer.open import encoder_needs
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 ENCODING: Final = "blocks being encoded"
 # The log of the tables that say what all units gave to each stream; a name on disk.
@@ -196,8 +195,6 @@ class Encode(PipelineStage):
                 files.commit({"units": len(stream.units)})
 
     def _read_stream(self, number: int) -> TokenFiles:
-        import numpy as np
-
         split = self.splits[number // len(self.datasets)]
         saved = self.context.log(_STREAMS)
         if number not in saved:
@@ -296,8 +293,6 @@ class UnitTokens:
 
 def dropped_codes(log: CommitLog, unit: int) -> NDArray[np.uint8]:
     """For each document of a unit 0, or the number (from 1) of the reason in `DROPS` why it was dropped."""
-    import numpy as np
-
     path = log.path(unit, OUTCOMES)
     with reading_artifact(path):
         outcomes = np.fromfile(path, np.uint8)
@@ -317,8 +312,6 @@ def token_path(log: CommitLog, split: str, unit: int, name: str) -> Path:
 
 def committed_tokens(log: CommitLog, split: str, dataset: int | None = None) -> TokenFiles:
     """The token files of a split, for packing: of one source, or of all."""
-    import numpy as np
-
     records = [
         (unit, record[split]["tokens"], record[split]["documents"])
         for unit, record in log

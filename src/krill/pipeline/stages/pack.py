@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from krill.dataset import (
     DatasetPart,
@@ -28,6 +28,7 @@ from krill.dataset import (
 from krill.dataset.shard import token_shard_name
 from krill.engines import StageReport
 from krill.pack import stored_row_files
+from krill.pack.rows import Rows
 from krill.pack.stored import BEGINNINGS, PIECES, TOKENS
 from krill.pipeline.block_encoder import TRAIN, VALIDATION
 from krill.pipeline.context import Context
@@ -37,9 +38,6 @@ from krill.pipeline.stages.windows import PACKING, CountWindows, PackedSource, S
 from krill.storage import CommitLog
 from krill.storage.atomic import storage_errors
 from krill.storage.commits import UnitFiles
-
-if TYPE_CHECKING:
-    from krill.pack.rows import Rows
 
 Result = TypeVar("Result")
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from krill.dataset.shard import rejected_shard_name
 from krill.engines import StageReport
@@ -22,9 +24,6 @@ from krill.pipeline.stages.text import TextShards, write_shard
 from krill.pipeline.surviving_units import SurvivingUnits
 from krill.storage import CommitLog
 from krill.text.step import rejected_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Rejected(TextShards):
@@ -42,8 +41,6 @@ class Rejected(TextShards):
         return StageCost("rejected", output_bytes=expected.rejected_bytes)
 
     def run(self, tasks: Iterable[Any]) -> None:
-        import pyarrow as pa
-
         dropping = [source.units() for source in self._dropping]
         encoded = None if self._encode is None else self._encode.log
         # Only duplicates are in a cluster.

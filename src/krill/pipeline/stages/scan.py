@@ -12,13 +12,17 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill.budget import Need
 from krill.corpus import Block, Corpus, Start, Unit, UnitEnd
 from krill.corpus.arrays import as_numpy
 from krill.corpus.fingerprint import fingerprint
-from krill.dedup import line_hashes
+from krill.dedup import MinHash, line_hashes
 from krill.engines import StageReport
 from krill.errors import InputError
 from krill.pipeline.context import Context
@@ -40,13 +44,6 @@ from krill.pipeline.surviving_units import (
 from krill.storage import CommitLog
 from krill.storage.commits import UnitFiles
 from krill.text.clean import valid_text
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from krill.dedup import MinHash
 
 Hashed = Literal["document", "paragraph", "line"]
 
@@ -268,8 +265,6 @@ def _hashes(
 
 def _positions(batch: pa.RecordBatch, hashed: Hashed | None) -> NDArray[np.uint64]:
     """The position of each document, or for each of its lines or paragraphs once more."""
-    import numpy as np
-
     column = batch.column("position")
     positions = as_numpy(column, "uint64").copy()  # a view would hold the whole batch
     if hashed is None or hashed == "document":

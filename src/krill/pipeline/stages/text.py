@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from krill.budget import Kind, Need
 from krill.dataset import ShardInfo, TextPart, TextShardWriter
@@ -24,9 +26,6 @@ from krill.pipeline.needs import MB, SMALLER_DOCUMENTS, Sizing, largest_nbytes
 from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import PipelineStage, UnitSource
 from krill.pipeline.surviving_units import SurvivingUnits, add_counts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 WRITING: Final = "text being written"
 # Pages of Parquet's and zstd's code and tables that the first row groups touch; then what little input
@@ -194,8 +193,6 @@ class _AllColumns:
         self._seen: pa.Schema | None = None
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        import pyarrow as pa
-
         if self._seen is None or not batch.schema.equals(self._seen, check_metadata=True):
             self._learn(batch.schema)
         if self._whole:
@@ -207,8 +204,6 @@ class _AllColumns:
         return pa.RecordBatch.from_arrays(columns, schema=self._wanted)
 
     def _learn(self, schema: pa.Schema) -> None:
-        import pyarrow as pa
-
         fields = [pa.field("text", pa.large_string()), *self._carried]
         names = {field.name for field in fields}
         fields += [field for field in schema if field.name not in names and field.name != "position"]

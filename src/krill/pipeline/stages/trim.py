@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from krill.corpus import Documents, Unit, UnitEnd
 from krill.dedup import keep_lines
@@ -30,10 +33,6 @@ from krill.pipeline.surviving_units import (
 )
 from krill.storage import CommitLog
 from krill.text import CleanText
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 REMOVED = "pieces_removed"
 """Counts lines or paragraphs that were taken out of documents."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from krill.budget import Need
 from krill.engines import StageReport
@@ -21,10 +24,6 @@ from krill.pipeline.stages.base import PipelineStage
 from krill.pipeline.stages.encode import Encode
 from krill.storage import CommitLog
 from krill.storage.commits import damaged, reading_artifact
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 PACKING: Final = "rows being packed"
 # Windows whose rows are counted in one commit: few enough for all threads, and not a file for each.
@@ -149,8 +148,6 @@ class CountWindows(PipelineStage):
 
     def _count(self, fitting: Fitting, number: int, parts: Sequence[int]) -> None:
         """How many rows each window of these commits gives."""
-        import numpy as np
-
         windows = PackingWindows(self.encode.stream(number), fitting)
         size, _ = _commits(windows.count)
         log = self._log_of(number)
@@ -178,8 +175,6 @@ class CountWindows(PipelineStage):
 
     def _rows_of(self, count: int, number: int) -> NDArray[np.int64]:
         """How many rows each window gives, as they were counted."""
-        import numpy as np
-
         log = self._log_of(number)
         rows = [np.empty(0, np.int64)]
         for part in range(_commits(count)[1]):
