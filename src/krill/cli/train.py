@@ -19,6 +19,7 @@ from krill.cli.formats import Row, format_count, format_duration, format_memory
 from krill.cli.options import ConfigOptions, OutputOptions, Switch, VerifyOptions
 from krill.cli.run import run_step
 from krill.errors import ConfigError
+from krill.storage.atomic import make_folder
 
 if TYPE_CHECKING:
     from krill.config import KrillConfig
@@ -299,7 +300,7 @@ def _make_missing(config: KrillConfig, display: OutputOptions, *, overwrite: boo
     """A tokenizer and a dataset, where the run reads its own; finished ones are left as they are."""
     import yaml
 
-    from krill.storage.atomic import storage_errors, write_bytes
+    from krill.storage.atomic import write_bytes
     from krill.training.folder import check_ours
 
     folder = Path(config.train.output_dir)
@@ -309,8 +310,7 @@ def _make_missing(config: KrillConfig, display: OutputOptions, *, overwrite: boo
         *([] if config.train.streaming else ["preprocess"]),
     ]
     check_ours(folder)
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     # The keys that were given and no defaults: some mean something only if they are given.
     given = config.model_dump(mode="json", exclude_unset=True)
     file = folder / "config.yaml"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from krill.errors import ConfigError, InputError
-from krill.storage.atomic import encode_json, storage_errors, write_bytes
+from krill.storage.atomic import encode_json, make_folder, write_bytes
 from krill.storage.input_file import read_input
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.vocabulary import TrainedBpe, to_bytes, to_text
@@ -167,8 +167,7 @@ BPE = MemoryEfficientBPE
 def save_prefixed(trained: TrainedBpe, prefix: str, folder: Path = DEFAULT_FOLDER) -> list[Path]:
     """Writes `PREFIX_vocabulary.json` and `PREFIX_merges.txt` into the folder, which is made if need be."""
     vocabulary_file, merges_file = _prefixed(folder, prefix)
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_bytes(vocabulary_file, _vocabulary_json(vocabulary_of(trained)))
     write_bytes(merges_file, _merges_text(merges_of(trained)))
     return [vocabulary_file, merges_file]

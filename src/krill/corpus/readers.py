@@ -47,10 +47,10 @@ class Limits:
 
     unit_bytes: int
     max_document_bytes: int
-    drop_oversize: bool
-    skip_malformed: bool
-    default_separator: str
-    batch_rows: int | None
+    drop_oversize: bool = False
+    skip_malformed: bool = False
+    default_separator: str = ""
+    batch_rows: int | None = None
 
     @property
     def block_bytes(self) -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from krill.dataset.fields import Fields
-from krill.storage.atomic import AtomicFile
+from krill.storage.atomic import AtomicFile, undo_on_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,11 +130,8 @@ class UnfinishedShard(ABC):
     def close(self) -> ShardInfo:
         """Write what is pending, sync, and give the file its name. A second call returns the same."""
         if self._info is None:
-            try:
+            with undo_on_error(self._abort):
                 self._info = self._finish()
-            except BaseException:
-                self._abort()
-                raise
         return self._info
 
     @abstractmethod
@@ -160,7 +157,7 @@ class HashedParquet:
         import pyarrow.parquet as pq  # takes 9 MB and 80 ms, which only those who write it should pay
 
         self._file = HashingFile(path)
-        try:
+        with undo_on_error(self._file.abort):
             self._parquet = pq.ParquetWriter(
                 self._file,
                 schema,
@@ -170,20 +167,14 @@ class HashedParquet:
                 store_schema=True,
                 **options,
             )
-        except BaseException:
-            self._file.abort()
-            raise
 
     def write(self, table: pa.Table) -> None:
         """One row group."""
         self._parquet.write_table(table, row_group_size=max(1, table.num_rows))
 
     def commit(self, rows: int) -> ShardInfo:
-        try:
+        with undo_on_error(self.abort):
             self._parquet.close()
-        except BaseException:
-            self.abort()
-            raise
         return self._file.commit(rows)
 
     def abort(self) -> None:

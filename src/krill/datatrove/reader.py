@@ -80,8 +80,6 @@ class KrillReader(PipelineStep):
             max_document_bytes=self.max_document_bytes,
             drop_oversize=self.oversize == "drop",
             skip_malformed=self.on_error == "skip",
-            default_separator="",
-            batch_rows=None,
             verify=self.verify,
         )
 

@@ -28,6 +28,7 @@ from krill import _native
 from krill.dedup.spill import BothWays, KeyBits, RecordFile, Reversed, Spill
 from krill.dedup.streams import HashStream
 from krill.dedup.tables import GROUP_BYTES_PER_RECORD, TableLayout, visit_groups
+from krill.storage.atomic import undo_on_error
 
 Labels = tuple[NDArray[np.uint64], NDArray[np.uint32]]
 """The smallest document of each one's cluster, and the cluster's size."""
@@ -240,11 +241,8 @@ def _star(edges: HashStream, layout: TableLayout, folder: Path, *, large: bool) 
             out.append(new)
 
     stream = BothWays(edges) if large else Reversed(edges)
-    try:
+    with undo_on_error(out.close):
         visit_groups(stream, layout, folder, visit)
-    except BaseException:
-        out.close()
-        raise
     return out, bool(moved)
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import text_column_of
 from krill.errors import MissingExtra, StorageError
+from krill.storage.atomic import undo_on_error
 
 _SQLITE_CACHE_KIB: Final = 4096
 _SQLITE_ROWS: Final = 4096
@@ -137,15 +138,12 @@ class SqliteDatabase(Database):
             mode = "rwc" if write else "rw"
             address = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
             self._connection = sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
-        try:
+        with undo_on_error(self.close):
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
             for pragma in ("trusted_schema = OFF", f"cache_size = -{_SQLITE_CACHE_KIB}", "mmap_size = 0"):
                 self.execute(f"PRAGMA {pragma}")
             self.execute("PRAGMA synchronous = FULL")
             self.execute("SELECT count(*) FROM sqlite_master")
-        except BaseException:
-            self.close()
-            raise
 
     def insert(self, run: int, hashes: NDArray[np.uint8], positions: NDArray[np.int64]) -> None:
         width = hashes.shape[1]

@@ -51,7 +51,7 @@ from krill.dedup.streams import (
     write_keep_files,
 )
 from krill.dedup.tables import HASH_TABLES, TableLayout, answered_partitions, keys_in, table_bytes_for
-from krill.storage.atomic import atomic_writer, storage_errors
+from krill.storage.atomic import atomic_writer, storage_errors, undo_on_error
 from krill.storage.commits import damaged
 from krill.storage.input_file import ClosedOnExit
 
@@ -206,13 +206,10 @@ class _GatheredFlags(ClosedOnExit):
         self._bits = KeyBits(0, width_of(len(flag_files)))
         self._file = unnamed_file(folder)
         self._begins = np.zeros(len(flag_files) + 1, np.int64)
-        try:
+        with undo_on_error(self._file.close):
             for partition, file in enumerate(flag_files):
                 end = self._append(file, group, int(self._begins[partition]), folder)
                 self._begins[partition + 1] = end
-        except BaseException:
-            self._file.close()
-            raise
 
     def close(self) -> None:
         self._file.close()

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from krill.storage.atomic import AtomicFile
+from krill.storage.atomic import AtomicFile, undo_on_error
 from krill.storage.commits import damaged, reading_artifact
 
 HASH_BYTES = 16
@@ -157,7 +157,7 @@ def write_keep_files(
     dropped = 0
     for count, path in zip(counts, files, strict=True):
         bits = _BitFile(path)
-        try:
+        with undo_on_error(bits.abort):
             while count:
                 if not len(block):
                     block = next(blocks)
@@ -166,9 +166,6 @@ def write_keep_files(
                 count -= len(piece)
                 bits.write(piece)
             bits.commit()
-        except BaseException:
-            bits.abort()
-            raise
     return dropped
 
 

@@ -87,7 +87,7 @@ class WorkerSpec:
         """Leaves the settings where workers find them."""
         run.note(SPEC_FILE, settings)
         identity = run.description["identity"]
-        return cls(kind, run.address, identity, resources, anywhere=run.files is not LOCAL)
+        return cls(kind, run.storage.address, identity, resources, anywhere=run.paths.files is not LOCAL)
 
 
 Done = Callable[[Mapping[str, Any]], None]

@@ -60,59 +60,54 @@ class Waiting(KrillError):
     exit_code = 5
 
 
+@dataclass
 class RankEngine(Engine):
     """Does its own tasks here, and waits for those of the others.
 
     While the value of `alive` changes, a driver starts lost ranks again, and there is reason to wait.
     """
 
+    rank: Rank
+    patience: float = PATIENCE
+    note: Callable[[str], None] = lambda line: None
+    alive: Callable[[], float] = lambda: 0.0
+
     shared = True
 
-    def __init__(
-        self,
-        rank: Rank,
-        patience: float = PATIENCE,
-        *,
-        note: Callable[[str], None] = lambda line: None,
-        alive: Callable[[], float] = lambda: 0.0,
-    ) -> None:
-        self.workers = rank.world
-        self._rank = rank
-        self._patience = patience
-        self._note = note
-        self._alive = alive
+    def __post_init__(self) -> None:
+        self.workers = self.rank.world
 
     def run(self, stage: Stage) -> None:
-        bundles = stage.bundles(stage.tasks(), self._rank.world)
-        own = islice(bundles, self._rank.number - 1, None, self._rank.world)
+        bundles = stage.bundles(stage.tasks(), self.rank.world)
+        own = islice(bundles, self.rank.number - 1, None, self.rank.world)
         missing = list(stage.missing(task for bundle in own for task in bundle))
         if missing:
             stage.run(missing)
         self._wait(stage)
 
     def facts(self) -> Mapping[str, Any]:
-        return {"name": "rank", "workers": self._rank.world}
+        return {"name": "rank", "workers": self.rank.world}
 
     def _wait(self, stage: Stage) -> None:
         """Until all tasks are committed, or nobody has committed any for too long."""
         missing = list(stage.missing(stage.tasks()))
-        news, alive = time.monotonic(), self._alive()
+        news, alive = time.monotonic(), self.alive()
         if missing:
-            self._note(
-                f"task {self._rank} has done its part of {stage.name}; the others have {len(missing):,} to go"
+            self.note(
+                f"task {self.rank} has done its part of {stage.name}; the others have {len(missing):,} to go"
             )
         while missing:
-            if time.monotonic() - news > self._patience:
+            if time.monotonic() - news > self.patience:
                 raise Waiting(
-                    f"task {self._rank} waits for {len(missing):,} parts of the stage {stage.name}, and for"
-                    f" {self._patience:,.0f} s nobody has finished one",
+                    f"task {self.rank} waits for {len(missing):,} parts of the stage {stage.name}, and for"
+                    f" {self.patience:,.0f} s nobody has finished one",
                     hint="start the other tasks, then this one again: what is done stays done;"
                     " `--task finish` does all the rest here",
                 )
             time.sleep(_POLL_SECONDS)
             left = list(stage.missing(missing))
-            if len(left) < len(missing) or self._alive() != alive:
-                missing, news, alive = left, time.monotonic(), self._alive()
+            if len(left) < len(missing) or self.alive() != alive:
+                missing, news, alive = left, time.monotonic(), self.alive()
 
 
 def rank_command(folder: Path, number: int) -> list[str]:

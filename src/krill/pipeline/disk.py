@@ -18,13 +18,8 @@ class DiskCap:
     """Counts what the stages keep; over the cap, the run stops and can be resumed."""
 
     def __init__(self, cap: int | None, used: int = 0) -> None:
+        self.used = used
         self._cap = cap
-        self._used = used
-
-    @property
-    def used(self) -> int:
-        """What was kept so far."""
-        return self._used
 
     def check_estimate(self, estimate: int) -> None:
         """Refuse before reading what the cap can't hold."""
@@ -37,10 +32,10 @@ class DiskCap:
 
     def add(self, size: int) -> None:
         """So many bytes more were written."""
-        self._used += size
-        if self._cap is not None and self._used > self._cap:
+        self.used += size
+        if self._cap is not None and self.used > self._cap:
             raise BudgetError(
-                f"the stages keep {format_size(self._used)} on disk, --disk allows {format_size(self._cap)}",
+                f"the stages keep {format_size(self.used)} on disk, --disk allows {format_size(self._cap)}",
                 hint="what was done is kept: run the same command with a larger --disk",
             )
 

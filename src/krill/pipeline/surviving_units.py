@@ -186,6 +186,7 @@ class SurvivingBlock:
             raise _changed(self.path)
 
 
+@dataclass(frozen=True, slots=True)
 class SurvivingUnits:
     """The units that later stages work on, in input order.
 
@@ -193,36 +194,27 @@ class SurvivingUnits:
     all be read from any place.
     """
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        steps: Sequence[Step],
-        scanned: CommitLog | None,
-        resolved: CommitLog | None = None,
-        *,
-        clusters: bool = False,
-    ) -> None:
-        self._corpus = corpus
-        self._steps = steps
-        self._scanned = scanned
-        self._resolved = resolved
-        self.clusters = clusters
+    corpus: Corpus
+    steps: Sequence[Step]
+    scanned: CommitLog | None
+    resolved: CommitLog | None = None
+    clusters: bool = False
 
     def tasks(self) -> Iterator[Any]:
         """Each unit as a task names it: by its position or, where nothing was scanned, as a whole."""
-        if self._scanned is not None:
-            return iter(self._scanned.units())
-        return (unit.to_json() for unit in self._corpus.units())
+        if self.scanned is not None:
+            return iter(self.scanned.units())
+        return (unit.to_json() for unit in self.corpus.units())
 
     def blocks(self, task: Any) -> Iterator[SurvivingBlock]:
         """The blocks of one unit."""
-        if self._scanned is not None:
-            return self._seen(task, self._scanned.record(task))
+        if self.scanned is not None:
+            return self._seen(task, self.scanned.record(task))
         return self._fresh(Unit.from_json(task))
 
     def _fresh(self, unit: Unit) -> Iterator[SurvivingBlock]:
-        for block in self._corpus.blocks(unit):
-            yield SurvivingBlock(block, self._steps, self._path(block))
+        for block in self.corpus.blocks(unit):
+            yield SurvivingBlock(block, self.steps, self._path(block))
 
     def _seen(self, position: int, record: Mapping[str, Any]) -> Iterator[SurvivingBlock]:
         keep = self._keep(position, record["documents"])
@@ -234,7 +226,7 @@ class SurvivingUnits:
             rows = slice(first, first + seen["documents"])
             yield SurvivingBlock(
                 block,
-                () if spilled else self._steps,
+                () if spilled else self.steps,
                 path,
                 seen,
                 None if keep is None else keep[rows],
@@ -244,26 +236,26 @@ class SurvivingUnits:
             first = rows.stop
 
     def _set_aside(self, position: int, seen: Mapping[str, Any]) -> list[SpilledBlock]:
-        assert self._scanned is not None
+        assert self.scanned is not None
         places = seen.get("rejected", ())
         if not places:
             return []
-        path = self._scanned.path(position, REJECTED)
+        path = self.scanned.path(position, REJECTED)
         return [SpilledBlock(path, offset, size, size) for offset, size in places]
 
     def _spilled(self, position: int, record: Mapping[str, Any]) -> Iterator[tuple[str, BlockOfDocuments]]:
-        assert self._scanned is not None
-        path = self._scanned.path(position, SPILL)
+        assert self.scanned is not None
+        path = self.scanned.path(position, SPILL)
         for seen in record["blocks"]:
             yield str(path), SpilledBlock(path, *seen["spill"])
 
     def _read_again(self, record: Mapping[str, Any]) -> Iterator[tuple[str, BlockOfDocuments]]:
         """The blocks of a unit as they are now, which must be as many as the scan saw."""
         unit = Unit.from_json(record["unit"])
-        path = self._corpus.files[unit.parts[-1].file].path
+        path = self.corpus.files[unit.parts[-1].file].path
         expected = len(record["blocks"])
         found = 0
-        for found, block in enumerate(self._corpus.blocks(unit), start=1):
+        for found, block in enumerate(self.corpus.blocks(unit), start=1):
             path = self._path(block)
             if found > expected:
                 raise _changed(path)
@@ -272,14 +264,14 @@ class SurvivingUnits:
             raise _changed(path)
 
     def _path(self, block: Block) -> str:
-        return self._corpus.files[block.file].path
+        return self.corpus.files[block.file].path
 
     def _keep(self, position: int, documents: int) -> NDArray[np.uint8] | None:
-        return None if self._resolved is None else read_keep(self._resolved.path(position, KEEP), documents)
+        return None if self.resolved is None else read_keep(self.resolved.path(position, KEEP), documents)
 
     def _cluster_records(self, position: int, documents: int) -> NDArray[Any]:
-        assert self._resolved is not None
-        path = self._resolved.path(position, CLUSTERS)
+        assert self.resolved is not None
+        path = self.resolved.path(position, CLUSTERS)
         with reading_artifact(path):
             records = np.fromfile(path, CLUSTER_RECORD)
         if len(records) != documents:

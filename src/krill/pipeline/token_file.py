@@ -31,7 +31,7 @@ from krill.errors import BudgetError, InputError, StorageError
 from krill.pipeline.input import open_input
 from krill.pipeline.needs import InputSizes, Sizing, reading_needs, sizes_of
 from krill.pipeline.stages.encode import ENCODING, Encode, encode_cost
-from krill.storage.atomic import AtomicFile, refuse_special, storage_errors
+from krill.storage.atomic import AtomicFile, refuse_special, storage_errors, undo_on_error
 from krill.storage.input_file import open_regular
 from krill.text import CleanText
 from krill.threads import ordered_map
@@ -255,11 +255,8 @@ def _sink(path: Path | None, dtype: str, encoder: Encoder, *, replace: bool) -> 
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     file = _TokenFile(path, dtype, replace=replace)
-    try:
+    with undo_on_error(file.abort):
         yield file
-    except BaseException:
-        file.abort()
-        raise
     file.commit()
 
 

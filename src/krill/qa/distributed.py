@@ -36,7 +36,7 @@ from krill.qa.units import (
     unit_inputs,
 )
 from krill.storage import CommitLog
-from krill.storage.atomic import storage_errors, write_bytes
+from krill.storage.atomic import make_folder, write_bytes
 from krill.storage.commits import damaged, reading_artifact
 from krill.storage.run import Run
 from krill.threads.progress import Progress
@@ -61,8 +61,7 @@ def make_on(
     """
     stages = run.stages.absolute()
     tokenizer = stages / _TOKENIZER
-    with storage_errors(stages):
-        stages.mkdir(parents=True, exist_ok=True)
+    make_folder(stages)
     write_bytes(tokenizer, job.tokenizer.content)
     settings = {
         "stages": str(stages),

@@ -26,6 +26,7 @@ from krill.corpus.buffers import offsets_of, text_column_of
 from krill.corpus.checks import check_batch
 from krill.dataset.shard import HashingFile
 from krill.errors import InputError
+from krill.storage.atomic import undo_on_error
 from krill.storage.outputs import refuse_checksum
 
 NOWHERE: Final = -1
@@ -268,12 +269,8 @@ def _lists(column: pa.Array, dtype: str) -> Lists:
 def _write(path: Path, table: str, columns: Sequence[pa.Array]) -> dict[str, Any]:
     schema = SCHEMAS[table]
     file = HashingFile(path)
-    try:
-        with pa.ipc.new_stream(file, schema) as writer:
-            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-    except BaseException:
-        file.abort()
-        raise
+    with undo_on_error(file.abort), pa.ipc.new_stream(file, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
     written = file.commit(len(columns[0]))
     return {"file": written.file, "bytes": written.bytes, "sha256": written.sha256}
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -119,15 +119,11 @@ class AtomicFile:
 
     def commit(self) -> None:
         """Sync, rename to the final name, sync the folder."""
-        try:
-            with storage_errors(self.path):
-                self._file.flush()
-                os.fsync(self._file.fileno())
-                self._file.close()
-                self._give_name()
-        except BaseException:
-            self.abort()
-            raise
+        with undo_on_error(self.abort), storage_errors(self.path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._give_name()
         fsync_dir(self.path.parent)
 
     def _give_name(self) -> None:
@@ -158,14 +154,21 @@ class AtomicFile:
 
 
 @contextmanager
+def undo_on_error(undo: Callable[[], object]) -> Iterator[None]:
+    """If the body raises, `undo` is called, which must not raise itself."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
+
+
+@contextmanager
 def atomic_writer(path: str | os.PathLike[str]) -> Iterator[AtomicFile]:
     """A file to write that appears under `path` when the body ends, and not at all if it raises."""
     file = AtomicFile(path)
-    try:
+    with undo_on_error(file.abort):
         yield file
-    except BaseException:
-        file.abort()
-        raise
     file.commit()
 
 
@@ -189,6 +192,11 @@ def listed(value: Any) -> list[Any]:
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     write_bytes(path, encode_json(value))
+
+
+def make_folder(folder: str | os.PathLike[str]) -> None:
+    with storage_errors(folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)
 
 
 def fsync_dir(folder: str | os.PathLike[str]) -> None:

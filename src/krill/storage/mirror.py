@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from krill.errors import StorageError
-from krill.storage.atomic import TEMPORARY_SUFFIX, storage_errors
+from krill.storage.atomic import TEMPORARY_SUFFIX, make_folder, storage_errors
 from krill.storage.commits import RECORD_SUFFIX, Units, record_name, recorded_unit
 from krill.storage.object_store import ObjectStore
 
@@ -42,7 +42,7 @@ class Mirror:
         self._kept_bytes = kept_bytes
 
     def units(self, folder: Path) -> Units:
-        self._make(folder)
+        make_folder(folder)
         return _StoredUnits(self, folder)
 
     def fetch(self, paths: Iterable[Path]) -> None:
@@ -50,7 +50,7 @@ class Mirror:
         missing = [path for path in paths if not path.exists() and path.is_relative_to(self.root)]
         records = {self._name(path): path for path in missing if recorded_unit(path.name) is not None}
         for path in missing:
-            self._make(path.parent)
+            make_folder(path.parent)
             if self._name(path) not in records:
                 self.store.download(self._name(path), path)
         if records:
@@ -72,7 +72,7 @@ class Mirror:
     def write(self, path: Path, data: bytes) -> None:
         """The object is what counts, the file saves fetching it."""
         self.store.write(self._name(path), data)
-        self._make(path.parent)
+        make_folder(path.parent)
         _keep(path, data)
 
     def remove(self, folder: Path) -> None:
@@ -116,10 +116,6 @@ class Mirror:
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
-
-    def _make(self, folder: Path) -> None:
-        with storage_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
 
 
 def _keep(path: Path, data: bytes) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final
 import orjson
 
 from krill.errors import ConfigError, KrillError
-from krill.storage.atomic import encode_json, listed, storage_errors
+from krill.storage.atomic import encode_json, listed, make_folder
 from krill.storage.commits import RECORD_SUFFIX, RunPaths
 from krill.storage.mirror import Mirror, Scratch
 from krill.storage.object_store import ObjectStore
@@ -183,8 +183,7 @@ class RunReader:
 def _paths_of(mirror: Mirror, name: str, identity: str) -> RunPaths:
     paths = RunPaths(mirror.root / _work(name) / identity, mirror.root / name, mirror)
     for folder in (paths.stages, paths.dataset):
-        with storage_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     return paths
 
 

@@ -23,7 +23,7 @@ import orjson
 
 from krill.errors import ConfigError, StorageError
 from krill.storage.atomic import listed, write_json
-from krill.storage.commits import Files, RunPaths
+from krill.storage.commits import RunPaths
 from krill.storage.outputs import MANIFEST
 from krill.threads.progress import Progress, Silent
 
@@ -139,14 +139,6 @@ class Run:
     @property
     def dataset(self) -> Path:
         return self.storage.paths.dataset
-
-    @property
-    def files(self) -> Files:
-        return self.storage.paths.files
-
-    @property
-    def address(self) -> str:
-        return self.storage.address
 
     def begin(self, description: Mapping[str, Any], *, overwrite: bool, anew: bool = False) -> State:
         """Decide what this command does: "finished" (nothing), "continue" an unfinished run, or "start";

@@ -28,7 +28,7 @@ from krill.corpus.formats import Format
 from krill.corpus.opening import Openers
 from krill.corpus.readers import Limits
 from krill.errors import StorageError
-from krill.storage.atomic import storage_errors, write_bytes
+from krill.storage.atomic import make_folder, storage_errors, write_bytes
 from krill.storage.input_file import MOST_MANIFEST, read_json
 from krill.threads import Throttle, ordered_map
 from krill.threads.progress import Progress, Silent
@@ -69,10 +69,7 @@ def _limits(options: TrainOptions) -> dict[str, Any]:
     return {
         "unit_bytes": UNIT_BYTES,
         "max_document_bytes": MAX_DOCUMENT_BYTES,
-        "drop_oversize": False,
-        "skip_malformed": False,
         "default_separator": (options.special_tokens or ("",))[0],
-        "batch_rows": None,
     }
 
 
@@ -115,8 +112,7 @@ class CountJob:
 
 def count(job: CountJob) -> WordCounts:
     """Count everything that an interrupted run of the same job has not counted yet."""
-    with storage_errors(job.folder):
-        job.folder.mkdir(parents=True, exist_ok=True)
+    make_folder(job.folder)
     finished = finished_counts(job.folder, job.progress)
     if finished is not None:
         return finished

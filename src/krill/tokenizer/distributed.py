@@ -29,7 +29,7 @@ from krill.engines import Resources, Stage, WorkerSpec, run_stages
 from krill.engines.worker import CountedProgress, WorkerRun, load_run
 from krill.errors import InputError
 from krill.storage import CommitLog
-from krill.storage.atomic import atomic_writer, storage_errors
+from krill.storage.atomic import atomic_writer, make_folder, storage_errors
 from krill.storage.commits import reading_artifact
 from krill.storage.run import Run
 from krill.threads import ordered_map
@@ -84,8 +84,7 @@ def count_on(
     finished = finished_counts(counts_folder, progress)
     if finished is not None:
         return finished, {"name": config.name, "tasks": 0}
-    with storage_errors(counts_folder):
-        counts_folder.mkdir(parents=True, exist_ok=True)
+    make_folder(counts_folder)
     stages = run.stages.absolute()
     settings = {
         "stages": str(stages),

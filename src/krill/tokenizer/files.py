@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from krill.errors import ConfigError, InputError
-from krill.storage.atomic import encode_json, storage_errors, write_bytes
+from krill.storage.atomic import encode_json, make_folder, write_bytes
 from krill.storage.input_file import read_input
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import pre_tokenizer, recognise
@@ -53,8 +53,7 @@ def save(trained: TrainedBpe, folder: Path, *, tiktoken: bool = False, chat: boo
     }
     if tiktoken:
         content[RANK_FILE] = _rank_file(trained)
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for name, data in content.items():
         write_bytes(folder / name, data)
     return [folder / name for name in content]

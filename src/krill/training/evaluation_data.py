@@ -143,10 +143,7 @@ class TextRows:
             [DatasetSource(path, split=split, text_column=text_column)],
             unit_bytes=UNIT_BYTES,
             max_document_bytes=MAX_DOCUMENT_BYTES,
-            drop_oversize=False,
-            skip_malformed=False,
             default_separator="<|endoftext|>",
-            batch_rows=None,
             verify=verify,
         )
 

@@ -22,7 +22,7 @@ import orjson
 from numpy.typing import NDArray
 
 from krill.errors import InputError
-from krill.storage.atomic import atomic_writer
+from krill.storage.atomic import atomic_writer, undo_on_error
 from krill.storage.input_file import ClosedOnExit, open_regular
 
 Array = NDArray[Any]
@@ -70,11 +70,8 @@ class TensorFile(ClosedOnExit, Mapping[str, Array]):
             self._file = BufferedReader(open_regular(path))
         except OSError as error:
             raise InputError(f"can't read `{path}`: {error.strerror}", hint=hint) from error
-        try:
+        with undo_on_error(self._file.close):
             self._begin, self._entries = self._read_header()
-        except BaseException:
-            self._file.close()
-            raise
 
     def close(self) -> None:
         self._file.close()

@@ -22,7 +22,7 @@ from krill.errors import ConfigError, InputError
 from krill.model.llama import from_llama, llama_config, llama_tensors, shape_from_llama
 from krill.model.sizing import ModelShape
 from krill.model.transformer import Transformer, init_transformer
-from krill.storage.atomic import storage_errors, write_bytes, write_json
+from krill.storage.atomic import make_folder, write_bytes, write_json
 from krill.storage.hub import push_files
 from krill.storage.input_file import read_input, read_json
 from krill.tokenizer.open import open_file
@@ -51,8 +51,7 @@ Model = TypeVar("Model")
 
 def save_model(folder: Path, model: Transformer, *, context: int, tokenizer: TokenizerSource | None) -> None:
     """Write the model for `transformers`; `context` is the longest row that it was trained on."""
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if tokenizer is not None:
         save_tokenizer(folder, tokenizer)
     eos = None if tokenizer is None else open_file(folder / TOKENIZER, None, 1).eos_id

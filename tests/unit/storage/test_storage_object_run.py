@@ -76,7 +76,7 @@ def work(folder: Path, identity: str, *, overwrite: bool = False, units: int = 2
         state = run.begin(identified(identity), overwrite=overwrite)
         if state == "finished":
             return state
-        encoded, packed = (CommitLog(run.stages / stage, run.files) for stage in ("encode", "pack"))
+        encoded, packed = (CommitLog(run.stages / stage, run.paths.files) for stage in ("encode", "pack"))
         for unit in range(units):
             if unit not in encoded:
                 files = encoded.begin(unit, "tokens")
@@ -194,8 +194,8 @@ def test_a_worker_reads_what_was_left_for_it(tmp_path: Path, store: Any) -> None
     with opened(tmp_path) as run:
         run.begin(identified("a"), overwrite=False)
         run.note("worker.json", {"settings": 1})
-        CommitLog(run.stages / "scan", run.files).commit(3, {"documents": 5})
-        side = RunReader(run.address)
+        CommitLog(run.stages / "scan", run.paths.files).commit(3, {"documents": 5})
+        side = RunReader(run.storage.address)
         assert side.read(RUN) == {**identified("a"), "layout": LAYOUT, "overwrite": False}
         assert side.read("worker.json") == {"settings": 1}
         assert side.read("nothing.json") is None

@@ -64,7 +64,7 @@ def test_an_unfinished_run_of_another_layout_in_an_object_store_is_refused(tmp_p
     url, kind = "memory://layouts/out", OutputKind("test", lambda manifest: ())
     with Run(ObjectStorage(url, tmp_path, setting="output", kind=kind)) as run:
         run.begin(describe("same"), overwrite=False)
-        CommitLog(run.stages / "scan", run.files).commit(0, {})
+        CommitLog(run.stages / "scan", run.paths.files).commit(0, {})
     recorded = "/layouts/.out.krill/run.json"
     files.pipe(recorded, with_layout(files.cat(recorded), None))
     refused(Run(ObjectStorage(url, tmp_path, setting="output", kind=kind)), describe("same"), "1")

@@ -24,6 +24,7 @@ from krill.dataset.layout import Layout
 from krill.dataset.rows import RowBatch
 from krill.dataset.shard import HashedParquet, HashingFile
 from krill.dataset.writer import record_batch
+from krill.storage.atomic import undo_on_error
 from krill.threads import Throttle, ordered_map
 from krill.threads.progress import Progress
 
@@ -56,12 +57,9 @@ class ExportedFile:
 def export_file(path: Path, parts: Iterable[Any]) -> ExportedFile:
     """Write a small file that stands beside tokens, whole or not at all."""
     file = HashingFile(path)
-    try:
+    with undo_on_error(file.abort):
         for part in parts:
             file.write(part)
-    except BaseException:
-        file.abort()
-        raise
     return ExportedFile.of(file, {})
 
 
@@ -126,7 +124,7 @@ def write_in_order(
     items: Iterable[Item], sink: Sink[Item, Prepared], size: Callable[[Item], int], flow: ExportFlow
 ) -> list[ExportedFile]:
     """Write all items; `size` is what one takes from being read to being written."""
-    try:
+    with undo_on_error(sink.abort):
         with closing(
             ordered_map(
                 sink.prepare,
@@ -140,9 +138,6 @@ def write_in_order(
             for prepared in results:
                 sink.write(prepared)
         return sink.commit()
-    except BaseException:
-        sink.abort()
-        raise
 
 
 ROW_GROUP_BYTES: Final = 8_000_000

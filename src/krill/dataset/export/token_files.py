@@ -35,7 +35,7 @@ from krill.dataset.layout import smallest_dtype
 from krill.dataset.rows import RowBatch
 from krill.dataset.shard import HashingFile
 from krill.errors import ConfigError, InputError
-from krill.storage.atomic import TEMPORARY_SUFFIX, encode_json, storage_errors
+from krill.storage.atomic import TEMPORARY_SUFFIX, encode_json, storage_errors, undo_on_error
 
 # Megatron-LM itself gives vocabularies below this size 16 bits, and others 32.
 _SMALL_VOCABULARY: Final = 65_500
@@ -128,11 +128,8 @@ class DsSink(_DocumentsSink):
         self._tokenizer = tokenizer
         self._metadata_path = folder / f"{name}{TOKENS_SUFFIX}{METADATA_SUFFIX}"
         self._ended = 0
-        try:
+        with undo_on_error(self._file.abort):
             self._index = HashingFile(folder / f"{name}{TOKENS_SUFFIX}{INDEX_SUFFIX}")
-        except BaseException:
-            self._file.abort()
-            raise
 
     def write(self, prepared: EndedTokens) -> None:
         self._file.write(prepared.tokens)
@@ -192,12 +189,8 @@ class MegatronSink(_DocumentsSink):
         self._code = _TYPE_CODES[dtype]
         self._begun = 0
         self._lengths_path = folder / f".{name}.lengths{TEMPORARY_SUFFIX}"
-        try:
-            with storage_errors(self._lengths_path):
-                self._lengths: BinaryIO = open(self._lengths_path, "w+b")  # noqa: SIM115  closed by `abort`
-        except BaseException:
-            self._file.abort()
-            raise
+        with undo_on_error(self._file.abort), storage_errors(self._lengths_path):
+            self._lengths: BinaryIO = open(self._lengths_path, "w+b")  # noqa: SIM115  closed by `abort`
 
     def write(self, prepared: EndedTokens) -> None:
         self._file.write(prepared.tokens)

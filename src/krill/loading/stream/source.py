@@ -100,10 +100,8 @@ class StreamSource:
             sources,
             unit_bytes=UNIT_BYTES,
             max_document_bytes=options.max_document_bytes,
-            drop_oversize=False,
             skip_malformed=options.on_error == "skip",
             default_separator=options.separator,
-            batch_rows=None,
             verify=verify,
         )
         self._open(tokenizer, limit)

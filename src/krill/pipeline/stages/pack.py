@@ -36,7 +36,7 @@ from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import PipelineStage
 from krill.pipeline.stages.windows import PACKING, CountWindows, PackedSource, Split, pack_cost
 from krill.storage import CommitLog
-from krill.storage.atomic import storage_errors
+from krill.storage.atomic import storage_errors, undo_on_error
 from krill.storage.commits import UnitFiles
 
 Result = TypeVar("Result")
@@ -100,12 +100,9 @@ class WriteRows(PipelineStage):
 
         def write(shard: RowRange) -> UnitFiles:
             files = log.begin(shard.number, TOKENS, PIECES, BEGINNINGS)
-            try:
+            with undo_on_error(files.abort):
                 for name, values in stored_row_files(self._read(split, shard)):
                     files.write(name, values)
-            except BaseException:
-                files.abort()
-                raise
             return files
 
         for shard, files in self._map(split, write, numbers):

@@ -23,6 +23,7 @@ from krill.pipeline.needs import Sizing
 from krill.pipeline.stages.base import PipelineStage
 from krill.pipeline.stages.encode import Encode
 from krill.storage import CommitLog
+from krill.storage.atomic import undo_on_error
 from krill.storage.commits import damaged, reading_artifact
 
 PACKING: Final = "rows being packed"
@@ -159,11 +160,8 @@ class CountWindows(PipelineStage):
         share = self.context.plan.share(PACKING)
         for part, rows in self.context.map(count, parts, in_flight=share, size=lambda _: fitting.held_bytes):
             files = log.begin(part, "rows")
-            try:
+            with undo_on_error(files.abort):
                 files.write("rows", rows)
-            except BaseException:
-                files.abort()
-                raise
             self.context.unit_done(files.commit({"windows": len(rows)}))
 
     def _packed(self, stream: TokenFiles, number: int) -> PackedRows:

@@ -20,7 +20,7 @@ import numpy as np
 from krill.errors import ConfigError, InputError, KrillError
 from krill.model.llama import from_llama, llama_config, llama_tensors, shape_from_llama
 from krill.model.recurrent import MemoryTokens, Reader, ReaderShape, init_reader
-from krill.storage.atomic import storage_errors
+from krill.storage.atomic import make_folder
 from krill.storage.input_file import read_json
 from krill.training.checkpoint_files import named_arrays
 from krill.training.safetensors_file import Array, TensorFile
@@ -42,8 +42,7 @@ _TOKENIZER_KEY: Final = "krill_tokenizer"
 
 def save_reader(folder: Path, reader: Reader, *, tokenizer: Path, fingerprint: str) -> None:
     """Write the model; `fingerprint` is of the tokenizer and the layout that its features were made with."""
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     save_tokenizer(folder, tokenizer)
     write_model(folder, reader_config(reader.design, fingerprint), lambda: _tensors(reader))
 
