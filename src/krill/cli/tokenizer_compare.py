@@ -60,7 +60,6 @@ def compare(
 
 
 def print_trial(trial: Trial) -> None:
-    """One line for a trainer that has just ended."""
     from krill.cli.screen import print_rows
 
     if trial.fault is None:
@@ -71,7 +70,6 @@ def print_trial(trial: Trial) -> None:
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """All trainers as a table: time, rate, peak, each beside ours."""
     from krill.cli.screen import console_of
     from krill.tokenizer.compare import vocabulary_beside
 

@@ -99,7 +99,6 @@ class FileTable(_Rows[CorpusFile]):
 
     @property
     def input_bytes(self) -> int:
-        """On disk, as far as known."""
         return sum(self._bytes)
 
     @property

@@ -31,7 +31,6 @@ class HashStream(Protocol):
 
     def blocks(self, records: int) -> Iterator[NDArray[np.uint64]]:
         """All hashes, shape (n, 2), `records` at a time but for the last; each is valid until the next."""
-        ...
 
 
 def bytes_of(array: NDArray[Any]) -> memoryview:

@@ -138,7 +138,6 @@ class DatatroveEngine(Engine):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, numbers: Sequence[int]) -> None:
-        """Start these ranks, or start them again."""
         for first in range(0, len(numbers), _MOST_RANKS):
             some = list(numbers[first : first + _MOST_RANKS])
             folder = self._folder / f"start-{len(self._starts)}"

@@ -116,7 +116,6 @@ def rank_command(folder: Path, number: int) -> list[str]:
 
 
 def ended_with(code: int) -> str:
-    """What the return code of a process says."""
     return f"ended with the code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
 
 

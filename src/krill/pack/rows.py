@@ -30,7 +30,6 @@ class PackedRows(Protocol):
 
     def read(self, first: int, count: int, most: int) -> Iterator[Rows]:
         """Rows `first` to `first + count`, at most `most` at a time."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

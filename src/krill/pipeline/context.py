@@ -48,15 +48,12 @@ class UnitWriter(Protocol[Block_contra]):
 
     def add(self, block: Block_contra, /) -> None:
         """Append the result of a block."""
-        ...
 
     def commit(self) -> int:
         """Put the files in place; returns the bytes that they keep on disk."""
-        ...
 
     def abort(self) -> None:
         """Leave nothing behind, if it was not committed."""
-        ...
 
 
 class Abandoned(Exception):

@@ -31,7 +31,6 @@ class DiskCap:
             )
 
     def add(self, size: int) -> None:
-        """So many bytes more were written."""
         self.used += size
         if self._cap is not None and self.used > self._cap:
             raise BudgetError(
@@ -60,5 +59,4 @@ def check_free_space(needed: Mapping[Path, int]) -> None:
 
 
 def folder_bytes(folder: Path) -> int:
-    """What the files in a folder take."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

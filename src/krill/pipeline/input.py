@@ -18,7 +18,6 @@ from krill.pipeline.seen_before import against_sources
 
 
 def open_input(config: KrillConfig) -> Corpus:
-    """The corpus of this config."""
     return _open(
         config,
         [

@@ -131,15 +131,11 @@ def run_preprocess(
                 worked = dict(engine.facts())
             if rank is not None:
                 return None
-            plan = plan.expecting(needs(predicted.sizes, made=True))
             pending = pipeline.write_index(earlier)
-            found = {**pipeline.facts(), "tokenizer": _describe_tokenizer(config, encoder)}
-            extra = {
-                "predicted": predicted.to_json(),
-                **pipeline.other_outputs(),
-                "engine": worked,
-            }
-            manifest = _manifest(context, run, plan, found, extra)
+            plan = plan.expecting(needs(predicted.sizes, made=True))
+            extra = {"predicted": predicted.to_json(), **pipeline.other_outputs(), "engine": worked}
+            tokenizer = _describe_tokenizer(config, encoder)
+            manifest = _manifest(context, run, plan, {**pipeline.facts(), "tokenizer": tokenizer}, extra)
             manifest.save(run.dataset)
             run.publish(threads=threads)
             if pending is not None:
@@ -245,7 +241,6 @@ def _predict(context: Context, encoder: Encoder | None) -> RunPrediction:
 def _manifest(
     context: Context, run: Run, plan: Plan, found: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> Manifest:
-    """Everything there is to say of the run."""
     described = run.description
     return Manifest(
         **{name: described[name] for name in ("krill", "identity", "config", "inputs")},

@@ -33,7 +33,6 @@ def inspect_output(folder: Path, *, samples: int, seed: int, memory: str | int =
 
 
 def inspect_duplicates(folder: Path, *, count: int, memory: str | int = "auto") -> list[Cluster]:
-    """Some clusters of near-duplicates of an output."""
     limit = resolve_limit(memory)
     Manifest.load(folder, limit=limit)  # refused before anything is planned
     with Meter(limit) as meter:

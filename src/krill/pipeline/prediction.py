@@ -173,7 +173,6 @@ class RunPrediction:
         return _START_SECONDS + sum(self.stages.values())
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json` and the manifest."""
         return {
             "text_bytes": self.sizes.text_bytes,
             "documents": self.documents,

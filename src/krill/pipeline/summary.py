@@ -38,7 +38,6 @@ _SEEN = ("records", "key_seen")
 
 
 def describe_reason(name: str) -> str:
-    """A reason in words."""
     if name.startswith("step:"):
         return f"dropped by your step {name.removeprefix('step:')}"
     return {**REASONS, **REASONS_BY_STAGES}.get(name, name)

@@ -66,7 +66,6 @@ class SpilledBlock:
         return self.size + self.text_bytes
 
     def documents(self) -> Documents:
-        """Read them back."""
         with reading_artifact(self.path), self.path.open("rb", buffering=0) as file:
             file.seek(self.offset)
             data = file.read(self.size)
@@ -112,7 +111,6 @@ def hashes_of(documents: Documents) -> NDArray[np.uint64]:
 
 
 def add_counts(total: dict[str, int], counts: Mapping[str, int]) -> None:
-    """Add `counts` into `total`."""
     for name, count in counts.items():
         if count:
             total[name] = total.get(name, 0) + count
@@ -125,7 +123,6 @@ def digest(hashes: NDArray[np.uint64]) -> str:
 
 
 def text_bytes(batch: pa.RecordBatch) -> int:
-    """Bytes of text in a batch."""
     offsets, _ = text_buffers(batch.column("text"))
     return int(offsets[-1] - offsets[0])
 
@@ -146,7 +143,6 @@ class SurvivingBlock:
 
     @property
     def nbytes(self) -> int:
-        """What it will hold."""
         return self.block.nbytes
 
     def read(self) -> tuple[pa.RecordBatch, Mapping[str, int]]:
@@ -207,7 +203,6 @@ class SurvivingUnits:
         return (unit.to_json() for unit in self.corpus.units())
 
     def blocks(self, task: Any) -> Iterator[SurvivingBlock]:
-        """The blocks of one unit."""
         if self.scanned is not None:
             return self._seen(task, self.scanned.record(task))
         return self._fresh(Unit.from_json(task))

@@ -66,7 +66,6 @@ class EncodeSummary:
     """What the native encoder says of its cache; None where Hugging Face encoded."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
         return {
             "command": "tokenizer encode",
             "output": None if self.output is None else str(self.output),
@@ -217,7 +216,6 @@ class _TokenFile(AtomicFile):
         return np.ascontiguousarray(ids.astype(self._dtype, copy=False))
 
     def add(self, ids: NDArray[Any], lengths: NDArray[np.uint32]) -> None:
-        """Append prepared ids."""
         self.write(ids)
         self._tokens += len(ids)
 
@@ -239,7 +237,6 @@ class _Lines:
         return ids
 
     def add(self, ids: NDArray[Any], lengths: NDArray[np.uint32]) -> None:
-        """Print the documents."""
         start = 0
         for length in lengths.tolist():
             print(*ids[start : start + length - self._eos].tolist())

@@ -81,7 +81,6 @@ def make_on(
 
 
 def open_run(address: str, identity: str, resources: Resources, workers: int, held: ExitStack) -> WorkerRun:
-    """The stage as a worker has it."""
     _, spec = load_run(address, identity)
     meter = held.enter_context(metered_process(resources.memory, resources.threads, floor=resources.floor))
     path = Path(spec["tokenizer"])
@@ -162,7 +161,6 @@ def paragraphs_json(paragraphs: list[Paragraph]) -> bytes:
 
 
 def read_paragraphs(path: Path) -> list[Paragraph]:
-    """Paragraphs that were kept."""
     with reading_artifact(path):
         content = path.read_bytes()
     try:

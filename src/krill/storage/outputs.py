@@ -167,15 +167,17 @@ def refuse_checksum(shown: str, found: str, expected: str, *, hint: str = _AS_IT
 def check_file(path: str | Path, expected: str, shown: str | None = None) -> None:
     """Read a whole file; an InputError if it is not the one of this SHA-256."""
     name = str(path) if shown is None else shown
-    digest = hashlib.sha256()
     try:
-        with open_regular(path) as file:
-            while content := file.read(READ_BYTES):
-                digest.update(content)
+        found = file_sha256(path)
     except OSError as error:
         raise InputError(f"`{name}` cannot be read: {error.strerror}", hint=DAMAGED_HINT) from error
-    if digest.hexdigest() != expected:
-        refuse_checksum(name, digest.hexdigest(), expected)
+    if found != expected:
+        refuse_checksum(name, found, expected)
+
+
+def file_sha256(path: str | Path) -> str:
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class ListedFiles:

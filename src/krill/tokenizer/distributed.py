@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from shutil import copyfileobj
 from typing import Any, Final
 
 from krill import _native
@@ -104,7 +105,6 @@ def count_on(
 
 
 def open_run(address: str, identity: str, resources: Resources, workers: int, held: ExitStack) -> WorkerRun:
-    """The stages as a worker has them."""
     _, spec = load_run(address, identity)
     meter = held.enter_context(metered_process(resources.memory, resources.threads, floor=resources.floor))
     progress = CountedProgress()
@@ -226,8 +226,7 @@ class MergeCounts(Stage):
             for number in self.tasks():
                 part = log.path(number, _PART)
                 with reading_artifact(part), part.open("rb") as file:
-                    while some := file.read(_COPIED_AT_ONCE):
-                        word_counts.write(some)
+                    copyfileobj(file, word_counts, _COPIED_AT_ONCE)
         found = WordCounts(
             path,
             sum(record["words"] for record in merged),

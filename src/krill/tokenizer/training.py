@@ -244,7 +244,19 @@ class _Training:
     def _counted(self) -> counting.WordCounts:
         """By this process, or by an engine's workers."""
         if self.engine is None or self.folder is None:
-            return counting.count(self._counting())
+            return counting.count(
+                counting.CountJob(
+                    self.corpus,
+                    self.options,
+                    self.work,
+                    cap_bytes=self.plan.share(WORDS),
+                    in_flight=self.plan.share(TEXT),
+                    threads=self.meter.threads,
+                    progress=self.progress,
+                    throttle=self.meter,
+                    checkpoint_seconds=self.checkpoint_seconds,
+                )
+            )
         from krill.tokenizer.distributed import count_on
 
         word_counts, self.worked = count_on(
@@ -259,19 +271,6 @@ class _Training:
         # The engine's own libraries are there now.
         self.plan = self.meter.plan(learning_needs(self.corpus, self.options))
         return word_counts
-
-    def _counting(self) -> counting.CountJob:
-        return counting.CountJob(
-            self.corpus,
-            self.options,
-            self.work,
-            cap_bytes=self.plan.share(WORDS),
-            in_flight=self.plan.share(TEXT),
-            threads=self.meter.threads,
-            progress=self.progress,
-            throttle=self.meter,
-            checkpoint_seconds=self.checkpoint_seconds,
-        )
 
     def _tokens_to_learn(self, word_counts: counting.WordCounts) -> int:
         """How many at most. If nothing can be learnt from what was counted, it is forgotten."""

@@ -27,11 +27,11 @@ import jax
 from krill.errors import ConfigError, InputError, StorageError
 from krill.model.sizing import ModelShape
 from krill.storage.atomic import fsync_dir, storage_errors, write_bytes
-from krill.storage.input_file import MOST_SETTINGS, open_regular, read_input
+from krill.storage.input_file import MOST_SETTINGS, read_input
+from krill.storage.outputs import file_sha256
 
 HEADER = "checkpoint.json"
 ARRAYS = "arrays"
-_READ_BYTES = 2**20
 _FORMAT = 1
 # Suffix of the names of 8-bit tensors.
 _CODES = ".codes"
@@ -118,7 +118,7 @@ def verify(folder: Path, header: Header) -> None:
         try:
             if path.stat().st_size != size:
                 raise DamagedCheckpoint(f"`{name}` has {path.stat().st_size:,} bytes instead of {size:,}")
-            if _file_digest(path) != digest:
+            if file_sha256(path) != digest:
                 raise DamagedCheckpoint(f"`{name}` has changed bytes")
         except OSError as error:
             raise DamagedCheckpoint(f"`{name}` can't be read: {error.strerror or error}") from error
@@ -245,17 +245,9 @@ def _synced_files(folder: Path) -> dict[str, list[Any]]:
             path = Path(place, name)
             with storage_errors(path), open(path, "rb") as file:
                 os.fsync(file.fileno())
-            files[path.relative_to(folder).as_posix()] = [path.stat().st_size, _file_digest(path)]
+            files[path.relative_to(folder).as_posix()] = [path.stat().st_size, file_sha256(path)]
         fsync_dir(place)
     return files
-
-
-def _file_digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open_regular(path) as file:
-        while piece := file.read(_READ_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 def _digest(body: Mapping[str, Any]) -> str:

@@ -87,7 +87,7 @@ def test_another_config_is_refused_only_if_something_was_done(tmp_path):
     output = tmp_path / "out"
     with opened(output) as folder:
         assert folder.begin(describe("first"), overwrite=False) == "start"
-    assert not Path(folder.address).exists()  # nothing was committed, so nothing is kept
+    assert not Path(folder.storage.address).exists()  # nothing was committed, so nothing is kept
 
     with opened(output) as folder:
         assert folder.begin(describe("first"), overwrite=False) == "start"

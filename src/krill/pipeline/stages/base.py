@@ -31,7 +31,6 @@ class UnitSource(Protocol):
 
     def records(self) -> CommitLog | None:
         """The records that count them; None where nothing was scanned."""
-        ...
 
 
 class PipelineStage(Stage):

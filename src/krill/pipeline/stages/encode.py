@@ -233,7 +233,6 @@ class UnitTokens:
     def begin(
         cls, log: CommitLog, position: int, dataset: int, quota: TokenQuota, encoder: BlockEncoder
     ) -> UnitTokens:
-        """Open the files of a unit."""
         names = [name for split in encoder.splits for name in token_files(split)]
         names += [OUTCOMES] if encoder.rejected else []
         taken = {split: {"documents": 0, "tokens": 0} for split in encoder.splits}
@@ -273,7 +272,6 @@ class UnitTokens:
             add_counts(self.counts, {CUT: longer})
 
     def commit(self) -> int:
-        """The unit is done; returns what it keeps on disk."""
         return self.files.commit(
             {
                 "dataset": self.dataset,
@@ -287,7 +285,6 @@ class UnitTokens:
         )
 
     def abort(self) -> None:
-        """Leave nothing behind."""
         self.files.abort()
 
 

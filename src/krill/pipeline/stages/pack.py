@@ -67,7 +67,6 @@ class WriteRows(PipelineStage):
         return f"{self.name}, part {tasks[0][1]:,} of stream {tasks[0][0]}"
 
     def ranges(self, split: Split) -> list[RowRange]:
-        """The shards of a split."""
         return row_ranges(split.sources, self.layout, self.context.config.preprocess.shard_size)
 
     def log_of(self, split: str | None) -> CommitLog:
@@ -81,7 +80,6 @@ class WriteRows(PipelineStage):
         return folder
 
     def write_shards(self, split: Split, numbers: Sequence[int]) -> None:
-        """Shards of the dataset."""
         log, folder = self.log_of(split.name), self.folder(split)
 
         def write(shard: RowRange) -> tuple[Path, dict[str, Any]]:
@@ -189,7 +187,6 @@ class Pack(WriteRows):
 
 
 def by_split(tasks: Iterable[Sequence[int]]) -> dict[int, list[int]]:
-    """The shards of each split."""
     found: dict[int, list[int]] = {}
     for split, shard in tasks:
         found.setdefault(split, []).append(shard)

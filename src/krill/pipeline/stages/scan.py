@@ -285,7 +285,6 @@ class UnitScan:
 
     @classmethod
     def begin(cls, log: CommitLog, unit: Unit, wanted: Wanted, *, spilling: bool) -> UnitScan:
-        """Open the files that are wanted of the unit."""
         names = {
             HASHES: wanted.hashes is not None,
             BANDS: wanted.minhash is not None,
@@ -297,7 +296,6 @@ class UnitScan:
         return cls(unit, files)
 
     def add(self, block: ScannedBlock) -> None:
-        """Append what a block gave."""
         seen: dict[str, Any] = {"documents": block.documents}
         if block.digest is not None:
             seen["digest"] = block.digest
@@ -323,7 +321,6 @@ class UnitScan:
             self.totals[name] += value
 
     def commit(self) -> int:
-        """The unit is done; returns what it keeps on disk."""
         return self.files.commit(
             {
                 "unit": self.unit.to_json(),
@@ -335,5 +332,4 @@ class UnitScan:
         )
 
     def abort(self) -> None:
-        """The unit is not done."""
         self.files.abort()

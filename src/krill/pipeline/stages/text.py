@@ -112,7 +112,6 @@ class TextShards(PipelineStage):
             log.commit(number, record, [path] if record["shard"] else [])
 
     def written(self) -> TextPart:
-        """All shards, in order."""
         records = (record["shard"] for _, record in self.log)
         return TextPart(tuple(ShardInfo.from_json(shard) for shard in records if shard))
 
