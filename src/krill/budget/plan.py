@@ -173,13 +173,12 @@ def _refusal(plan: Plan, needs: Sequence[Need], reserve: int) -> BudgetError:
     when_full = ("always", plan.fullest_stage())
     mendable = [need for need in needs if need.remedy and need.during in when_full]
     mendable.sort(key=lambda need: need.minimum)
-    needed = _round_up(plan.worst_peak + reserve + _MARGIN)
     fullest = plan.fullest_stage()
     held = [share for share in plan.shares if share.during in ("always", fullest)]
     parts = ", ".join(f"{share.name} {format_size(share.size)}" for share in held)
     when = "" if fullest == "always" else f" in the stage {fullest}"
     free = f", kept free {format_size(reserve)}" if reserve else ""
-    hint = f"--memory {needed // 10**6}MB would do"
+    hint = f"{memory_flag(plan.worst_peak + reserve)} would do"
     if plan.before == plan.worst_peak:
         return BudgetError(
             f"the budget is too small: loading the program took {format_size(plan.before)},"
@@ -195,5 +194,6 @@ def _refusal(plan: Plan, needs: Sequence[Need], reserve: int) -> BudgetError:
     )
 
 
-def _round_up(size: int) -> int:
-    return -(-size // 10**6) * 10**6
+def memory_flag(needed: int) -> str:
+    """The flag that gives a budget for `needed` bytes, also if the next start of the program holds more."""
+    return f"--memory {-(-(needed + _MARGIN) // 10**6)}MB"
