@@ -8,7 +8,7 @@ refused here, with the number that would fit. What is left over goes to the part
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -35,17 +35,23 @@ class Need:
     """What one part of a run asks for.
 
     `useful` is the most that would still speed it up, `expected` what this input will make it touch of its
-    bytes (for the prediction; by default all of them), and `remedy` what the user can change to need less.
-    Needs with the same `during` are held at once; parts of different stages are not.
+    bytes (for the prediction; by default all of them; a function of its share where that matters), and
+    `remedy` what the user can change to need less. Needs with the same `during` are held at once; parts of
+    different stages are not.
     """
 
     name: str
     minimum: int
     kind: Kind = Kind.CAPPED
     useful: int = 0
-    expected: int | None = None
+    expected: int | Callable[[int], int] | None = None
     during: str = "always"
     remedy: str = ""
+
+    def expected_of(self, share: int) -> int:
+        """What it will touch of a share."""
+        expected = self.expected(share) if callable(self.expected) else self.expected
+        return share if expected is None else min(share, expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +82,13 @@ class Plan:
 
     def expecting(self, needs: Sequence[Need]) -> Plan:
         """The same shares, with what is known meanwhile of how much of each this input will touch."""
-        known = {need.name: need.expected for need in needs if need.expected is not None}
-        shares = (
-            replace(share, expected=min(share.size, known.get(share.name, share.expected)))
-            for share in self.shares
-        )
-        return replace(self, shares=tuple(shares))
+        known = {need.name: need for need in needs if need.expected is not None}
+
+        def update(share: Share) -> Share:
+            need = known.get(share.name)
+            return share if need is None else replace(share, expected=need.expected_of(share.size))
+
+        return replace(self, shares=tuple(map(update, self.shares)))
 
     @property
     def predicted_peak(self) -> int:
@@ -165,8 +172,7 @@ def make_plan(limit: int, base: int, needs: Sequence[Need], *, reserve: int = 0,
 
 
 def _share(need: Need, size: int) -> Share:
-    expected = size if need.expected is None else min(size, need.expected)
-    return Share(need.name, size, need.kind, expected, need.during)
+    return Share(need.name, size, need.kind, need.expected_of(size), need.during)
 
 
 def _refusal(plan: Plan, needs: Sequence[Need], reserve: int) -> BudgetError:
