@@ -113,18 +113,14 @@ def worker_part(config: EngineConfig | None, memory: str | int, threads: int | s
     return limit, max(1, most // here) if threads == "auto" else most
 
 
-def load_engine(config: EngineConfig | None) -> None:
-    """Import the engine's library, before a plan takes stock of what this process holds."""
-    if config is not None and config.uses_ray:
-        from krill.engines.ray_engine import import_ray
-
-        import_ray(config.retries)
-
-
 def driver_needs(config: EngineConfig | None) -> list[Need]:
-    """What the engine holds in the process that starts it."""
+    """What the engine holds in the process that starts it, beside its library's code: that is loaded here,
+    before the plan takes stock."""
     if config is None or not config.uses_ray:
         return []
+    from krill.engines.ray_engine import import_ray
+
+    import_ray(config.retries)
     return [Need("the driver of Ray", RAY_DRIVER, Kind.WATCHED)]
 
 

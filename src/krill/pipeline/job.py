@@ -16,7 +16,7 @@ from krill.dataset import Manifest
 from krill.dataset.dataset_files import output_kind
 from krill.dataset.fields import Fields
 from krill.dataset.manifest import MANIFEST_NAME
-from krill.engines import Engine, Resources, WorkerSpec, driver_needs, load_engine, open_engine, worker_part
+from krill.engines import Engine, Resources, WorkerSpec, driver_needs, open_engine, worker_part
 from krill.engines.engine import LocalEngine
 from krill.engines.rank import PATIENCE, Rank, RankEngine
 from krill.errors import ConfigError
@@ -98,7 +98,6 @@ def run_preprocess(
     shown = output if is_object_url(output) else Path(output)
     with metered_process(limit, threads, floor=floor, parquet=writes_parquet(config)) as meter:
         load_databases(config)
-        load_engine(elsewhere)
         refuse_early(config, meter, needs)
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)

@@ -21,7 +21,7 @@ import krill
 from krill.budget import Meter, resident_bytes
 from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
-from krill.engines import Resources, driver_needs, engine_named, load_engine, worker_part
+from krill.engines import Resources, driver_needs, engine_named, worker_part
 from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
 from krill.qa.features import Shape
 from krill.qa.sources import DEFAULT_SPLIT, open_source
@@ -103,7 +103,6 @@ def open_job(
     """
     opening = opening_needs(tokenizer)
     opened = open_source(source, split)
-    load_engine(engine)
     here = [*reading_needs(opened), *driver_needs(engine)]
     making = here if engine else unit_needs(opened, looks_native(tokenizer), resources.threads)
     meter = Meter(resources.memory, resources.floor)  # only to plan with: nothing is guarded yet

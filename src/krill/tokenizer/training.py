@@ -21,7 +21,7 @@ from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
 from krill.config.messages import shown
 from krill.corpus import Corpus, DatasetSource
-from krill.engines import driver_needs, engine_named, load_engine, worker_part
+from krill.engines import driver_needs, engine_named, worker_part
 from krill.errors import ConfigError, InputError, KrillError
 from krill.faults import system_errors
 from krill.storage.folder_storage import FolderStorage
@@ -154,7 +154,6 @@ def run_training(
         return [*training_needs(corpus, options, None if engine else workers), *driver_needs(engine)]
 
     with metered_process(limit, workers, floor=floor) as meter, ExitStack() as stack:
-        load_engine(engine)
         opened = partial(open_sources, sources, options, output, verify=verify)
         refuse_early(meter, needs, opened)
         corpus = opened()
