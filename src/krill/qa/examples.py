@@ -93,7 +93,7 @@ def grouped(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Paragraph]
         this = row.get("context")
         if not isinstance(this, str):
             raise InputError(
-                f"{where}: `context` is `{_shown(this)}`, not a string",
+                f"{where}: `context` is `{repr(this)[:60]}`, not a string",
                 hint="each line needs id, question, context and answers",
             )
         if questions and (this != context or len(questions) == MOST_QUESTIONS):
@@ -216,10 +216,6 @@ def _made_whole(question: Question) -> Question:
 
 def _whole(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-
-
-def _shown(value: object) -> str:
-    return repr(value)[:60]
 
 
 class SeenIds:

@@ -156,8 +156,9 @@ def generate_tokens(
     for step in range(max_tokens):
         number = np.int32(step)
         if cache is None:
-            ids, length = _padded(newest, sizes.read), np.int32(newest.shape[1])
-            drawn, cache = programs.read(model, ids, length, keys, number)
+            length = newest.shape[1]
+            ids = np.pad(newest, ((0, 0), (0, sizes.read - length)))
+            drawn, cache = programs.read(model, ids, np.int32(length), keys, number)
         else:
             drawn, cache = programs.more(model, cache, drawn.tokens, keys, number)
         chosen: SampledTokens = jax.device_get(drawn)
@@ -165,10 +166,6 @@ def generate_tokens(
         newest = np.concatenate((newest, chosen.tokens[:, None]), axis=1)
         if newest.shape[1] > sizes.positions:
             newest, cache = newest[:, -sizes.kept :], None
-
-
-def _padded(ids: NDArray[np.int32], width: int) -> NDArray[np.int32]:
-    return np.pad(ids, ((0, 0), (0, width - ids.shape[1])))
 
 
 def _bucket(tokens: int) -> int:

@@ -72,7 +72,7 @@ def scale_by_adam8bit(
             block = block_size(path, leaf)
             if block is None:
                 return jnp.zeros(leaf.shape, jnp.float32)
-            size = _layers(leaf), -int(-math.prod(leaf.shape[-2:]) // block)
+            size = int(math.prod(leaf.shape[:-2])), -int(-math.prod(leaf.shape[-2:]) // block)
             return Coded(jnp.zeros((*size, block), jnp.uint8), jnp.zeros(size, jnp.float32))
 
         # Two trees of their own: buffers that are donated can't be the same ones.
@@ -113,10 +113,6 @@ def _adam(
     square = rates.square * deviation * deviation + (1 - rates.square) * gradient * gradient
     update = mean / rates.mean_correction / (jnp.sqrt(square / rates.square_correction) + rates.eps)
     return update, mean, jnp.sqrt(square)
-
-
-def _layers(leaf: Any) -> int:
-    return int(math.prod(leaf.shape[:-2]))
 
 
 class _BlockRange(NamedTuple):

@@ -152,7 +152,9 @@ class IdColumns:
     @classmethod
     def of(cls, schema: pa.Schema, name: str) -> IdColumns:
         """What the table in the file `name` has."""
-        _only_once(schema, name)
+        for column in (IDS, SEQ_LENGTHS):
+            if schema.names.count(column) > 1:
+                raise InputError(f"`{name}` has more than one column `{column}`", hint="write it with one")
         kind = _field(schema, name).type
         dtype = _integers(kind)
         if dtype is None or dtype.name not in TOKEN_DTYPES:
@@ -162,12 +164,6 @@ class IdColumns:
             )
         fixed = pa.types.is_fixed_size_list(kind)
         return cls(dtype, kind.list_size if fixed else None, _seq_dtype(schema, name))
-
-
-def _only_once(schema: pa.Schema, name: str) -> None:
-    for column in (IDS, SEQ_LENGTHS):
-        if schema.names.count(column) > 1:
-            raise InputError(f"`{name}` has more than one column `{column}`", hint="write it with one")
 
 
 def _field(schema: pa.Schema, name: str) -> pa.Field:
