@@ -29,7 +29,7 @@ from krill.pipeline.input import open_against, open_input, refuse_early, writes_
 from krill.pipeline.needs import InputSizes, sizes_of
 from krill.pipeline.pipeline import Pipeline, build_stages, predict, preprocess_needs
 from krill.pipeline.prediction import RunPrediction
-from krill.pipeline.seen_before import earlier_runs
+from krill.pipeline.seen_before import EarlierRuns, earlier_runs
 from krill.pipeline.summary import Summary, summarize_dataset
 from krill.pipeline.worker import worker_spec
 from krill.storage.commits import LOCAL
@@ -130,15 +130,10 @@ def run_preprocess(
                 worked = dict(engine.facts())
             if rank is not None:
                 return None
-            pending = pipeline.write_index(earlier)
-            plan = plan.expecting(needs(predicted.sizes, made=True))
             extra = {"predicted": predicted.to_json(), **pipeline.other_outputs(), "engine": worked}
+            plan = plan.expecting(needs(predicted.sizes, made=True))
             tokenizer = _describe_tokenizer(config, encoder)
-            manifest = _manifest(context, run, plan, {**pipeline.facts(), "tokenizer": tokenizer}, extra)
-            manifest.save(run.dataset)
-            run.publish(threads=threads)
-            if pending is not None:
-                pending.commit()  # only now may other runs see what this one kept
+            manifest = _publish(run, pipeline, plan, earlier, tokenizer, extra)
     return summarize_dataset(DONE, shown, manifest)
 
 
@@ -237,16 +232,23 @@ def _predict(context: Context, encoder: Encoder | None) -> RunPrediction:
     return predicted
 
 
-def _manifest(
-    context: Context, run: Run, plan: Plan, found: Mapping[str, Any], extra: Mapping[str, Any]
+def _publish(
+    run: Run,
+    pipeline: Pipeline,
+    plan: Plan,
+    earlier: EarlierRuns | None,
+    tokenizer: Mapping[str, Any] | None,
+    extra: Mapping[str, Any],
 ) -> Manifest:
-    described = run.description
-    return Manifest(
+    context, described = pipeline.context, run.description
+    pending = pipeline.write_index(earlier)
+    manifest = Manifest(
         **{name: described[name] for name in ("krill", "identity", "config", "inputs")},
         command=_COMMAND,
         budget=context.meter.report(plan),
         seconds=context.meter.seconds,
-        **found,
+        **pipeline.facts(),
+        tokenizer=tokenizer,
         extra={
             **extra,
             "continued": run.continued,
@@ -257,6 +259,11 @@ def _manifest(
             "steps": described["steps"],
         },
     )
+    manifest.save(run.dataset)
+    run.publish(threads=context.threads)
+    if pending is not None:
+        pending.commit()  # only now may other runs see what this one kept
+    return manifest
 
 
 def describe_run(
