@@ -33,6 +33,8 @@ from krill.storage.run import FINISHED, PUBLISHED, Run, identity_of
 from krill.tokenizer import open_encoder
 
 _COMMAND: Final = "pack"
+# The keys of `preprocess:` that shape the rows.
+_SHAPING: Final = ("sequence_len", "packing", "pack_window", "shard_size")
 
 
 class PackDataset(PipelineStep):
@@ -61,13 +63,8 @@ class PackDataset(PipelineStep):
         self.memory = memory
         self.overwrite = overwrite
         self.verify = verify
-        settings = {
-            "prepared_path": self.output_folder,
-            "sequence_len": sequence_len,
-            "packing": packing,
-            "pack_window": pack_window,
-            "shard_size": shard_size,
-        }
+        shaping = dict(zip(_SHAPING, (sequence_len, packing, pack_window, shard_size), strict=True))
+        settings = {"prepared_path": self.output_folder, **shaping}
         self.config = load_config({"tokenizer": {"path": str(tokenizer)}, "preprocess": settings})
         if not self.input_folder.is_local():
             raise ConfigError(
@@ -104,13 +101,7 @@ class PackDataset(PipelineStep):
         self.stat_update("tokens", value=part.tokens, unit="dataset")
 
     def _describe(self, files: DsFiles, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
-        settings = self.config.preprocess
-        shaping = {
-            "sequence_len": settings.sequence_len,
-            "packing": settings.packing,
-            "pack_window": settings.pack_window,
-            "shard_size": settings.shard_size,
-        }
+        shaping = {name: getattr(self.config.preprocess, name) for name in _SHAPING}
         run: dict[str, Any] = {
             "krill": krill.__version__,
             "command": _COMMAND,

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from krill.engines.engine import Engine
 from krill.engines.stage import Stage
-from krill.errors import ConfigError, KrillError
+from krill.errors import ConfigError, StorageError
 
 FINISH: Final = "finish"
 PATIENCE: Final = 600.0
@@ -52,12 +52,6 @@ class Rank:
                 hint="--task 1/16 to --task 16/16 are the sixteen shares; then --task finish",
             )
         return rank
-
-
-class Waiting(KrillError):
-    """The others are not as far."""
-
-    exit_code = 5
 
 
 @dataclass
@@ -98,7 +92,7 @@ class RankEngine(Engine):
             )
         while missing:
             if time.monotonic() - news > self.patience:
-                raise Waiting(
+                raise StorageError(
                     f"task {self.rank} waits for {len(missing):,} parts of the stage {stage.name}, and for"
                     f" {self.patience:,.0f} s nobody has finished one",
                     hint="start the other tasks, then this one again: what is done stays done;"

@@ -229,7 +229,7 @@ def test_shares_without_a_scheduler_meet_in_the_store(
     tmp_path: Path, store: Any, datasets: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from krill.config import load_config
-    from krill.engines.rank import Rank, Waiting
+    from krill.engines.rank import Rank
     from krill.threads.progress import Silent
 
     config = load_config(config_of(OUTPUT, datasets))
@@ -243,8 +243,8 @@ def test_shares_without_a_scheduler_meet_in_the_store(
             try:
                 share(number)
                 ended += 1
-            except Waiting:
-                pass
+            except StorageError as error:
+                assert "waits for" in error.message
         if ended == 2:
             break
     assert not [name for name in store.find("/bucket/out/set") if name.endswith("krill-run.json")]
