@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -42,9 +43,25 @@ std::vector<tokenizer::AddedToken> added_tokens(const std::vector<AddedArgument>
   return tokens;
 }
 
+// What an id decodes to in place of its token, and whether it is special then.
+using DecodedArgument = std::tuple<uint32_t, nb::bytes, bool>;
+struct DecodedToken {
+  std::string text;
+  bool special;
+};
+
+std::unordered_map<uint32_t, DecodedToken> decoded_tokens(const std::vector<DecodedArgument>& arguments) {
+  std::unordered_map<uint32_t, DecodedToken> tokens;
+  for (const auto& [id, text, special] : arguments)
+    tokens[id] = {{static_cast<const char*>(text.data()), text.size()}, special};
+  return tokens;
+}
+
 class BoundEncoder {
  public:
-  BoundEncoder(tokenizer::EncoderParts parts, const tokenizer::EncoderWorkers& workers) {
+  BoundEncoder(tokenizer::EncoderParts parts, const tokenizer::EncoderWorkers& workers,
+               std::unordered_map<uint32_t, DecodedToken> decoded)
+      : decoded_(std::move(decoded)) {
     if (tokenizer::largest_id(parts) <= 0xffff && parts.tokens->size() <= 0x10000)
       encoder_ = std::make_unique<tokenizer::Encoder<uint16_t>>(std::move(parts), workers);
     else
@@ -80,22 +97,18 @@ class BoundEncoder {
   }
 
   nb::bytes decode(const In<uint32_t>& ids, bool skip_special) {
-    const std::string text = without_gil([&] { return tokens().decode(span_of(ids), skip_special); });
+    const std::string text = without_gil([&] {
+      std::string joined;
+      for (const std::string_view token : texts_of(span_of(ids), skip_special)) joined += token;
+      return joined;
+    });
     return nb::bytes(text.data(), text.size());
   }
 
-  // The same through a decoder; tokens are text here. Ids that are not in use are passed over.
+  // The same through a decoder; tokens are text here.
   nb::bytes decode_with(const In<uint32_t>& ids, bool skip_special, const tokenizer::Decoder& decoder) {
-    const std::string text = without_gil([&] {
-      std::vector<std::string_view> texts;
-      for (const uint32_t id : span_of(ids)) {
-        if (id >= tokens().size()) throw std::out_of_range("an id is not in the vocabulary");
-        if (!tokens().has(id, bpe::kPresent) || (skip_special && tokens().has(id, bpe::kSpecial))) continue;
-        const std::span<const uint8_t> token = tokens().bytes(id);
-        texts.emplace_back(reinterpret_cast<const char*>(token.data()), token.size());
-      }
-      return decoder.decode(texts);
-    });
+    const std::string text =
+        without_gil([&] { return decoder.decode(texts_of(span_of(ids), skip_special)); });
     return nb::bytes(text.data(), text.size());
   }
 
@@ -119,8 +132,27 @@ class BoundEncoder {
     return std::visit([](auto& encoder) -> const bpe::Vocabulary& { return encoder->tokens(); }, encoder_);
   }
 
+  // What ids decode to; those that are not in use are passed over.
+  std::vector<std::string_view> texts_of(std::span<const uint32_t> ids, bool skip_special) const {
+    std::vector<std::string_view> texts;
+    texts.reserve(ids.size());
+    for (const uint32_t id : ids) {
+      if (id >= tokens().size()) throw std::out_of_range("an id is not in the vocabulary");
+      const auto other = decoded_.find(id);
+      const bool is_special =
+          other == decoded_.end() ? tokens().has(id, bpe::kSpecial) : other->second.special;
+      if (!tokens().has(id, bpe::kPresent) || (skip_special && is_special)) continue;
+      const std::span<const uint8_t> token = tokens().bytes(id);
+      texts.push_back(other == decoded_.end()
+                          ? std::string_view(reinterpret_cast<const char*>(token.data()), token.size())
+                          : other->second.text);
+    }
+    return texts;
+  }
+
   std::variant<std::unique_ptr<tokenizer::Encoder<uint16_t>>, std::unique_ptr<tokenizer::Encoder<uint32_t>>>
       encoder_;
+  std::unordered_map<uint32_t, DecodedToken> decoded_;
 };
 
 // The texts of all ids: those of a BPE model are its own.
@@ -140,7 +172,7 @@ void bind_encoder(nb::module_& m) {
           [](BoundEncoder* self, const std::shared_ptr<tokenizer::Model>& model, nb::handle tokens,
              const In<int64_t>& offsets, const In<uint8_t>& flags, bool byte_level,
              const std::shared_ptr<normalize::Normalizer>& normalizer,
-             const std::vector<AddedArgument>& added,
+             const std::vector<AddedArgument>& added, const std::vector<DecodedArgument>& decoded,
              const std::shared_ptr<tokenizer::PreTokenizer>& pre_tokenizer,
              const std::vector<uint32_t>& prefix, const std::vector<uint32_t>& suffix, bool trims_offsets,
              bool keeps_first_space, size_t cache_bytes, size_t workers) {
@@ -150,12 +182,12 @@ void bind_encoder(nb::module_& m) {
             new (self)
                 BoundEncoder({model, tokens_of(model, arrays), byte_level, normalizer, added_tokens(added),
                               pre_tokenizer, prefix, suffix, trims_offsets, keeps_first_space},
-                             {workers, cache_bytes});
+                             {workers, cache_bytes}, decoded_tokens(decoded));
           },
           nb::arg("model"), nb::arg("tokens"), nb::arg("offsets").noconvert(), nb::arg("flags").noconvert(),
           nb::kw_only(), nb::arg("byte_level"), nb::arg("normalizer").none(), nb::arg("added"),
-          nb::arg("pre_tokenizer").none(), nb::arg("prefix"), nb::arg("suffix"), nb::arg("trims_offsets"),
-          nb::arg("keeps_first_space"), nb::arg("cache_bytes"), nb::arg("workers"))
+          nb::arg("decoded"), nb::arg("pre_tokenizer").none(), nb::arg("prefix"), nb::arg("suffix"),
+          nb::arg("trims_offsets"), nb::arg("keeps_first_space"), nb::arg("cache_bytes"), nb::arg("workers"))
       .def("encode", &BoundEncoder::encode, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("eos"))
       .def("encode_offsets", &BoundEncoder::encode_offsets, nb::arg("data"))
       .def("decode", &BoundEncoder::decode, nb::arg("ids").noconvert(), nb::arg("skip_special"))

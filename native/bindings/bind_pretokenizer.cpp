@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "tokenizer/characters.hpp"
 #include "tokenizer/pretokenizer.hpp"
 
 namespace krill::bindings {
@@ -67,7 +68,7 @@ nb::tuple cut_all(const std::shared_ptr<PreTokenizer>& pre_tokenizer, nb::handle
     text.track(true);
     text.assign(bytes.data(), bytes.size());
     PreTokenizerCutter cutter(pre_tokenizer);
-    cutter.prepare(text, is_start);
+    cutter.prepare(text, is_start ? tokenizer::first_length(bytes.data(), bytes.size()) : 0);
     Buffer<uint32_t> some(std::max<size_t>(capacity, 1));
     for (size_t from = 0; from < text.size();) {
       const size_t count = cutter.cut(text.data(), text.size(), from, some.data(), some.size());
@@ -117,11 +118,11 @@ void bind_pretokenizer(nb::module_& m) {
       .def_static(
           "fixed_length", [](size_t length) { return BoundStep{make_fixed_length(length)}; },
           nb::arg("length"))
-      .def_static("rewrite", &rewrite_of, nb::arg("replacement"), nb::arg("prefix"), nb::arg("where"));
+      .def_static("rewrite", &rewrite_of, nb::arg("replacement"), nb::arg("prefix"), nb::arg("where"))
+      .def_static("letters", [] { return BoundStep{Rewrite{.letters = true}}; });
   nb::class_<PreTokenizer>(m, "PreTokenizer")
       .def(nb::new_(&pre_tokenizer_of), nb::arg("steps"))
       .def("cut", &cut_all, nb::arg("text"), nb::arg("is_start") = true, nb::arg("capacity") = size_t{4096})
-      .def_prop_ro("rewrites", &PreTokenizer::rewrites)
       .def_prop_ro("held_bytes", &PreTokenizer::bytes);
 }
 

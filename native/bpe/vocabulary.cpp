@@ -66,15 +66,4 @@ uint32_t Vocabulary::find_hashed(const uint8_t* word, size_t size, uint64_t hash
   }
 }
 
-std::string Vocabulary::decode(std::span<const uint32_t> ids, bool skip_special) const {
-  std::string text;
-  for (const uint32_t id : ids) {
-    if (id >= size()) throw std::out_of_range("an id is not in the vocabulary");
-    if (skip_special && has(id, kSpecial)) continue;
-    const std::span<const uint8_t> token = bytes(id);
-    text.append(token.begin(), token.end());
-  }
-  return text;
-}
-
 }  // namespace krill::bpe

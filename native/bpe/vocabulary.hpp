@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "bpe/word_hash.hpp"
@@ -66,10 +65,6 @@ class Vocabulary {
   size_t held_bytes() const {
     return bytes_.size() + flags_.size() + 4 * offsets_.size() + 8 * words_.size();
   }
-
-  // The bytes of some ids, one after the other; unused ids have none. An id that is too large throws
-  // std::out_of_range.
-  std::string decode(std::span<const uint32_t> ids, bool skip_special) const;
 
  private:
   static void check(const VocabularyArrays& arrays);

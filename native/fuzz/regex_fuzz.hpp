@@ -117,7 +117,7 @@ inline void fuzz_patterns(Settings settings) {
 
 inline tokenizer::PreTokenizer::Item step_from(Settings& settings) {
   const auto behavior = static_cast<tokenizer::Behavior>(settings.next() % 5);
-  switch (settings.next() % 10) {
+  switch (settings.next() % 11) {
     case 0: return tokenizer::make_digits(settings.flag());
     case 1: return tokenizer::make_punctuation(behavior);
     case 2: return tokenizer::make_whitespace();
@@ -132,6 +132,7 @@ inline tokenizer::PreTokenizer::Item step_from(Settings& settings) {
       return tokenizer::make_words(
           text::Pattern::gpt2,
           "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+");
+    case 9: return tokenizer::Rewrite{.letters = true};
     default: return tokenizer::make_split(pattern_from(settings), behavior, settings.flag());
   }
 }
@@ -142,7 +143,7 @@ inline std::vector<uint32_t> cut_in_steps(const tokenizer::PreTokenizerPtr& pre_
   text.track(capacity % 2 == 0);
   text.assign(bytes.data(), bytes.size());
   tokenizer::PreTokenizerCutter cutter(pre_tokenizer);
-  cutter.prepare(text, true);
+  cutter.prepare(text, 1);
   std::vector<uint32_t> ends;
   std::vector<uint32_t> step(capacity);
   for (size_t from = 0; from < text.size();) {

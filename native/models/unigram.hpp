@@ -45,6 +45,8 @@ class Unigram final : public tokenizer::Model {
     return static_cast<uint32_t>(std::max<size_t>(lengths_.size(), 2) - 2);
   }
 
+  uint32_t known_by_its_text() const override { return options_.unknown.value_or(kNoToken); }
+
  private:
   class Scratch;
   class Output;

@@ -4,15 +4,16 @@ In: the engine of the installed `tokenizers`, asked about every code point; name
 package. Out: the ranges of each property, equal ones once, and the names that the engine knows for them;
 characters that are the same when case is ignored, and those that are the same as two or three others.
 
-    python native/regex/generate_unicode.py > native/regex/unicode_tables.cpp
+    python -m native.regex.generate_unicode > native/regex/unicode_tables.cpp
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import regex._regex_core as regex_names
+from native.packed_tables import array, packed, packed_ranges
 from tokenizers import Regex, pre_tokenizers
 
 POINTS = 0x110000
@@ -81,41 +82,6 @@ def folded_sequences(cased: str) -> list[tuple[int, ...]]:
             assert matches(f"(?i:[{character}])", others) == [(0, len(others))], others
             found.append((ord(character), *map(ord, others)))
     return found
-
-
-def varint(value: int) -> Iterator[int]:
-    while value >= 0x80:
-        yield value & 0x7F | 0x80
-        value >>= 7
-    yield value
-
-
-def packed(numbers: Iterable[int]) -> list[int]:
-    return [byte for number in numbers for byte in varint(number)]
-
-
-def packed_ranges(ranges: Ranges) -> list[int]:
-    """How many, then for each the distance from the end of the one before, and its size."""
-    numbers = [len(ranges)]
-    at = 0
-    for first, last in ranges:
-        numbers += [first - at, last - first]
-        at = last + 1
-    return packed(numbers)
-
-
-def rows(values: list[int]) -> Iterator[str]:
-    line = "   "
-    for value in values:
-        if len(line) > 102:
-            yield line
-            line = "   "
-        line += f" {value},"
-    yield line
-
-
-def array(name: str, values: list[int]) -> list[str]:
-    return [f"const uint8_t {name}[{len(values)}] = {{", *rows(values), "};", ""]
 
 
 def source() -> str:

@@ -9,17 +9,35 @@
 
 namespace krill::tokenizer {
 
+// The letter of each byte, a code point.
+inline constexpr std::array<uint16_t, 256> kLetterOfByte = [] {
+  std::array<uint16_t, 256> letters{};
+  uint16_t next = 256;
+  for (uint16_t byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
+    letters[byte] = printable ? byte : next++;
+  }
+  return letters;
+}();
+
 // By code point; -1 where a letter stands for no byte.
 inline constexpr std::array<int16_t, 324> kByteOfLetter = [] {
   std::array<int16_t, 324> bytes{};
   bytes.fill(-1);
-  size_t next = 256;
-  for (int16_t byte = 0; byte < 256; ++byte) {
-    const bool printable = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
-    bytes[printable ? static_cast<size_t>(byte) : next++] = byte;
-  }
+  for (int16_t byte = 0; byte < 256; ++byte) bytes[kLetterOfByte[static_cast<size_t>(byte)]] = byte;
   return bytes;
 }();
+
+// Whether a byte is its own letter, of one byte in UTF-8.
+inline constexpr bool is_own_letter(uint8_t byte) { return byte > 0x20 && byte < 0x7f; }
+
+// Writes the letter of a byte in UTF-8, one or two bytes, and returns its end.
+inline uint8_t* write_letter(uint8_t* out, uint8_t byte) {
+  const unsigned letter = kLetterOfByte[byte];
+  if (letter >= 0x80) *out++ = static_cast<uint8_t>(0xc0 | letter >> 6);
+  *out++ = static_cast<uint8_t>(letter < 0x80 ? letter : 0x80 | (letter & 0x3f));
+  return out;
+}
 
 // Turns letters, in UTF-8, into the bytes that they stand for; returns how many, or -1 if one of them stands
 // for none. `bytes` has room for as many as the text has.

@@ -1,4 +1,5 @@
-// Characters beside a special token: whether they are whitespace that it takes, or part of a word.
+// Characters at either end of a text: whether a special token beside them takes them as whitespace, or finds
+// itself inside of a word.
 //
 // By Unicode's White_Space and by what `\w` matches in Hugging Face's library. Bytes that are not UTF-8 are
 // neither.
@@ -8,6 +9,13 @@
 #include <cstdint>
 
 namespace krill::tokenizer {
+
+// Bytes of the first character of a text, which may be empty.
+inline size_t first_length(const uint8_t* text, size_t size) {
+  size_t length = size == 0 ? 0 : 1;
+  while (length < size && length < 4 && (text[length] & 0xc0) == 0x80) ++length;
+  return length;
+}
 
 // Bytes of the whitespace that a text begins with, and of that with which it ends.
 size_t whitespace_at_begin(const uint8_t* text, size_t size);

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tokenizer/characters.hpp"
 #include "tokenizer/offsets.hpp"
 
 namespace krill::tokenizer {
@@ -134,11 +135,12 @@ void Encoder<Id>::encode_document(Worker& worker, const uint8_t* text, size_t si
   for (const uint32_t id : parts_.suffix) ids.push_back(static_cast<Id>(id));
 }
 
-// The library asks where in the input the first byte comes from, and normalizers may remove what was first.
-// The beginning of a section is normalised once more, with its origins.
+// The library asks where in the input a piece comes from, and normalizers may remove what was first, or make
+// several characters of it. The beginning of a section is normalised once more, with its origins.
 template <class Id>
-bool Encoder<Id>::keeps_beginning(Worker& worker, const uint8_t* text, size_t size) const {
-  if (!parts_.pre_tokenizer || !parts_.pre_tokenizer->asks_for_start()) return true;
+size_t Encoder<Id>::beginning(Worker& worker, const uint8_t* text, size_t size) const {
+  if (!parts_.pre_tokenizer || !parts_.pre_tokenizer->asks_for_start()) return 0;
+  if (!worker.section.changed()) return first_length(text, size);
   worker.part.track(true);
   size_t some = std::min<size_t>(size, kBeginning);
   while (some < size && (text[some] & 0xc0) == 0x80) ++some;
@@ -148,9 +150,11 @@ bool Encoder<Id>::keeps_beginning(Worker& worker, const uint8_t* text, size_t si
     worker.part.assign(text, size);
     parts_.normalizer->apply(worker.part);
   }
-  const bool kept = worker.part.size() == 0 || worker.part.origin(0, 1).begin == 0;
+  const normalize::Origin* const origins = worker.part.present_origins();
+  size_t first = 0;
+  while (first < worker.part.size() && origins[first].begin == 0) ++first;
   worker.part.track(worker.section.tracked());
-  return kept;
+  return first;
 }
 
 template <class Id>
@@ -160,11 +164,11 @@ void Encoder<Id>::split_section(Worker& worker, const uint8_t* text, size_t size
   normalize::Text& section = worker.section;
   section.assign(text, size);
   if (parts_.normalizer) parts_.normalizer->apply(section);
-  is_start = is_start && (!section.changed() || keeps_beginning(worker, text, size));
+  const size_t start = is_start ? beginning(worker, text, size) : 0;
   added_.split_normalized(section.data(), section.size(), [&](size_t begin, size_t end, uint32_t id) {
     if (id == Model::kNoToken) {
       worker.part.assign(section.data() + begin, end - begin);
-      if (worker.pre_tokenizer) worker.pre_tokenizer->prepare(worker.part, is_start && begin == 0);
+      if (worker.pre_tokenizer) worker.pre_tokenizer->prepare(worker.part, begin == 0 ? start : 0);
       if (worker.part.size() >= WordCutter::kTooLong)
         throw std::invalid_argument("a text is 2 GiB or longer");
     }
@@ -179,7 +183,7 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
   worker.track(true);
   const size_t likely = likely_ids(1, size);
   OffsetTokens<Id> tokens{GrowingBuffer<Id>(likely), GrowingBuffer<uint32_t>(2 * likely)};
-  OffsetTracker tracker({*parts_.tokens, parts_.byte_level}, text,
+  OffsetTracker tracker({*parts_.tokens, parts_.byte_level, parts_.model->known_by_its_text()}, text,
                         {parts_.trims_offsets, parts_.keeps_first_space}, tokens.offsets);
   const auto add_nowhere = [&](const std::vector<uint32_t>& ids) {
     for (const uint32_t id : ids) {

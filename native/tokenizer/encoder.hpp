@@ -89,8 +89,8 @@ class Encoder {
   class Lease;
 
   size_t likely_ids(size_t rows, size_t bytes) const;
-  // Whether what a section became begins with what it began with; only asked for where it matters.
-  bool keeps_beginning(Worker& worker, const uint8_t* text, size_t size) const;
+  // How many bytes of what a section became stand for its first character; 0 where that does not matter.
+  size_t beginning(Worker& worker, const uint8_t* text, size_t size) const;
   void encode_document(Worker& worker, const uint8_t* text, size_t size, GrowingBuffer<Id>& ids) const;
   // Normalises a section into `worker.section`, and calls use(begin, end, id) for each of its parts; plain
   // text is then in `worker.part`, as the pre-tokenizer rewrites it.

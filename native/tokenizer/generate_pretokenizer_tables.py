@@ -3,13 +3,14 @@
 In: the pre-tokenizers of the installed `tokenizers`, asked about every code point. Each has Unicode tables
 of its own, of different versions. Out: ranges of code points.
 
-    python native/tokenizer/generate_pretokenizer_tables.py > native/tokenizer/pretokenizer_tables.cpp
+    python -m native.tokenizer.generate_pretokenizer_tables > native/tokenizer/pretokenizer_tables.cpp
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from native.packed_tables import array, packed, packed_ranges
 from tokenizers import pre_tokenizers
 
 EVERYTHING = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
@@ -70,27 +71,6 @@ def scripts() -> list[tuple[int, int, int]]:
     return found
 
 
-def varint(value: int) -> Iterator[int]:
-    while value >= 0x80:
-        yield value & 0x7F | 0x80
-        value >>= 7
-    yield value
-
-
-def packed(numbers: Iterable[int]) -> list[int]:
-    return [byte for number in numbers for byte in varint(number)]
-
-
-def packed_ranges(ranges: Ranges) -> list[int]:
-    """How many, then for each the distance from the end of the one before, and its size."""
-    numbers = [len(ranges)]
-    at = 0
-    for first, last in ranges:
-        numbers += [first - at, last - first]
-        at = last + 1
-    return packed(numbers)
-
-
 def packed_scripts(ranges: list[tuple[int, int, int]]) -> list[int]:
     """As ranges, each followed by its number."""
     numbers = [len(ranges)]
@@ -99,17 +79,6 @@ def packed_scripts(ranges: list[tuple[int, int, int]]) -> list[int]:
         numbers += [first - at, last - first, number]
         at = last + 1
     return packed(numbers)
-
-
-def array(name: str, values: list[int]) -> Iterator[str]:
-    yield f"const uint8_t {name}[{len(values)}] = {{"
-    line = "   "
-    for value in values:
-        if len(line) > 102:
-            yield line
-            line = "   "
-        line += f" {value},"
-    yield from [line, "};", ""]
 
 
 def source() -> str:

@@ -84,6 +84,9 @@ class Model {
   // out, whose later lengths are out of step with its bytes, as the library's are.
   virtual bool counts_letters() const { return false; }
 
+  // The unknown token if the library knows it by the text that it stands for; else none.
+  virtual uint32_t known_by_its_text() const { return kNoToken; }
+
   // Null for a model whose words have to stay whole.
   virtual const PieceCutter* pieces() const { return nullptr; }
   // Whether this word has to stay whole although its model has a piece cutter.

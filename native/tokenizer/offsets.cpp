@@ -34,7 +34,7 @@ normalize::Origin origin_of(const normalize::Text& text, size_t begin, size_t en
 
 void OffsetTracker::add_token(uint32_t id, const TokenRange& range) {
   const normalize::Origin written = origin_of(*part_, range.begin, range.end);
-  add_range(part_begin_ + written.begin, part_begin_ + written.end, spaces_of(id));
+  add_range(part_begin_ + written.begin, part_begin_ + written.end, spaces_of(id, range));
 }
 
 void OffsetTracker::add_added(size_t begin, size_t end) {
@@ -47,9 +47,11 @@ void OffsetTracker::add_nowhere() {
   offsets_.push_back(0);
 }
 
-OffsetTracker::Spaces OffsetTracker::spaces_of(uint32_t id) const {
+OffsetTracker::Spaces OffsetTracker::spaces_of(uint32_t id, const TokenRange& range) const {
   if (!trimming_.spaces) return {};
-  const std::span<const uint8_t> token = tokens_.vocabulary.bytes(id);
+  const std::span<const uint8_t> token =
+      id == tokens_.by_text ? std::span(part_->data() + range.begin, part_->data() + range.end)
+                            : tokens_.vocabulary.bytes(id);
   if (tokens_.byte_level) return {spaces_at_begin(token), spaces_at_end(token)};
   return {trimmed_at_begin(token.data(), token.size()), trimmed_at_end(token.data(), token.size())};
 }

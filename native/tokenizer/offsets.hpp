@@ -24,7 +24,8 @@ class OffsetTracker {
   // What the tokens are: their bytes by id, and how they are written.
   struct Tokens {
     const bpe::Vocabulary& vocabulary;
-    bool byte_level;  // tokens are bytes, and a space in them is the letter that represents it
+    bool byte_level;   // tokens are bytes, and a space in them is the letter that represents it
+    uint32_t by_text;  // Model::known_by_its_text
   };
 
   OffsetTracker(const Tokens& tokens, const uint8_t* document, Trimming trimming,
@@ -56,7 +57,7 @@ class OffsetTracker {
     size_t behind = 0;
   };
 
-  Spaces spaces_of(uint32_t id) const;
+  Spaces spaces_of(uint32_t id, const TokenRange& range) const;
   void add_range(size_t begin, size_t end, Spaces spaces);  // of the section
   size_t characters_before(size_t byte);
 

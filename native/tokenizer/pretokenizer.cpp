@@ -4,6 +4,9 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "tokenizer/byte_letters.hpp"
+#include "tokenizer/characters.hpp"
+
 namespace krill::tokenizer {
 namespace {
 
@@ -20,12 +23,6 @@ bool is_character(const std::string& text) {
   if (text.empty()) return false;
   const auto is_tail = [](char byte) { return (static_cast<uint8_t>(byte) & 0xc0) == 0x80; };
   return text.size() <= 4 && std::all_of(text.begin() + 1, text.end(), is_tail);
-}
-
-size_t first_length(const uint8_t* text, size_t size) {
-  size_t length = 1;
-  while (length < size && length < 4 && (text[length] & 0xc0) == 0x80) ++length;
-  return length;
 }
 
 // Writes pieces as a rewriting step makes them, with what each byte stands for.
@@ -55,6 +52,7 @@ class PieceWriter {
   // replacement's.
   void write_replaced(size_t begin, size_t end) {
     if (begin >= end) return;
+    if (rewrite_.letters) return write_letters(begin, end);
     GrowingBuffer<uint8_t>& bytes = text_.next_bytes();
     const size_t length = rewrite_.replacement.size();
     if (length == 0) {
@@ -76,6 +74,17 @@ class PieceWriter {
     if (origins_ == nullptr) return;
     for (size_t at = begin; at < end; ++at)
       text_.next_origins().append_repeated(origins_[at], source_[at] == ' ' ? length : 1);
+  }
+
+  // A letter stands for what its byte's character stands for.
+  void write_letters(size_t begin, size_t end) {
+    GrowingBuffer<uint8_t>& bytes = text_.next_bytes();
+    uint8_t* out = bytes.room(2 * (end - begin));
+    for (size_t at = begin; at < end; ++at) out = write_letter(out, source_[at]);
+    bytes.set_end(out);
+    if (origins_ == nullptr) return;
+    for (size_t at = begin; at < end; ++at)
+      text_.next_origins().append_repeated(origins_[at], is_own_letter(source_[at]) ? 1 : 2);
   }
 
   bool begins_with_prefix(size_t begin, size_t end) const {
@@ -234,6 +243,7 @@ void PreTokenizerCutter::cut_all(const uint8_t* text, size_t size) {
 
 // Whether a text that is one piece would become another one.
 bool PreTokenizerCutter::changes(const Rewrite& rewrite, const normalize::Text& text, bool is_start) const {
+  if (rewrite.letters) return !std::all_of(text.data(), text.data() + text.size(), is_own_letter);
   if (!rewrite.replacement.empty() && std::memchr(text.data(), ' ', text.size()) != nullptr) return true;
   return puts_in_front(rewrite, is_start) && !begins_with(text.data(), text.size(), rewrite.prefix);
 }
@@ -257,9 +267,8 @@ void PreTokenizerCutter::rewrite_pieces(const Rewrite& rewrite, normalize::Text&
   text.flip();
 }
 
-void PreTokenizerCutter::prepare(normalize::Text& text, bool is_start) {
+void PreTokenizerCutter::prepare(normalize::Text& text, size_t start) {
   bounds_.truncate(0);
-  size_t start = is_start ? 1 : 0;
   const auto& stages = pre_tokenizer_->stages_;
   for (size_t stage = 0; stage + 1 < stages.size(); ++stage) {
     if (text.size() >= kTooLong) throw std::invalid_argument("a text is 2 GiB or longer");

@@ -5,7 +5,8 @@
 // changed after it was cut.
 //
 // Steps only cut, or only rewrite. `Metaspace` is a rewriting step (spaces become its character, which is
-// also put in front) and one that cuts; `ByteLevel` is one that puts a space in front, and one that cuts.
+// also put in front) and one that cuts; `ByteLevel` is one that puts a space in front, one that cuts, and one
+// that writes bytes as letters, which is left out where nothing comes after it: then tokens are bytes.
 // Each step treats each piece that the one before has made as a text of its own.
 //
 // A worker first calls `prepare`, which does everything up to the last step that rewrites: the text becomes
@@ -28,13 +29,14 @@
 namespace krill::tokenizer {
 
 // Changes each piece: spaces become `replacement`, unless that is empty; then `prefix` is put in front of
-// pieces that don't begin with it.
+// pieces that don't begin with it. Or all bytes become the letters that stand for them.
 struct Rewrite {
   enum class Where : uint8_t { nowhere, at_start, everywhere };
 
-  std::string replacement;       // a character or nothing
-  std::string prefix;            // a character
+  std::string replacement{};     // a character or nothing
+  std::string prefix{};          // a character
   Where where = Where::nowhere;  // `at_start`: before the piece with which the whole input begins
+  bool letters = false;          // then the rest is empty
 };
 
 class PreTokenizer {
@@ -43,7 +45,6 @@ class PreTokenizer {
 
   explicit PreTokenizer(std::vector<Item> items);
 
-  bool rewrites() const { return stages_.size() > 1; }
   // Whether anything depends on where the whole input begins.
   bool asks_for_start() const;
   size_t bytes() const;
@@ -70,8 +71,9 @@ class PreTokenizerCutter final : public WordCutter {
  public:
   explicit PreTokenizerCutter(PreTokenizerPtr pre_tokenizer) : pre_tokenizer_(std::move(pre_tokenizer)) {}
 
-  // Before the first `cut` of a text. `is_start` says whether the whole input begins with it.
-  void prepare(normalize::Text& text, bool is_start);
+  // Before the first `cut` of a text, of which `start` bytes stand for the first character of the whole
+  // input.
+  void prepare(normalize::Text& text, size_t start);
 
   size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) override;
 

@@ -343,6 +343,10 @@ class PreTokenizerStep:
     def rewrite(replacement: str, prefix: str, where: str) -> PreTokenizerStep:
         """Replaces spaces in each piece, then puts a prefix in front `always`, `first` or `never`."""
 
+    @staticmethod
+    def letters() -> PreTokenizerStep:
+        """Writes each byte as the letter that stands for it."""
+
 class PreTokenizer:
     """All steps of a pre-tokenizer, one after the other."""
 
@@ -353,8 +357,6 @@ class PreTokenizer:
         """The text as its words have it; where they end, with the highest bit set if they are left out; and
         for each byte where the characters that it stands for begin and end in the text given."""
 
-    @property
-    def rewrites(self) -> bool: ...
     @property
     def held_bytes(self) -> int: ...
 
@@ -379,7 +381,8 @@ class Encoder:
 
     The texts of all ids are those of a BPE model, else `tokens`; `flags` of each id: 1 in use, 2 part of a
     word, 4 special. An added token is its text, its id, and whether it is single_word, lstrip, rstrip,
-    normalized. Without a `pre_tokenizer` each section is a word. `cache_bytes` is the size of each
+    normalized. An id that is `decoded` becomes the text there in place of its own, and may be special then.
+    Without a `pre_tokenizer` each section is a word. `cache_bytes` is the size of each
     worker's cache of words.
     """
 
@@ -393,6 +396,7 @@ class Encoder:
         byte_level: bool,
         normalizer: Normalizer | None,
         added: list[tuple[bytes, int, bool, bool, bool, bool]],
+        decoded: list[tuple[int, bytes, bool]],
         pre_tokenizer: PreTokenizer | None,
         prefix: list[int],
         suffix: list[int],

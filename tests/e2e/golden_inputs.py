@@ -166,7 +166,7 @@ def questions(contexts: int, seed: int) -> dict[str, Any]:
 
 
 def write_word_pieces(path: Path) -> None:
-    """A WordPiece tokenizer, which is encoded by Hugging Face's library, in BERT's layout."""
+    """A WordPiece tokenizer in BERT's layout."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]

@@ -24,8 +24,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from krill.qa.tables import NOWHERE
-from krill.qa.wordwise import EncodedSpans
+from krill.qa.tables import NOWHERE, EncodedSpans
 
 MOVED: Final = "answers_moved"
 NOT_FOUND: Final = "answers_not_in_context"

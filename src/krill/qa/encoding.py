@@ -2,14 +2,13 @@
 
 In: a tokenizer of `transformers` or `tokenizers`, or a path; then lists of texts. Out: the ids of
 all texts one after the other, and of contexts where each token stands, in characters. Held in memory: the
-tokenizer, a cache of words if the native core encodes, and otherwise one group of texts or words in the
-library.
+tokenizer, a cache of words if the native core encodes, and otherwise one group of texts in the library.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -24,8 +23,7 @@ from krill.config.messages import shown
 from krill.corpus.buffers import offsets_of, text_column_of
 from krill.errors import ConfigError, InputError
 from krill.qa.layout import Declared, FeatureLayout, find_layout, memory_token_ids
-from krill.qa.tables import Lists
-from krill.qa.wordwise import EncodedSpans, Words, encode_wordwise, find_words, groups_of
+from krill.qa.tables import EncodedSpans, Lists
 from krill.storage.input_file import read_json
 from krill.tokenizer.encoder import DocumentError
 from krill.tokenizer.huggingface import GROUP_BYTES, LibraryCalls, open_library
@@ -105,7 +103,7 @@ def tokenizer_from(
     if isinstance(spec, NotNative):
         library = library or open_library(_NAMELESS, content)
         calls = LibraryCalls(outline_of_content(content))
-        texts = _LibraryTexts(library, find_words(content), calls)
+        texts = _LibraryTexts(library, calls)
         return QaTokenizer(texts, layout, shaping, False, content, _space_ids(library))
     bare = replace(spec, post=replace(spec.post, prefix=(), suffix=()))
     encoder = NativeEncoder(_NAMELESS, shaping, bare, LEAST_CACHE * threads, threads)
@@ -160,27 +158,21 @@ class _NativeTexts:
 
 
 class _LibraryTexts:
-    """The same with the library, word by word if `words` says how to cut."""
+    """The same with the library, for the few tokenizers that only it can run."""
 
-    def __init__(self, library: Any, words: Words | None, calls: LibraryCalls) -> None:
+    def __init__(self, library: Any, calls: LibraryCalls) -> None:
         self._batch: Callable[..., list[Any]] = library.encode_batch
-        self._words = words
         self._calls = calls
 
     def encode(self, texts: Sequence[str]) -> Lists:
         return self.encode_spans(texts)
 
     def encode_spans(self, texts: Sequence[str]) -> EncodedSpans:
-        if self._words is None:
-            return self._encode_whole(texts)
-        return encode_wordwise(texts, self._words, self._encode_whole)
-
-    def _encode_whole(self, texts: Sequence[str]) -> EncodedSpans:
         ids: list[int] = []
         spans: list[npt.NDArray[np.int32]] = []
         lengths: list[int] = []
         # The library holds many times what it encodes.
-        for group in groups_of(texts, GROUP_BYTES):
+        for group in _groups(texts, GROUP_BYTES):
             tuples: list[tuple[int, int]] = []
             for encoding in self._encoded(group):
                 ids += encoding.ids
@@ -200,6 +192,18 @@ class _LibraryTexts:
                 except DocumentError as own:
                     raise own.at(f"the text that begins `{shown(text)}`") from None
             raise error
+
+
+def _groups(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """Consecutive texts of about `size` characters together."""
+    start = held = 0
+    for number, text in enumerate(texts):
+        if held and held + len(text) > size:
+            yield texts[start:number]
+            start, held = number, 0
+        held += len(text)
+    if start < len(texts):
+        yield texts[start:]
 
 
 def _joined(arrays: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -32,6 +32,7 @@ from krill.qa.encoding import QaTokenizer
 from krill.qa.examples import Paragraph, Question
 from krill.qa.layout import FeatureLayout
 from krill.qa.tables import (
+    EncodedSpans,
     Examples,
     Features,
     FeatureUnit,
@@ -42,7 +43,6 @@ from krill.qa.tables import (
     number_list_column,
     text_list_column,
 )
-from krill.qa.wordwise import EncodedSpans
 
 QUESTION_TOO_LONG: Final = "questions_too_long"
 EMPTY_CONTEXT: Final = "empty_contexts"

@@ -76,6 +76,13 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedSpans(Lists):
+    """The ids of some texts, with begin and end of each token in its text, in characters, shape (n, 2)."""
+
+    spans: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
 class Features:
     """A row for each feature: its example, which of its windows it is, where the window begins among the
     context's tokens and how many it has, and the answer's first and last token in it (-1: none)."""

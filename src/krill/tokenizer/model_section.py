@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 MAX_IDS: Final = 2**20
 MAX_MERGES: Final = 2**20
 MODELS: Final = ("BPE", "Unigram", "WordPiece", "WordLevel")
+# Those that a model has to have, in the order in which the library looks for a model that they may be of.
+_FIELDS: Final[Mapping[str, set[str]]] = {
+    "BPE": {"vocab", "merges"},
+    "WordPiece": {"vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word"},
+    "WordLevel": {"vocab", "unk_token"},
+}
 
 
 class NotSupported(Exception):
@@ -49,10 +55,6 @@ class ModelSpec:
         """The native model; `ValueError` if it makes no sense."""
         return _BUILDERS[self.kind](self)
 
-    def text(self, number: int) -> bytes:
-        """What an id decodes to."""
-        return self.tokens[self.offsets[number] : self.offsets[number + 1]].tobytes()
-
     def lacks_bytes(self) -> bool:
         """Whether some byte is no token of a byte-level vocabulary."""
         starts = self.offsets[:-1]
@@ -60,18 +62,28 @@ class ModelSpec:
         return len(set(self.tokens[starts[single]].tolist())) < 256
 
 
+def model_kind(model: Mapping[str, Any]) -> str:
+    """The type of a model, which older files only say by its fields, as the library reads them."""
+    if "type" in model:
+        return type_of(model)
+    if isinstance(model.get("vocab"), list):
+        return "Unigram"
+    return next((kind for kind, fields in _FIELDS.items() if model.keys() >= fields), "BPE")
+
+
 def check_model(model: Any, *, byte_level: bool) -> str:
     """The kind of a model that can be run natively, of a section with or without its tokens."""
     if not isinstance(model, dict):
         raise NotSupported("it has no model")
-    kind = type_of(model)
-    kind = "BPE" if kind == "nothing" else kind
+    kind = model_kind(model)
     if kind not in MODELS:
         raise NotSupported(f"its model is {kind}")
     if not isinstance(model.get("vocab"), list if kind == "Unigram" else dict):
         raise NotSupported("its model has no vocabulary")
     if kind == "BPE" and not isinstance(model.get("merges"), list):
         raise NotSupported("its model has no merges")
+    if missing := _FIELDS.get(kind, set()) - model.keys():
+        raise NotSupported(f"its model lacks `{min(missing)}`")
     if model.get("dropout"):
         raise NotSupported("its model drops merges at random")
     affixes = ("continuing_subword_prefix", "end_of_word_suffix")
@@ -89,8 +101,8 @@ def unknown_id(kind: str, section: Mapping[str, Any], find: Callable[[str], int 
         if unknown is not None and (type(unknown) is not int or unknown < 0):
             raise NotSupported(f"its unk_id is `{unknown}`")
         return unknown
-    token = section.get("unk_token", {"WordPiece": "[UNK]", "WordLevel": "<unk>"}.get(kind))
-    if token is None:
+    token = section.get("unk_token")
+    if token is None and kind == "BPE":
         return None
     if not isinstance(token, str):
         raise NotSupported(f"its unk_token is `{token}`")
@@ -141,8 +153,8 @@ def _unigram(spec: ModelSpec) -> _native.Model:
 def _word_piece(spec: ModelSpec) -> _native.Model:
     from krill import _native
 
-    prefix = spec.section.get("continuing_subword_prefix", "##")
-    most = spec.section.get("max_input_chars_per_word", 100)
+    prefix = spec.section["continuing_subword_prefix"]
+    most = spec.section["max_input_chars_per_word"]
     if not isinstance(prefix, str) or type(most) is not int or most < 0:
         raise ValueError("its WordPiece model has a prefix or a limit of characters of the wrong kind")
     arrays = (spec.tokens, spec.offsets, spec.flags)

@@ -7,14 +7,13 @@ merged, thirteen times its bytes, once for all threads.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.errors import InputError
 from krill.tokenizer.encoder import describe_file, gave_up
-from krill.tokenizer.model_section import ModelSpec
 from krill.tokenizer.tokenizer_json import AddedToken, NativeSpec
+from krill.tokenizer.vocabulary import to_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +30,6 @@ NORMALISED_PER_BYTE: Final = 3
 # 98.9 %, 16 MB 99.3 % and 64 MB 99.4 %; from 4 MB on it took the same time.
 LEAST_CACHE: Final = 512_000
 USEFUL_CACHE: Final = 16_000_000
-# Flags of tokens, as in native/bpe/vocabulary.hpp.
-_WORD: Final = 2
-_SPECIAL: Final = 4
 
 
 class NativeEncoder:
@@ -117,7 +113,7 @@ def _native_encoder(spec: NativeSpec, cache_bytes: int, workers: int) -> _native
     """`cache_bytes` are each worker's; `ValueError` if the parts don't fit together."""
     from krill import _native
 
-    model = _as_decoded(spec)
+    model = spec.model
     return _native.Encoder(
         model.build(),
         model.tokens,
@@ -126,6 +122,7 @@ def _native_encoder(spec: NativeSpec, cache_bytes: int, workers: int) -> _native
         byte_level=model.byte_level,
         normalizer=spec.normalizer,
         added=[_added(token, spec.normalizer) for token in spec.added],
+        decoded=_decoded(spec),
         pre_tokenizer=spec.pre_tokenizer,
         prefix=list(spec.post.prefix),
         suffix=list(spec.post.suffix),
@@ -136,34 +133,22 @@ def _native_encoder(spec: NativeSpec, cache_bytes: int, workers: int) -> _native
     )
 
 
-def _as_decoded(spec: NativeSpec) -> ModelSpec:
-    """The model with added tokens as the library decodes them: as they look in normalised text. It leaves out
-    special ones by their text, so those that look otherwise then are not left out."""
-    model, normalizer = spec.model, spec.normalizer
-    if normalizer is None:
-        return model
-    special = {token.content.encode() for token in spec.added if token.special}
-    texts = {token.id: normalizer.apply(token.content.encode()) for token in spec.added if token.normalized}
-    # Tokens that are a part of the model's words have to stay as they are.
-    changed = {
-        number: text
-        for number, text in texts.items()
-        if not model.flags[number] & _WORD and text != model.text(number)
-    }
-    if not changed:
-        return model
-    import numpy as np
-
-    pieces, flags, at = [], model.flags.copy(), 0
-    lengths = np.diff(model.offsets)
-    for number in sorted(changed):
-        pieces += [model.tokens[at : model.offsets[number]].tobytes(), changed[number]]
-        at = int(model.offsets[number + 1])
-        lengths[number] = len(changed[number])
-        if changed[number] not in special:
-            flags[number] &= ~np.uint8(_SPECIAL)
-    tokens = np.frombuffer(b"".join([*pieces, model.tokens[at:].tobytes()]), np.uint8)
-    return replace(model, tokens=tokens, offsets=np.concatenate([[0], np.cumsum(lengths)]), flags=flags)
+def _decoded(spec: NativeSpec) -> list[tuple[int, bytes, bool]]:
+    """Added tokens that the library decodes to what they are in normalised text. It leaves out special ones
+    by their text, so those that look otherwise then are not left out."""
+    if spec.normalizer is None:
+        return []
+    special = {token.content for token in spec.added if token.special}
+    texts = [
+        (token, spec.normalizer.apply(token.content.encode()).decode())
+        for token in spec.added
+        if token.normalized
+    ]
+    return [
+        (token.id, (to_bytes(text) if spec.joins_bytes else None) or text.encode(), text in special)
+        for token, text in texts
+        if text != token.content
+    ]
 
 
 def _added(

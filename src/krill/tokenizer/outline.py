@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from krill.errors import InputError
 from krill.storage.input_file import open_regular
+from krill.tokenizer.model_section import model_kind
 from krill.tokenizer.tokenizer_file import HINT
 
 READ_BYTES: Final = 1 << 20
@@ -60,10 +61,7 @@ class Outline:
     def family(self) -> str:
         """The kind of model, as the file calls it."""
         model = (self.sections or {}).get("model")
-        kind = model.get("type") if isinstance(model, dict) else None
-        if isinstance(kind, str):
-            return kind
-        return "BPE" if self.merges.values or self.vocabulary.values == 0 else "WordPiece"
+        return model_kind(model) if isinstance(model, dict) else "BPE"
 
     @property
     def cuts(self) -> bool:
@@ -73,7 +71,10 @@ class Outline:
     @property
     def rewrites(self) -> bool:
         """Whether text is normalised, or a pre-tokenizer changes it."""
-        return self.sections is None or self.sections.get("normalizer") is not None or not self.cuts
+        if self.sections is None or self.sections.get("normalizer") is not None:
+            return True
+        steps = _steps(self.sections.get("pre_tokenizer"))
+        return any(_changes_text(step, is_last=step is steps[-1]) for step in steps)
 
     def native(self) -> LoadingCost:
         """By the native encoder: the tokens as they are read, then its tables."""
@@ -115,6 +116,29 @@ class Outline:
     def _added_characters(self) -> int:
         """That a search for all added tokens at once has to tell apart."""
         return max(0, self.added.string_bytes - (_ADDED_KEYS + _SHARED) * self.added.values)
+
+
+def _steps(section: Any) -> list[Any]:
+    """Of a pre-tokenizer, however they are nested."""
+    found, left = [], [section]
+    while left:
+        step = left.pop()
+        inner = step.get("pretokenizers") if isinstance(step, dict) else None
+        if isinstance(inner, list):
+            left += reversed(inner)
+        elif step is not None:
+            found.append(step)
+    return found
+
+
+def _changes_text(step: Any, *, is_last: bool) -> bool:
+    """Metaspace writes its mark; ByteLevel letters for bytes, unless only the model sees them."""
+    if not isinstance(step, dict):
+        return True
+    kind = step.get("type")
+    return (
+        kind == "Metaspace" or step.get("add_prefix_space") is True or (kind == "ByteLevel" and not is_last)
+    )
 
 
 def outline_of(file: Path) -> Outline:

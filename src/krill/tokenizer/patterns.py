@@ -2,7 +2,7 @@ r"""Where text is cut into words before BPE: named patterns, and any regex of th
 
 In: a name or a regex. Out: the `pre_tokenizer` section of a tokenizer.json, or the name that such a section
 stands for. A named pattern is cut by the native scanner (`native/text/scanner.hpp`), every other one by the
-library. Held in memory: nothing.
+native regex engine (`native/regex/`). Held in memory: nothing.
 
 A pattern means what the library's engine makes of it. That engine reads `\p{N}{1,3}+` in cl100k as a repeated
 group, so its numbers have any length; tiktoken's engine takes at most three digits. Public tokenizer.json

@@ -4,8 +4,8 @@ In: the section, as JSON gives it. Out: a `PreTokenizer` that cuts exactly as `t
 its words are byte-level; or a `ValueError` that says what is wrong or not supported. Held in memory: the
 tables of its steps, 20 to 80 KB for most, which `PreTokenizer.held_bytes` counts.
 
-`ByteLevel` writes bytes as letters. That is done to the vocabulary once instead of to all text, so it has
-to be the last step that matters: after it, other steps would have to cut letters that are not there.
+`ByteLevel` writes bytes as letters. Where it is the last step, that is done to the vocabulary once instead of
+to all text, and words are byte-level; other steps behind it get the letters, and so does the model.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def build_pre_tokenizer(section: object) -> PreTokenizerParts:
     byte_level = False
     for step in _flat(section, 0):
         if byte_level:
-            raise ValueError("pre-tokenizer steps after `ByteLevel` are not supported")
+            steps.append(Step.letters())
         byte_level = step["type"] == "ByteLevel"
         steps += _BUILDERS[step["type"]](step)
     return PreTokenizerParts(_native.PreTokenizer(steps) if steps else None, byte_level)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -38,6 +38,7 @@ from krill.tokenizer.model_section import (
 from krill.tokenizer.normalizer_section import build_normalizer
 from krill.tokenizer.outline import MOST_BYTES, READ_BYTES, Outline, outline_of
 from krill.tokenizer.pretokenizer_section import PreTokenizerParts, build_pre_tokenizer
+from krill.tokenizer.section_fields import DEEPEST
 from krill.tokenizer.tokenizer_file import DECLARATIONS, HINT, find_eos, read_blocks
 
 if TYPE_CHECKING:
@@ -221,8 +222,6 @@ def _spec(file: Path, parsed: Mapping[str, Any], reader: _native.TokenizerFile) 
         return reader.find(token.encode())
 
     unknown = unknown_id(kind, section, token_to_id)
-    if kind == "Unigram" and sections.post.trims_offsets:
-        raise NotSupported("its post-processor trims spaces off pieces that its model may not know")
     model = ModelSpec(kind, section, byte_level, *arrays, unknown)
     if kind == "BPE" and byte_level and section.get("byte_fallback") and model.lacks_bytes():
         raise NotSupported("its model falls back to bytes where letters stand for bytes")
@@ -247,9 +246,8 @@ def _post_processing(section: Any) -> PostProcessing:
     """The post-processors in order: at most one trims offsets, at most one adds tokens."""
     if section is None:
         return PostProcessing()
-    steps: Any = section.get("processors") if type_of(section) == "Sequence" else [section]
     found = PostProcessing()
-    for step in steps if isinstance(steps, list) else [{}]:
+    for step in _post_processors(section, 0):
         kind = type_of(step)
         if kind not in ("ByteLevel", "TemplateProcessing", "RobertaProcessing", "BertProcessing"):
             raise NotSupported(f"its post-processor ({kind}) is not one that Krill knows")
@@ -264,6 +262,16 @@ def _post_processing(section: Any) -> PostProcessing:
             found.keeps_first_space or (trims and step.get("add_prefix_space") is not False),
         )
     return found
+
+
+def _post_processors(section: Any, depth: int) -> Iterator[Any]:
+    """Those of a section, without the sequences around them."""
+    inner = section.get("processors") if type_of(section) == "Sequence" else None
+    if not isinstance(inner, list) or depth == DEEPEST:
+        yield section
+    else:
+        for each in inner:
+            yield from _post_processors(each, depth + 1)
 
 
 def _surrounding(step: Mapping[str, Any], kind: str) -> tuple[tuple[int, ...], tuple[int, ...]]:

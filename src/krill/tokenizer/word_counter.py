@@ -7,21 +7,25 @@ the counter within its cap, and the block of each thread.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from krill import _native
+from krill.config.messages import shown
 from krill.corpus.formats import CorpusFile
-from krill.errors import StorageError
+from krill.errors import InputError, StorageError
 from krill.storage.atomic import storage_errors
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.patterns import PATTERNS
 from krill.tokenizer.text_blocks import InputBlock, SplitPoints
+
+# Set in the end of a stretch that is no match.
+_BETWEEN: Final = 1 << 31
 
 
 def boundary_tokens(options: TrainOptions, files: Iterable[CorpusFile]) -> tuple[bytes, ...]:
@@ -81,17 +85,15 @@ class BlockCounter:
 
 
 class RegexSplitter:
-    """Splits text by a regex that has no native scanner, with Hugging Face's pre-tokenizer; slower.
+    """Splits text by a regex that has no scanner of its own.
 
-    The library takes text, so bytes that are not UTF-8 become U+FFFD first. Held in memory: what the library
-    makes of one document.
+    A pattern is for text, so bytes that are not UTF-8 become U+FFFD first. Held in memory: one document, and
+    four bytes for each of its words.
     """
 
     def __init__(self, options: TrainOptions, boundaries: tuple[bytes, ...]) -> None:
-        from tokenizers import Regex
-        from tokenizers.pre_tokenizers import Split
-
-        self._splitter = Split(Regex(options.pattern), "isolated")
+        self._pattern = options.pattern
+        self._split = _native_split(options.pattern) or _library_split(options.pattern)
         self._lines = options.boundaries == "lines"
         longest_first = sorted((re.escape(token.decode()) for token in boundaries), key=len, reverse=True)
         self._boundaries = re.compile("|".join(longest_first)) if boundaries else None
@@ -107,9 +109,42 @@ class RegexSplitter:
                     self._count_text(counter, line)
 
     def _count_text(self, counter: _native.WordCounter, text: str) -> None:
-        words = [word.encode() for word, _ in self._splitter.pre_tokenize_str(text)]
-        if words:
-            counter.add_words(np.cumsum([len(word) for word in words], dtype=np.uint64), b"".join(words))
+        try:
+            ends = self._split(text)
+        except RuntimeError as error:
+            raise InputError(
+                f"the pattern `{self._pattern}` gave up on the text that begins `{shown(text)}`: {error}",
+                hint="mend the pattern: one that can match the same text in many ways takes too long",
+            ) from None
+        counter.add_words(ends, text.encode())
+
+
+def _native_split(pattern: str) -> Callable[[str], NDArray[np.uint64]] | None:
+    """Where the words of a text end: matches, and what lies between them; None if the pattern has what the
+    native engine does not do."""
+    try:
+        regex = _native.Regex(pattern)
+    except ValueError:
+        return None
+
+    def split(text: str) -> NDArray[np.uint64]:
+        ends = regex.split(text.encode()) & np.uint32(_BETWEEN - 1)
+        return ends[np.diff(ends, prepend=np.uint32(0)) > 0].astype(np.uint64)
+
+    return split
+
+
+def _library_split(pattern: str) -> Callable[[str], NDArray[np.uint64]]:
+    from tokenizers import Regex
+    from tokenizers.pre_tokenizers import Split
+
+    splitter = Split(Regex(pattern), "isolated")
+
+    def split(text: str) -> NDArray[np.uint64]:
+        lengths = [len(word.encode()) for word, _ in splitter.pre_tokenize_str(text)]
+        return np.cumsum(lengths, dtype=np.uint64)
+
+    return split
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -105,15 +106,22 @@ def test_the_formats_are_those_that_are_read() -> None:
 
 
 def test_the_shares_are_those_of_the_plan(tmp_path: Path) -> None:
-    (tmp_path / "tokenizer.json").write_text("{}")
-    preprocess = {"output": "both", "dedup": "exact"}
-    config = load_config({"tokenizer": {"path": str(tmp_path)}, "preprocess": preprocess}, environ={})
+    by_library = {"model": None}
+    native = {"normalizer": {"type": "NFC"}, "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}
+    shares = {}
+    for number, tokenizer in enumerate((by_library, native)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+        preprocess = {"output": "both", "dedup": "exact"}
+        config = load_config({"tokenizer": {"path": str(folder)}, "preprocess": preprocess}, environ={})
+        shares |= {need.name: (need.during, Kind(need.kind).value) for need in preprocess_needs(config, 2)}
     table = {
         quoted(name)[0]: (during, kind)
         for name, during, kind, _ in table_rows(BUDGET, "The plan")
         if quoted(name)
     }
-    assert table == {need.name: (need.during, Kind(need.kind).value) for need in preprocess_needs(config, 2)}
+    assert table == shares
 
 
 def packages() -> list[str]:

@@ -104,11 +104,11 @@ def test_a_tokenizer_of_word_pieces_is_run_natively(folder: Path) -> None:
 
 
 def test_a_tokenizer_that_krill_cannot_run_is_run_by_its_library(folder: Path, library: Tokenizer) -> None:
-    digits = Tokenizer.from_str(library.to_str())
-    digits.pre_tokenizer = pre_tokenizers.Sequence([library.pre_tokenizer, pre_tokenizers.Digits(True)])
-    loader = loader_of(folder, digits, threads=2)
-    assert taken(loader) == expected(digits, digits.token_to_id(END))
-    assert loader.why_not_native == "pre-tokenizer steps after `ByteLevel` are not supported"
+    twice = Tokenizer.from_str(library.to_str())
+    twice.post_processor = processors.TemplateProcessing(single="$A $A")
+    loader = loader_of(folder, twice, threads=2)
+    assert taken(loader) == expected(twice, twice.token_to_id(END))
+    assert loader.why_not_native == "its template holds the text more than once"
 
 
 def test_a_tokenizer_with_parts_in_python_is_refused(folder: Path, library: Tokenizer) -> None:

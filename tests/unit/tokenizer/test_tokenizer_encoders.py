@@ -133,9 +133,7 @@ def test_the_plan_sets_aside_tables_a_cache_and_the_longest_word(tokenizer_folde
 
 def test_the_plan_sets_aside_what_the_library_takes_and_says_why_it_is_used(tokenizer_folder, tmp_path):
     tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [tokenizer.pre_tokenizer, pre_tokenizers.Digits(individual_digits=True)]
-    )
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A $A")
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     config = TokenizerConfig(path=str(tmp_path))
     loaded, reading, encoding = encoder_needs(config, 10**6)
@@ -144,7 +142,7 @@ def test_the_plan_sets_aside_what_the_library_takes_and_says_why_it_is_used(toke
     assert (encoding.name, encoding.minimum) == ("encoding by Hugging Face", 180 * 10**6)
     assert encoding.useful == 320 * 10**6
     assert "max_document_bytes" in encoding.remedy
-    why = "pre-tokenizer steps after `ByteLevel` are not supported"
+    why = "its template holds the text more than once"
     notice = fallback_notice(config)
     assert notice is not None and notice.endswith(f"because {why}")
     described = open_encoder(config, make_plan(10**9, 0, [loaded, reading, encoding])).describe()

@@ -23,10 +23,8 @@ from real_text import real_texts
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 
 NO_REGEX = {**BYTE_LEVEL, "use_regex": False}
-AFTER_BYTES = {
-    "type": "Sequence",
-    "pretokenizers": [BYTE_LEVEL, {"type": "Digits", "individual_digits": True}],
-}
+TEXT = {"Sequence": {"id": "A", "type_id": 0}}
+TWICE = {"type": "TemplateProcessing", "single": [TEXT, TEXT], "pair": [TEXT], "special_tokens": {}}
 METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
 PIECES = [
     ("<unk>", 0.0),
@@ -107,7 +105,7 @@ def test_the_spec_is_flat_arrays_by_id(tmp_path, content) -> None:
     ("sections", "reason"),
     [
         ({"model_dropout": 0.1}, "its model drops merges at random"),
-        ({"pre_tokenizer": AFTER_BYTES}, "pre-tokenizer steps after `ByteLevel` are not supported"),
+        ({"post_processor": TWICE}, "its template holds the text more than once"),
         (
             {"model_vocab": {"a": 0}, "model_merges": [], "model_byte_fallback": True},
             "its model falls back to bytes where letters stand for bytes",
@@ -250,11 +248,11 @@ def test_a_damaged_tokenizer_is_an_input_error_that_names_it(folder, content, wr
 
 
 def test_a_tokenizer_of_another_kind_is_run_by_the_library_and_says_why(folder, content, texts) -> None:
-    written = changed(content, pre_tokenizer=AFTER_BYTES, normalizer={"type": "NFC"})
+    written = changed(content, post_processor=TWICE, normalizer={"type": "NFC"})
     (folder / "tokenizer.json").write_bytes(written)
     tokenizer = Tokenizer.from_str(written.decode())
     ours = krill.tokenizer.load(folder, memory="1GB", threads=2)
-    why = "pre-tokenizer steps after `ByteLevel` are not supported"
+    why = "its template holds the text more than once"
     assert not ours.native and ours.why == why
     assert f"by Hugging Face, because {why}" in repr(ours)
     assert [ids.tolist() for ids in ours.encode_batch(texts[:5])] == [
@@ -262,7 +260,7 @@ def test_a_tokenizer_of_another_kind_is_run_by_the_library_and_says_why(folder, 
     ]
     ids, offsets = ours.encode_offsets("e\u0301 b")
     assert ids.tolist() == tokenizer.encode("é b").ids and offsets.shape == (len(ids), 2)
-    assert ours.decode(ids) == "é b"
+    assert ours.decode(ids) == "é bé b"
     assert ours.statistics() == {}
 
 
@@ -437,6 +435,7 @@ def native(*, merges=(0, 1, 2), **changes):
         "byte_level": True,
         "normalizer": None,
         "added": [],
+        "decoded": [],
         "pre_tokenizer": _native.PreTokenizer([_native.PreTokenizerStep.words("gpt2", PATTERNS["gpt2"])]),
         "prefix": [],
         "suffix": [],

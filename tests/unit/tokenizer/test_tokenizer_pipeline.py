@@ -123,6 +123,7 @@ def pre_tokenizers(draw: st.DrawFn, byte_level: bool) -> Section | None:
     steps = draw(st.lists(CUT, max_size=2))
     if byte_level:
         steps.append(draw(BYTE_LEVEL))
+        steps += draw(st.lists(st.one_of(CUT, BYTE_LEVEL), max_size=draw(st.sampled_from([0, 0, 0, 2]))))
     if len(steps) == 1:
         return steps[0]
     return {"type": "Sequence", "pretokenizers": steps} if steps or draw(BOOLEAN) else None
@@ -270,7 +271,7 @@ def tokenizers(draw: st.DrawFn) -> Section:
         "added_tokens": draw(added_tokens(len(model["vocab"]))),
         "normalizer": draw(NORMALIZERS),
         "pre_tokenizer": draw(pre_tokenizers(byte_level)),
-        "post_processor": draw(POST_PROCESSORS if model["type"] != "Unigram" else st.just(TEMPLATE)),
+        "post_processor": draw(POST_PROCESSORS),
         "decoder": draw(DECODERS),
         "model": model,
     }
@@ -317,3 +318,30 @@ def test_nothing_is_put_in_front_where_the_normalizer_removed_the_beginning() ->
     sections = {"normalizer": {"type": "Nmt"}, "pre_tokenizer": first, "post_processor": None}
     written = {"version": "1.0", "added_tokens": [], **sections, "decoder": None, "model": model}
     assert_equal(written, ["0", "\x0b0"])
+
+
+def test_all_pieces_of_the_first_character_are_the_beginning() -> None:
+    """A normalizer, or letters for bytes, may make several of it, and each gets the mark in front."""
+    first = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
+    each = {"type": "Split", "pattern": {"Regex": ""}, "behavior": "Isolated", "invert": False}
+    letters = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    for normalizer, steps in (({"type": "NFD"}, [each, first]), (None, [letters, each, first])):
+        tokens = [
+            "<unk>",
+            "e",
+            "\u2581e",
+            "\u2581\u0301",
+            "\u0301",
+            "\u00c3",
+            "\u2581\u00c3",
+            "\u2581\u00a9",
+            "\u00a9",
+        ]
+        model = {
+            "type": "WordLevel",
+            "vocab": {token: n for n, token in enumerate(tokens)},
+            "unk_token": "<unk>",
+        }
+        sections = {"normalizer": normalizer, "post_processor": None, "decoder": None, "added_tokens": []}
+        cut = {"type": "Sequence", "pretokenizers": steps}
+        assert_equal({"version": "1.0", **sections, "pre_tokenizer": cut, "model": model}, ["\u00e9\u00e9e"])

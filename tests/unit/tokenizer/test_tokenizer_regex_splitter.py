@@ -8,13 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from krill import _native
+from krill.errors import InputError
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.word_counter import RegexSplitter
 from oracles.tokenizer import count_words
 from properties import tried
 from word_count_files import read_word_counts
 
-REGEXES = (r"\w+|[^\w\s]+|\s+", r"\p{L}+|\p{N}{1,2}|.", r" ?[a-z]+", r"[\s\S]+", r"\d")
+REGEXES = (r"\w+|[^\w\s]+|\s+", r"\p{L}+|\p{N}{1,2}|.", r" ?[a-z]+", r"[\s\S]+", r"\d", "(?=b)|1*", r"(.)\1")
+# What only the library can match.
+LIBRARY = (r"\X", "(?~ab)")
 
 
 def counted(folder, texts, special=(), **chosen):
@@ -38,7 +41,7 @@ def folder(tmp_path_factory):
 @tried(60)
 @given(
     texts=st.lists(st.text("ab 1é語😀.\n\r\u2028<s>", max_size=40), max_size=4),
-    pattern=st.sampled_from(REGEXES),
+    pattern=st.sampled_from(REGEXES + LIBRARY),
     special=st.sampled_from([(), ("<s>",), ("a", "ab", "<s>", ".")]),
     lines=st.booleans(),
 )
@@ -46,6 +49,12 @@ def test_words_are_those_of_the_reference(folder, texts, pattern, special, lines
     found = counted(folder, texts, special, pattern=pattern, boundaries="lines" if lines else "documents")
     pieces = [line for text in texts for line in text.replace("\n", "\n\0").split("\0")] if lines else texts
     assert found == count_words(pieces, pattern, special)
+
+
+def test_a_pattern_that_backtracks_without_end_is_an_input_error_with_the_text(tmp_path):
+    with pytest.raises(InputError, match="gave up on the text that begins `aaaa") as caught:
+        counted(tmp_path, ["a" * 5000 + "b"], pattern=r"(?:(a+)+\1)+$")
+    assert "mend the pattern" in (caught.value.hint or "")
 
 
 def test_bytes_that_are_not_text_become_replacement_characters(tmp_path):
