@@ -23,6 +23,7 @@
 #include "bindings/arrays.hpp"
 #include "bpe/bpe_model.hpp"
 #include "normalize/normalizer.hpp"
+#include "text/wide_string.hpp"
 #include "tokenizer/decoders.hpp"
 #include "tokenizer/encoder.hpp"
 
@@ -40,6 +41,22 @@ std::vector<tokenizer::AddedToken> added_tokens(const std::vector<AddedArgument>
     tokens.push_back(
         {{static_cast<const char*>(text.data()), text.size()}, id, single_word, lstrip, rstrip, normalized});
   return tokens;
+}
+
+text::WideString wide_string(nb::handle text) {
+  if (!PyUnicode_Check(text.ptr())) throw nb::type_error("a text is not a string");
+  const auto size = static_cast<size_t>(PyUnicode_GET_LENGTH(text.ptr()));
+  if (size >= 0xffffffff) throw std::invalid_argument("a document is 4 GiB or longer");
+  return {PyUnicode_DATA(text.ptr()), size, static_cast<uint8_t>(PyUnicode_KIND(text.ptr())),
+          PyUnicode_IS_ASCII(text.ptr()) != 0};
+}
+
+GrowingBuffer<uint32_t> widened(GrowingBuffer<uint32_t> ids) { return ids; }
+
+Buffer<uint32_t> widened(const GrowingBuffer<uint16_t>& ids) {
+  Buffer<uint32_t> wide(ids.size());
+  std::copy_n(ids.data(), ids.size(), wide.data());
+  return wide;
 }
 
 class BoundEncoder {
@@ -60,6 +77,23 @@ class BoundEncoder {
         [&](auto& encoder) {
           auto batch = without_gil([&] { return encoder->encode(column, last); });
           return nb::make_tuple(to_numpy(std::move(batch.ids)), to_numpy(std::move(batch.lengths)));
+        },
+        encoder_);
+  }
+
+  // Strings [begin, end) of a tuple, which keeps them alive, as 32-bit ids.
+  nb::tuple encode_strings(const nb::tuple& texts, size_t begin, size_t end) {
+    if (begin > end || end > texts.size()) throw std::invalid_argument("there are not as many strings");
+    std::vector<text::WideString> strings;
+    strings.reserve(end - begin);
+    for (size_t row = begin; row < end; ++row) strings.push_back(wide_string(texts[row]));
+    return std::visit(
+        [&](auto& encoder) {
+          auto batch = without_gil([&] {
+            auto encoded = encoder->encode(std::span<const text::WideString>(strings));
+            return std::pair(widened(std::move(encoded.ids)), std::move(encoded.lengths));
+          });
+          return nb::make_tuple(to_numpy(std::move(batch.first)), to_numpy(std::move(batch.second)));
         },
         encoder_);
   }
@@ -157,6 +191,8 @@ void bind_encoder(nb::module_& m) {
           nb::arg("pre_tokenizer").none(), nb::arg("prefix"), nb::arg("suffix"), nb::arg("trims_offsets"),
           nb::arg("keeps_first_space"), nb::arg("cache_bytes"), nb::arg("workers"))
       .def("encode", &BoundEncoder::encode, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("eos"))
+      .def("encode_strings", &BoundEncoder::encode_strings, nb::arg("texts"), nb::arg("begin"),
+           nb::arg("end"))
       .def("encode_offsets", &BoundEncoder::encode_offsets, nb::arg("data"))
       .def("decode", &BoundEncoder::decode, nb::arg("ids").noconvert(), nb::arg("skip_special"))
       .def("decode_with", &BoundEncoder::decode_with, nb::arg("ids").noconvert(), nb::arg("skip_special"),

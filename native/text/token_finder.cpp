@@ -79,9 +79,9 @@ TokenFinder::FewBytes TokenFinder::few_of(const std::array<bool, 256>& present) 
   size_t count = 0;
   for (size_t byte = 0; byte < present.size(); ++byte) {
     if (!present[byte]) continue;
-    if (count == few.values.size()) return {few.values, true};
+    if (count == few.values.size()) return {few.values, true, true};
     for (size_t i = count; i < few.values.size(); ++i) few.values[i] = static_cast<uint8_t>(byte);
-    ++count;
+    few.many = ++count > few.values.size() / 2;
   }
   return few;
 }
@@ -90,12 +90,16 @@ TokenFinder::FewBytes TokenFinder::few_of(const std::array<bool, 256>& present) 
 size_t TokenFinder::next_candidate(const uint8_t* text, size_t size, size_t from) const {
   size_t at = from;
   if (!first_.any) {
-    const auto one_of = [](Bytes16 block, const std::array<uint8_t, 4>& few) {
-      return (block.equal(few[0]) | block.equal(few[1])) | (block.equal(few[2]) | block.equal(few[3]));
+    const auto one_of = [](Bytes16 block, const FewBytes& few) {
+      const auto four = [&](const uint8_t* of) {
+        return (block.equal(of[0]) | block.equal(of[1])) | (block.equal(of[2]) | block.equal(of[3]));
+      };
+      const Bytes16 found = four(few.values.data());
+      return few.many ? found | four(few.values.data() + 4) : found;
     };
     for (; size - at > 16; at += 16) {
-      Bytes16 hits = one_of(Bytes16::load(text + at), first_.values);
-      if (!second_.any) hits = hits & one_of(Bytes16::load(text + at + 1), second_.values);
+      Bytes16 hits = one_of(Bytes16::load(text + at), first_);
+      if (!second_.any) hits = hits & one_of(Bytes16::load(text + at + 1), second_);
       const Matches matches = hits.matches();
       if (matches.any()) return at + matches.first();
     }

@@ -43,9 +43,10 @@ class TokenFinder {
     uint32_t edges_end = 0;
   };
 
-  // Up to four byte values, the last repeated to fill them; `any` if there are more.
+  // Up to eight byte values, the last repeated to fill them; `any` if there are more.
   struct FewBytes {
-    std::array<uint8_t, 4> values{};
+    std::array<uint8_t, 8> values{};
+    bool many = false;  // more than four
     bool any = false;
   };
 

@@ -70,6 +70,17 @@ class NativeEncoder:
                     raise gave_up("the tokenizer", self._patterns, str(error), row) from None
             raise
 
+    def encode_texts(
+        self, texts: tuple[str, ...], begin: int, end: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        try:
+            return self._native.encode_strings(texts, begin, end)
+        except (RuntimeError, ValueError):  # as a column: that says which of them it was
+            from krill.corpus.buffers import text_column_of
+
+            self.encode(text_column_of(texts[begin:end]), eos=False)
+            raise
+
     def encode_offsets(self, text: str) -> tuple[NDArray[Any], NDArray[np.uint32]]:
         try:
             return self._native.encode_offsets(text.encode())
