@@ -119,7 +119,7 @@ def encode_once(options: argparse.Namespace) -> dict[str, Any]:
         "tokens": tokens,
         "hit_rate": words.get("hit_rate"),
         "miss_share": words["miss_bytes"] / words["bytes"] if words else None,
-        "version": metadata.version(options.once),
+        "version": metadata.version("krill-lm" if options.once == "krill" else options.once),
     }
 
 
@@ -233,6 +233,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), choices=list(ENCODERS))
     parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the peers")
+    parser.add_argument("--trained", nargs="*", default=["unigram", "wordpiece"])
     parser.add_argument("--once", help=argparse.SUPPRESS)
     parser.add_argument("--documents", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -244,7 +245,7 @@ def main() -> None:
         documents = write_documents(folder / "documents", options.mb * MB)
         few = write_documents(folder / "few", min(LIBRARY_MB, options.mb) * MB)
         files = [trained(few, folder), *(unpacked(Path(given), folder) for given in options.tokenizers)]
-        files += [trained_by_library(kind, few, folder) for kind in ("unigram", "wordpiece")]
+        files += [trained_by_library(kind, few, folder) for kind in options.trained]
         print(f"| {' | '.join(COLUMNS + OF_KRILL)} |\n" + "| --- " * len(COLUMNS + OF_KRILL) + "|")
         versions: dict[str, str] = {}
         for threads in options.threads:

@@ -51,14 +51,6 @@ text::WideString wide_string(nb::handle text) {
           PyUnicode_IS_ASCII(text.ptr()) != 0};
 }
 
-GrowingBuffer<uint32_t> widened(GrowingBuffer<uint32_t> ids) { return ids; }
-
-Buffer<uint32_t> widened(const GrowingBuffer<uint16_t>& ids) {
-  Buffer<uint32_t> wide(ids.size());
-  std::copy_n(ids.data(), ids.size(), wide.data());
-  return wide;
-}
-
 class BoundEncoder {
  public:
   BoundEncoder(tokenizer::EncoderParts parts, const tokenizer::EncoderWorkers& workers) {
@@ -89,11 +81,9 @@ class BoundEncoder {
     for (size_t row = begin; row < end; ++row) strings.push_back(wide_string(texts[row]));
     return std::visit(
         [&](auto& encoder) {
-          auto batch = without_gil([&] {
-            auto encoded = encoder->encode(std::span<const text::WideString>(strings));
-            return std::pair(widened(std::move(encoded.ids)), std::move(encoded.lengths));
-          });
-          return nb::make_tuple(to_numpy(std::move(batch.first)), to_numpy(std::move(batch.second)));
+          auto batch =
+              without_gil([&] { return encoder->encode(std::span<const text::WideString>(strings)); });
+          return nb::make_tuple(to_numpy(std::move(batch.ids)), to_numpy(std::move(batch.lengths)));
         },
         encoder_);
   }

@@ -180,12 +180,19 @@ size_t PieceCuts::cut_runs(const uint8_t* text, size_t size, size_t from, uint32
     const uint64_t wide = bytes.wide();
     uint64_t spaces = 0;
     if (wide != 0) spaces = bytes.equal('\xe2') & bytes.equal('\x96') >> 1 & bytes.equal('\x81') >> 2;
-    const uint64_t letters = bytes.letters() | (wide & ~(spaces | spaces << 1 | spaces << 2));
+    const uint64_t marks = spaces | spaces << 1 | spaces << 2;
+    const uint64_t letters = bytes.letters() | (wide & ~marks);
     places &= spaces | ((letters ^ letters << 1) & ~(spaces << 3));
+    const uint64_t plain = ~wide | marks, both_plain = plain & plain << 1;
     for (; places != 0; places &= places - 1) {
-      const size_t at = base + static_cast<size_t>(std::countr_zero(places));
-      ends[count] = static_cast<uint32_t>(at);
-      count += is_cut_at(text, size, from, at);
+      const auto place = static_cast<unsigned>(std::countr_zero(places));
+      ends[count] = static_cast<uint32_t>(base + place);
+      if ((both_plain >> place & 1) != 0) [[likely]] {
+        const size_t column = index_[block[place]];
+        count += (rows_[index_[block[place - 1]]][column / 64] >> column % 64 & 1) ^ 1;
+      } else {
+        count += is_cut_at(text, size, from, base + place);
+      }
     }
   }
   if (base + 1 >= size) ends[count++] = static_cast<uint32_t>(size);

@@ -115,13 +115,13 @@ EncodedBatch<Id> Encoder<Id>::encode(const text::TextColumn& documents, std::opt
 }
 
 template <class Id>
-EncodedBatch<Id> Encoder<Id>::encode(std::span<const text::WideString> documents) {
+EncodedBatch<uint32_t> Encoder<Id>::encode(std::span<const text::WideString> documents) {
   const Lease lease(*this);
   Worker& worker = *lease;
   size_t characters = 0;
   for (const text::WideString& document : documents) characters += document.size;
   const size_t likely = likely_ids(documents.size(), characters);
-  return encode_rows(worker, documents.size(), GrowingBuffer<Id>::large(likely), {}, [&](size_t row) {
+  return encode_rows(worker, documents.size(), GrowingBuffer<uint32_t>::large(likely), {}, [&](size_t row) {
     const text::Utf8 text = text::to_utf8(documents[row], worker.text);
     if (text.size >= 0xffffffffu) throw std::invalid_argument("a document is 4 GiB or longer");
     return Document{text.data, text.size, text.readable};
@@ -129,23 +129,24 @@ EncodedBatch<Id> Encoder<Id>::encode(std::span<const text::WideString> documents
 }
 
 template <class Id>
-template <class DocumentAt>
-EncodedBatch<Id> Encoder<Id>::encode_rows(Worker& worker, size_t rows, GrowingBuffer<Id> ids,
-                                          std::optional<uint32_t> eos, DocumentAt&& document_at) const {
+template <class Out, class DocumentAt>
+EncodedBatch<Out> Encoder<Id>::encode_rows(Worker& worker, size_t rows, GrowingBuffer<Out> ids,
+                                           std::optional<uint32_t> eos, DocumentAt&& document_at) const {
   worker.track(false);
-  EncodedBatch<Id> batch{std::move(ids), Buffer<uint32_t>(rows)};
+  EncodedBatch<Out> batch{std::move(ids), Buffer<uint32_t>(rows)};
   for (size_t row = 0; row < rows; ++row) {
     const size_t begin = batch.ids.size();
     encode_document(worker, document_at(row), batch.ids);
-    if (eos) batch.ids.push_back(static_cast<Id>(*eos));
+    if (eos) batch.ids.push_back(static_cast<Out>(*eos));
     batch.lengths[row] = static_cast<uint32_t>(batch.ids.size() - begin);
   }
   return batch;
 }
 
 template <class Id>
-void Encoder<Id>::encode_document(Worker& worker, const Document& text, GrowingBuffer<Id>& ids) const {
-  for (const uint32_t id : parts_.prefix) ids.push_back(static_cast<Id>(id));
+template <class Out>
+void Encoder<Id>::encode_document(Worker& worker, const Document& text, GrowingBuffer<Out>& ids) const {
+  for (const uint32_t id : parts_.prefix) ids.push_back(static_cast<Out>(id));
   try {
     added_.split_written(text.data, text.size, [&](size_t begin, size_t end, uint32_t id) {
       if (id != Model::kNoToken) return worker.words.add(static_cast<Id>(id));
@@ -163,7 +164,7 @@ void Encoder<Id>::encode_document(Worker& worker, const Document& text, GrowingB
     worker.words.discard();
     throw;
   }
-  for (const uint32_t id : parts_.suffix) ids.push_back(static_cast<Id>(id));
+  for (const uint32_t id : parts_.suffix) ids.push_back(static_cast<Out>(id));
 }
 
 // The library asks where in the input the first byte comes from, and normalizers may remove what was first.

@@ -80,7 +80,7 @@ class Encoder {
   // Of each document: the prefix, its tokens, the suffix, and `eos` if there is one.
   EncodedBatch<Id> encode(const text::TextColumn& documents, std::optional<uint32_t> eos);
   // The same for strings in memory, without `eos`. Throws std::invalid_argument for a lone surrogate.
-  EncodedBatch<Id> encode(std::span<const text::WideString> documents);
+  EncodedBatch<uint32_t> encode(std::span<const text::WideString> documents);
   // One document with the offsets of its tokens; those of prefix and suffix are 0.
   OffsetTokens<Id> encode_offsets(const uint8_t* text, size_t size);
 
@@ -100,10 +100,11 @@ class Encoder {
   size_t likely_ids(size_t rows, size_t bytes) const;
   // Whether what a section became begins with what it began with; only asked for where it matters.
   bool keeps_beginning(Worker& worker, const uint8_t* text, size_t size) const;
-  template <class DocumentAt>
-  EncodedBatch<Id> encode_rows(Worker& worker, size_t rows, GrowingBuffer<Id> ids,
-                               std::optional<uint32_t> eos, DocumentAt&& document_at) const;
-  void encode_document(Worker& worker, const Document& text, GrowingBuffer<Id>& ids) const;
+  template <class Out, class DocumentAt>
+  EncodedBatch<Out> encode_rows(Worker& worker, size_t rows, GrowingBuffer<Out> ids,
+                                std::optional<uint32_t> eos, DocumentAt&& document_at) const;
+  template <class Out>
+  void encode_document(Worker& worker, const Document& text, GrowingBuffer<Out>& ids) const;
   // Normalises `worker.section`, and calls use(begin, end, id) for each of its parts; plain
   // text is then in `worker.part`, as the pre-tokenizer rewrites it.
   template <class Use>

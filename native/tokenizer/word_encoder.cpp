@@ -33,7 +33,8 @@ WordEncoder<Id>::WordEncoder(const Model& model, std::unique_ptr<WordCutter> cut
 }
 
 template <class Id>
-void WordEncoder<Id>::encode(const uint8_t* data, size_t size, size_t readable, GrowingBuffer<Id>& ids) {
+template <class Out>
+void WordEncoder<Id>::encode(const uint8_t* data, size_t size, size_t readable, GrowingBuffer<Out>& ids) {
   const Text text{data, size, readable};
   statistics_.bytes += size;
   size_t begin = 0;
@@ -52,6 +53,12 @@ void WordEncoder<Id>::add(Id id) {
   Unit& unit = units_[unit_count_++];
   unit.begin = id;
   unit.size = kAdded;
+}
+
+template <class Id>
+template <class Out>
+void WordEncoder<Id>::finish(GrowingBuffer<Out>& ids) {
+  finish_batch({}, ids);
 }
 
 template <class Id>
@@ -106,7 +113,8 @@ inline void WordEncoder<Id>::add_words(const Text& text, size_t& begin, const ui
 
 // A word that is longer than the short ones: in runs or in pieces if its model cuts it.
 template <class Id>
-void WordEncoder<Id>::add_word(const Text& text, size_t begin, size_t end, GrowingBuffer<Id>& ids) {
+template <class Out>
+void WordEncoder<Id>::add_word(const Text& text, size_t begin, size_t end, GrowingBuffer<Out>& ids) {
   if (pieces_ == nullptr || !pieces_->has_runs() || model_.is_whole(text.data + begin, end - begin))
     return add_pieces(text, begin, end, false, ids);
   for (size_t from = begin; from < end;) {
@@ -119,8 +127,9 @@ void WordEncoder<Id>::add_word(const Text& text, size_t begin, size_t end, Growi
 }
 
 template <class Id>
+template <class Out>
 void WordEncoder<Id>::add_pieces(const Text& text, size_t begin, size_t end, bool is_piece,
-                                 GrowingBuffer<Id>& ids) {
+                                 GrowingBuffer<Out>& ids) {
   const uint8_t* const word = text.data + begin;
   // Words of scripts with more than two bytes a character are often sentences; others repeat as they are.
   const bool repeats =
@@ -232,24 +241,24 @@ template <class Table>
 
 // The ids of all words that were looked up, in their order.
 template <class Id>
-void WordEncoder<Id>::finish_batch(const Text& text, GrowingBuffer<Id>& ids) {
+template <class Out>
+void WordEncoder<Id>::finish_batch(const Text& text, GrowingBuffer<Out>& ids) {
   look_up(text);
   size_t total = found_.size();
   if (!misses_.empty()) {
     encode_missed();
     for (const Miss& miss : misses_) total += missed_[miss.number].count;
   }
-  Id* out = ids.room(total + 1);
+  Out* out = ids.room(total + 1);
   const Id* found = found_.data();
   const auto copy_to = [&](const Id* end) {
-    std::memcpy(out, found, static_cast<size_t>(end - found) * sizeof(Id));
-    out += end - found;
+    out = std::copy(found, end, out);
     found = end;
   };
   for (const Miss& miss : misses_) {
     copy_to(found_.data() + miss.before);
     const BatchWord& word = missed_[miss.number];
-    for (size_t i = 0; i < word.count; ++i) *out++ = static_cast<Id>(word.ids[i]);
+    for (size_t i = 0; i < word.count; ++i) *out++ = static_cast<Out>(word.ids[i]);
   }
   copy_to(found_.data() + found_.size());
   ids.set_end(out);
@@ -309,22 +318,23 @@ void WordEncoder<Id>::resolve(const Unit& unit, const BatchWord& word) {
 
 // A word that is longer than all entries of the cache, alone.
 template <class Id>
-void WordEncoder<Id>::encode_long(const uint8_t* word, size_t size, bool is_piece, GrowingBuffer<Id>& ids) {
+template <class Out>
+void WordEncoder<Id>::encode_long(const uint8_t* word, size_t size, bool is_piece, GrowingBuffer<Out>& ids) {
   ++statistics_.words;
   ++statistics_.misses;
   statistics_.miss_bytes += size;
   std::unique_lock lock(long_words_mutex_, std::defer_lock);
   if (size > kSharedScratch) lock.lock();
   BatchWord asked{word, static_cast<uint32_t>(size), is_piece, false, 0, nullptr};
-  if constexpr (sizeof(Id) == sizeof(uint32_t)) {
+  if constexpr (sizeof(Out) == sizeof(uint32_t)) {
     asked.ids = ids.room(size);
     model_.encode_batch({&asked, 1}, *scratch_);
     ids.set_end(asked.ids + asked.count);
   } else {
     asked.ids = word_ids_.resize_for_overwrite(size).data();
     model_.encode_batch({&asked, 1}, *scratch_);
-    Id* const out = ids.room(asked.count);
-    for (size_t i = 0; i < asked.count; ++i) out[i] = static_cast<Id>(asked.ids[i]);
+    Out* const out = ids.room(asked.count);
+    for (size_t i = 0; i < asked.count; ++i) out[i] = static_cast<Out>(asked.ids[i]);
     ids.set_end(out + asked.count);
   }
   if (size <= kSharedScratch) return;
@@ -334,5 +344,11 @@ void WordEncoder<Id>::encode_long(const uint8_t* word, size_t size, bool is_piec
 
 template class WordEncoder<uint16_t>;
 template class WordEncoder<uint32_t>;
+template void WordEncoder<uint16_t>::encode(const uint8_t*, size_t, size_t, GrowingBuffer<uint16_t>&);
+template void WordEncoder<uint16_t>::encode(const uint8_t*, size_t, size_t, GrowingBuffer<uint32_t>&);
+template void WordEncoder<uint32_t>::encode(const uint8_t*, size_t, size_t, GrowingBuffer<uint32_t>&);
+template void WordEncoder<uint16_t>::finish(GrowingBuffer<uint16_t>&);
+template void WordEncoder<uint16_t>::finish(GrowingBuffer<uint32_t>&);
+template void WordEncoder<uint32_t>::finish(GrowingBuffer<uint32_t>&);
 
 }  // namespace krill::tokenizer

@@ -56,11 +56,14 @@ class WordEncoder {
 
   // The text is shorter than WordCutter::kTooLong, and `readable` bytes from `text` on may be read, at least
   // `size`: then words near its end take no longer than others. Some of the ids come with later calls.
-  void encode(const uint8_t* text, size_t size, size_t readable, GrowingBuffer<Id>& ids);
+  // Ids come out as `Out`, which is Id or wider.
+  template <class Out>
+  void encode(const uint8_t* text, size_t size, size_t readable, GrowingBuffer<Out>& ids);
   // An id that stands between two texts.
   void add(Id id);
   // Adds the ids that were kept back.
-  void finish(GrowingBuffer<Id>& ids) { finish_batch({}, ids); }
+  template <class Out>
+  void finish(GrowingBuffer<Out>& ids);
   // Instead of `finish`, after anything has thrown.
   void discard();
 
@@ -111,18 +114,22 @@ class WordEncoder {
   void add_words(const Text& text, size_t& begin, const uint32_t* ends, size_t count, bool are_pieces,
                  AddLong&& add_long);
   void add_unit(const Text& text, size_t begin, size_t end, bool is_piece);
-  void add_word(const Text& text, size_t begin, size_t end, GrowingBuffer<Id>& ids);
-  void add_pieces(const Text& text, size_t begin, size_t end, bool is_piece, GrowingBuffer<Id>& ids);
+  template <class Out>
+  void add_word(const Text& text, size_t begin, size_t end, GrowingBuffer<Out>& ids);
+  template <class Out>
+  void add_pieces(const Text& text, size_t begin, size_t end, bool is_piece, GrowingBuffer<Out>& ids);
   void look_up(const Text& text);
   template <class Table>
   Id* look_up_in(const Unit& unit, const typename Table::Key& key, const uint8_t* text, Id* out);
   template <class Table>
   void add_miss(const typename Table::Entry* entry, const Unit& unit, const typename Table::Key& key,
                 const uint8_t* word, const Id* out);
-  void finish_batch(const Text& text, GrowingBuffer<Id>& ids);
+  template <class Out>
+  void finish_batch(const Text& text, GrowingBuffer<Out>& ids);
   void encode_missed();
   void clear_batch();
-  void encode_long(const uint8_t* word, size_t size, bool is_piece, GrowingBuffer<Id>& ids);
+  template <class Out>
+  void encode_long(const uint8_t* word, size_t size, bool is_piece, GrowingBuffer<Out>& ids);
   // Of `encode_ranges`, which goes word by word.
   void add_ranges(const uint8_t* text, size_t size, size_t begin, size_t end, GrowingBuffer<Id>& ids,
                   GrowingBuffer<TokenRange>& ranges);
