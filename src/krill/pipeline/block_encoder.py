@@ -19,6 +19,8 @@ from krill.config import KrillConfig
 from krill.corpus.buffers import text_buffers
 from krill.dataset import Layout, smallest_dtype
 from krill.errors import ConfigError
+from krill.pack.masked import MASKED_DTYPE
+from krill.pipeline.chat_tokens import CUT_SHORT, ChatTokens
 from krill.pipeline.surviving_units import SurvivingBlock
 from krill.tokenizer import Encoder
 from krill.tokenizer.encoder import naming_document
@@ -38,8 +40,11 @@ _SPLITS: Final = (TRAIN, VALIDATION)
 TOO_FEW: Final = 2
 TOO_MANY: Final = 3
 OVER_QUOTA: Final = 4
+LONGER_THAN_ROW: Final = 5
+NOTHING_LEARNED: Final = 6
 OVER_MAX_TOKENS: Final = "over_max_tokens"
-DROPS: Final = ("too_few_tokens", "too_many_tokens", OVER_MAX_TOKENS)
+UNTRAINED: Final = "untrained"
+DROPS: Final = ("too_few_tokens", "too_many_tokens", OVER_MAX_TOKENS, "longer_than_row", UNTRAINED)
 """Reasons for which documents are dropped in this stage and in no other."""
 OUTCOMES: Final = "fates"
 """A unit's file of what became of each document, where somebody wants to see those that were dropped."""
@@ -65,6 +70,8 @@ class BlockEncoder:
     row: int | None
     rejected: bool = False
     """Whether the documents that are dropped are wanted."""
+    chats: ChatTokens | None = None
+    """How conversations are encoded, where documents are such."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -76,13 +83,14 @@ class BlockEncoder:
         settings = config.preprocess
         return cls(
             encoder=encoder,
-            dtype=layout_of(config, encoder.vocab_size).token_dtype,
+            dtype=packed_dtype(layout_of(config, encoder.vocab_size)),
             min_length=settings.min_length,
             max_length=settings.max_length,
             bos=missing_bos(encoder) if settings.bos else None,
             validation=settings.split.validation,
-            row=None if settings.packing == "wrapped" else settings.sequence_len,
+            row=None if settings.packing == "wrapped" or config.is_chat else settings.sequence_len,
             rejected=settings.rejected,
+            chats=ChatTokens.of(config),
         )
 
     def encode(self, block: SurvivingBlock, files: Sequence[CorpusFile], *, counting: bool) -> EncodedBlock:
@@ -97,10 +105,10 @@ class BlockEncoder:
         if counting:  # its source is full: nothing of it is wanted but its number
             return EncodedBlock(len(text), read, counts, np.empty(0, np.uint8), np.empty(0, np.uint32))
         with naming_document(files, batch.column("position")):
-            ids, lengths = self.encoder.encode(text)
-            if self.bos is not None:
-                ids, lengths = _native.prepend_token(ids, lengths, self.bos)
+            ids, lengths, codes, counted = self._tokens(batch)
+        counts = {**counts, **counted}
         outcomes = self._outcomes(text, lengths)
+        outcomes[codes != 0] = codes[codes != 0]
         splits = []
         for split in range(len(self.splits)):
             chosen = outcomes == split
@@ -109,6 +117,23 @@ class BlockEncoder:
                 tokens = _native.select_documents(ids, lengths, chosen.view(np.uint8))
             splits.append((tokens[0].astype(self.dtype, copy=False), tokens[1]))
         return EncodedBlock(len(text), read, counts, outcomes, lengths, tuple(splits))
+
+    def _tokens(
+        self, batch: pa.RecordBatch
+    ) -> tuple[NDArray[Any], NDArray[np.uint32], NDArray[np.uint8], Mapping[str, int]]:
+        """The tokens of all documents, how many each has, a reason where one is dropped, what was counted."""
+        import numpy as np
+
+        from krill import _native
+
+        if self.chats is not None:
+            found = self.chats.encode(self.encoder, batch)
+            reasons = np.array([0, LONGER_THAN_ROW, NOTHING_LEARNED], np.uint8)
+            return found.tokens, found.lengths, reasons[found.codes], {CUT_SHORT: found.cut}
+        ids, lengths = self.encoder.encode(batch.column("text"))
+        if self.bos is not None:
+            ids, lengths = _native.prepend_token(ids, lengths, self.bos)
+        return ids, lengths, np.zeros(len(lengths), np.uint8), {}
 
     def _outcomes(self, text: pa.Array, lengths: NDArray[np.uint32]) -> NDArray[np.uint8]:
         """The split of each document, or the reason why it is dropped."""
@@ -218,9 +243,20 @@ def source_weights(config: KrillConfig) -> list[float] | None:
 
 def layout_of(config: KrillConfig, vocab_size: int) -> Layout:
     """The dataset's layout: config and vocabulary alone."""
-    settings = config.preprocess
+    settings, is_chat = config.preprocess, config.is_chat
     dtype = smallest_dtype(vocab_size) if settings.token_dtype == "auto" else settings.token_dtype
-    return Layout(settings.sequence_len, dtype, fixed=settings.packing == "wrapped")
+    return Layout(
+        settings.sequence_len,
+        dtype,
+        fixed=settings.packing == "wrapped",
+        labels=is_chat,
+        attention_mask=is_chat and settings.packing == "none",
+    )
+
+
+def packed_dtype(layout: Layout) -> str:
+    """The type of tokens until they are in rows: those of conversations know whether they are learned."""
+    return MASKED_DTYPE if layout.labels else layout.token_dtype
 
 
 def missing_bos(encoder: Encoder) -> int | None:

@@ -22,6 +22,7 @@ from krill.engines.worker import SPEC_FILE
 from krill.errors import ConfigError
 from krill.faults import system_errors
 from krill.pipeline.block_encoder import check_tokens, layout_of, missing_bos
+from krill.pipeline.chat_input import chat_steps
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import load_databases, minhash_of
 from krill.pipeline.disk import DiskCap, check_free_space, folder_bytes
@@ -102,6 +103,7 @@ def run_preprocess(
         refuse_early(config, meter, needs)
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)
+        made = chat_steps(config, corpus.files, made)
         storage = _storage_of(config, shared=rank is not None)
         plan = meter.plan(needs(sizes_of(corpus), made=True))
         described = describe_run(config, corpus, against, made)

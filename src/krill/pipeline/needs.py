@@ -216,13 +216,14 @@ def _step_needs(config: KrillConfig, needs: Sequence[Need]) -> Iterator[Need]:
 def spills_text(config: KrillConfig, corpus: Corpus) -> bool:
     """Whether the scan keeps the surviving documents: where reading them again would cost more.
 
-    Input that is read in order would have to be decoded again from its beginning; filters would run again.
+    Input that is read in order would have to be decoded again from its beginning; filters would run again,
+    and conversations be rendered again.
     """
-    return corpus.sequential or bool(config.preprocess.filters)
+    return corpus.sequential or bool(config.preprocess.filters) or config.is_chat
 
 
 def scans(config: KrillConfig, corpus: Corpus) -> bool:
     """Whether documents are read once before those that are kept are read for good."""
     settings = config.preprocess
-    twice = settings.output == "both" and bool(settings.filters)
+    twice = settings.output == "both" and (bool(settings.filters) or config.is_chat)
     return settings.dedup.method != "none" or corpus.sequential or settings.rejected or twice

@@ -19,21 +19,26 @@ from krill.budget import Need
 from krill.corpus.documents import OFFSET_BITS, Unit
 from krill.engines import StageReport
 from krill.pack import TokenFiles
+from krill.pack.masked import is_learned
 from krill.pipeline.block_encoder import (
     CUT,
     DROPS,
+    LONGER_THAN_ROW,
+    NOTHING_LEARNED,
     OUTCOMES,
-    OVER_MAX_TOKENS,
     OVER_QUOTA,
     TOO_FEW,
     TOO_MANY,
     TRAIN,
+    UNTRAINED,
     BlockEncoder,
     EncodedBlock,
     TokenQuota,
     layout_of,
+    packed_dtype,
     source_weights,
 )
+from krill.pipeline.chat_tokens import CUT_SHORT
 from krill.pipeline.context import Context
 from krill.pipeline.needs import MB, Sizing
 from krill.pipeline.stages.base import (
@@ -74,6 +79,9 @@ class Encode(PipelineStage):
         self._counted = counted
         self._encoder = BlockEncoder.of(context.config, encoder)
         self.layout = layout_of(context.config, encoder.vocab_size)
+        self.token_dtype = packed_dtype(self.layout)
+        self.token_bytes = 4 if self.layout.labels else self.layout.dtype.itemsize
+        """Of a token until it is in a row."""
         self.splits = self._encoder.splits
         self.weights = source_weights(context.config)
         self.datasets: Sequence[int | None] = [None] if self.weights is None else range(len(self.weights))
@@ -137,12 +145,15 @@ class Encode(PipelineStage):
         report = StageReport()
         counts: dict[str, int] = {}
         tokens = {"kept": 0, "dropped_short": 0}
-        if self.context.config.preprocess.max_length is not None:
+        is_chat = self.layout.labels
+        if is_chat or self.context.config.preprocess.max_length is not None:
             tokens["dropped_long"] = 0
+        if is_chat:
+            tokens["trained"] = 0
         for _, record in self.log:
             here = record["counts"]
             if self._counted:
-                here = {name: here[name] for name in (*DROPS, CUT) if name in here}
+                here = {name: here[name] for name in (*DROPS, CUT, CUT_SHORT) if name in here}
             add_counts(counts, here)
             for split in self.splits:
                 report.documents += record[split]["documents"]
@@ -150,9 +161,12 @@ class Encode(PipelineStage):
             tokens["dropped_short"] += record["tokens_dropped"]
             if "dropped_long" in tokens:
                 tokens["dropped_long"] += record["tokens_too_many"]
+            if is_chat:
+                tokens["trained"] += record["trained"]
             report.bytes += record["bytes_read"]
         self.tokens = report.tokens
         report.counts, report.token_counts, report.kept = counts, tokens, report.documents
+        report.shortage = self._mostly_untrained(counts.get(UNTRAINED, 0), report.documents)
         self._save_streams()
         return report
 
@@ -162,6 +176,20 @@ class Encode(PipelineStage):
 
     def input_bytes(self) -> int | None:
         return self.text_bytes(None)
+
+    def _mostly_untrained(self, untrained: int, kept: int) -> tuple[str, str | None] | None:
+        """What is wrong where nothing is learned in too many conversations: a template without markers of
+        what is learned, or roles that no message has."""
+        records, config = self._source.records() if self._counted else None, self.context.config
+        untrained += sum(record["counts"].get(UNTRAINED, 0) for _, record in records or ())
+        most = config.preprocess.max_untrained
+        if not self.layout.labels or untrained <= most * (untrained + kept):
+            return None
+        return (
+            f"{untrained:,} of {untrained + kept:,} conversations have nothing to learn with the template"
+            f" `{config.chat_template}`, and `preprocess.max_untrained` is {most:g}",
+            "see that `roles_to_train` and `roles` name the roles of the data, or set `max_untrained` higher",
+        )
 
     @property
     def streams(self) -> int:
@@ -221,6 +249,7 @@ class UnitTokens:
     taken: dict[str, dict[str, int]]
     tokens_dropped: int = 0
     tokens_too_many: int = 0
+    trained: int = 0
     bytes_read: int = 0
     full: bool = False
     counts: dict[str, int] = field(default_factory=dict)
@@ -247,6 +276,8 @@ class UnitTokens:
                 self.files.write(name, values)
             self.taken[split]["documents"] += len(lengths)
             self.taken[split]["tokens"] += len(ids)
+            if self.encoder.chats is not None:
+                self.trained += int(is_learned(ids).sum())
         if self.encoder.rejected:
             self.files.write(OUTCOMES, block.outcomes)
             self.files.write(OUTCOMES, bytes([OVER_QUOTA]) * (block.documents - len(block.outcomes)))
@@ -254,16 +285,12 @@ class UnitTokens:
 
     def _count_dropped(self, block: EncodedBlock) -> None:
         too_few, too_many = block.outcomes == TOO_FEW, block.outcomes == TOO_MANY
-        add_counts(
-            self.counts,
-            {
-                "too_few_tokens": int(too_few.sum()),
-                "too_many_tokens": int(too_many.sum()),
-                OVER_MAX_TOKENS: block.documents - len(block.outcomes),
-            },
-        )
+        longer, untrained = block.outcomes == LONGER_THAN_ROW, block.outcomes == NOTHING_LEARNED
+        over_quota = block.documents - len(block.outcomes)
+        numbers = (too_few.sum(), too_many.sum(), over_quota, longer.sum(), untrained.sum())
+        add_counts(self.counts, dict(zip(DROPS, map(int, numbers), strict=True)))
         self.tokens_dropped += int(block.lengths[too_few].sum(dtype="int64"))
-        self.tokens_too_many += int(block.lengths[too_many].sum(dtype="int64"))
+        self.tokens_too_many += int(block.lengths[too_many | longer].sum(dtype="int64"))
         if self.encoder.row is not None:
             longer = sum(int((lengths > self.encoder.row).sum()) for _, lengths in block.splits)
             add_counts(self.counts, {CUT: longer})
@@ -276,6 +303,7 @@ class UnitTokens:
                 **self.taken,
                 "tokens_dropped": self.tokens_dropped,
                 "tokens_too_many": self.tokens_too_many,
+                **({} if self.encoder.chats is None else {"trained": self.trained}),
                 "bytes_read": self.bytes_read,
                 "full": self.full,
                 "counts": self.counts,
