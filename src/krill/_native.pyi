@@ -406,6 +406,14 @@ class Encoder:
     def encode(self, offsets: _Int64s, data: _Bytes, eos: int) -> tuple[_UInt16s | _UInt32s, _UInt32s]:
         """All ids and each document's length: prefix, tokens, suffix, and `eos` unless it is negative."""
 
+    def encode_spans(
+        self, offsets: _Int64s, data: _Bytes, spans: _Int64s, guards: _Int64s, token_levels: _UInt8s
+    ) -> tuple[_UInt16s | _UInt32s, _UInt32s, _UInt8s, _UInt8s]:
+        """All ids without prefix and suffix, each document's length, 1 for each id that shares a byte with a
+        span but is not its document's first, and 1 for each document of whose guarded text the model made a
+        token that is not looked for there. `spans` has rows of begins and ends in `data`, in order; `guards`
+        a third of levels: an added token whose level is that or more is not found there."""
+
     def encode_offsets(self, data: _Bytes) -> tuple[_UInt16s | _UInt32s, _UInt32s]:
         """The ids of one text, and begin and end of each in characters, shape (n, 2)."""
 
