@@ -7,6 +7,7 @@ skeletons of recent shapes, and the renderings of one row.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -58,6 +59,8 @@ class ChatRenderer:
         self.control = control
         self.options = options
         self.warnings: tuple[str, ...] = ()
+        self.fingerprint = ""
+        """What shapes renderings besides the options: the templates, and the tokens that they write."""
         self.fixed = {**special, "documents": None, **options.chat_template_kwargs}
         self._eos = special.get("eos_token", "")
         self._guards = GuardFinder(control)
@@ -88,8 +91,11 @@ class ChatRenderer:
         literals = [text for template in templates.values() for text in template.literals]
         looked_for = tuple(dict.fromkeys(text for each in templates.values() for text in each.looked_for))
         control = ControlTokens.of(spec.added, literals, looked_for)
-        made = cls(sources.origin, templates, special_tokens(file.parent), control, options)
+        special = special_tokens(file.parent)
+        made = cls(sources.origin, templates, special, control, options)
         probe(made)
+        content = orjson.dumps([dict(sources.by_name), special], option=orjson.OPT_SORT_KEYS)
+        made.fingerprint = hashlib.sha256(content).hexdigest()
         return made
 
     def render(self, row: Mapping[str, Any], format: ChatFormat) -> list[RenderedChat] | ChatDrop:

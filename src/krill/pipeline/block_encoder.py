@@ -20,8 +20,9 @@ from krill.corpus.buffers import text_buffers
 from krill.dataset import Layout, smallest_dtype
 from krill.errors import ConfigError
 from krill.pack.masked import MASKED_DTYPE
-from krill.pipeline.chat_tokens import CUT_SHORT, ChatTokens
+from krill.pipeline.chat_tokens import ChatTokens
 from krill.pipeline.surviving_units import SurvivingBlock
+from krill.text import Step
 from krill.tokenizer import Encoder
 from krill.tokenizer.encoder import naming_document
 from krill.tokenizer.tokenizer_file import declared_tokens
@@ -42,10 +43,14 @@ TOO_MANY: Final = 3
 OVER_QUOTA: Final = 4
 LONGER_THAN_ROW: Final = 5
 NOTHING_LEARNED: Final = 6
+CONTROL_IN_TEXT: Final = 7
 OVER_MAX_TOKENS: Final = "over_max_tokens"
 UNTRAINED: Final = "untrained"
-DROPS: Final = ("too_few_tokens", "too_many_tokens", OVER_MAX_TOKENS, "longer_than_row", UNTRAINED)
-"""Reasons for which documents are dropped in this stage and in no other."""
+DROPS: Final = (
+    *("too_few_tokens", "too_many_tokens", OVER_MAX_TOKENS),
+    *("longer_than_row", UNTRAINED, "control_in_text"),
+)
+"""Reasons for which documents are dropped in this stage, in the order of their numbers from `TOO_FEW` on."""
 OUTCOMES: Final = "fates"
 """A unit's file of what became of each document, where somebody wants to see those that were dropped."""
 CUT: Final = "cut_into_rows"
@@ -78,8 +83,8 @@ class BlockEncoder:
         return _SPLITS if self.validation else (TRAIN,)
 
     @classmethod
-    def of(cls, config: KrillConfig, encoder: Encoder) -> BlockEncoder:
-        """What a config asks for."""
+    def of(cls, config: KrillConfig, encoder: Encoder, steps: Sequence[Step] = ()) -> BlockEncoder:
+        """What a config asks for; conversations are rendered by one of `steps`."""
         settings = config.preprocess
         return cls(
             encoder=encoder,
@@ -90,7 +95,7 @@ class BlockEncoder:
             validation=settings.split.validation,
             row=None if settings.packing == "wrapped" or config.is_chat else settings.sequence_len,
             rejected=settings.rejected,
-            chats=ChatTokens.of(config),
+            chats=ChatTokens.of(config, steps),
         )
 
     def encode(self, block: SurvivingBlock, files: Sequence[CorpusFile], *, counting: bool) -> EncodedBlock:
@@ -128,8 +133,8 @@ class BlockEncoder:
 
         if self.chats is not None:
             found = self.chats.encode(self.encoder, batch)
-            reasons = np.array([0, LONGER_THAN_ROW, NOTHING_LEARNED], np.uint8)
-            return found.tokens, found.lengths, reasons[found.codes], {CUT_SHORT: found.cut}
+            reasons = np.array([0, LONGER_THAN_ROW, NOTHING_LEARNED, CONTROL_IN_TEXT], np.uint8)
+            return found.tokens, found.lengths, reasons[found.codes], found.counts
         ids, lengths = self.encoder.encode(batch.column("text"))
         if self.bos is not None:
             ids, lengths = _native.prepend_token(ids, lengths, self.bos)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from krill.config import DatasetConfig, KrillConfig
 from krill.corpus.formats import CorpusFile
+from krill.pipeline.chat_tokens import Renders
 from krill.text import CleanText, Step
 from krill.text.clean import LongEnough
 from krill.tokenizer.tokenizer_file import config_file
@@ -66,3 +67,8 @@ def chat_format(dataset: DatasetConfig) -> ChatFormat:
         message_field_training=dataset.message_field_training,
         message_field_training_detail=dataset.message_field_training_detail,
     )
+
+
+def chat_warnings(steps: Sequence[Step]) -> list[str]:
+    """What the template and the tokenizer make one wonder about."""
+    return [warning for step in steps if isinstance(step, Renders) for warning in step.renderer.warnings]

@@ -1,8 +1,8 @@
 """Conversations: rows as JSON become rendered text, with the places in it that are learned.
 
 In: documents whose text is a row as JSON. Out: the text that the chat template makes of each, and two columns
-of byte ranges as JSON: `trained_spans`, what is learned, and `content_spans`, what came from the row. Held in
-memory: the Python objects of one row, what Jinja holds while it renders it, and the rendered texts of a
+of places as JSON: `trained_spans`, what is learned, and `control_spans`, control tokens that stay text. Held
+in memory: the Python objects of one row, what Jinja holds while it renders it, and the rendered texts of a
 block.
 
 Rendering is Python's, one row at a time: the plan counts it as watched. A row that can't be used is dropped
@@ -12,10 +12,12 @@ for a reason that `krill.chat` names, or with `on_error: fail` stops the run whe
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -29,7 +31,7 @@ from krill.corpus.documents import Documents, file_and_offset
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.streams import line_number
 from krill.errors import InputError
-from krill.text.step import CONTENT_SPANS, TRAINED_SPANS, rejected_rows, with_statistics
+from krill.text.step import CONTROL_SPANS, TRAINED_SPANS, rejected_rows, with_statistics
 
 # Reasons that are no fault of the row: it is counted, whatever `on_error` says.
 _NO_FAULT: Final = frozenset({"untrained", "too_many_turns", "template_too_long", "control_in_content"})
@@ -40,13 +42,12 @@ _BY_ROWS: Final = (Format.PARQUET, Format.ARROW, Format.HUB)
 class RenderChat:
     """Renders the rows of each source in its own format."""
 
-    renders: ClassVar[bool] = True
-
     renderer: ChatRenderer = field(repr=False)
     formats: Sequence[ChatFormat]
     files: Sequence[CorpusFile] = field(repr=False)
     skip: bool
     """Whether rows at fault are counted and left out."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def apply(self, documents: Documents) -> Documents:
         batch = documents.batch
@@ -72,7 +73,7 @@ class RenderChat:
 
     def fingerprint(self) -> str:
         """What shapes the text besides the config: the template itself, and the tokens that it writes."""
-        return self.renderer.fingerprint()
+        return self.renderer.fingerprint
 
     def _rendered(self, batch: pa.RecordBatch) -> Iterator[Sequence[RenderedChat] | ChatDrop]:
         if batch.num_rows == 0:
@@ -81,9 +82,12 @@ class RenderChat:
         ordinal, _ = file_and_offset(batch.column("position")[0].as_py())
         chat_format = self.formats[self.files[ordinal].dataset]
         offsets, data = text_buffers(batch.column("text"))
-        rows = memoryview(data)
-        for start, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
-            yield self.renderer.render(_parsed(rows[start:end]), chat_format)
+        rows = memoryview(data.data)
+        for start, end in pairwise(offsets.tolist()):
+            row = _parsed(rows[start:end])
+            with self._lock:  # one thread at a time renders: Python's own lock allows no more
+                found = self.renderer.render(row, chat_format)
+            yield found
 
     def _fault(self, batch: pa.RecordBatch, row: int, found: ChatDrop) -> InputError:
         ordinal, offset = file_and_offset(batch.column("position")[row].as_py())
@@ -113,11 +117,11 @@ def _with_rendered(documents: Documents, numbers: NDArray[np.int64], made: list[
         others = others.take(as_arrow(np.repeat(np.arange(len(numbers)), numbers)))
     elif len(made) < len(numbers):
         others = pick_rows(others, numbers == 1)
-    text = _texts([chat.text.encode() for chat in made])
+    text = _texts([chat.text for chat in made])
     rendered = others.add_column(0, pa.field("text", pa.large_string()), text)
     spans = [
         (TRAINED_SPANS, _texts([orjson.dumps(chat.trained) for chat in made])),
-        (CONTENT_SPANS, _texts([orjson.dumps(chat.content) for chat in made])),
+        (CONTROL_SPANS, _texts([orjson.dumps(chat.content) for chat in made])),
     ]
     return with_statistics(Documents(rendered, documents.counts, documents.rejected), spans)
 

@@ -10,25 +10,40 @@ in which nothing is learned then is dropped too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from krill.text.step import CONTENT_SPANS, TRAINED_SPANS
+from krill.text.step import CONTROL_SPANS, TRAINED_SPANS
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from krill.chat import SpecialInContent
+    from krill.chat import ChatRenderer
+    from krill.chat.control import ControlTokens
     from krill.config import KrillConfig
+    from krill.text import Step
     from krill.tokenizer import Encoder
 
 KEPT: Final = 0
 LONGER: Final = 1
 UNTRAINED: Final = 2
+IMITATED: Final = 3
 CUT_SHORT: Final = "cut_to_row"
 """Counts conversations that were cut to fit a row."""
+AS_TEXT: Final = "control_as_text"
+"""Counts conversations whose control tokens were encoded as text."""
+
+
+@runtime_checkable
+class Renders(Protocol):
+    """The step that makes text of conversations."""
+
+    @property
+    def renderer(self) -> ChatRenderer: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +53,8 @@ class EncodedChats:
     tokens: NDArray[np.uint32]
     lengths: NDArray[np.uint32]
     codes: NDArray[np.uint8]
-    cut: int
-    """Conversations that were cut to fit a row, and kept."""
+    counts: dict[str, int]
+    """Conversations that were changed, and kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +63,15 @@ class ChatTokens:
 
     row: int
     overflow: str
-    special: SpecialInContent
+    control: ControlTokens
 
     @classmethod
-    def of(cls, config: KrillConfig) -> ChatTokens | None:
-        """What a config of conversations asks for; None for others."""
-        settings = config.preprocess
-        if not config.is_chat:
+    def of(cls, config: KrillConfig, steps: Sequence[Step]) -> ChatTokens | None:
+        """What a config of conversations asks for, rendered by one of `steps`; None for others."""
+        renderers = [step.renderer for step in steps if isinstance(step, Renders)]
+        if not renderers:
             return None
-        return cls(settings.sequence_len, settings.overflow, settings.special_in_content)
+        return cls(config.preprocess.sequence_len, config.preprocess.overflow, renderers[0].control)
 
     def encode(self, encoder: Encoder, batch: pa.RecordBatch) -> EncodedChats:
         import numpy as np
@@ -64,21 +79,24 @@ class ChatTokens:
         from krill.corpus.buffers import offsets_of
         from krill.pack.masked import masked_tokens
 
-        ids, learned, lengths = self._ids(encoder, batch)
+        ids, lengths, trained, imitated, guarded = self._encoded(encoder, batch)
+        learned = trained.view(np.bool_)
         offsets = offsets_of(lengths)
-        learned[offsets[:-1][lengths > 0]] = False
         ends = self._ends(learned, offsets)
         kept = (ends - offsets[:-1]).astype(np.uint32)
-        before = offsets_of(learned)
+        before = offsets_of(trained)
         codes = np.where(before[ends] == before[offsets[:-1]], UNTRAINED, KEPT).astype(np.uint8)
         if self.overflow == "drop":
             codes[lengths > self.row] = LONGER
+        codes[imitated != 0] = IMITATED
         cut = kept < lengths
         tokens = masked_tokens(ids, learned)
         if cut.any():
             inside = np.arange(len(tokens)) < np.repeat(ends, lengths)
             tokens = tokens[inside]
-        return EncodedChats(tokens, kept, codes, int((cut & (codes == KEPT)).sum()))
+        counts = {CUT_SHORT: cut, AS_TEXT: guarded}
+        numbers = {name: int((flags & (codes == KEPT)).sum()) for name, flags in counts.items()}
+        return EncodedChats(tokens, kept, codes, numbers)
 
     def _ends(self, learned: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where each conversation ends among all tokens, once it is cut."""
@@ -98,9 +116,27 @@ class ChatTokens:
                 ends[each] = start + (int(turn_ends[-1]) + 1 if len(turn_ends) else 0)
         return ends
 
-    def _ids(
+    def _encoded(
         self, encoder: Encoder, batch: pa.RecordBatch
-    ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.uint32]]:
-        from krill.chat import encode_chat
+    ) -> tuple[NDArray[Any], NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_]]:
+        """Ids, lengths, whether each id is learned, whether a conversation gave a control token of its own
+        all the same, and whether control tokens of its own were kept text."""
+        import numpy as np
+        import orjson
 
-        raise NotImplementedError((encode_chat, CONTENT_SPANS, TRAINED_SPANS))
+        from krill.chat import RenderedChat, encode_chat
+        from krill.corpus.buffers import text_buffers
+        from krill.tokenizer.native import NativeEncoder
+
+        assert isinstance(encoder, NativeEncoder), "the template was opened for a native tokenizer"
+        columns = []
+        for name in ("text", TRAINED_SPANS, CONTROL_SPANS):
+            offsets, data = text_buffers(batch.column(name))
+            whole = memoryview(data.data)
+            columns.append([whole[start:end] for start, end in pairwise(offsets.tolist())])
+        chats = [
+            RenderedChat(bytes(text), orjson.loads(trained), orjson.loads(guards))
+            for text, trained, guards in zip(*columns, strict=True)
+        ]
+        guarded = np.fromiter((bool(chat.content) for chat in chats), np.bool_, len(chats))
+        return *encode_chat(encoder, chats, self.control), guarded

@@ -22,7 +22,7 @@ from krill.engines.worker import SPEC_FILE
 from krill.errors import ConfigError
 from krill.faults import system_errors
 from krill.pipeline.block_encoder import check_tokens, layout_of, missing_bos
-from krill.pipeline.chat_input import chat_steps
+from krill.pipeline.chat_input import chat_steps, chat_warnings
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import load_databases, minhash_of
 from krill.pipeline.disk import DiskCap, check_free_space, folder_bytes
@@ -122,6 +122,8 @@ def run_preprocess(
             context = Context(
                 config, corpus, made, plan, meter, threads, run.paths, progress, disk, shared=engine.shared
             )
+            for warning in chat_warnings(made):
+                progress.note(warning)
             with closing(engine), context:
                 encoder = _open_encoder(context)
                 predicted = _predict(context, encoder)

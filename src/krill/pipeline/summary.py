@@ -34,6 +34,7 @@ NOTES = {
     "pieces_removed": "lines or paragraphs that stood before removed",
     "cut_into_rows": "documents longer than a row, cut into several",
     "cut_to_row": "conversations longer than a row, cut to fit",
+    "control_as_text": "conversations with control tokens of their own, encoded as text",
 }
 # Counts of what a reader saw, which say nothing about what became of a document.
 _SEEN = ("records", "key_seen")

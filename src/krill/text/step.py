@@ -22,9 +22,10 @@ STATISTIC = {b"krill": b"statistic"}
 """Metadata of a column that a step has measured; the other columns came with the input."""
 
 TRAINED_SPANS = "trained_spans"
-CONTENT_SPANS = "content_spans"
-"""Columns of conversations, `[[start, end], ...]` in bytes of the text: what is learned, and what came from
-the row. Where they are, no later step may change the text."""
+CONTROL_SPANS = "control_spans"
+"""Columns of conversations, lists of places in bytes of the text as JSON: `[start, end]` of what is learned,
+and `[start, end, level]` where a control token came from the row and stays text. Where they are, no later
+step may change the text."""
 
 
 class Step(Protocol):

@@ -33,7 +33,7 @@ from krill.config.messages import listed, shown
 from krill.corpus.arrays import as_numpy
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError, InputError, KrillError
-from krill.text.step import CONTENT_SPANS, TRAINED_SPANS, drop
+from krill.text.step import CONTROL_SPANS, TRAINED_SPANS, drop
 
 Function = Callable[[pa.RecordBatch], Any]
 
@@ -109,7 +109,7 @@ class FunctionStep:
         """What is learned is known by its place in the text, which must stay as it was rendered."""
         same = text.equals(before.column("text")) and all(
             name in after.schema.names and after.column(name).equals(before.column(name))
-            for name in (TRAINED_SPANS, CONTENT_SPANS)
+            for name in (TRAINED_SPANS, CONTROL_SPANS)
         )
         if not same:
             hint = "return one truth value a row to keep, or the batch with columns added"

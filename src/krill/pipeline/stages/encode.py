@@ -24,8 +24,8 @@ from krill.pipeline.block_encoder import (
     CUT,
     DROPS,
     LONGER_THAN_ROW,
-    NOTHING_LEARNED,
     OUTCOMES,
+    OVER_MAX_TOKENS,
     OVER_QUOTA,
     TOO_FEW,
     TOO_MANY,
@@ -38,7 +38,7 @@ from krill.pipeline.block_encoder import (
     packed_dtype,
     source_weights,
 )
-from krill.pipeline.chat_tokens import CUT_SHORT
+from krill.pipeline.chat_tokens import AS_TEXT, CUT_SHORT
 from krill.pipeline.context import Context
 from krill.pipeline.needs import MB, Sizing
 from krill.pipeline.stages.base import (
@@ -77,7 +77,7 @@ class Encode(PipelineStage):
         super().__init__(context, "encode")
         self._source = source
         self._counted = counted
-        self._encoder = BlockEncoder.of(context.config, encoder)
+        self._encoder = BlockEncoder.of(context.config, encoder, context.steps)
         self.layout = layout_of(context.config, encoder.vocab_size)
         self.token_dtype = packed_dtype(self.layout)
         self.token_bytes = 4 if self.layout.labels else self.layout.dtype.itemsize
@@ -153,7 +153,7 @@ class Encode(PipelineStage):
         for _, record in self.log:
             here = record["counts"]
             if self._counted:
-                here = {name: here[name] for name in (*DROPS, CUT, CUT_SHORT) if name in here}
+                here = {name: here[name] for name in (*DROPS, CUT, CUT_SHORT, AS_TEXT) if name in here}
             add_counts(counts, here)
             for split in self.splits:
                 report.documents += record[split]["documents"]
@@ -285,10 +285,11 @@ class UnitTokens:
 
     def _count_dropped(self, block: EncodedBlock) -> None:
         too_few, too_many = block.outcomes == TOO_FEW, block.outcomes == TOO_MANY
-        longer, untrained = block.outcomes == LONGER_THAN_ROW, block.outcomes == NOTHING_LEARNED
-        over_quota = block.documents - len(block.outcomes)
-        numbers = (too_few.sum(), too_many.sum(), over_quota, longer.sum(), untrained.sum())
-        add_counts(self.counts, dict(zip(DROPS, map(int, numbers), strict=True)))
+        longer = block.outcomes == LONGER_THAN_ROW
+        reasons = dict(enumerate(DROPS, start=TOO_FEW))
+        numbers = {name: int((block.outcomes == code).sum()) for code, name in reasons.items()}
+        numbers[OVER_MAX_TOKENS] = block.documents - len(block.outcomes)
+        add_counts(self.counts, numbers)
         self.tokens_dropped += int(block.lengths[too_few].sum(dtype="int64"))
         self.tokens_too_many += int(block.lengths[too_many | longer].sum(dtype="int64"))
         if self.encoder.row is not None:

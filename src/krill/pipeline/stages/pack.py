@@ -139,11 +139,11 @@ class WriteRows(PipelineStage):
         return tuple(found)
 
     def _row_batch(self, rows: Rows) -> RowBatch:
-        tokens, *others = rows
         if not self.layout.labels:
-            return RowBatch(tokens, *others)
+            return RowBatch(*rows)
+        tokens, offsets, seq_lengths, seq_offsets = rows
         ids, labels = ids_and_labels(tokens, self.layout.token_dtype)
-        return RowBatch(ids, *others, labels)
+        return RowBatch(ids, offsets, seq_lengths, seq_offsets, labels)
 
     def _read(self, split: Split, shard: RowRange) -> Iterator[Rows]:
         rows = split.sources[shard.source].rows

@@ -21,6 +21,7 @@ from krill.corpus.fingerprint import fingerprint
 from krill.dedup import line_hashes
 from krill.engines import StageReport
 from krill.errors import InputError
+from krill.pipeline.chat_tokens import Renders
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import minhash_of
 from krill.pipeline.needs import MB, Sizing, spills_text
@@ -152,7 +153,7 @@ class Scan(PipelineStage):
     def run(self, tasks: Iterable[Any]) -> None:
         context, wanted, log = self.context, self._wanted, self.log
         # What conversations are compared with is rendered already.
-        steps = [s for s in context.steps if not (self._only_hashes and getattr(s, "renders", False))]
+        steps = [step for step in context.steps if not (self._only_hashes and isinstance(step, Renders))]
         sequential: list[int] = []
 
         def starts() -> Iterator[Start]:
