@@ -148,6 +148,7 @@ class ChatRenderer:
 
     def _samples(self, given: Conversation) -> list[PlacedSample]:
         template = self._template(given)
+        template.check(given.messages)
         count = len(given.messages)
         if template.compiled.has_markers:
             text, spans = template.compiled.render_marked(self._variables(template, given))
@@ -226,6 +227,16 @@ class TemplateUse:
         self.skeletons = Skeletons(compiled.looked_for)
         self.wants_parts = False
         self.wants_argument_text = False
+        self.writes_calls = False
+        self.writes_results = False
+
+    def check(self, messages: Sequence[Message]) -> None:
+        """`ChatDrop` for messages that the template would leave out."""
+        for number, message in enumerate(messages):
+            if message.get("tool_calls") and not self.writes_calls:
+                raise ChatDrop("message_not_rendered", f"the tool calls of message {number + 1}")
+            if message["role"] == "tool" and message.get("content") and not self.writes_results:
+                raise ChatDrop("message_not_rendered", f"the tool result in message {number + 1}")
 
     def adapted(self, message: Message) -> Message:
         if self.wants_parts and isinstance(message.get("content"), str):
