@@ -96,11 +96,12 @@ class ControlTokens:
         return position
 
     def last_in(self, text: str, begin: int, end: int) -> tuple[int, int] | None:
-        """The token that ends a part of the text, but for whitespace."""
+        """The stop token that ends a part of the text, but for whitespace; `</tool_call>` is none."""
         while end > begin and text[end - 1].isspace():
             end -= 1
         for length in self.lengths:
-            if end - length >= begin and text[end - length : end] in self.levels:
+            level = self.levels.get(text[end - length : end], 0) if end - length >= begin else 0
+            if level == SPECIAL or (level and not text.startswith("</", end - length)):
                 return end - length, end
         return None
 

@@ -171,8 +171,8 @@ class ChatRenderer:
                 wanted,
                 self.options.rewritten_turns,
             )
-        except RewrittenTurn:
-            raise self._rewritten() from None
+        except RewrittenTurn as turn:
+            raise self._rewritten(turn.asked) from None
         return [PlacedSample(each.messages, each.text, each.turns, None) for each in found]
 
     def _analyse(self, shape: Conversation, owners: Sequence[Owner]) -> list[Sample]:
@@ -189,7 +189,15 @@ class ChatRenderer:
             self.options.rewritten_turns,
         )
 
-    def _rewritten(self) -> ConfigError:
+    def _rewritten(self, asked: bool) -> ConfigError:
+        if not asked:
+            return ConfigError(
+                f"{self.origin} asks a model with another text than it writes before an answer, so that"
+                " answers can't be trained as they will be asked for",
+                hint="give the reasoning that it asks for in `reasoning_content`, set what it knows in"
+                " `chat_template_kwargs`, take a template that marks answers with `{% generation %}`, or set"
+                " `preprocess.rewritten_turns` to `last`, which leaves such conversations out",
+            )
         return ConfigError(
             f"{self.origin} writes earlier turns otherwise than the model wrote them, so that not all can be"
             " trained in one text",
