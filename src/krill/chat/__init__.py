@@ -10,7 +10,7 @@ rendered exactly are left out for a reason that is counted. Held in memory: one 
 
 from typing import TYPE_CHECKING
 
-from krill.chat.options import REASONS, ChatDrop, ChatFormat, ChatOptions
+from krill.chat.options import REASONS, UNTRAINED_REASONS, ChatDrop, ChatFormat, ChatOptions
 from krill.lazy import lazy_attributes
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REASONS",
+    "UNTRAINED_REASONS",
     "ChatDrop",
     "ChatFormat",
     "ChatOptions",

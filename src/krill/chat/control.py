@@ -4,15 +4,17 @@ In: the added tokens of a tokenizer and a template; then conversations. Out: an 
 missing; for each conversation the places where its own text would become a control token. Held in memory: the
 tokens, and one rendering.
 
-To find these places the conversation is rendered once more, with a noncharacter in place of each character
-that a control token begins with: where the noncharacters come out, the text is the row's.
+Where a text may hold such a token, the conversation is rendered once more, with a noncharacter in place of
+each character that a control token begins with: where the noncharacters come out, the text is the row's.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from krill.chat.forms import Conversation
@@ -33,21 +35,24 @@ Guard = tuple[int, int, int]
 
 # What looks like a control token, in the families of templates there are.
 _WRITTEN: Final = re.compile(
-    r"<\|[^\s<>|]+\|?>|<[^\s<>|/]+\|>|<\uff5c[^<>\uff5c]+\uff5c>|</?s>|<(?:bos|eos|sop|eop)>|<(?:start|end|begin)_of_\w+>|\[gMASK\]"
+    r"<\|[^\s<>|]+\|?>|<[^\s<>|/]+\|>|<\uff5c[^<>\uff5c]+\uff5c>|</?s>|<(?:bos|eos|sop|eop)>"
+    r"|<(?:start|end|begin)_of_\w+>|\[gMASK\]"
 )
 _FIRST_NONCHARACTER: Final = 0xFDD2
+_END_OF_NONCHARACTERS: Final = 0xFDF0
 _NONCHARACTERS: Final = re.compile("[\ufdd2-\ufdef]")
 # Keys of messages and tool calls that are names: templates compare them.
 NAMES: Final = frozenset({"role", "name", "id", "tool_call_id", "type"})
+_USUAL_KEYS: Final = frozenset({"role", "content"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ControlTokens:
     """The control tokens of a tokenizer and a template, with their level and id."""
 
     levels: Mapping[str, int]
     ids: Mapping[str, int]
-    kept: tuple[str, ...]
+    looked_for: tuple[str, ...]
     """What the template looks for in an assistant's text, and writes itself."""
 
     @classmethod
@@ -55,14 +60,50 @@ class ControlTokens:
         cls, added: Sequence[AddedToken], literals: Iterable[str], looked_for: tuple[str, ...]
     ) -> ControlTokens:
         written = "\0".join(literals)
-        levels = {
-            token.content: SPECIAL if token.special else CONTROL
+        control = [
+            token
             for token in added
             if token.special or (token.content in written and not token.content.isspace())
-        }
-        return cls(
-            levels, {token.content: token.id for token in added if token.content in levels}, looked_for
-        )
+        ]
+        levels = {token.content: SPECIAL if token.special else CONTROL for token in control}
+        return cls(levels, {token.content: token.id for token in control}, looked_for)
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """All lengths of tokens, the longest first."""
+        return tuple(sorted({len(text) for text in self.levels}, reverse=True))
+
+    @cached_property
+    def _by_first(self) -> dict[str, tuple[int, ...]]:
+        """The lengths of the tokens that begin with a character."""
+        lengths: defaultdict[str, set[int]] = defaultdict(set)
+        for text in self.levels:
+            lengths[text[0]].add(len(text))
+        return {first: tuple(sorted(some, reverse=True)) for first, some in lengths.items()}
+
+    def begins(self, text: str, position: int, level: int = CONTROL) -> bool:
+        """Whether a token of that level or a higher one begins there."""
+        for length in self._by_first.get(text[position], ()):
+            if self.levels.get(text[position : position + length], 0) >= level:
+                return True
+        return False
+
+    def end_at(self, text: str, position: int) -> int:
+        """The end of the longest token that begins there, else the position."""
+        for length in self.lengths:
+            if text[position : position + length] in self.levels:
+                return position + length
+        return position
+
+    def last_in(self, text: str, begin: int, end: int) -> tuple[int, int] | None:
+        """The stop token that ends a part of the text, but for whitespace; `</tool_call>` is none."""
+        while end > begin and text[end - 1].isspace():
+            end -= 1
+        for length in self.lengths:
+            level = self.levels.get(text[end - length : end], 0) if end - length >= begin else 0
+            if level == SPECIAL or (level and not text.startswith("</", end - length)):
+                return end - length, end
+        return None
 
     def id_levels(self, vocab_size: int) -> NDArray[np.uint8]:
         """The level of each id."""
@@ -77,69 +118,75 @@ class ControlTokens:
         """What looks like a control token in a rendering of the template, and is none."""
         return sorted({text for text in _WRITTEN.findall(rendering) if text not in self.levels})
 
-    def last_in(self, text: str, begin: int, end: int) -> tuple[int, int] | None:
-        """The control token that ends a part of the text, but for whitespace."""
-        while end > begin and text[end - 1].isspace():
-            end -= 1
-        for token in self.levels:
-            if text.endswith(token, begin, end):
-                return end - len(token), end
-        return None
 
-    def end_at(self, text: str, position: int) -> int:
-        """The end of the control token that begins there, else the position."""
-        return max(
-            (position + len(each) for each in self.levels if text.startswith(each, position)),
-            default=position,
-        )
+def any_of(texts: Iterable[str]) -> re.Pattern[str] | None:
+    """Finds the longest of some texts; None if there are none."""
+    longest_first = sorted(texts, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
 
 class GuardFinder:
     """Finds control tokens in what came from a row."""
 
     def __init__(self, tokens: ControlTokens) -> None:
+        self._tokens = tokens
         firsts = sorted({text[0] for text in tokens.levels})
-        if len(firsts) * 2 > 0xFDF0 - _FIRST_NONCHARACTER:
-            raise ValueError("control tokens begin with too many different characters")
         # Pairs of noncharacters: in others' text, in an assistant's.
-        codes = range(_FIRST_NONCHARACTER, 0xFDF0, 2)
-        self._others = {ord(first): chr(code) for first, code in zip(firsts, codes, strict=False)}
-        self._own = {ord(first): chr(code + 1) for first, code in zip(firsts, codes, strict=False)}
-        self._back = {ord(chars[key]): chr(key) for chars in (self._others, self._own) for key in chars}
-        self._suspicious = re.compile(f"[{re.escape(''.join(firsts))}]") if firsts else None
-        self._by_level = {
-            level: tuple(text for text, own in tokens.levels.items() if own >= level)
-            for level in (CONTROL, SPECIAL)
-        }
-        kept = sorted(tokens.kept, key=len, reverse=True)
-        self._kept = re.compile("|".join(map(re.escape, kept))) if kept else None
-        self._levels = tokens.levels
+        codes = range(_FIRST_NONCHARACTER, _END_OF_NONCHARACTERS, 2)
+        if len(firsts) > len(codes):
+            raise ValueError("control tokens begin with too many different characters")
+        self._others = [(first, chr(code)) for first, code in zip(firsts, codes, strict=False)]
+        self._own = [(first, chr(code + 1)) for first, code in zip(firsts, codes, strict=False)]
+        self._first = re.compile(f"[{re.escape(''.join(firsts))}]") if firsts else None
+        self._longest = max(tokens.lengths, default=0)
+        self._looked_for = any_of(tokens.looked_for)
 
     def find(
         self, conversation: Conversation, text: str, render: Callable[[Conversation], str]
     ) -> list[Guard]:
         """Where in `text`, in characters, a control token is the row's own; `render` gives the same for
         other contents."""
-        if self._suspicious is None or not any(
-            self._suspicious.search(leaf)
-            for leaf in _strings([conversation.messages, conversation.tools, conversation.kwargs])
-        ):
+        leaves = _strings([conversation.messages, conversation.tools, conversation.kwargs])
+        if not any(self._is_suspicious(leaf) for leaf in leaves):
             return []
         replaced = render(self._replaced(conversation))
-        if replaced.translate(self._back) != text:
+        back = replaced
+        for first, instead in [*self._others, *self._own]:
+            back = back.replace(instead, first)
+        if back != text:
             raise ChatDrop("control_not_placed")
         return self._guards(replaced, text)
 
     def find_plain(self, text: str) -> list[Guard]:
         """The same in a text of which all is the row's."""
-        return self._guards(text.translate(self._others), text)
+        if not self._is_suspicious(text):
+            return []
+        return self._guards(_replace(text, self._others), text)
+
+    def _is_suspicious(self, text: str) -> bool:
+        """Whether a control token may come of it: one stands there; or one begins at its end, which the
+        template goes on; or one begins where the template cuts the text."""
+        if self._first is None:
+            return False
+        match = self._first.search(text)
+        if match is None:
+            return False
+        if self._looked_for is not None and self._looked_for.search(text):
+            return True
+        end = len(text.rstrip()) - self._longest
+        while match is not None:
+            at = match.start()
+            if at > end or self._tokens.begins(text, at):
+                return True
+            match = self._first.search(text, at + 1)
+        return False
 
     def _guards(self, replaced: str, text: str) -> list[Guard]:
         found = []
         for match in _NONCHARACTERS.finditer(replaced):
             at = match.start()
             level = SPECIAL if (ord(match.group()) - _FIRST_NONCHARACTER) % 2 else CONTROL
-            if text.startswith(self._by_level[level], at):
+            if self._tokens.begins(text, at, level):
                 found.append((at, at + 1, level))
         return found
 
@@ -156,7 +203,7 @@ class GuardFinder:
             if key in NAMES:
                 self._check_name(value)
                 return value
-            return self._own_text(value) if own else value.translate(self._others)
+            return self._own_text(value) if own else _replace(value, self._others)
         if isinstance(value, Mapping):
             for name in value:
                 self._check_name(name)
@@ -164,17 +211,25 @@ class GuardFinder:
         return [self._value(key, item, own) for item in value] if isinstance(value, Sequence) else value
 
     def _own_text(self, text: str) -> str:
-        if self._kept is None:
-            return text.translate(self._own)
+        if self._looked_for is None:
+            return _replace(text, self._own)
         pieces, at = [], 0
-        for match in self._kept.finditer(text):
-            pieces += [text[at : match.start()].translate(self._own), match.group()]
+        for match in self._looked_for.finditer(text):
+            pieces += [_replace(text[at : match.start()], self._own), match.group()]
             at = match.end()
-        return "".join([*pieces, text[at:].translate(self._own)])
+        return "".join([*pieces, _replace(text[at:], self._own)])
 
     def _check_name(self, name: str) -> None:
-        if any(token in name for token in self._levels):
+        if self._first is None:
+            return
+        if any(self._tokens.begins(name, match.start()) for match in self._first.finditer(name)):
             raise ChatDrop("control_in_name", f"`{shown(name)}`")
+
+
+def _replace(text: str, pairs: Sequence[tuple[str, str]]) -> str:
+    for first, instead in pairs:
+        text = text.replace(first, instead)
+    return text
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -182,8 +237,12 @@ def _strings(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, Mapping):
         for name, item in value.items():
-            yield name
-            yield from _strings(item)
+            if name not in _USUAL_KEYS:
+                yield name
+            if isinstance(item, str):
+                yield item
+            else:
+                yield from _strings(item)
     elif isinstance(value, Sequence):
         for item in value:
             yield from _strings(item)

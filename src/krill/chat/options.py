@@ -50,6 +50,10 @@ REASONS: Final[Mapping[str, str]] = {
 }
 
 
+# Conversations without anything to train on, of which a run takes only `max_untrained`.
+UNTRAINED_REASONS: Final = ("untrained", "turn_not_placed")
+
+
 @dataclass(frozen=True, slots=True)
 class ChatFormat:
     """How rows of one source are read; the names are axolotl's."""

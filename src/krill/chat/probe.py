@@ -75,12 +75,20 @@ def _adapt(renderer: ChatRenderer, template: TemplateUse) -> None:
             f"{renderer.origin} can't render a question and its answer: {shown(failures[0])}",
             hint="choose another `chat_template`, or set what it asks for in `chat_template_kwargs`",
         )
+    _adapt_calls(renderer, template)
+
+
+def _adapt_calls(renderer: ChatRenderer, template: TemplateUse) -> None:
+    """Arguments of tool calls are given as objects, or as text to templates that want it; some templates know
+    of no tools, and would leave them out without a word."""
     for template.wants_argument_text in (False, True):
         try:
             text = renderer.text_of(_conversation(_CONVERSATIONS[-1]), template=template)
         except ChatDrop:
             continue
         if "{'" not in text:  # a dictionary as Python writes it
+            template.writes_calls = "look_up" in text and "Paris" in text
+            template.writes_results = "a result" in text
             return
     template.wants_argument_text = False
 

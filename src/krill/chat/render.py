@@ -154,6 +154,7 @@ class ChatRenderer:
 
     def _samples(self, given: Conversation) -> list[PlacedSample]:
         template = self._template(given)
+        template.check(given.messages)
         count = len(given.messages)
         if template.compiled.has_markers:
             text, spans = template.compiled.render_marked(self._variables(template, given))
@@ -176,8 +177,8 @@ class ChatRenderer:
                 wanted,
                 self.options.rewritten_turns,
             )
-        except RewrittenTurn:
-            raise self._rewritten() from None
+        except RewrittenTurn as turn:
+            raise self._rewritten(turn.asked) from None
         return [PlacedSample(each.messages, each.text, each.turns, None) for each in found]
 
     def _analyse(self, shape: Conversation, owners: Sequence[Owner]) -> list[Sample]:
@@ -194,7 +195,15 @@ class ChatRenderer:
             self.options.rewritten_turns,
         )
 
-    def _rewritten(self) -> ConfigError:
+    def _rewritten(self, asked: bool) -> ConfigError:
+        if not asked:
+            return ConfigError(
+                f"{self.origin} asks a model with another text than it writes before an answer, so that"
+                " answers can't be trained as they will be asked for",
+                hint="give the reasoning that it asks for in `reasoning_content`, set what it knows in"
+                " `chat_template_kwargs`, take a template that marks answers with `{% generation %}`, or set"
+                " `preprocess.rewritten_turns` to `last`, which leaves such conversations out",
+            )
         return ConfigError(
             f"{self.origin} writes earlier turns otherwise than the model wrote them, so that not all can be"
             " trained in one text",
@@ -232,6 +241,16 @@ class TemplateUse:
         self.skeletons = Skeletons(compiled.looked_for)
         self.wants_parts = False
         self.wants_argument_text = False
+        self.writes_calls = False
+        self.writes_results = False
+
+    def check(self, messages: Sequence[Message]) -> None:
+        """`ChatDrop` for messages that the template would leave out."""
+        for number, message in enumerate(messages):
+            if message.get("tool_calls") and not self.writes_calls:
+                raise ChatDrop("message_not_rendered", f"the tool calls of message {number + 1}")
+            if message["role"] == "tool" and message.get("content") and not self.writes_results:
+                raise ChatDrop("message_not_rendered", f"the tool result in message {number + 1}")
 
     def adapted(self, message: Message) -> Message:
         if self.wants_parts and isinstance(message.get("content"), str):

@@ -33,6 +33,7 @@ MOST_STEPS: Final = 4_000_000
 # Parts of a rendering whose place has to be found afterwards stand between these noncharacters.
 _BEGIN, _END = "\ufdd0", "\ufdd1"
 _BUFFERED: Final = (nodes.Macro, nodes.CallBlock, nodes.AssignBlock, nodes.FilterBlock)
+_DICT_ATTRIBUTES: Final = frozenset(dir(dict))
 _WIDE: Final = re.compile(r"\*|\d{5}")
 
 
@@ -64,7 +65,16 @@ class Environment(ImmutableSandboxedEnvironment):
                 raise ChatDrop("template_too_long", f"a call with the number {value:,}")
         return self._sized(super().call(context, called, *args, **kwargs))
 
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        # The sandbox would look for an attribute first, which takes an exception.
+        if type(obj) is dict and attribute in obj and attribute not in _DICT_ATTRIBUTES:
+            return obj[attribute]
+        return super().getattr(obj, attribute)
+
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator == "+":
+            value = left + right
+            return self._sized(value) if type(value) is str else value
         if operator == "*":
             self._check(_repeated(left, right))
         elif operator == "**" and isinstance(left, int) and isinstance(right, int):
@@ -97,7 +107,7 @@ def _today(date: datetime | None) -> datetime:
     if date is None:
         raise ConfigError(
             "the chat template writes today's date, so that the output would depend on it",
-            hint="set `preprocess.date`, as `2026-01-31`",
+            hint="set `chat_template_date`, as `2026-01-31`",
         )
     return date
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import orjson
 
-from krill.chat.control import NAMES
+from krill.chat.control import NAMES, any_of
 from krill.chat.forms import Conversation, Message
 from krill.chat.options import ChatDrop
 from krill.chat.spans import Sample, Turn
@@ -176,8 +176,7 @@ class Skeletons:
     an assistant's text."""
 
     def __init__(self, looked_for: Sequence[str]) -> None:
-        longest_first = sorted(looked_for, key=len, reverse=True)
-        self._kept = re.compile("|".join(map(re.escape, longest_first))) if looked_for else None
+        self._kept = any_of(looked_for)
         self._known: OrderedDict[bytes, list[_Skeleton]] = OrderedDict()
         self._bytes = 0
 

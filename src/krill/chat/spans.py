@@ -42,7 +42,12 @@ class Sample:
 
 
 class RewrittenTurn(Exception):
-    """A turn that stands in the conversation otherwise than the model would have written it."""
+    """A turn that stands in the conversation otherwise than the model would have written it; or, if not
+    `asked`, that does not go on from the generation prompt."""
+
+    def __init__(self, *, asked: bool) -> None:
+        super().__init__()
+        self.asked = asked
 
 
 def place_turns(
@@ -51,29 +56,25 @@ def place_turns(
     """The samples of a conversation in order, with the turns of the messages in `wanted`.
 
     Where the template rewrites a turn: `error` raises `RewrittenTurn`, `last` leaves the turn out, and
-    `unroll` makes a sample that ends with it.
+    `unroll` makes a sample that ends with it. A turn that does not go on from the generation prompt can't be
+    trained at all.
     """
     if len(messages) > MOST_TURNS:
         raise ChatDrop("too_many_turns", f"{len(messages):,} messages")
     samples = [Sample(len(messages), render(messages, False))]
-    not_asked = None
     for message in reversed(wanted):
         sample = samples[-1]
         prompt = render(messages[:message], True)
         whole = sample.text if sample.messages == message + 1 else render(messages[: message + 1], False)
-        if not whole.startswith(prompt):
-            not_asked = message
+        asked, unchanged = whole.startswith(prompt), sample.text.startswith(whole)
+        if rewritten == "error" and not (asked and unchanged):
+            raise RewrittenTurn(asked=asked)
+        if not asked or (rewritten == "last" and not unchanged):
             continue
-        if not sample.text.startswith(whole):
-            if rewritten == "error":
-                raise RewrittenTurn
-            if rewritten == "last":
-                continue
+        if not unchanged:
             sample = Sample(message + 1, whole)
             samples.append(sample)
         sample.turns.insert(0, Turn(message, len(prompt), len(whole)))
-    if not_asked is not None and (rewritten == "error" or not any(sample.turns for sample in samples)):
-        raise ChatDrop(
-            "turn_not_placed", f"message {not_asked + 1} does not begin with the generation prompt"
-        )
+    if wanted and not any(sample.turns for sample in samples):
+        raise ChatDrop("turn_not_placed")
     return [sample for sample in reversed(samples) if sample.turns or len(samples) == 1]
