@@ -76,22 +76,23 @@ class _Blank:
         self.tools = self._tools(conversation.tools)
 
     def _message(self, number: int, message: Message) -> Message:
-        own = message["role"] == "assistant"
         known: dict[str, str] = {}
+        return {key: self._value(key, value, number, message, known) for key, value in message.items()}
 
-        def value_of(key: str, value: Any) -> Any:
-            if isinstance(value, str):
-                if key in NAMES:
-                    return value
-                # Reasoning stands under several keys.
-                if value not in known:
-                    known[value] = self._text(value, number, key, own)
-                return known[value]
-            if isinstance(value, Mapping):
-                return {name: value_of(name, item) for name, item in value.items()}
-            return [value_of(key, item) for item in value] if isinstance(value, Sequence) else value
-
-        return {key: value_of(key, value) for key, value in message.items()}
+    # Not a function inside of the other: a cycle would hold the texts until garbage is collected.
+    def _value(self, key: str, value: Any, number: int, message: Message, known: dict[str, str]) -> Any:
+        if isinstance(value, str):
+            if key in NAMES:
+                return value
+            # Reasoning stands under several keys.
+            if value not in known:
+                known[value] = self._text(value, number, key, message["role"] == "assistant")
+            return known[value]
+        if isinstance(value, Mapping):
+            return {name: self._value(name, item, number, message, known) for name, item in value.items()}
+        if not isinstance(value, Sequence):
+            return value
+        return [self._value(key, item, number, message, known) for item in value]
 
     def _tools(self, value: Any, key: str = "") -> Any:
         """Only descriptions: templates compare what else there is."""

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 TOP_KEYS: Final = ("chat_template", "chat_template_kwargs", "chat_template_date")
 PREPROCESS_KEYS: Final = ("overflow", "rewritten_turns", "special_in_content", "max_untrained")
 # Conversations are short, have their own ends, and are learned whole.
-_DEFAULTS: Final = {"min_chars": 0, "min_length": 0, "strip": False, "packing": "bfd", "oversize": "drop"}
+_DEFAULTS: Final = {
+    "min_chars": 0,
+    "min_length": 0,
+    "strip": False,
+    "packing": "bfd",
+    "oversize": "drop",
+    "max_document_bytes": 1_000_000,
+}
 _WHOLE: Final = "a conversation stays as the template renders it"
 _REFUSED: Final[Mapping[str, tuple[object, str, str]]] = {
     "bos": (True, "the template writes the beginning-of-text token where there is one", "leave it out"),

@@ -20,7 +20,7 @@ _BIT: Final = np.uint32(MOST_IDS)
 def masked_tokens(ids: NDArray[Any], learned: NDArray[np.bool_]) -> NDArray[np.uint32]:
     """Ids below 2^31 with what is learned of them."""
     tokens = ids.astype(np.uint32)
-    tokens[~learned] |= _BIT
+    np.bitwise_or(tokens, _BIT, out=tokens, where=~learned)
     return tokens
 
 

@@ -64,6 +64,8 @@ class ChatTokens:
     row: int
     overflow: str
     control: ControlTokens
+    template: str
+    """What it is called in messages."""
 
     @classmethod
     def of(cls, config: KrillConfig, steps: Sequence[Step]) -> ChatTokens | None:
@@ -71,7 +73,8 @@ class ChatTokens:
         renderers = [step.renderer for step in steps if isinstance(step, Renders)]
         if not renderers:
             return None
-        return cls(config.preprocess.sequence_len, config.preprocess.overflow, renderers[0].control)
+        settings, renderer = config.preprocess, renderers[0]
+        return cls(settings.sequence_len, settings.overflow, renderer.control, renderer.origin)
 
     def encode(self, encoder: Encoder, batch: pa.RecordBatch) -> EncodedChats:
         import numpy as np
@@ -84,7 +87,8 @@ class ChatTokens:
         offsets = offsets_of(lengths)
         ends = self._ends(learned, offsets)
         kept = (ends - offsets[:-1]).astype(np.uint32)
-        before = offsets_of(trained)
+        before = np.zeros(len(ids) + 1, np.uint32)
+        np.cumsum(trained, out=before[1:])
         codes = np.where(before[ends] == before[offsets[:-1]], UNTRAINED, KEPT).astype(np.uint8)
         if self.overflow == "drop":
             codes[lengths > self.row] = LONGER
