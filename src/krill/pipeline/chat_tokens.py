@@ -77,12 +77,22 @@ class ChatTokens:
         return cls(settings.sequence_len, settings.overflow, renderer.control, renderer.origin)
 
     def encode(self, encoder: Encoder, batch: pa.RecordBatch) -> EncodedChats:
+        return self.fitted(*self._encoded(encoder, batch))
+
+    def fitted(
+        self,
+        ids: NDArray[Any],
+        lengths: NDArray[np.uint32],
+        trained: NDArray[np.uint8],
+        imitated: NDArray[np.uint8],
+        guarded: NDArray[np.bool_],
+    ) -> EncodedChats:
+        """Encoded conversations, cut to a row or dropped."""
         import numpy as np
 
         from krill.corpus.buffers import offsets_of
         from krill.pack.masked import masked_tokens
 
-        ids, lengths, trained, imitated, guarded = self._encoded(encoder, batch)
         learned = trained.view(np.bool_)
         offsets = offsets_of(lengths)
         ends = self._ends(learned, offsets)
