@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trl
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
+from transformers.utils import chat_template_utils
 
 TRL_TEMPLATES = sorted((Path(trl.__file__).parent / "chat_templates").glob("*.jinja"))
-WITH_MARKERS = [path for path in TRL_TEMPLATES if path.stem.endswith("_training")]
-WITHOUT_MARKERS = [path for path in TRL_TEMPLATES if not path.stem.endswith("_training")]
+_MARKER = re.compile(r"{%-?\s*generation")
+_COMMENT = re.compile("{#.*?#}", re.DOTALL)
+WITH_MARKERS = [path for path in TRL_TEMPLATES if _MARKER.search(_COMMENT.sub("", path.read_text()))]
+WITHOUT_MARKERS = [path for path in TRL_TEMPLATES if path not in WITH_MARKERS]
 # Not special, as in the tokenizers of Qwen: assistants write them.
 PLAIN_CONTROL = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
+DATE = "2026-01-31"
 BOS, EOS = "<|begin|>", "<|stop|>"
 _WRITTEN = re.compile(
     "<\\|[^\\s<>|]+\\|?>|<[^\\s<>|/]+\\|>|<\uff5c[^<>\uff5c]+\uff5c>|</?s>|<\\w+_of_\\w+>|\\[gMASK\\]|<sop>"
@@ -50,6 +56,17 @@ def make_model(folder: Path, template: str | None, tokenizer: str | None = None,
     if template is not None:
         (folder / "chat_template.jinja").write_text(template)
     return folder
+
+
+def fix_library_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers writes today's date, which has to be `DATE`."""
+
+    class Fixed(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Fixed:
+            return cls.fromisoformat(DATE)
+
+    monkeypatch.setattr(chat_template_utils, "datetime", Fixed)
 
 
 def library_tokenizer(template: str | None, tokenizer: str | None = None) -> PreTrainedTokenizerFast:

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from transformers.utils import chat_template_utils
 
-from chat_models import TRL_TEMPLATES, library_tokenizer, make_model
+from chat_models import DATE, TRL_TEMPLATES, fix_library_date, library_tokenizer, make_model
 from chat_rows import CONVERSATIONS
 from krill.chat import ChatDrop, ChatFormat, ChatOptions
 from krill.chat.forms import Conversation, read_row
 from krill.chat.render import ChatRenderer
 
-DATE = "2026-01-31"
-
-
-@pytest.fixture
-def fixed_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    """transformers writes today's date, which has to be ours."""
-
-    class Fixed(chat_template_utils.datetime):  # type: ignore[misc, name-defined]
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return cls.fromisoformat(DATE)
-
-    monkeypatch.setattr(chat_template_utils, "datetime", Fixed)
-
 
 @pytest.mark.parametrize("template", TRL_TEMPLATES, ids=lambda path: path.stem)
-def test_texts_equal_those_of_transformers(template: Path, tmp_path: Path, fixed_date: None) -> None:
+def test_texts_equal_those_of_transformers(
+    template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fix_library_date(monkeypatch)
     source = template.read_text()
     renderer = ChatRenderer.open(make_model(tmp_path, source), ChatOptions(date=DATE))
     library = library_tokenizer(source)

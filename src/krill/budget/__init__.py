@@ -10,7 +10,7 @@ limit. Held in memory: a few numbers and two threads.
 from krill.budget.machine import available_bytes, available_threads, resolve_threads
 from krill.budget.meter import RESERVE, Meter, guard_process, peak_bytes, resident_bytes
 from krill.budget.monitor import MemoryMonitor
-from krill.budget.plan import Kind, Need, Plan, make_plan, resolve_limit
+from krill.budget.plan import Kind, Need, Plan, make_plan, memory_flag, resolve_limit
 from krill.budget.size import format_size, parse_size
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "format_size",
     "guard_process",
     "make_plan",
+    "memory_flag",
     "parse_size",
     "peak_bytes",
     "resident_bytes",

@@ -8,7 +8,7 @@ refused here, with the number that would fit. What is left over goes to the part
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -35,17 +35,23 @@ class Need:
     """What one part of a run asks for.
 
     `useful` is the most that would still speed it up, `expected` what this input will make it touch of its
-    bytes (for the prediction; by default all of them), and `remedy` what the user can change to need less.
-    Needs with the same `during` are held at once; parts of different stages are not.
+    bytes (for the prediction; by default all of them; a function of its share where that matters), and
+    `remedy` what the user can change to need less. Needs with the same `during` are held at once; parts of
+    different stages are not.
     """
 
     name: str
     minimum: int
     kind: Kind = Kind.CAPPED
     useful: int = 0
-    expected: int | None = None
+    expected: int | Callable[[int], int] | None = None
     during: str = "always"
     remedy: str = ""
+
+    def expected_of(self, share: int) -> int:
+        """What it will touch of a share."""
+        expected = self.expected(share) if callable(self.expected) else self.expected
+        return share if expected is None else min(share, expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +82,13 @@ class Plan:
 
     def expecting(self, needs: Sequence[Need]) -> Plan:
         """The same shares, with what is known meanwhile of how much of each this input will touch."""
-        known = {need.name: need.expected for need in needs if need.expected is not None}
-        shares = (
-            replace(share, expected=min(share.size, known.get(share.name, share.expected)))
-            for share in self.shares
-        )
-        return replace(self, shares=tuple(shares))
+        known = {need.name: need for need in needs if need.expected is not None}
+
+        def update(share: Share) -> Share:
+            need = known.get(share.name)
+            return share if need is None else replace(share, expected=need.expected_of(share.size))
+
+        return replace(self, shares=tuple(map(update, self.shares)))
 
     @property
     def predicted_peak(self) -> int:
@@ -165,21 +172,19 @@ def make_plan(limit: int, base: int, needs: Sequence[Need], *, reserve: int = 0,
 
 
 def _share(need: Need, size: int) -> Share:
-    expected = size if need.expected is None else min(size, need.expected)
-    return Share(need.name, size, need.kind, expected, need.during)
+    return Share(need.name, size, need.kind, need.expected_of(size), need.during)
 
 
 def _refusal(plan: Plan, needs: Sequence[Need], reserve: int) -> BudgetError:
     when_full = ("always", plan.fullest_stage())
     mendable = [need for need in needs if need.remedy and need.during in when_full]
     mendable.sort(key=lambda need: need.minimum)
-    needed = _round_up(plan.worst_peak + reserve + _MARGIN)
     fullest = plan.fullest_stage()
     held = [share for share in plan.shares if share.during in ("always", fullest)]
     parts = ", ".join(f"{share.name} {format_size(share.size)}" for share in held)
     when = "" if fullest == "always" else f" in the stage {fullest}"
     free = f", kept free {format_size(reserve)}" if reserve else ""
-    hint = f"--memory {needed // 10**6}MB would do"
+    hint = f"{memory_flag(plan.worst_peak + reserve)} would do"
     if plan.before == plan.worst_peak:
         return BudgetError(
             f"the budget is too small: loading the program took {format_size(plan.before)},"
@@ -195,5 +200,6 @@ def _refusal(plan: Plan, needs: Sequence[Need], reserve: int) -> BudgetError:
     )
 
 
-def _round_up(size: int) -> int:
-    return -(-size // 10**6) * 10**6
+def memory_flag(needed: int) -> str:
+    """The flag that gives a budget for `needed` bytes, also if the next start of the program holds more."""
+    return f"--memory {-(-(needed + _MARGIN) // 10**6)}MB"

@@ -54,10 +54,16 @@ class ControlTokens:
     ids: Mapping[str, int]
     looked_for: tuple[str, ...]
     """What the template looks for in an assistant's text, and writes itself."""
+    cuts: tuple[str, ...] = ()
+    """Where the template may cut a text."""
 
     @classmethod
     def of(
-        cls, added: Sequence[AddedToken], literals: Iterable[str], looked_for: tuple[str, ...]
+        cls,
+        added: Sequence[AddedToken],
+        literals: Iterable[str],
+        looked_for: Iterable[str] = (),
+        cuts: Iterable[str] = (),
     ) -> ControlTokens:
         written = "\0".join(literals)
         control = [
@@ -66,7 +72,8 @@ class ControlTokens:
             if token.special or (token.content in written and not token.content.isspace())
         ]
         levels = {token.content: SPECIAL if token.special else CONTROL for token in control}
-        return cls(levels, {token.content: token.id for token in control}, looked_for)
+        ids = {token.content: token.id for token in control}
+        return cls(levels, ids, tuple(looked_for), tuple(cuts))
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
@@ -140,6 +147,7 @@ class GuardFinder:
         self._first = re.compile(f"[{re.escape(''.join(firsts))}]") if firsts else None
         self._longest = max(tokens.lengths, default=0)
         self._looked_for = any_of(tokens.looked_for)
+        self._cuts = any_of(tokens.cuts)
 
     def find(
         self, conversation: Conversation, text: str, render: Callable[[Conversation], str]
@@ -171,7 +179,7 @@ class GuardFinder:
         match = self._first.search(text)
         if match is None:
             return False
-        if self._looked_for is not None and self._looked_for.search(text):
+        if self._cuts is not None and self._cuts.search(text):
             return True
         end = len(text.rstrip()) - self._longest
         while match is not None:

@@ -174,14 +174,17 @@ def _flag(value: Any) -> bool:
 
 def _spans(detail: Any) -> tuple[Span, ...]:
     """Characters to train on, of axolotl's spans, which name their last character."""
+    detail = _decoded(detail, "bad_training_flag")
     spans = []
-    for span in _decoded(detail, "bad_training_flag") or ():
-        begin, end = (
-            (span.get(key) for key in ("begin_offset", "end_offset")) if isinstance(span, Mapping) else (0, 0)
+    for span in detail if isinstance(detail, list | tuple) else [detail]:
+        begin, end, train = (
+            (span.get(key) for key in ("begin_offset", "end_offset", "train"))
+            if isinstance(span, Mapping)
+            else (None, None, None)
         )
-        if type(begin) is not int or type(end) is not int or not 0 <= begin <= end or "train" not in span:
+        if type(begin) is not int or type(end) is not int or not 0 <= begin <= end:
             raise ChatDrop("bad_training_flag", f"`{shown(span)}` is not a span")
-        if _flag(span["train"]):
+        if _flag(train):
             spans.append((begin, end + 1))
     return tuple(sorted(spans))
 
@@ -194,11 +197,8 @@ def _joined(content: Any) -> tuple[str, tuple[Span, ...] | None]:
     at = 0
     for part in content:
         text = part if isinstance(part, str) else _part_text(part)
-        flags = (
-            []
-            if isinstance(part, str)
-            else [part[key] for key in ("train", "weight") if part.get(key) is not None]
-        )
+        said = {} if isinstance(part, str) else part
+        flags = [said[key] for key in ("train", "weight") if said.get(key) is not None]
         says = says or bool(flags)
         if text and (not flags or _flag(flags[0])):
             spans.append((at, at + len(text)))

@@ -88,12 +88,18 @@ class ChatRenderer:
         for name, source in sources.by_name.items():
             if name in (DEFAULT, TOOL_USE):
                 templates[name] = _compiled(sources.origin, source, options)
-        literals = [text for template in templates.values() for text in template.literals]
-        looked_for = tuple(dict.fromkeys(text for each in templates.values() for text in each.looked_for))
-        control = ControlTokens.of(spec.added, literals, looked_for)
+        control = ControlTokens.of(
+            spec.added,
+            [text for template in templates.values() for text in template.literals],
+            {text for template in templates.values() for text in template.looked_for},
+            {text for template in templates.values() for text in template.cuts},
+        )
         special = special_tokens(file.parent)
         made = cls(sources.origin, templates, special, control, options)
-        probe(made)
+        try:
+            probe(made)
+        except SecurityError as error:
+            raise _outside_sandbox(made.origin, error) from None
         content = orjson.dumps([dict(sources.by_name), special], option=orjson.OPT_SORT_KEYS)
         made.fingerprint = hashlib.sha256(content).hexdigest()
         return made
@@ -110,9 +116,7 @@ class ChatRenderer:
         except (UnicodeEncodeError, orjson.JSONEncodeError) as error:
             return ChatDrop("invalid_unicode", str(error))
         except SecurityError as error:
-            raise ConfigError(
-                f"{self.origin} does what templates may not: {error}", hint="take another template"
-            ) from None
+            raise _outside_sandbox(self.origin, error) from None
 
     def text_of(
         self,
@@ -267,6 +271,10 @@ def _with_text(call: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(arguments, Mapping):
         return {**call, "arguments": json.dumps(arguments, ensure_ascii=False)}
     return dict(call)
+
+
+def _outside_sandbox(origin: str, error: SecurityError) -> ConfigError:
+    return ConfigError(f"{origin} does what templates may not: {error}", hint="take another template")
 
 
 def _is_wanted(conversation: Conversation, number: int) -> bool:

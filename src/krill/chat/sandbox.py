@@ -23,6 +23,7 @@ from jinja2.parser import Parser
 from jinja2.runtime import Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from krill.chat import syntax
 from krill.chat.options import ChatDrop
 from krill.errors import ConfigError, KrillError
 
@@ -32,7 +33,6 @@ Span = tuple[int, int]
 MOST_STEPS: Final = 4_000_000
 # Parts of a rendering whose place has to be found afterwards stand between these noncharacters.
 _BEGIN, _END = "\ufdd0", "\ufdd1"
-_BUFFERED: Final = (nodes.Macro, nodes.CallBlock, nodes.AssignBlock, nodes.FilterBlock)
 _DICT_ATTRIBUTES: Final = frozenset(dir(dict))
 _WIDE: Final = re.compile(r"\*|\d{5}")
 
@@ -190,22 +190,16 @@ class CompiledTemplate:
 
     def __init__(self, source: str, date: datetime | None, most: int) -> None:
         self.environment = Environment(date, most)
-        self.syntax = self.environment.parse(source)
-        generations = [block for block in self.syntax.find_all(nodes.CallBlock) if _is_generation(block)]
-        self.has_markers = bool(generations)
+        tree = self.environment.parse(source)
+        markers = [block for block in tree.find_all(nodes.CallBlock) if _is_generation(block)]
+        self.has_markers = bool(markers)
         # Where the text is collected before it is written, what was written so far does not tell its place.
-        self._buffered = any(
-            _is_generation(inner)
-            for outer in self.syntax.find_all((*_BUFFERED, nodes.For))
-            if not isinstance(outer, nodes.For) or outer.recursive
-            for body in outer.iter_child_nodes(only=("body",))
-            for inner in [body, *body.find_all(nodes.CallBlock)]
-        )
-        # Strings have to be read before they are changed.
-        self.literals = _literals(self.syntax)
-        self.looked_for = _looked_for(self.syntax)
-        self.uses_date = any(name.name == "strftime_now" for name in self.syntax.find_all(nodes.Name))
-        self._template = self.environment.from_string(_bounded(self.syntax))
+        self._buffered = any(_is_generation(block) for block in syntax.buffered_blocks(tree))
+        # Strings have to be read before the tree is changed.
+        self.literals = syntax.literals(tree)
+        self.looked_for = syntax.looked_for(tree)
+        self.cuts = syntax.cuts(tree)
+        self._template = self.environment.from_string(syntax.bounded(tree))
 
     def render(self, variables: dict[str, Any]) -> str:
         """The text, or `ChatDrop`; `SecurityError` for a template that leaves the sandbox."""
@@ -271,39 +265,3 @@ def _is_generation(node: nodes.Node) -> bool:
         return False
     method = getattr(node.call, "node", None)
     return isinstance(method, nodes.ExtensionAttribute) and method.identifier == _Generation.identifier
-
-
-def _literals(syntax: nodes.Template) -> tuple[str, ...]:
-    """All text that stands in the template."""
-    written = [data.data for data in syntax.find_all(nodes.TemplateData)]
-    strings = [const.value for const in syntax.find_all(nodes.Const) if isinstance(const.value, str)]
-    return tuple(dict.fromkeys([*written, *strings]))
-
-
-def _looked_for(syntax: nodes.Template) -> tuple[str, ...]:
-    """Strings that the template looks for in others, as `</think>`: with `in`, `split`, `startswith`."""
-    found: list[nodes.Node] = []
-    for call in syntax.find_all(nodes.Call):
-        if isinstance(call.node, nodes.Getattr):
-            found += call.args
-    for comparison in syntax.find_all(nodes.Compare):
-        if any(operand.op in ("in", "notin") for operand in comparison.ops):
-            found.append(comparison.expr)
-    strings = [node.value for node in found if isinstance(node, nodes.Const) and isinstance(node.value, str)]
-    return tuple(dict.fromkeys(text for text in strings if len(text) > 2 and not text.isalnum()))
-
-
-def _bounded(syntax: nodes.Template) -> nodes.Template:
-    """The same template, whose loops are counted and whose joined texts are looked at."""
-    return cast(nodes.Template, _Bounds().visit(syntax))
-
-
-class _Bounds(jinja2.visitor.NodeTransformer):
-    def visit_For(self, node: nodes.For) -> nodes.Node:
-        self.generic_visit(node)
-        node.iter = nodes.Filter(node.iter, "_rounds", [], [], None, None, lineno=node.lineno)
-        return node
-
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
-        self.generic_visit(node)
-        return nodes.Filter(node, "_sized", [], [], None, None, lineno=node.lineno)

@@ -39,7 +39,7 @@ def trained_spans(
         )
         detail = None if turn.message < 0 else given.details[turn.message]
         if detail is not None:
-            spans += _detail_spans(sample, turn, detail)
+            spans += _detail_spans(sample, turn, given.messages[turn.message].get("content", ""), detail)
         elif marked and (keeps_stop or stop is None):
             spans.append((turn.begin, turn.end))
         else:
@@ -76,20 +76,24 @@ def _places(sample: PlacedSample) -> list[Place]:
     return sample.places
 
 
-def _detail_spans(sample: PlacedSample, turn: Turn, detail: Sequence[Span]) -> list[Span]:
+def _detail_spans(sample: PlacedSample, turn: Turn, content: str, detail: Sequence[Span]) -> list[Span]:
     """Characters of a content, where they stand in the sample."""
     if sample.places is None:
         raise ChatDrop("detail_not_placed")
-    own = [p for p in sample.places if p.owner.message == turn.message and p.owner.key == "content"]
-    spans = []
-    for place in own:
+    text, spans = sample.text, []
+    for place in sample.places:
+        if place.owner.message != turn.message or place.owner.key != "content":
+            continue
         if place.escaped:
             raise ChatDrop("detail_not_placed")
-        shift, size = place.begin - place.owner.begin, place.end - place.begin
-        for begin, end in detail:
-            first, past = max(begin, place.owner.begin), min(end, place.owner.begin + size)
-            if first < past:
-                spans.append((first + shift, past + shift))
+        shift, first = place.begin - place.owner.begin, place.owner.begin
+        past = first + place.end - place.begin
+        # Whitespace at the ends of a content is not a part of the place, and there if the template kept it.
+        while first > 0 and turn.begin < first + shift and content[first - 1] == text[first + shift - 1]:
+            first -= 1
+        while past < len(content) and past + shift < turn.end and content[past] == text[past + shift]:
+            past += 1
+        spans += [(max(begin, first) + shift, min(end, past) + shift) for begin, end in detail]
     return spans
 
 

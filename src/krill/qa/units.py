@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from krill.budget import Meter, Need, Plan
+from krill.budget import Meter, Need, Plan, memory_flag
 from krill.budget.plan import Kind
 from krill.engines import Resources
 from krill.errors import BudgetError, ConfigError, InputError
@@ -276,7 +276,7 @@ def _would_do(needed: int, share: int, limit: int | None) -> str:
     missing = 2 * (needed - share)
     if limit is None:
         return f"give at least {-(-missing // 10**6)} MB more --memory"
-    return f"--memory {-(-(limit + missing) // 10**6)}MB would do"
+    return f"{memory_flag(limit + missing)} would do"
 
 
 def _without_duplicates(

@@ -23,6 +23,7 @@ MOST_SETTINGS: Final = 32_000_000
 
 # Bytes that JSON takes in Python: an object with its table, a list, and for each value itself and its place.
 _OBJECT_BYTES: Final = 232
+_PAGES: Final = 2**16  # large values begin and end in pages of their own
 _LIST_BYTES: Final = 64
 _VALUE_BYTES: Final = 64
 _QUOTE_BYTES: Final = 40  # a string, by its two quotes; as a key of a large object it takes this much
@@ -88,7 +89,7 @@ def json_bytes(content: bytes) -> int:
     values = _VALUE_BYTES + sum(cost * content.count(mark) for mark, cost in costs.items())
     # One character beyond the basic plane makes four bytes of each character of its string.
     wide = not content.isascii() or b"\\u" in content
-    return (6 if wide else 2) * len(content) + values
+    return (6 if wide else 2) * len(content) + values + _PAGES
 
 
 def _refused(number: int, fact: str, path: str | os.PathLike[str]) -> OSError:

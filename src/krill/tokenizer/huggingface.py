@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from krill.budget import format_size
+from krill.budget import format_size, memory_flag
 from krill.errors import InputError
 from krill.threads import Gate
 from krill.tokenizer.encoder import (
@@ -152,11 +152,11 @@ class HuggingFaceEncoder:
             nbytes = max(nbytes, sum(map(self._normalized_bytes, group)) // 2)
         held = self._cost.of_text(nbytes, words)
         if 0 < self._share < held and self._limit and len(group) == 1:
-            needed = -(-(self._limit + _RIVALS * (held - self._share)) // 10**6)
+            needed = self._limit + _RIVALS * (held - self._share)
             raise DocumentTooLarge(
                 f"its {nbytes:,} bytes in {words:,} words take up to {format_size(held)} to encode by Hugging"
                 f" Face's library, and {format_size(self._share)} are left for it",
-                hint=f"--memory {needed}MB would do; or set preprocess.max_document_bytes lower",
+                hint=f"{memory_flag(needed)} would do; or set preprocess.max_document_bytes lower",
                 row=row,
             )
         return held

@@ -18,7 +18,7 @@ from typing import Any, Final
 import jax
 
 from krill import _native
-from krill.budget import RESERVE, format_size
+from krill.budget import RESERVE, format_size, memory_flag
 from krill.errors import BudgetError
 from krill.training.compiler import FAST, Compiler
 from krill.training.step import StepPlan, StepSpec, lower_step, memory_of
@@ -42,7 +42,7 @@ def step_share(limit: int, resident: int, compiler: Compiler) -> int:
         raise BudgetError(
             f"the budget is too small: compiling a step takes {format_size(compiling)} beside the"
             f" program's {format_size(resident)}, given {format_size(limit)}",
-            hint=f"--memory {-(-(resident + compiling + RESERVE) // 10**6)}MB is the least for any model",
+            hint=f"{memory_flag(resident + compiling + RESERVE)} is the least for any model",
         )
     return limit - RESERVE - resident - settled
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,17 @@ def test_the_prediction_is_what_this_input_will_touch_not_what_is_allowed():
     plan = make_plan(500 * MB, 80 * MB, [Need("table", 10 * MB, useful=300 * MB, expected=20 * MB)])
     assert plan.share("table") == 300 * MB
     assert plan.predicted_peak == 100 * MB
+
+
+@pytest.mark.parametrize(("limit", "parts"), [(100, 1), (130, 2), (500, 3)])
+def test_what_is_expected_may_depend_on_the_share(limit: int, parts: int) -> None:
+    """Such as of files being written at once: of a small share, one is."""
+    small = Need("files", 20 * MB, useful=60 * MB, expected=lambda share: share // (20 * MB) * 5 * MB)
+    plan = make_plan(limit * MB, 80 * MB, [small])
+    assert plan.predicted_peak == (80 + 5 * parts) * MB
+    assert plan.expecting([replace(small, expected=lambda share: share // 2)]).predicted_peak == (
+        80 * MB + plan.share("files") // 2
+    )
 
 
 def test_too_small_a_budget_is_refused_with_needed_given_and_remedy():

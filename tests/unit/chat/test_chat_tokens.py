@@ -55,7 +55,7 @@ def encoder(folder: Path) -> NativeEncoder:
 def control(folder: Path) -> ControlTokens:
     spec = native_spec(folder / "tokenizer.json")
     assert isinstance(spec, NativeSpec)
-    return ControlTokens.of(spec.added, ["<think></think>"], ())
+    return ControlTokens.of(spec.added, ["<think></think>"])
 
 
 def chat_of(text: str, spans: list[tuple[int, int]], guards: list[tuple[int, int, int]]) -> RenderedChat:
@@ -112,7 +112,7 @@ def test_a_shorter_token_is_found_where_a_longer_one_is_text(tmp_path: Path) -> 
     encoder = open_file(model / "tokenizer.json", None, 1)
     spec = native_spec(model / "tokenizer.json")
     assert isinstance(encoder, NativeEncoder) and isinstance(spec, NativeSpec)
-    control = ControlTokens.of(spec.added, [], ())
+    control = ControlTokens.of(spec.added, [])
     chats = [chat_of("x@abc@x", [], [(at, at + 1, SPECIAL)]) for at in (1, 4, 6)]
     encoded = encode_chat(encoder, chats, control)
     numbers = {token.content: token.id for token in spec.added}

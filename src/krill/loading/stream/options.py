@@ -41,6 +41,7 @@ _ORDER_BYTES: Final = 8 * 8 * ORDERED_AT_ONCE
 # Measured on 6 MB and 60 MB of JSON lines of real text (1 and 2 threads, 32,000 tokens): a full block takes
 # 5 MB while it is encoded; gzip took 8 MB more, and Parquet 25 MB besides its pages, 9 of them its code.
 _EXPECTED_BLOCK: Final = 5 * MB
+_EACH_THREAD: Final = 3 * MB  # freed memory between blocks in use: 1 to 3 MB, most on a busy machine
 _DECOMPRESSING: Final = 8 * MB
 _PARQUET: Final = 25 * MB
 # Sequences that are read at once where the order is left as it is.
@@ -193,7 +194,7 @@ def stream_needs(sizes: StreamSizes, tokenizer: Path | Encoder, threads: int) ->
             BLOCKS,
             encode_cost(largest),
             useful=encode_cost(block) * (threads + 1),
-            expected=_EXPECTED_BLOCK * (threads + 1),
+            expected=_EXPECTED_BLOCK * (threads + 1) + _EACH_THREAD * (threads - 1),
             remedy=_SMALLER_DOCUMENTS,
         ),
         Need(

@@ -61,11 +61,16 @@ class TextShards(PipelineStage):
         touched = least + int(rate * sizing.text_bytes)
         code = min(PARQUET_WRITER, touched)
         yield Need("the Parquet writer", PARQUET_WRITER, Kind.WATCHED, expected=code, during="text")
+        cost = text_cost(sizing.largest)
+
+        def expected(share: int) -> int:
+            return min(expected_text(sizing.block, min(shards, share // cost)), touched - code)
+
         yield Need(
             WRITING,
-            text_cost(sizing.largest),
-            useful=text_cost(sizing.largest) * sizing.threads,
-            expected=min(expected_text(sizing.block, shards), touched - code),
+            cost,
+            useful=cost * sizing.threads,
+            expected=expected,
             during="text",
             remedy=SMALLER_DOCUMENTS,
         )
