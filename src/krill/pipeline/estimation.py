@@ -87,6 +87,6 @@ def _predicted(
     encoder: Encoder | None,
     workers: int,
 ) -> RunPrediction:
-    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
+    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).token_bytes
     sample = sample_input(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
     return predict(config, corpus, sample, threads, width, workers)

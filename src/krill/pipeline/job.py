@@ -242,7 +242,7 @@ def _predict(context: Context, encoder: Encoder | None) -> RunPrediction:
     """What to expect of the run, from a sample of the input; refuses what the disk can't hold."""
     config, folder = context.config, context.folder
     sample = sample_input(context.corpus, context.steps, minhash_of(config.preprocess.dedup), encoder)
-    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
+    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).token_bytes
     predicted = predict(config, context.corpus, sample, context.threads, width)
     context.disk.check_estimate(predicted.spill_bytes)
     if folder.files is LOCAL:
