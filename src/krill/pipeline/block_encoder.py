@@ -51,6 +51,8 @@ DROPS: Final = (
     *("longer_than_row", UNTRAINED, "control_in_text"),
 )
 """Reasons for which documents are dropped in this stage, in the order of their numbers from `TOO_FEW` on."""
+# By the codes of `FittedChats`.
+_CHAT_OUTCOMES: Final = (0, LONGER_THAN_ROW, NOTHING_LEARNED, CONTROL_IN_TEXT)
 OUTCOMES: Final = "fates"
 """A unit's file of what became of each document, where somebody wants to see those that were dropped."""
 CUT: Final = "cut_into_rows"
@@ -109,11 +111,20 @@ class BlockEncoder:
         read = int(text.nbytes)
         if counting:  # its source is full: nothing of it is wanted but its number
             return EncodedBlock(len(text), read, counts, np.empty(0, np.uint8), np.empty(0, np.uint32))
+        codes: NDArray[np.uint8] | None = None
         with naming_document(files, batch.column("position")):
-            ids, lengths, codes, counted = self._tokens(batch)
-        counts = {**counts, **counted}
+            if self.chats is not None:
+                found = self.chats.encode(self.encoder, batch)
+                ids, lengths = found.tokens, found.lengths
+                codes = np.array(_CHAT_OUTCOMES, np.uint8)[found.codes]
+                counts = {**counts, **found.counts}
+            else:
+                ids, lengths = self.encoder.encode(text)
+            if self.bos is not None:
+                ids, lengths = _native.prepend_token(ids, lengths, self.bos)
         outcomes = self._outcomes(text, lengths)
-        outcomes[codes != 0] = codes[codes != 0]
+        if codes is not None:
+            outcomes[codes != 0] = codes[codes != 0]
         splits = []
         for split in range(len(self.splits)):
             chosen = outcomes == split
@@ -122,23 +133,6 @@ class BlockEncoder:
                 tokens = _native.select_documents(ids, lengths, chosen.view(np.uint8))
             splits.append((tokens[0].astype(self.dtype, copy=False), tokens[1]))
         return EncodedBlock(len(text), read, counts, outcomes, lengths, tuple(splits))
-
-    def _tokens(
-        self, batch: pa.RecordBatch
-    ) -> tuple[NDArray[Any], NDArray[np.uint32], NDArray[np.uint8], Mapping[str, int]]:
-        """The tokens of all documents, how many each has, a reason where one is dropped, what was counted."""
-        import numpy as np
-
-        from krill import _native
-
-        if self.chats is not None:
-            found = self.chats.encode(self.encoder, batch)
-            reasons = np.array([0, LONGER_THAN_ROW, NOTHING_LEARNED, CONTROL_IN_TEXT], np.uint8)
-            return found.tokens, found.lengths, reasons[found.codes], found.counts
-        ids, lengths = self.encoder.encode(batch.column("text"))
-        if self.bos is not None:
-            ids, lengths = _native.prepend_token(ids, lengths, self.bos)
-        return ids, lengths, np.zeros(len(lengths), np.uint8), {}
 
     def _outcomes(self, text: pa.Array, lengths: NDArray[np.uint32]) -> NDArray[np.uint8]:
         """The split of each document, or the reason why it is dropped."""

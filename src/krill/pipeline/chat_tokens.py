@@ -47,7 +47,7 @@ class Renders(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedChats:
+class FittedChats:
     """The tokens of a block; `codes` say of each conversation whether it is kept, or why not."""
 
     tokens: NDArray[np.uint32]
@@ -76,7 +76,7 @@ class ChatTokens:
         settings, renderer = config.preprocess, renderers[0]
         return cls(settings.sequence_len, settings.overflow, renderer.control, renderer.origin)
 
-    def encode(self, encoder: Encoder, batch: pa.RecordBatch) -> EncodedChats:
+    def encode(self, encoder: Encoder, batch: pa.RecordBatch) -> FittedChats:
         return self.fitted(*self._encoded(encoder, batch))
 
     def fitted(
@@ -86,7 +86,7 @@ class ChatTokens:
         trained: NDArray[np.uint8],
         imitated: NDArray[np.uint8],
         guarded: NDArray[np.bool_],
-    ) -> EncodedChats:
+    ) -> FittedChats:
         """Encoded conversations, cut to a row or dropped."""
         import numpy as np
 
@@ -110,7 +110,7 @@ class ChatTokens:
             tokens = tokens[inside]
         counts = {CUT_SHORT: cut, AS_TEXT: guarded}
         numbers = {name: int((flags & (codes == KEPT)).sum()) for name, flags in counts.items()}
-        return EncodedChats(tokens, kept, codes, numbers)
+        return FittedChats(tokens, kept, codes, numbers)
 
     def _ends(self, learned: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where each conversation ends among all tokens, once it is cut."""
