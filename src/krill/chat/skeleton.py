@@ -27,6 +27,7 @@ from krill.chat.spans import Sample, Turn
 
 MOST_BYTES: Final = 8_000_000
 # The quotation mark shows whether a text was written as JSON, and how often.
+_MARK: Final = "\U0001fffe"
 _SENTINEL: Final = re.compile('\U0001fffe(\\\\*)"(\\d+)\U0001ffff')
 _TOOLS: Final = -1
 
@@ -189,6 +190,8 @@ class Skeletons:
     ) -> list[PlacedSample] | None:
         """The samples of a conversation that is rendered as `text`, and its first messages as `render` says;
         None if it depends on the contents how they are rendered."""
+        if _MARK in text:
+            return None
         blank = _Blank(conversation, self._kept)
         shape = Conversation(
             blank.messages, conversation.trained, conversation.details, blank.tools, conversation.kwargs
