@@ -58,6 +58,8 @@ class ChatRenderer:
         self.control = control
         self.options = options
         self.warnings: tuple[str, ...] = ()
+        self.stop: str | None = None
+        """The token that the template ends answers with."""
         self.fixed = {**special, "documents": None, **options.chat_template_kwargs}
         eos = special.get("eos_token", "")
         self._eos = eos if eos in control.levels else ""
@@ -114,6 +116,17 @@ class ChatRenderer:
             return ChatDrop("too_deep")
         except SecurityError as error:
             raise _outside_sandbox(self.origin, error) from None
+
+    def prompt(self, messages: Sequence[Message], tools: Sequence[Any] | None = None) -> RenderedChat:
+        """What a model is asked with to go on after these messages; `ChatDrop` if they can't be rendered."""
+        given = read_row({"messages": messages, "tools": tools}, ChatFormat())
+        assert isinstance(given, Conversation)
+
+        def ask(conversation: Conversation) -> str:
+            return self.text_of(conversation, prompt=True)
+
+        text = ask(given)
+        return self._rendered(text, [], self._allowed(self._guards.find(given, text, ask)))
 
     def text_of(
         self,
