@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tokenizer/characters.hpp"
 #include "tokenizer/offsets.hpp"
 
 namespace krill::tokenizer {
@@ -13,6 +14,18 @@ namespace {
 
 // Bytes of a section that say where its first character went.
 constexpr size_t kBeginning = 64;
+
+struct Bytes {
+  size_t begin;
+  size_t end;
+};
+
+// An added token without the whitespace that it took, unless it is nothing else.
+Bytes bare(const uint8_t* text, size_t begin, size_t end) {
+  const size_t before = whitespace_at_begin(text + begin, end - begin);
+  if (before == end - begin) return {begin, end};
+  return {begin + before, end - whitespace_at_end(text + begin, end - begin)};
+}
 
 }  // namespace
 
@@ -248,9 +261,9 @@ struct Encoder<Id>::SpannedDocument {
     const int64_t to = std::max(begin + static_cast<int64_t>(last), from + 1);
     in_span.push_back(spans.find(from, to) < spans.begins.size());
   }
-  void add(size_t first, size_t last, uint32_t id) {
+  void add(const Bytes& own, uint32_t id) {
     ids.push_back(static_cast<Id>(id));
-    add_flag(first, last);
+    add_flag(own.begin, own.end);
   }
 };
 
@@ -261,7 +274,7 @@ void Encoder<Id>::encode_spanned(Worker& worker, SpannedDocument& document,
     return document.forbids(begin, end, id);
   };
   const auto use_written = [&](size_t begin, size_t end, uint32_t id) {
-    if (id != Model::kNoToken) return document.add(begin, end, id);
+    if (id != Model::kNoToken) return document.add(bare(document.text, begin, end), id);
     const auto origin = [&](size_t first, size_t last) {
       const normalize::Origin found = worker.section.origin(first, last);
       return normalize::Origin{static_cast<uint32_t>(begin + found.begin),
@@ -271,8 +284,11 @@ void Encoder<Id>::encode_spanned(Worker& worker, SpannedDocument& document,
       return document.forbids(origin(first, last).begin, origin(first, last).end, found);
     };
     const auto use_part = [&](size_t first, size_t last, uint32_t found) {
-      if (found != Model::kNoToken)
-        return document.add(origin(first, last).begin, origin(first, last).end, found);
+      if (found != Model::kNoToken) {
+        const Bytes own = bare(worker.section.data(), first, last);
+        const normalize::Origin written = origin(own.begin, own.end);
+        return document.add({written.begin, written.end}, found);
+      }
       const size_t before = document.ids.size();
       ranges.truncate(0);
       worker.words.encode_ranges(worker.part.data(), worker.part.size(), document.ids, ranges);

@@ -11,8 +11,9 @@ each character that a control token begins with: where the noncharacters come ou
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -81,19 +82,33 @@ class ControlTokens:
         return tuple(sorted({len(text) for text in self.levels}, reverse=True))
 
     @cached_property
-    def _by_first(self) -> dict[str, tuple[int, ...]]:
-        """The lengths of the tokens that begin with a character."""
+    def _sorted(self) -> list[str]:
+        return sorted(self.levels)
+
+    @cached_property
+    def _beginning(self) -> int:
+        """Characters that tell most texts from all tokens."""
+        return min(3, *self.lengths) if self.lengths else 0
+
+    @cached_property
+    def _by_beginning(self) -> dict[str, tuple[int, ...]]:
+        """The lengths of the tokens that begin with some characters."""
         lengths: defaultdict[str, set[int]] = defaultdict(set)
         for text in self.levels:
-            lengths[text[0]].add(len(text))
-        return {first: tuple(sorted(some, reverse=True)) for first, some in lengths.items()}
+            lengths[text[: self._beginning]].add(len(text))
+        return {beginning: tuple(some) for beginning, some in lengths.items()}
 
     def begins(self, text: str, position: int, level: int = CONTROL) -> bool:
         """Whether a token of that level or a higher one begins there."""
-        for length in self._by_first.get(text[position], ()):
+        for length in self._by_beginning.get(text[position : position + self._beginning], ()):
             if self.levels.get(text[position : position + length], 0) >= level:
                 return True
         return False
+
+    def begins_with(self, text: str) -> bool:
+        """Whether a token begins with all of a text."""
+        at = bisect_left(self._sorted, text)
+        return at < len(self._sorted) and self._sorted[at].startswith(text)
 
     def end_at(self, text: str, position: int) -> int:
         """The end of the longest token that begins there, else the position."""
@@ -154,8 +169,8 @@ class GuardFinder:
     ) -> list[Guard]:
         """Where in `text`, in characters, a control token is the row's own; `render` gives the same for
         other contents."""
-        leaves = _strings([conversation.messages, conversation.tools, conversation.kwargs])
-        if not any(self._is_suspicious(leaf) for leaf in leaves):
+        others = (conversation.tools, conversation.kwargs)
+        if not any(self._holds_suspicious(value) for value in (*conversation.messages, *others)):
             return []
         replaced = render(self._replaced(conversation))
         back = replaced
@@ -171,6 +186,14 @@ class GuardFinder:
             return []
         return self._guards(_replace(text, self._others), text)
 
+    def _holds_suspicious(self, value: Any) -> bool:
+        if type(value) is str:
+            return self._is_suspicious(value)
+        if isinstance(value, Mapping):
+            names = (name for name in value if name not in _USUAL_KEYS)
+            return any(map(self._holds_suspicious, value.values())) or any(map(self._is_suspicious, names))
+        return isinstance(value, Sequence) and any(map(self._holds_suspicious, value))
+
     def _is_suspicious(self, text: str) -> bool:
         """Whether a control token may come of it: one stands there; or one begins at its end, which the
         template goes on; or one begins where the template cuts the text."""
@@ -181,10 +204,13 @@ class GuardFinder:
             return False
         if self._cuts is not None and self._cuts.search(text):
             return True
-        end = len(text.rstrip()) - self._longest
+        tokens, stripped = self._tokens, text.rstrip()
+        end = len(stripped) - self._longest
         while match is not None:
             at = match.start()
-            if at > end or self._tokens.begins(text, at):
+            if tokens.begins(text, at):
+                return True
+            if at > end and (tokens.begins_with(stripped[at:]) or tokens.begins_with(text[at:])):
                 return True
             match = self._first.search(text, at + 1)
         return False
@@ -238,19 +264,3 @@ def _replace(text: str, pairs: Sequence[tuple[str, str]]) -> str:
     for first, instead in pairs:
         text = text.replace(first, instead)
     return text
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            if name not in _USUAL_KEYS:
-                yield name
-            if isinstance(item, str):
-                yield item
-            else:
-                yield from _strings(item)
-    elif isinstance(value, Sequence):
-        for item in value:
-            yield from _strings(item)

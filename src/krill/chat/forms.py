@@ -236,7 +236,9 @@ def _tool_call(call: Any) -> dict[str, Any]:
     if not isinstance(call, Mapping):
         raise ChatDrop("bad_tool_calls", f"`{shown(call)}`")
     found = {key: value for key, value in call.items() if value is not None}
-    if isinstance(found.get("function"), Mapping):
+    if "function" in found:
+        if not isinstance(found["function"], Mapping):
+            raise ChatDrop("bad_tool_calls", f"`{shown(call)}`")
         found["function"] = _with_arguments(found["function"])
     return _with_arguments(found)
 

@@ -55,6 +55,7 @@ def probe(renderer: ChatRenderer) -> None:
             hint="take the tokenizer that the template belongs to, or add to its `added_tokens`, or choose"
             " another `chat_template`",
         )
+    renderer.stop = _stop_of(renderer)
     renderer.warnings = tuple(_stop_warnings(renderer))
 
 
@@ -108,14 +109,18 @@ def _renderings(renderer: ChatRenderer, template: TemplateUse) -> Iterator[str]:
                 continue  # not every template takes all of them
 
 
-def _stop_warnings(renderer: ChatRenderer) -> Iterator[str]:
+def _stop_of(renderer: ChatRenderer) -> str | None:
     text = renderer.text_of(_conversation([_QUESTION, _ANSWER]))
     stop = renderer.control.last_in(text, text.rindex(_ANSWER["content"]), len(text))
+    return None if stop is None else text[slice(*stop)]
+
+
+def _stop_warnings(renderer: ChatRenderer) -> Iterator[str]:
     eos = renderer.fixed.get("eos_token")
-    if stop is None:
+    if renderer.stop is None:
         yield f"{renderer.origin} writes no stop token after an answer: a model won't learn where to stop"
-    elif text[slice(*stop)] != eos:
+    elif renderer.stop != eos:
         yield (
-            f"{renderer.origin} ends answers with `{text[slice(*stop)]}`, and the tokenizer's eos_token is"
+            f"{renderer.origin} ends answers with `{renderer.stop}`, and the tokenizer's eos_token is"
             f" `{eos}`: generation has to stop at the former"
         )

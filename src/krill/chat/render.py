@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -61,8 +61,11 @@ class ChatRenderer:
         self.warnings: tuple[str, ...] = ()
         self.fingerprint = ""
         """What shapes renderings besides the options: the templates, and the tokens that they write."""
+        self.stop: str | None = None
+        """The token that the template ends answers with."""
         self.fixed = {**special, "documents": None, **options.chat_template_kwargs}
-        self._eos = special.get("eos_token", "")
+        eos = special.get("eos_token", "")
+        self._eos = eos if eos in control.levels else ""
         self._guards = GuardFinder(control)
         self._templates = {name: TemplateUse(template) for name, template in templates.items()}
 
@@ -115,8 +118,21 @@ class ChatRenderer:
             return drop
         except (UnicodeEncodeError, orjson.JSONEncodeError) as error:
             return ChatDrop("invalid_unicode", str(error))
+        except RecursionError:
+            return ChatDrop("too_deep")
         except SecurityError as error:
             raise _outside_sandbox(self.origin, error) from None
+
+    def prompt(self, messages: Sequence[Message], tools: Sequence[Any] | None = None) -> RenderedChat:
+        """What a model is asked with to go on after these messages; `ChatDrop` if they can't be rendered."""
+        given = read_row({"messages": messages, "tools": tools}, ChatFormat())
+        assert isinstance(given, Conversation)
+
+        def ask(conversation: Conversation) -> str:
+            return self.text_of(conversation, prompt=True)
+
+        text = ask(given)
+        return self._rendered(text, [], self._allowed(self._guards.find(given, text, ask)))
 
     def text_of(
         self,
@@ -132,20 +148,29 @@ class ChatRenderer:
     def _plain(self, plain: PlainText, format: ChatFormat) -> RenderedChat:
         text = plain.prompt + plain.completion
         guards = self._allowed(self._guards.find_plain(text))
-        end = len(text) + (0 if format.train_on_eos == "none" else len(self._eos))
-        return _rendered(text + self._eos, [(len(plain.prompt), end)], guards)
+        begin, end = len(plain.prompt), len(text) + (0 if format.train_on_eos == "none" else len(self._eos))
+        if begin == end:
+            raise ChatDrop("untrained")
+        return self._rendered(text + self._eos, [(begin, end)], guards)
 
     def _conversation(self, given: Conversation, format: ChatFormat) -> list[RenderedChat]:
         made = []
         for sample in self._samples(given):
             count = sample.messages
             part = given if count == len(given.messages) else replace(given, messages=given.messages[:count])
-            guards = self._guards.find(part, sample.text, self.text_of)
+            allows = self.options.special_in_content == "allow"
+            guards = [] if allows else self._guards.find(part, sample.text, self.text_of)
             spans = trained_spans(sample, given, format, self.control, guards, self._marks(given))
             if spans:
-                made.append(_rendered(sample.text, spans, self._allowed(guards)))
+                made.append(self._rendered(sample.text, spans, self._allowed(guards)))
         if not made:
             raise ChatDrop("untrained")
+        return made
+
+    def _rendered(self, text: str, spans: list[Span], guards: list[Guard]) -> RenderedChat:
+        made = _in_bytes(text, spans, guards)
+        if len(made.text) > self.options.max_rendered_bytes:
+            raise ChatDrop("template_too_long", f"{len(made.text):,} bytes")
         return made
 
     def _marks(self, given: Conversation) -> bool:
@@ -291,11 +316,10 @@ def _as_marked(conversation: Conversation) -> bool:
     )
 
 
-def _rendered(text: str, spans: Iterable[Span], guards: Iterable[Guard]) -> RenderedChat:
+def _in_bytes(text: str, spans: list[Span], guards: list[Guard]) -> RenderedChat:
     data = text.encode()
     if len(data) == len(text):
         return RenderedChat(data, tuple(spans), tuple(guards))
-    spans, guards = list(spans), list(guards)
     positions = sorted({position for begin, end, *_ in [*spans, *guards] for position in (begin, end)})
     places, before, at = {}, 0, 0
     for position in positions:

@@ -23,10 +23,11 @@ import orjson
 from krill.chat.control import NAMES, any_of
 from krill.chat.forms import Conversation, Message
 from krill.chat.options import ChatDrop
-from krill.chat.spans import Sample, Turn
+from krill.chat.spans import RewrittenTurn, Sample, Turn
 
 MOST_BYTES: Final = 8_000_000
 # The quotation mark shows whether a text was written as JSON, and how often.
+_MARK: Final = "\U0001fffe"
 _SENTINEL: Final = re.compile('\U0001fffe(\\\\*)"(\\d+)\U0001ffff')
 _TOOLS: Final = -1
 
@@ -190,11 +191,15 @@ class Skeletons:
     ) -> list[PlacedSample] | None:
         """The samples of a conversation that is rendered as `text`, and its first messages as `render` says;
         None if it depends on the contents how they are rendered."""
+        if _MARK in text:
+            return None
         blank = _Blank(conversation, self._kept)
         shape = Conversation(
             blank.messages, conversation.trained, conversation.details, blank.tools, conversation.kwargs
         )
         skeletons = self._skeletons(shape, blank.owners, analyse)
+        if not skeletons:
+            return None
         placed = []
         for skeleton in skeletons:
             true = text if skeleton.messages == len(conversation.messages) else render(skeleton.messages)
@@ -211,7 +216,10 @@ class Skeletons:
         if found is not None:
             self._known.move_to_end(key)
             return found
-        found = [_Skeleton(sample) for sample in analyse(shape, owners)]
+        try:
+            found = [_Skeleton(sample) for sample in analyse(shape, owners)]
+        except (ChatDrop, RewrittenTurn):
+            found = []  # what stands for the contents has no say in it: they themselves are to be looked at
         self._known[key] = found
         self._bytes += _cost(key, found)
         while self._bytes > MOST_BYTES and len(self._known) > 1:

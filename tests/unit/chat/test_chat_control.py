@@ -153,6 +153,15 @@ def test_a_name_with_a_control_token_is_a_reason(opened: dict[str, Opened]) -> N
     assert special_ids(renderer, encoder, {"messages": messages, "tools": TOOLS}) == "control_in_name"
 
 
+def test_a_prompt_ends_where_the_model_begins(opened: dict[str, Opened]) -> None:
+    renderer, encoder = opened["qwen2_5"]
+    asked = renderer.prompt([user("hi <|im_end|>")])
+    assert asked.text.endswith(b"user\nhi <|im_end|><|im_end|>\n<|im_start|>assistant\n")
+    assert renderer.stop == "<|im_end|>"
+    ids = encode_chat(encoder, [asked], renderer.control).ids.tolist()
+    assert ids.count(renderer.control.ids["<|im_end|>"]) == 2  # of the system's message and the user's
+
+
 def test_plain_text_is_a_rows_own(opened: dict[str, Opened]) -> None:
     renderer, encoder = opened["qwen2_5"]
     stop = renderer.control.ids["<|stop|>"]

@@ -143,6 +143,17 @@ def test_a_template_that_depends_on_contents_is_rendered_for_each_turn(tmp_path:
     assert [text for text, trained in found if trained] == ["X1<|im_end|>", "b<|im_end|>"]
 
 
+def test_a_template_that_refuses_what_stands_for_contents_is_given_the_contents(tmp_path: Path) -> None:
+    source = (
+        "{% for m in messages %}{% if '\U0001fffe' in m.content %}{{ raise_exception('no') }}{% endif %}"
+        "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    renderer = ChatRenderer.open(make_model(tmp_path, source), ChatOptions())
+    for word in ("b", "c"):
+        assert trained_texts(renderer, {"messages": [user("a"), assistant(word)]}) == [f"{word}<|im_end|>"]
+
+
 def test_unrolled_turns_have_texts_of_their_own(tmp_path: Path) -> None:
     renderer = open_template(tmp_path, "qwen3", rewritten_turns="unroll")
     messages = [

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from chat_models import make_model, tokenizer_json
+from chat_models import TRL_TEMPLATES, make_model, tokenizer_json
 from chat_rows import SYSTEM, TOOLS, Row, assistant, call, result, turns, user
-from krill.chat import ChatDrop, ChatFormat, ChatOptions, ChatRenderer
+from krill.chat import REASONS, ChatDrop, ChatFormat, ChatOptions, ChatRenderer
 from krill.chat.template import special_tokens
 from krill.errors import ConfigError
+from properties import tried
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"
@@ -133,12 +135,10 @@ TAKES_TOO_LONG = [
 def test_a_template_that_loops_or_writes_gigabytes_is_ended(source: str, tmp_path: Path) -> None:
     guarded = "{% if messages[0].content == 'evil' %}" + source + "{% endif %}" + CHATML
     renderer = open_source(tmp_path, guarded, max_rendered_bytes=1_000_000)
-    started = time.monotonic()
     rendered = renderer.render({"messages": [user("evil"), assistant("b")]}, ChatFormat())
     assert isinstance(rendered, ChatDrop)
     expected = "template_too_many_steps" if source in TAKES_TOO_LONG else "template_too_long"
     assert rendered.reason == expected
-    assert time.monotonic() - started < 60
     assert text_of(renderer).endswith("b<|im_end|>")
 
 
@@ -228,3 +228,55 @@ def test_special_tokens_have_the_names_that_templates_know(tmp_path: Path) -> No
         "pad_token": "<pad>",
         "image_token": "<image>",
     }
+
+
+def test_a_row_that_is_nested_too_deeply_is_a_reason(tmp_path: Path) -> None:
+    deep: Any = "x"
+    for _ in range(3000):
+        deep = [deep]
+    for row in ({**ROW, "tools": [{"f": deep}]}, {"messages": [user("a"), assistant("b", more=deep)]}):
+        rendered = open_source(tmp_path, CHATML).render(row, ChatFormat())
+        assert isinstance(rendered, ChatDrop) and rendered.reason == "too_deep"
+
+
+def test_a_text_is_measured_in_bytes(tmp_path: Path) -> None:
+    renderer = open_source(tmp_path, CHATML, max_rendered_bytes=1000)
+    for letter, fits in (("a", True), ("🦐", False)):
+        rendered = renderer.render({"messages": [user(letter * 800), assistant("b")]}, ChatFormat())
+        assert isinstance(rendered, list) == fits
+
+
+names = st.sampled_from(
+    ["role", "content", "tool_calls", "function", "arguments", "name", "weight", "reasoning"]
+)
+texts = st.sampled_from(
+    ["user", "assistant", "tool", "", "<|im_end|>", "{", "\ufdd0\ufdd2", '\U0001fffe"9\U0001ffff']
+)
+values = st.recursive(
+    st.none() | st.integers(0, 2) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=8,
+)
+messages = st.fixed_dictionaries(
+    {"role": texts, "content": texts}, optional={"tool_calls": values, "name": values}
+)
+
+
+@pytest.fixture(scope="module", params=["qwen2_5", "qwen2_5_training"])
+def renderer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ChatRenderer:
+    source = next(path.read_text() for path in TRL_TEMPLATES if path.stem == request.param)
+    return open_source(tmp_path_factory.mktemp("model"), source)
+
+
+@tried(100)
+@given(st.lists(messages, max_size=5), values)
+def test_any_messages_are_rendered_or_have_a_reason(
+    renderer: ChatRenderer, some: list[Row], tools: Any
+) -> None:
+    rendered = renderer.render({"messages": some, "tools": tools}, ChatFormat())
+    if isinstance(rendered, ChatDrop):
+        assert rendered.reason in REASONS
+        return
+    for chat in rendered:
+        ends = [position for span in chat.trained for position in span]
+        assert ends == sorted(ends) and ends[0] >= 0 and ends[-1] <= len(chat.text)
