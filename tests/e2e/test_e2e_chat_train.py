@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from chat_jobs import conversations, conversations_of, make_chat, rows_of
+from chat_jobs import conversations, conversations_of, expected_row, make_chat, rows_of
 from jobs import Job, check_error
 
 pytest_plugins = ["job_fixtures"]
@@ -88,3 +88,25 @@ def test_a_base_model_that_does_not_fit_is_refused(chat: Job) -> None:
     chat.save()
     outcome = chat.run("train", "config.yaml")
     check_error(outcome, 3, "`nowhere/model.safetensors` of `train.base_model`", hint="a finished model")
+
+
+def test_a_model_is_talked_to_turn_by_turn_in_its_template(chat: Job) -> None:
+    options = ("--chat", "--max-tokens", "4", "--temperature", "0", "--json")
+    header = len("assistant\n") + 1
+    first = "hello <|im_end|>"  # which stays text
+    asked, _ = expected_row(chat.folder / "model", [{"role": "user", "content": first.replace("|", "x")}])
+    outcome = chat.run("generate", "config.yaml", *options, "--prompt", first)
+    assert outcome.code == 0, outcome.err
+    assert outcome.result["prompt_tokens"] == len(asked) + header
+    told = chat.run("generate", "config.yaml", *options, given="hello\n\nand krill?\n")
+    assert told.code == 0, told.err
+    alone = chat.run("generate", "config.yaml", *options, "--prompt", "hello")
+    [answer] = alone.result["samples"]
+    so_far = [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": answer["text"]},
+        {"role": "user", "content": "and krill?"},
+    ]
+    ids, _ = expected_row(chat.folder / "model", so_far)
+    assert told.result["prompt_tokens"] == len(ids) + header
+    check_error(chat.run("generate", "base", "--chat"), 2, "chat template", hint="chatml")
