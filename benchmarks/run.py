@@ -22,7 +22,6 @@ BENCHMARKS = (
     "shuffle_quality",
     "loading_torch",
     "streaming",
-    "chat",
     "qa",
     "qa_train",
     "datatrove_steps",

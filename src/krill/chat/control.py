@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from krill.tokenizer.tokenizer_json import AddedToken
 
-# Of a token: a control token of the template, or a special one. Of a place in the text: the least of these
+# Of a token: a tag of the template, or a special one. Of a place in the text: the least of these
 # that stays text there. An assistant may write `<think>`, nobody may write `<|im_end|>`.
 CONTROL: Final = 1
 SPECIAL: Final = 2
@@ -66,14 +66,16 @@ class ControlTokens:
         looked_for: Iterable[str] = (),
         cuts: Iterable[str] = (),
     ) -> ControlTokens:
+        """Special tokens, those that look like one (Command R's are not declared so), and what else of added
+        tokens the template writes; whitespace is ordinary text."""
         written = "\0".join(literals)
-        control = [
-            token
-            for token in added
-            if token.special or (token.content in written and not token.content.isspace())
-        ]
-        levels = {token.content: SPECIAL if token.special else CONTROL for token in control}
-        ids = {token.content: token.id for token in control}
+        levels = {}
+        for token in added:
+            if token.special or _WRITTEN.fullmatch(token.content):
+                levels[token.content] = SPECIAL
+            elif token.content in written and not token.content.isspace():
+                levels[token.content] = CONTROL
+        ids = {token.content: token.id for token in added if token.content in levels}
         return cls(levels, ids, tuple(looked_for), tuple(cuts))
 
     @cached_property

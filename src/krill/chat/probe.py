@@ -64,7 +64,8 @@ def _adapt(renderer: ChatRenderer, template: TemplateUse) -> None:
     failures = []
     for template.wants_parts in (False, True):
         try:
-            text = renderer.text_of(_conversation([_QUESTION, _ANSWER]), template=template)
+            given = _conversation([_QUESTION, _ANSWER], template.is_for_tools)
+            text = renderer.text_of(given, template=template)
         except ChatDrop as drop:
             failures.append(drop.detail)
             continue
@@ -72,6 +73,9 @@ def _adapt(renderer: ChatRenderer, template: TemplateUse) -> None:
             break
         failures.append("it leaves out the contents of messages")
     else:
+        template.wants_parts = False
+        if template.is_for_tools:
+            return  # tools may have another form there; its rows will show
         raise ConfigError(
             f"{renderer.origin} can't render a question and its answer: {shown(failures[0])}",
             hint="choose another `chat_template`, or set what it asks for in `chat_template_kwargs`",
@@ -94,17 +98,18 @@ def _adapt_calls(renderer: ChatRenderer, template: TemplateUse) -> None:
     template.wants_argument_text = False
 
 
-def _conversation(messages: list[dict[str, Any]]) -> Conversation:
+def _conversation(messages: list[dict[str, Any]], with_tools: bool = False) -> Conversation:
     trained = [message["role"] == "assistant" for message in messages]
-    tools = [_TOOL] if any("tool_calls" in message for message in messages) else None
-    return Conversation(messages, trained, [None] * len(messages), tools)
+    with_tools = with_tools or any("tool_calls" in message for message in messages)
+    return Conversation(messages, trained, [None] * len(messages), [_TOOL] if with_tools else None)
 
 
 def _renderings(renderer: ChatRenderer, template: TemplateUse) -> Iterator[str]:
     for messages in _CONVERSATIONS:
         for prompt in (False, True):
             try:
-                yield renderer.text_of(_conversation(messages), prompt=prompt, template=template)
+                given = _conversation(messages, template.is_for_tools)
+                yield renderer.text_of(given, prompt=prompt, template=template)
             except ChatDrop:
                 continue  # not every template takes all of them
 

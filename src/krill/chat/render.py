@@ -67,7 +67,7 @@ class ChatRenderer:
         eos = special.get("eos_token", "")
         self._eos = eos if eos in control.levels else ""
         self._guards = GuardFinder(control)
-        self._templates = {name: TemplateUse(template) for name, template in templates.items()}
+        self._templates = {name: TemplateUse(each, name == TOOL_USE) for name, each in templates.items()}
 
     @property
     def templates(self) -> list[TemplateUse]:
@@ -265,8 +265,9 @@ class ChatRenderer:
 class TemplateUse:
     """A template, what it wants of messages, and the skeletons of its renderings."""
 
-    def __init__(self, compiled: CompiledTemplate) -> None:
+    def __init__(self, compiled: CompiledTemplate, is_for_tools: bool) -> None:
         self.compiled = compiled
+        self.is_for_tools = is_for_tools
         self.skeletons = Skeletons(compiled.looked_for)
         self.wants_parts = False
         self.wants_argument_text = False

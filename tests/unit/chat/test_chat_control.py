@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_models import DATE, TRL_TEMPLATES, make_model
+from chat_models import DATE, TRL_TEMPLATES, make_model, tokenizer_json
 from chat_rows import TOOLS, Row, assistant, call, result, user
 from krill.chat import ChatDrop, ChatFormat, ChatOptions, ChatRenderer, encode_chat
 from krill.chat.control import SPECIAL
@@ -110,6 +111,20 @@ def test_an_assistant_may_write_the_templates_own_tags_and_a_user_may_not(opened
         rendered = renderer.render({"messages": messages}, ChatFormat())
         assert isinstance(rendered, list)
         assert encode_chat(encoder, rendered, renderer.control).ids.tolist().count(number) == times
+
+
+def test_control_tokens_that_are_not_declared_special_stay_text_for_assistants_too(tmp_path: Path) -> None:
+    parsed = json.loads(tokenizer_json())
+    for token in parsed["added_tokens"]:
+        token["special"] = False  # as Command R's
+    (source,) = (path.read_text() for path in TRL_TEMPLATES if path.stem == "qwen2_5")
+    model = make_model(tmp_path, source, json.dumps(parsed))
+    encoder = open_file(model / "tokenizer.json", None, 1)
+    assert isinstance(encoder, NativeEncoder)
+    renderer = ChatRenderer.open(model, ChatOptions())
+    row = {"messages": [user("a"), assistant("b <|im_end|> <|fim|> c")]}
+    found = special_ids(renderer, encoder, row)
+    assert found == special_ids(renderer, encoder, {"messages": [user("a"), assistant("b")]})
 
 
 def test_a_token_that_the_template_would_put_together_of_two_texts_stays_text(tmp_path: Path) -> None:

@@ -52,10 +52,13 @@ def test_files_go_before_the_config_and_tool_use_is_for_tools(tmp_path: Path) ->
     assert text_of(ChatRenderer.open(model, ChatOptions(chat_template="rag"))).startswith("rag")
     (model / "chat_template.jinja").write_text(named("file"))
     (model / "additional_chat_templates").mkdir()
-    (model / "additional_chat_templates" / "tool_use.jinja").write_text(named("tools"))
+    with_tools = named(
+        "{{ tools[0].x }}{% for tool in tools %}{{ tool.function.name }}{% endfor %}"
+    )  # asks for them
+    (model / "additional_chat_templates" / "tool_use.jinja").write_text(with_tools)
     renderer = ChatRenderer.open(model, ChatOptions())
     assert text_of(renderer).startswith("file")
-    assert text_of(renderer, {**ROW, "tools": TOOLS}).startswith("tools")
+    assert text_of(renderer, {**ROW, "tools": TOOLS}).startswith("look_up")
 
 
 def test_a_path_and_a_built_in_name_are_taken(tmp_path: Path) -> None:
