@@ -3,7 +3,7 @@
 Both read the same lines and give ids and what is learned of them. TRL prepares what `SFTTrainer` does
 (`assistant_only_loss`), in one process: with a template that has markers, and for the template without them
 with the training template that it puts in its place. Seconds are of the whole process, imports included, and
-of the preparation alone; `python benchmarks/chat_preprocess.py`, with BENCH_CHATS conversations (20,000).
+of the preparation alone; `python benchmarks/chat.py`, with BENCH_CHATS conversations (20,000).
 """
 
 from __future__ import annotations
