@@ -22,6 +22,7 @@ BENCHMARKS = (
     "shuffle_quality",
     "loading_torch",
     "streaming",
+    "chat",
     "qa",
     "qa_train",
     "datatrove_steps",

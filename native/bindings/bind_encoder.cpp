@@ -36,6 +36,13 @@ namespace {
 using AddedArgument = std::tuple<nb::bytes, uint32_t, bool, bool, bool, bool>;
 using OffsetsOut = nb::ndarray<nb::numpy, uint32_t, nb::shape<-1, 2>>;
 
+using SpansIn = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+std::span<const int64_t> row_of(const SpansIn& spans, size_t rows, size_t row) {
+  if (spans.shape(0) != rows) throw std::invalid_argument("spans have a row for each of their numbers");
+  return {spans.data() + row * spans.shape(1), spans.shape(1)};
+}
+
 std::vector<tokenizer::AddedToken> added_tokens(const std::vector<AddedArgument>& arguments) {
   std::vector<tokenizer::AddedToken> tokens;
   for (const auto& [text, id, single_word, lstrip, rstrip, normalized] : arguments)
@@ -116,6 +123,22 @@ class BoundEncoder {
           uint32_t* const offsets = tokens.offsets.data();
           return nb::make_tuple(to_numpy(std::move(tokens.ids)),
                                 OffsetsOut(offsets, {count, 2}, owner_of(std::move(tokens.offsets))));
+        },
+        encoder_);
+  }
+
+  nb::tuple encode_spans(const In<int64_t>& offsets, nb::handle data, const SpansIn& spans,
+                         const SpansIn& guards, const In<uint8_t>& token_levels) {
+    const ByteView bytes(data);
+    const text::TextColumn column = text_column(offsets, bytes);
+    const tokenizer::Spans in{row_of(spans, 2, 0), row_of(spans, 2, 1)};
+    const tokenizer::GuardedSpans guarded{
+        {row_of(guards, 3, 0), row_of(guards, 3, 1)}, row_of(guards, 3, 2), span_of(token_levels)};
+    return std::visit(
+        [&](auto& encoder) {
+          auto batch = without_gil([&] { return encoder->encode_spans(column, in, guarded); });
+          return nb::make_tuple(to_numpy(std::move(batch.ids)), to_numpy(std::move(batch.lengths)),
+                                to_numpy(std::move(batch.in_span)), to_numpy(std::move(batch.imitated)));
         },
         encoder_);
   }
@@ -215,6 +238,8 @@ void bind_encoder(nb::module_& m) {
       .def("encode", &BoundEncoder::encode, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("eos"))
       .def("encode_strings", &BoundEncoder::encode_strings, nb::arg("texts"), nb::arg("begin"),
            nb::arg("end"))
+      .def("encode_spans", &BoundEncoder::encode_spans, nb::arg("offsets").noconvert(), nb::arg("data"),
+           nb::arg("spans").noconvert(), nb::arg("guards").noconvert(), nb::arg("token_levels").noconvert())
       .def("encode_offsets", &BoundEncoder::encode_offsets, nb::arg("data"))
       .def("decode", &BoundEncoder::decode, nb::arg("ids").noconvert(), nb::arg("skip_special"))
       .def("decode_with", &BoundEncoder::decode_with, nb::arg("ids").noconvert(), nb::arg("skip_special"),

@@ -53,14 +53,14 @@ Out<int64_t> shuffled_rows(uint64_t rows, uint64_t block_rows, uint64_t window, 
 
 void make_shard_rows(loading::ShardRows* place, const std::vector<nb::bytes>& paths, const In<int64_t>& sizes,
                      const In<int64_t>& row_starts, const In<int64_t>& batch_offsets, int64_t rows_per_batch,
-                     int64_t width, int64_t itemsize, bool fixed, uint64_t cache_bytes, bool mapped,
-                     const Pool& pool) {
+                     int64_t width, int64_t itemsize, bool fixed, int64_t more, uint64_t cache_bytes,
+                     bool mapped, const Pool& pool) {
   std::vector<std::string> names;
   names.reserve(paths.size());
   for (const nb::bytes& path : paths) names.emplace_back(path.c_str(), path.size());
   new (place)
       loading::ShardRows({std::move(names), to_vector(sizes), to_vector(row_starts), to_vector(batch_offsets),
-                          rows_per_batch, loading::RowShape{width, itemsize, fixed}},
+                          rows_per_batch, loading::RowShape{width, itemsize, fixed, more}},
                          cache_bytes, mapped, pool);
 }
 
@@ -69,7 +69,10 @@ nb::tuple gather(loading::ShardRows& shards, const In<int64_t>& rows, bool with_
       without_gil([&] { return shards.gather(rows.data(), rows.size(), with_tokens); });
   uint8_t* tokens = found.tokens.data();
   const size_t size = found.tokens.size();
+  auto* labels = reinterpret_cast<int32_t*>(found.labels.data());
+  const size_t label_count = found.labels.size() / sizeof(int32_t);
   return nb::make_tuple(Out<uint8_t>(tokens, {size}, block_owner(std::move(found.tokens))),
+                        Out<int32_t>(labels, {label_count}, block_owner(std::move(found.labels))),
                         to_numpy(std::move(found.offsets)), to_numpy(std::move(found.seq_lengths)),
                         to_numpy(std::move(found.seq_offsets)));
 }
@@ -121,17 +124,26 @@ class PooledColumns {
   std::vector<std::pair<loading::PooledBlock, bool>> blocks_;
 };
 
-nb::list make_columns(const Pool& pool, const AnyTokens& tokens, const In<int64_t>& offsets,
-                      const In<int32_t>& seq_lengths, const In<int32_t>& seq_offsets, uint64_t width,
-                      int64_t pad, bool wide, int labels, bool segments, bool positions, bool mask) {
+nb::list make_columns(const Pool& pool, const AnyTokens& tokens, const In<int32_t>& given,
+                      const In<int64_t>& offsets, const In<int32_t>& seq_lengths,
+                      const In<int32_t>& seq_offsets, uint64_t width, int64_t pad, bool wide, int labels,
+                      bool segments, bool positions, bool mask) {
   if (offsets.size() == 0 || seq_offsets.size() != offsets.size())
     throw std::invalid_argument("there must be one offset more than rows, twice");
   if (labels < 0 || labels > 2 || width == 0 || width > (uint64_t{1} << 31))
     throw std::invalid_argument("there are no such labels, or no such width");
+  if (given.size() != 0 && given.size() != tokens.size())
+    throw std::invalid_argument("there must be one label for each token, or none");
   const size_t rows = offsets.size() - 1;
-  const loading::TokenRows in{
-      tokens.data(),      token_type(tokens.dtype()), tokens.size(),      offsets.data(),
-      seq_lengths.data(), seq_lengths.size(),         seq_offsets.data(), rows};
+  const loading::TokenRows in{tokens.data(),
+                              token_type(tokens.dtype()),
+                              tokens.size(),
+                              given.size() == 0 ? nullptr : given.data(),
+                              offsets.data(),
+                              seq_lengths.data(),
+                              seq_lengths.size(),
+                              seq_offsets.data(),
+                              rows};
   PooledColumns made(pool, rows, width);
   const auto kind = static_cast<loading::Labels>(labels);
   const bool wide_labels = kind == loading::Labels::kUnshifted;
@@ -165,14 +177,15 @@ void bind_loading(nb::module_& m) {
   nb::class_<loading::ShardRows>(m, "ShardRows")
       .def("__init__", &make_shard_rows, nb::arg("paths"), nb::arg("sizes").noconvert(),
            nb::arg("row_starts").noconvert(), nb::arg("batch_offsets").noconvert(), nb::arg("rows_per_batch"),
-           nb::arg("width"), nb::arg("itemsize"), nb::arg("fixed"), nb::arg("cache_bytes"), nb::arg("mapped"),
-           nb::arg("pool"))
+           nb::arg("width"), nb::arg("itemsize"), nb::arg("fixed"), nb::arg("more"), nb::arg("cache_bytes"),
+           nb::arg("mapped"), nb::arg("pool"))
       .def("gather", &gather, nb::arg("rows").noconvert(), nb::arg("with_tokens") = true)
       .def_prop_ro("cached_bytes", &loading::ShardRows::cached_bytes);
   m.def("make_columns", &make_columns, nb::arg("pool"), nb::arg("tokens").noconvert(),
-        nb::arg("offsets").noconvert(), nb::arg("seq_lengths").noconvert(),
-        nb::arg("seq_offsets").noconvert(), nb::arg("width"), nb::arg("pad"), nb::arg("wide"),
-        nb::arg("labels"), nb::arg("segments"), nb::arg("positions"), nb::arg("mask"));
+        nb::arg("labels_given").noconvert(), nb::arg("offsets").noconvert(),
+        nb::arg("seq_lengths").noconvert(), nb::arg("seq_offsets").noconvert(), nb::arg("width"),
+        nb::arg("pad"), nb::arg("wide"), nb::arg("labels"), nb::arg("segments"), nb::arg("positions"),
+        nb::arg("mask"));
 }
 
 }  // namespace krill::bindings

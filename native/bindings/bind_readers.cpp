@@ -275,14 +275,14 @@ void bind_json_reader(nb::module_& m) {
   type.def(
       "__init__",
       [](Self* self, const nb::bytes& text_key, const std::vector<nb::bytes>& carry,
-         size_t max_document_bytes, bool drop_oversize, bool skip_malformed, bool array) {
-        corpus::JsonOptions options{to_bytes(text_key), {},   max_document_bytes, drop_oversize,
-                                    skip_malformed,     array};
+         size_t max_document_bytes, bool drop_oversize, bool skip_malformed, bool array, bool whole) {
+        corpus::JsonOptions options{
+            to_bytes(text_key), {}, max_document_bytes, drop_oversize, skip_malformed, array, whole};
         for (const nb::bytes& key : carry) options.carry.push_back(to_bytes(key));
         new (self) Self(std::move(options));
       },
       nb::arg("text_key"), nb::arg("carry"), nb::arg("max_document_bytes"), nb::arg("drop_oversize"),
-      nb::arg("skip_malformed"), nb::arg("array"));
+      nb::arg("skip_malformed"), nb::arg("array"), nb::arg("whole") = false);
   bind_shared(type);
 }
 

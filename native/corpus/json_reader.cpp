@@ -23,7 +23,8 @@ JsonReader::JsonReader(JsonOptions options)
       text_(options_.max_document_bytes, options_.drop_oversize),
       key_(longest_key(options_)),
       state_(options_.array ? State::kBeforeArray : State::kLineStart) {
-  slots_.add(options_.text_key, kTextSlot);
+  if (options_.whole && !options_.drop_oversize) throw std::invalid_argument("a whole record can't be split");
+  if (!options_.whole) slots_.add(options_.text_key, kTextSlot);
   for (const Bytes& key : options_.carry) {
     slots_.add(key, carried_.size());
     carried_.emplace_back(options_.max_document_bytes);
@@ -64,12 +65,13 @@ size_t JsonReader::pending_bytes() const {
 }
 
 void JsonReader::consume(const uint8_t* data, size_t size, uint64_t offset) {
-  chunk_ = capture_from_ = data;
+  chunk_ = capture_from_ = record_from_ = data;
   chunk_offset_ = offset;
   const Cursor end = data + size;
   Cursor p = data;
   while (p != end) p = step(p, end);
   if (capturing_ && !capture_until(end)) fail_carried(end);
+  if (recording_) record_until(end);
 }
 
 JsonReader::Cursor JsonReader::step(Cursor p, Cursor end) {
@@ -105,7 +107,7 @@ JsonReader::Cursor JsonReader::between_records(Cursor p) {
   const bool object_may_begin =
       state_ == State::kLineStart || state_ == State::kFirstElement || state_ == State::kNextElement;
   if (c == '{' && object_may_begin) {
-    begin_record(offset_of(p));
+    begin_record(p);
     return open_container(p, true);
   }
   if (c == '[' && state_ == State::kBeforeArray) {
@@ -126,12 +128,18 @@ JsonReader::Cursor JsonReader::between_records(Cursor p) {
   return fail(p, state_ == State::kAfterArray ? "unexpected bytes behind the array" : "expected `,` or `]`");
 }
 
-void JsonReader::begin_record(uint64_t offset) {
-  record_start_ = offset;
-  text_.begin_record(offset);
-  found_ = Found::kNoText;
-  key_seen_ = false;
+void JsonReader::begin_record(Cursor p) {
+  record_start_ = offset_of(p);
+  text_.begin_record(record_start_);
+  recording_ = key_seen_ = options_.whole;
+  record_from_ = p;
+  found_ = options_.whole ? Found::kText : Found::kNoText;
   depth_ = 0;
+}
+
+void JsonReader::record_until(Cursor p) {
+  text_.append(record_from_, static_cast<size_t>(p - record_from_), offset_of(record_from_));
+  record_from_ = p;
 }
 
 void JsonReader::finish_record() {
@@ -190,7 +198,7 @@ void JsonReader::fail_at(uint64_t at, std::string_view reason) {
     throw MalformedRecord{record_start_, at, std::string(reason)};
   ++counts_.records;
   ++counts_.malformed;
-  capturing_ = false;
+  capturing_ = recording_ = false;
   high_ = 0;
   text_.discard_open();
   for (CarriedValue& value : carried_) value.clear();
@@ -298,6 +306,8 @@ JsonReader::Cursor JsonReader::open_container(Cursor p, bool object) {
 
 JsonReader::Cursor JsonReader::close_container(Cursor p) {
   if (--depth_ > 0) return end_value(p + 1);
+  if (recording_) record_until(p + 1);
+  recording_ = false;
   if (options_.array) {
     finish_record();
     state_ = State::kAfterElement;

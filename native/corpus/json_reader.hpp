@@ -6,6 +6,7 @@
 //
 // - The text is the string at `text_key` in the record's top level; the last of equal keys counts, unless
 //   pieces of an earlier one have been emitted. Without such a string the record gives a null row.
+// - With `whole` the text is the record itself, verbatim from its `{` to its `}`.
 // - A row's start is the offset of the record's `{`. Later pieces of a split document (oversize.hpp) start
 //   at their first character, or at its escape.
 // - Carried columns are null on all pieces of a split document but the last, since their values may come
@@ -40,6 +41,7 @@ struct JsonOptions {
   bool drop_oversize;
   bool skip_malformed;
   bool array;
+  bool whole = false;  // `text_key` is not looked at; a record above the limit must be dropped
 };
 
 class JsonReader {
@@ -125,7 +127,8 @@ class JsonReader {
   void find_slot();
   bool capture_until(Cursor p);
 
-  void begin_record(uint64_t offset);
+  void begin_record(Cursor p);
+  void record_until(Cursor p);
   void finish_record();
   Cursor fail(Cursor p, std::string_view reason);
   Cursor fail_carried(Cursor p);
@@ -174,6 +177,9 @@ class JsonReader {
 
   bool capturing_ = false;  // a carried value that is no string is copied verbatim, from here
   Cursor capture_from_ = nullptr;
+
+  bool recording_ = false;  // inside a record that is wanted whole, from here
+  Cursor record_from_ = nullptr;
 };
 
 }  // namespace krill::corpus

@@ -177,6 +177,32 @@ inline tokenizer::EncoderParts byte_level_parts(const bpe::VocabularyArrays& arr
   return parts;
 }
 
+// The same tokens with spans: without guards, as ever; with a guard at every third byte, all the same bytes.
+template <class Id>
+void check_spans(tokenizer::Encoder<Id>& encoder, const Column& column,
+                 const std::vector<uint32_t>& expected) {
+  const auto total = static_cast<int64_t>(column.view().total());
+  const std::vector<int64_t> begins{0}, ends{total};
+  const tokenizer::Spans all{begins, ends};
+  const tokenizer::SpannedBatch<Id> plain = encoder.encode_spans(column.view(), all, {});
+  expect(std::equal(expected.begin(), expected.end(), plain.ids.data(), plain.ids.data() + plain.ids.size()),
+         "tokens with spans differ");
+  size_t at = 0;
+  for (size_t row = 0; row < column.rows(); ++row)
+    for (size_t i = 0; i < plain.lengths[row]; ++i, ++at)
+      expect(plain.in_span[at] == (i > 0), "a token is in no span");
+  std::vector<int64_t> guard_begins, guard_ends;
+  for (int64_t byte = 0; byte < total; byte += 3) {
+    guard_begins.push_back(byte);
+    guard_ends.push_back(byte + 1);
+  }
+  const std::vector<int64_t> levels(guard_begins.size(), 1);
+  const std::vector<uint8_t> token_levels(310, 1);
+  const tokenizer::GuardedSpans guarded{{guard_begins, guard_ends}, levels, token_levels};
+  const tokenizer::SpannedBatch<Id> text = encoder.encode_spans(column.view(), all, guarded);
+  expect(text.ids.size() == text.in_span.size(), "a token has no flag");
+}
+
 template <class Id>
 Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<tokenizer::AddedToken>& added,
                 const ByteLevelOptions& options, size_t cache_bytes, const Column& column) {
@@ -193,6 +219,11 @@ Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<tokenizer::
   expect(
       std::equal(result.ids.begin(), result.ids.end(), again.ids.data(), again.ids.data() + again.ids.size()),
       "the cache changes ids");
+  std::vector<uint32_t> bare;
+  size_t first = 0;
+  for (size_t row = 0; row < column.rows(); first += runs.lengths[row++])
+    bare.insert(bare.end(), runs.ids.data() + first + 1, runs.ids.data() + first + runs.lengths[row] - 3);
+  check_spans(encoder, column, bare);
   if (column.rows() > 0) {
     const tokenizer::OffsetTokens<Id> tokens =
         encoder.encode_offsets(column.view().begin(0), column.view().size(0));

@@ -71,7 +71,10 @@ inline void fuzz_columns(Settings settings) {
     offsets.push_back(offsets.back() + (tidy ? total : static_cast<int8_t>(settings.next())));
     starts.push_back(tidy ? static_cast<int32_t>(lengths.size()) : static_cast<int8_t>(settings.next()));
   }
+  const bool given = settings.next() % 2 == 0;
   const std::vector<uint8_t> tokens(settings.rest(), settings.rest() + settings.rest_size());
+  std::vector<int32_t> own_labels;
+  for (const uint8_t token : tokens) own_labels.push_back(given && token % 3 == 0 ? -100 : token);
   std::vector<int32_t> ids(count * width), segments(count * width), positions(count * width),
       mask(count * width);
   std::vector<int64_t> labels(count * width);
@@ -86,9 +89,10 @@ inline void fuzz_columns(Settings settings) {
                                  false,
                                  true};
   try {
-    loading::write_columns({tokens.data(), loading::TokenType::kU8, tokens.size(), offsets.data(),
-                            lengths.data(), lengths.size(), starts.data(), count},
-                           columns);
+    loading::write_columns(
+        {tokens.data(), loading::TokenType::kU8, tokens.size(), given ? own_labels.data() : nullptr,
+         offsets.data(), lengths.data(), lengths.size(), starts.data(), count},
+        columns);
   } catch (const loading::BadRow& fault) {
     expect(fault.row < count, "columns: the wrong row");
     return;
@@ -102,9 +106,9 @@ inline void fuzz_columns(Settings settings) {
         expect(ids[at] == tokens[token] && mask[at] == 1, "columns: ids");
         expect(segments[at] == document - starts[row] + 1 && positions[at] == i, "columns: segments");
         if (kind == loading::Labels::kShifted)
-          expect(labels[at] == (last ? loading::kIgnored : tokens[token + 1]), "columns: shifted");
+          expect(labels[at] == (last ? loading::kIgnored : own_labels[token + 1]), "columns: shifted");
         if (kind == loading::Labels::kUnshifted)
-          expect(labels[at] == (i == 0 ? loading::kIgnored : tokens[token]), "columns: labels");
+          expect(labels[at] == (i == 0 ? loading::kIgnored : own_labels[token]), "columns: labels");
       }
     for (; at < (row + 1) * width; ++at)
       expect(ids[at] == 7 && mask[at] == 0 && segments[at] == 0, "columns: padding");
@@ -131,7 +135,7 @@ inline void fuzz_shard_rows(Settings settings) {
   const int64_t per_batch = settings.next() % 4;
   const int64_t first = settings.next() % 32;
   const loading::RowShape shape{1 + settings.next() % 4, int64_t{1} << settings.next() % 4,
-                                settings.next() % 2 == 0};
+                                settings.next() % 2 == 0, settings.next() % 3};
   // What is read is a message now and then: a mark and a length that make sense.
   std::vector<uint8_t> content(settings.rest(), settings.rest() + settings.rest_size());
   if (content.size() >= static_cast<size_t>(first) + 8)

@@ -127,12 +127,13 @@ inline std::vector<size_t> cut_sizes(Settings& settings) {
 
 inline void fuzz_json_reader(Settings settings) {
   const corpus::Bytes text_key = {'t', 'e', 'x', 't'};
-  const corpus::JsonOptions options{.text_key = settings.flag() ? text_key : corpus::Bytes{},
-                                    .carry = {{'i', 'd'}, {'n'}},
-                                    .max_document_bytes = size_t{4} + settings.next() % 80,
-                                    .drop_oversize = settings.flag(),
-                                    .skip_malformed = settings.flag(),
-                                    .array = settings.flag()};
+  corpus::JsonOptions options{.text_key = settings.flag() ? text_key : corpus::Bytes{},
+                              .carry = {{'i', 'd'}, {'n'}},
+                              .max_document_bytes = size_t{4} + settings.next() % 80,
+                              .drop_oversize = settings.flag(),
+                              .skip_malformed = settings.flag(),
+                              .array = settings.flag()};
+  options.whole = options.drop_oversize && settings.flag();
   const size_t limit = options.max_document_bytes;
   const uint64_t offset = settings.flag() ? 0 : 1000;
   const std::vector<size_t> sizes = cut_sizes(settings);

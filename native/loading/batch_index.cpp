@@ -15,6 +15,7 @@ constexpr size_t kLongestHeader = size_t{1} << 16;
 // varies, and those of its values: again validity, then the values themselves.
 constexpr size_t kFixedBuffers = 7;
 constexpr size_t kVariableBuffers = 8;
+constexpr size_t kMoreBuffers = 4;  // of each further column
 
 // A message's body: where it begins in the file, how long it is, and its header.
 struct Body {
@@ -78,10 +79,11 @@ BatchIndex read_batch_index(const ShardFile& file, int64_t start, int64_t end, i
                             const RowShape& shape) {
   const Body body = read_header(file, start, end);
   const std::vector<BodyBuffer>& buffers = body.header.buffers;
+  const size_t own = shape.fixed ? kFixedBuffers : kVariableBuffers;
   if (body.header.rows != rows || body.header.nulls || body.header.compressed ||
-      buffers.size() != (shape.fixed ? kFixedBuffers : kVariableBuffers))
+      buffers.size() != own + kMoreBuffers * static_cast<size_t>(shape.more))
     throw DamagedHeader("it is not an uncompressed batch of " + std::to_string(rows) +
-                        " rows of `input_ids` and `seq_lengths`");
+                        " rows of `input_ids` and `seq_lengths`" + (shape.more > 0 ? " with `labels`" : ""));
   check_buffers(buffers, body.size);
   const size_t variable = shape.fixed ? 0 : 1;
   const BodyBuffer& tokens = buffers[2 + variable];
@@ -92,6 +94,12 @@ BatchIndex read_batch_index(const ShardFile& file, int64_t start, int64_t end, i
 
   BatchIndex index;
   index.tokens_at = body.start + tokens.offset;
+  if (shape.more > 0) {
+    const BodyBuffer& labels = buffers[own + kMoreBuffers - 1];
+    if (labels.length / 4 != tokens.length / shape.itemsize)
+      throw DamagedHeader("its buffers have the wrong size");
+    index.labels_at = body.start + labels.offset;
+  }
   if (!shape.fixed) {
     index.token_offsets =
         read_offsets(file, body, buffers[1], rows, tokens.length / shape.itemsize, "input_ids");

@@ -15,10 +15,12 @@ struct RowShape {
   int64_t width;     // tokens, or the most of them
   int64_t itemsize;  // bytes of a token
   bool fixed;        // whether every row has `width` tokens
+  int64_t more = 0;  // columns of as many numbers behind these two: the int32 labels first
 };
 
 struct BatchIndex {
   int64_t tokens_at = 0;               // in the file
+  int64_t labels_at = 0;               // the same of the labels, if there are any
   std::vector<int32_t> token_offsets;  // of variable rows, counted from there
   std::vector<int32_t> offsets;        // into `seq_lengths`
   std::vector<int32_t> seq_lengths;

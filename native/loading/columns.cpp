@@ -22,9 +22,11 @@ class RowWriter {
     if (mask_) std::fill_n(mask_, length, Id{1});
   }
 
-  // The document `number`, counted from 1, is `tokens[at, at + length)`.
-  void write_document(const Token* tokens, size_t at, size_t length, size_t number) {
-    if (labels_) write_labels(tokens + at, length, labels_ + at);
+  // The document `number`, counted from 1, is `tokens[at, at + length)`; its labels too, where they are
+  // given.
+  void write_document(const Token* tokens, const int32_t* labels, size_t at, size_t length, size_t number) {
+    if (labels_ && labels) write_labels(labels + at, length, labels_ + at);
+    if (labels_ && !labels) write_labels(tokens + at, length, labels_ + at);
     if (segments_) std::fill_n(segments_ + at, length, static_cast<Id>(number));
     if (positions_)
       for (size_t i = 0; i < length; ++i) positions_[at + i] = static_cast<Id>(i);
@@ -43,10 +45,11 @@ class RowWriter {
     return data ? static_cast<T*>(data) + row * columns.width : nullptr;
   }
 
-  void write_labels(const Token* tokens, size_t length, Label* labels) const {
+  template <class From>
+  void write_labels(const From* from, size_t length, Label* labels) const {
     // Of all but one of the tokens: the first has no document before it that could predict it.
     Label* to = kind_ == Labels::kShifted ? labels : labels + 1;
-    std::transform(tokens + 1, tokens + length, to, [](Token token) { return static_cast<Label>(token); });
+    std::transform(from + 1, from + length, to, [](From label) { return static_cast<Label>(label); });
     labels[kind_ == Labels::kShifted ? length - 1 : 0] = static_cast<Label>(kIgnored);
   }
 
@@ -73,13 +76,15 @@ void write_row(const TokenRows& in, const Columns& out, size_t row) {
 
   RowWriter<Token, Id, Label> writer(out, row);
   const Token* tokens = static_cast<const Token*>(in.tokens) + start;
+  const int32_t* labels = in.labels ? in.labels + start : nullptr;
   writer.write_tokens(tokens, length);
   size_t done = 0;
   for (int32_t document = first; document < last; ++document) {
     const int32_t size = in.seq_lengths[document];
     if (size < 1 || static_cast<size_t>(size) > length - done)
       throw BadRow(row, "has `seq_lengths` that don't add up to its tokens");
-    writer.write_document(tokens, done, static_cast<size_t>(size), static_cast<size_t>(document - first) + 1);
+    writer.write_document(tokens, labels, done, static_cast<size_t>(size),
+                          static_cast<size_t>(document - first) + 1);
     done += static_cast<size_t>(size);
   }
   if (done != length) throw BadRow(row, "has `seq_lengths` that don't add up to its tokens");

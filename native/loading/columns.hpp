@@ -25,6 +25,7 @@ struct TokenRows {
   const void* tokens;
   TokenType type;
   size_t token_count;
+  const int32_t* labels;  // of each token, unshifted; null: the token itself, but for a document's first
   const int64_t* offsets;
   const int32_t* seq_lengths;
   size_t document_count;

@@ -25,7 +25,8 @@ std::vector<int64_t> batch_starts(const ShardTable& table) {
   const RowShape& shape = table.shape;
   if (table.sizes.size() != table.paths.size() || table.row_starts.size() != table.paths.size() + 1 ||
       table.row_starts[0] != 0 || table.rows_per_batch < 1 || table.rows_per_batch > kMost ||
-      shape.width < 1 || shape.width > kMost || shape.itemsize < 1 || shape.itemsize > 8)
+      shape.width < 1 || shape.width > kMost || shape.itemsize < 1 || shape.itemsize > 8 || shape.more < 0 ||
+      shape.more > 2)
     refuse_table();
   std::vector<int64_t> starts{0};
   for (size_t shard = 0; shard < table.paths.size(); ++shard) {
@@ -73,9 +74,14 @@ GatheredRows ShardRows::gather(const int64_t* rows, size_t count, bool with_toke
     std::copy(index.seq_lengths.data() + index.offsets[row],
               index.seq_lengths.data() + index.offsets[row + 1], seq_lengths.data() + seq_offsets[i]);
   }
-  PooledBlock block(pool_, with_tokens ? static_cast<size_t>(tokens * table_.shape.itemsize) : 0);
-  if (with_tokens) read_tokens(located, offsets, block.data());
-  return {std::move(block), std::move(offsets), std::move(seq_lengths), std::move(seq_offsets)};
+  const int64_t itemsize = table_.shape.itemsize;
+  const bool with_labels = with_tokens && table_.shape.more > 0;
+  PooledBlock block(pool_, with_tokens ? static_cast<size_t>(tokens * itemsize) : 0);
+  PooledBlock labels(pool_, with_labels ? static_cast<size_t>(tokens) * sizeof(int32_t) : 0);
+  if (with_tokens) read_column(located, offsets, &BatchIndex::tokens_at, itemsize, block.data());
+  if (with_labels) read_column(located, offsets, &BatchIndex::labels_at, sizeof(int32_t), labels.data());
+  return {std::move(block), std::move(labels), std::move(offsets), std::move(seq_lengths),
+          std::move(seq_offsets)};
 }
 
 std::vector<ShardRows::Located> ShardRows::locate(const int64_t* rows, size_t count) {
@@ -100,19 +106,18 @@ std::vector<ShardRows::Located> ShardRows::locate(const int64_t* rows, size_t co
 }
 
 // Rows that follow each other in a record batch are read at once.
-void ShardRows::read_tokens(const std::vector<Located>& located, const Buffer<int64_t>& offsets,
-                            uint8_t* out) const {
-  const int64_t itemsize = table_.shape.itemsize;
+void ShardRows::read_column(const std::vector<Located>& located, const Buffer<int64_t>& offsets,
+                            int64_t BatchIndex::* at, int64_t itemsize, uint8_t* out) const {
   // The first of each row from memory while the rows before it are copied: a tenth less time.
   for (const auto& [place, file, index] : located)
-    file->expect(index->tokens_at + index->token_offset(table_.shape, place.row) * itemsize);
+    file->expect((*index).*at + index->token_offset(table_.shape, place.row) * itemsize);
   for (size_t i = 0; i < located.size();) {
     const size_t first = i;
     do ++i;
     while (i < located.size() && located[i].place.batch == located[first].place.batch &&
            located[i].place.row == located[i - 1].place.row + 1);
     const auto& [place, file, index] = located[first];
-    file->read(index->tokens_at + index->token_offset(table_.shape, place.row) * itemsize,
+    file->read((*index).*at + index->token_offset(table_.shape, place.row) * itemsize,
                out + offsets[first] * itemsize,
                static_cast<size_t>((offsets[i] - offsets[first]) * itemsize));
   }

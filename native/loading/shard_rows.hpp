@@ -33,9 +33,11 @@ struct ShardTable {
 };
 
 // Row `i` is `tokens[offsets[i], offsets[i + 1])`, counted in tokens; its documents have the lengths
-// `seq_lengths[seq_offsets[i], seq_offsets[i + 1])`.
+// `seq_lengths[seq_offsets[i], seq_offsets[i + 1])`. Its labels are int32, as many; empty where shards have
+// none.
 struct GatheredRows {
   PooledBlock tokens;
+  PooledBlock labels;
   Buffer<int64_t> offsets;
   Buffer<int32_t> seq_lengths;
   Buffer<int32_t> seq_offsets;
@@ -75,7 +77,8 @@ class ShardRows {
   using Indexes = std::list<std::pair<size_t, std::shared_ptr<const BatchIndex>>>;
 
   std::vector<Located> locate(const int64_t* rows, size_t count);
-  void read_tokens(const std::vector<Located>& located, const Buffer<int64_t>& offsets, uint8_t* out) const;
+  void read_column(const std::vector<Located>& located, const Buffer<int64_t>& offsets,
+                   int64_t BatchIndex::* at, int64_t itemsize, uint8_t* out) const;
   Place place(int64_t row, size_t near) const;
   std::shared_ptr<const ShardFile> file(size_t shard);
   void check_size(size_t shard, int descriptor) const;

@@ -15,6 +15,18 @@ namespace {
 // Bytes of a section that say where its first character went.
 constexpr size_t kBeginning = 64;
 
+struct Bytes {
+  size_t begin;
+  size_t end;
+};
+
+// An added token without the whitespace that it took, unless it is nothing else.
+Bytes bare(const uint8_t* text, size_t begin, size_t end) {
+  const size_t before = whitespace_at_begin(text + begin, end - begin);
+  if (before == end - begin) return {begin, end};
+  return {begin + before, end - whitespace_at_end(text + begin, end - begin)};
+}
+
 }  // namespace
 
 uint32_t largest_id(const EncoderParts& parts) {
@@ -191,14 +203,14 @@ size_t Encoder<Id>::beginning(Worker& worker, const uint8_t* text, size_t size) 
 }
 
 template <class Id>
-template <class Use>
-void Encoder<Id>::split_section(Worker& worker, bool is_start, Use&& use) const {
+template <class Use, class IsText>
+void Encoder<Id>::split_section(Worker& worker, bool is_start, Use&& use, const IsText& is_text) const {
   normalize::Text& section = worker.section;
   const uint8_t* const text = section.data();
   const size_t size = section.size();
   if (parts_.normalizer) parts_.normalizer->apply(section);
   const size_t start = is_start ? beginning(worker, text, size) : 0;
-  added_.split_normalized(section.data(), section.size(), [&](size_t begin, size_t end, uint32_t id) {
+  const auto use_part = [&](size_t begin, size_t end, uint32_t id) {
     if (id == Model::kNoToken) {
       worker.part.assign(section.data() + begin, end - begin, section.readable() - begin);
       if (worker.pre_tokenizer) worker.pre_tokenizer->prepare(worker.part, begin == 0 ? start : 0);
@@ -206,7 +218,8 @@ void Encoder<Id>::split_section(Worker& worker, bool is_start, Use&& use) const 
         throw std::invalid_argument("a text is 2 GiB or longer");
     }
     use(begin, end, id);
-  });
+  };
+  added_.split_normalized(section.data(), section.size(), use_part, is_text);
 }
 
 template <class Id>
@@ -249,6 +262,106 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
   });
   add_nowhere(parts_.suffix);
   return tokens;
+}
+
+size_t Spans::find(int64_t begin, int64_t end) const {
+  const size_t at = static_cast<size_t>(std::ranges::upper_bound(ends, begin) - ends.begin());
+  return at < begins.size() && begins[at] < end ? at : begins.size();
+}
+
+bool GuardedSpans::forbids(int64_t begin, int64_t end, uint32_t id) const {
+  if (spans.begins.empty() || id >= token_levels.size() || token_levels[id] == 0) return false;
+  for (size_t at = spans.find(begin, end); at < spans.begins.size() && spans.begins[at] < end; ++at)
+    if (token_levels[id] >= levels[at]) return true;
+  return false;
+}
+
+// One document's tokens, as they come.
+template <class Id>
+struct Encoder<Id>::SpannedDocument {
+  const uint8_t* text;
+  size_t size;
+  int64_t begin;  // in all documents
+  const Spans& spans;
+  const GuardedSpans& guarded;
+  GrowingBuffer<Id>& ids;
+  GrowingBuffer<uint8_t>& in_span;
+  bool imitated = false;
+
+  bool forbids(size_t first, size_t last, uint32_t id) const {
+    return guarded.forbids(begin + static_cast<int64_t>(first), begin + static_cast<int64_t>(last), id);
+  }
+  void add_flag(size_t first, size_t last) {
+    // What stands for no byte belongs to the next.
+    const int64_t from = begin + static_cast<int64_t>(first);
+    const int64_t to = std::max(begin + static_cast<int64_t>(last), from + 1);
+    in_span.push_back(spans.find(from, to) < spans.begins.size());
+  }
+  void add(const Bytes& own, uint32_t id) {
+    ids.push_back(static_cast<Id>(id));
+    add_flag(own.begin, own.end);
+  }
+};
+
+template <class Id>
+void Encoder<Id>::encode_spanned(Worker& worker, SpannedDocument& document,
+                                 GrowingBuffer<TokenRange>& ranges) const {
+  const auto is_written_text = [&](size_t begin, size_t end, uint32_t id) {
+    return document.forbids(begin, end, id);
+  };
+  const auto use_written = [&](size_t begin, size_t end, uint32_t id) {
+    if (id != Model::kNoToken) return document.add(bare(document.text, begin, end), id);
+    const auto origin = [&](size_t first, size_t last) {
+      const normalize::Origin found = worker.section.origin(first, last);
+      return normalize::Origin{static_cast<uint32_t>(begin + found.begin),
+                               static_cast<uint32_t>(begin + found.end)};
+    };
+    const auto is_text = [&](size_t first, size_t last, uint32_t found) {
+      return document.forbids(origin(first, last).begin, origin(first, last).end, found);
+    };
+    const auto use_part = [&](size_t first, size_t last, uint32_t found) {
+      if (found != Model::kNoToken) {
+        const Bytes own = bare(worker.section.data(), first, last);
+        const normalize::Origin written = origin(own.begin, own.end);
+        return document.add({written.begin, written.end}, found);
+      }
+      const size_t before = document.ids.size();
+      ranges.truncate(0);
+      worker.words.encode_ranges(worker.part.data(), worker.part.size(), document.ids, ranges);
+      for (size_t i = 0; i < ranges.size(); ++i) {
+        const normalize::Origin inner = worker.part.origin(ranges[i].begin, ranges[i].end);
+        const normalize::Origin range = origin(first + inner.begin, first + inner.end);
+        document.add_flag(range.begin, range.end);
+        document.imitated |= document.forbids(range.begin, range.end, document.ids[before + i]);
+      }
+    };
+    worker.section.assign(document.text + begin, end - begin);
+    split_section(worker, begin == 0, use_part, is_text);
+  };
+  added_.split_written(document.text, document.size, use_written, is_written_text);
+}
+
+template <class Id>
+SpannedBatch<Id> Encoder<Id>::encode_spans(const text::TextColumn& documents, const Spans& spans,
+                                           const GuardedSpans& guarded) {
+  const Lease lease(*this);
+  Worker& worker = *lease;
+  worker.track(true);
+  const size_t rows = documents.rows, likely = likely_ids(rows, documents.total());
+  SpannedBatch<Id> batch{GrowingBuffer<Id>(likely), GrowingBuffer<uint8_t>(likely), Buffer<uint32_t>(rows),
+                         Buffer<uint8_t>(rows)};
+  GrowingBuffer<TokenRange> ranges;
+  for (size_t row = 0; row < rows; ++row) {
+    const size_t before = batch.ids.size();
+    SpannedDocument document{
+        documents.begin(row), documents.size(row), documents.offsets[row], spans, guarded, batch.ids,
+        batch.in_span};
+    encode_spanned(worker, document, ranges);
+    if (batch.ids.size() > before) batch.in_span[before] = 0;
+    batch.lengths[row] = static_cast<uint32_t>(batch.ids.size() - before);
+    batch.imitated[row] = document.imitated;
+  }
+  return batch;
 }
 
 template <class Id>

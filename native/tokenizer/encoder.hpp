@@ -65,6 +65,33 @@ struct OffsetTokens {
   GrowingBuffer<uint32_t> offsets;  // begin and end of each, in characters
 };
 
+// Spans in the bytes of all documents together, in order; they don't overlap.
+struct Spans {
+  std::span<const int64_t> begins;
+  std::span<const int64_t> ends;
+
+  // The number of a span that shares a byte with [begin, end); as many as there are, if none does.
+  size_t find(int64_t begin, int64_t end) const;
+};
+
+// Where added tokens are not found: an id of `token_levels` n is not in a span of level n or less; 0 always
+// is.
+struct GuardedSpans {
+  Spans spans;
+  std::span<const int64_t> levels;
+  std::span<const uint8_t> token_levels;
+
+  bool forbids(int64_t begin, int64_t end, uint32_t id) const;
+};
+
+template <class Id>
+struct SpannedBatch {
+  GrowingBuffer<Id> ids;
+  GrowingBuffer<uint8_t> in_span;  // 1 for an id that shares a byte with a span, but for a document's first
+  Buffer<uint32_t> lengths;
+  Buffer<uint8_t> imitated;  // 1 for a document of whose text the model made a forbidden token all the same
+};
+
 // The largest id that can come out.
 uint32_t largest_id(const EncoderParts& parts);
 
@@ -84,6 +111,10 @@ class Encoder {
   // One document with the offsets of its tokens; those of prefix and suffix are 0.
   OffsetTokens<Id> encode_offsets(const uint8_t* text, size_t size);
 
+  // Documents without prefix and suffix; which of their ids are in `spans`.
+  SpannedBatch<Id> encode_spans(const text::TextColumn& documents, const Spans& spans,
+                                const GuardedSpans& guarded);
+
   const bpe::Vocabulary& tokens() const { return *parts_.tokens; }
   // Of all calls that have ended.
   WordStatistics statistics();
@@ -96,6 +127,7 @@ class Encoder {
     size_t size;
     size_t readable;  // bytes from `data` on that may be read
   };
+  struct SpannedDocument;
 
   size_t likely_ids(size_t rows, size_t bytes) const;
   // How many bytes of what a section became stand for its first character; 0 where that does not matter.
@@ -107,8 +139,10 @@ class Encoder {
   void encode_document(Worker& worker, const Document& text, GrowingBuffer<Out>& ids) const;
   // Normalises `worker.section`, and calls use(begin, end, id) for each of its parts; plain
   // text is then in `worker.part`, as the pre-tokenizer rewrites it.
-  template <class Use>
-  void split_section(Worker& worker, bool is_start, Use&& use) const;
+  template <class Use, class IsText = AddedTokens::Nowhere>
+  void split_section(Worker& worker, bool is_start, Use&& use, const IsText& is_text = {}) const;
+
+  void encode_spanned(Worker& worker, SpannedDocument& document, GrowingBuffer<TokenRange>& ranges) const;
 
   EncoderParts parts_;
   AddedTokens added_;

@@ -100,6 +100,7 @@ class JsonReader(_Reader):
     (`drop_oversize`). Carried columns of a split document are null on all its pieces but the last. A carried
     value above `max_document_bytes` makes the record malformed. With `skip_malformed`, faulty lines are left
     out and counted, except for pieces that were emitted before the fault; faults of an array always raise.
+    With `whole`, a document is the record itself, verbatim.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class JsonReader(_Reader):
         drop_oversize: bool,
         skip_malformed: bool,
         array: bool,
+        whole: bool = False,
     ) -> None: ...
 
 class TextReader(_Reader):
@@ -411,6 +413,14 @@ class Encoder:
     def encode_strings(self, texts: tuple[str, ...], begin: int, end: int) -> tuple[_UInt32s, _UInt32s]:
         """The same for strings [begin, end), without `eos`; `ValueError` if one has a lone surrogate."""
 
+    def encode_spans(
+        self, offsets: _Int64s, data: _Bytes, spans: _Int64s, guards: _Int64s, token_levels: _UInt8s
+    ) -> tuple[_UInt16s | _UInt32s, _UInt32s, _UInt8s, _UInt8s]:
+        """All ids without prefix and suffix, each document's length, 1 for each id that shares a byte with a
+        span but is not its document's first, and 1 for each document of whose guarded text the model made a
+        token that is not looked for there. `spans` has rows of begins and ends in `data`, in order; `guards`
+        a third of levels: an added token whose level is that or more is not found there."""
+
     def encode_offsets(self, data: _Bytes) -> tuple[_UInt16s | _UInt32s, _UInt32s]:
         """The ids of one text, and begin and end of each in characters, shape (n, 2)."""
 
@@ -641,7 +651,8 @@ class BlockPool:
 class ShardRows:
     """Rows of shards by number. Any thread may read.
 
-    `row_starts` has one number more than shards; `batch_offsets` are those of all shards, one after another.
+    `row_starts` has one number more than shards; `more` columns follow the two that all have, labels first;
+    `batch_offsets` are those of all shards, one after another.
     """
 
     def __init__(
@@ -654,14 +665,17 @@ class ShardRows:
         width: int,
         itemsize: int,
         fixed: bool,
+        more: int,
         cache_bytes: int,
         mapped: bool,
         pool: BlockPool,
     ) -> None: ...
-    def gather(self, rows: _Int64s, with_tokens: bool = True) -> tuple[_UInt8s, _Int64s, _Int32s, _Int32s]:
-        """Rows in the order asked for: the bytes of their tokens, where each begins (in tokens), the lengths
-        of their documents, where each row's begin. Without `with_tokens` only the lengths are read, and there
-        are no tokens. `UnreadableFile` names a shard by its number."""
+    def gather(
+        self, rows: _Int64s, with_tokens: bool = True
+    ) -> tuple[_UInt8s, _Int32s, _Int64s, _Int32s, _Int32s]:
+        """Rows in the order asked for: the bytes of their tokens, their labels if shards have them, where
+        each begins (in tokens), the lengths of their documents, where each row's begin. Without `with_tokens`
+        only the lengths are read, and there are no tokens. `UnreadableFile` names a shard by its number."""
 
     @property
     def cached_bytes(self) -> int:
@@ -670,6 +684,7 @@ class ShardRows:
 def make_columns(
     pool: BlockPool,
     tokens: NDArray[Any],
+    labels_given: _Int32s,
     offsets: _Int64s,
     seq_lengths: _Int32s,
     seq_offsets: _Int32s,
@@ -682,7 +697,8 @@ def make_columns(
     mask: bool,
 ) -> list[NDArray[Any]]:
     """Columns of `width` numbers a row: ids, then those asked for, in the order of the arguments. All are
-    int64 if `wide`, else int32. `labels`: 0 none, 1 shifted (int32), 2 unshifted (int64)."""
+    int64 if `wide`, else int32. `labels`: 0 none, 1 shifted (int32), 2 unshifted (int64); they are those
+    given, one a token, or if there are none the tokens themselves."""
 
 # ---- question answering: native/bindings/bind_qa.cpp ----
 

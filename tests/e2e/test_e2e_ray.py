@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from chat_jobs import conversations, make_chat
 from conftest import dataset_bytes
 from jobs import Job
 from ray_cluster import RayCluster
@@ -92,6 +93,18 @@ def test_the_cluster_makes_the_same_bytes_inside_the_budget(job, fresh_krill, sa
     assert engine["worker_peak"] <= 300 * MB
     assert outcome.peak <= 300 * MB, "the driver"
     assert outcome.result["documents"]["dropped"]["duplicate"] >= 200
+
+
+def test_conversations_on_the_cluster_are_those_of_one_process(job, two_nodes):
+    units = {"unit_bytes": "64KB", "max_document_bytes": "8KB", "shard_size": "128KB"}
+    make_chat(job, conversations(600), **units)
+    job.config["threads"] = 1
+    assert job.preprocess("--quiet").code == 0
+    expected = dataset_bytes(job.output)
+    job.set(prepared_path="shared")
+    outcome = job.preprocess("--quiet", "--engine", "ray", "--address", two_nodes.address)
+    assert outcome.code == 0, outcome.err
+    assert dataset_bytes(job.folder / "shared") == expected
 
 
 def test_without_an_address_the_cores_of_this_machine_are_used(job):

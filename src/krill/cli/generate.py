@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from krill.cli.options import BudgetOptions, OutputOptions, Switch, at_least, load_if_config
@@ -26,6 +27,8 @@ def generate(
     seed: Annotated[int, at_least(0)] = 0,
     samples: Annotated[int, _Positive] = 1,
     inspect: Switch = False,
+    chat: Switch = False,
+    chat_template: str | None = None,
     checkpoint: str | None = None,
     budget: BudgetOptions = BudgetOptions(),  # noqa: B008  a frozen value, never changed
     display: OutputOptions = OutputOptions(),  # noqa: B008
@@ -56,13 +59,30 @@ def generate(
         How many continuations; several are shown when they are all done.
     inspect
         Show each token with its probability and the model's entropy before it, in bits.
+    chat
+        Talk to the model in its chat template: --prompt is what you say, or each line of standard input in
+        turn, which the model answers with all that was said before.
+    chat_template
+        With --chat, another template than that of the model's tokenizer: chatml, or the path of a .jinja.
     checkpoint
         Instead of the finished model: latest, best, or the number of a step.
     """
     from krill.cli.screen import print_json, print_notices, warn_over_budget
+    from krill.errors import ConfigError
     from krill.training.generate import GenerateRequest, run_generate
 
+    if chat_template is not None and not chat:
+        raise ConfigError("--chat-template is given without --chat", hint="add --chat")
+    if chat and samples > 1:
+        raise ConfigError(
+            f"--samples is `{samples}`, and a chat goes on from one answer", hint="leave it out"
+        )
     config = load_if_config(model)
+    lines = _said() if chat and prompt is None else iter(())
+    if chat and prompt is None:
+        prompt = next(lines, "")
+    if chat and chat_template is None:
+        chat_template = "tokenizer_default" if config is None else config.chat_template
     memory, threads = budget.resolve(config)
     request = GenerateRequest(
         model=model if config is None else config.train.output_dir,
@@ -74,6 +94,7 @@ def generate(
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
+        chat_template=chat_template,
     )
     streams = samples == 1 and not display.json
     done = run_generate(
@@ -81,6 +102,7 @@ def generate(
         memory=memory,
         threads=threads,
         on_token=(_show_token if inspect else _show_text) if streams else lambda token: None,
+        then=_after_newline(lines) if streams and not inspect else lines,
     )
     if display.json:
         print_json(done.to_json())
@@ -91,6 +113,21 @@ def generate(
     if not display.quiet:
         print_notices(done.notes)
     warn_over_budget(done.budget)
+
+
+def _said() -> Iterator[str]:
+    """Lines of standard input that say something."""
+    for line in sys.stdin.buffer:
+        text = line.decode("utf-8", "replace").strip()
+        if text:
+            yield text
+
+
+def _after_newline(lines: Iterator[str]) -> Iterator[str]:
+    """The same, each after the answer's line has ended."""
+    for line in lines:
+        print(flush=True)
+        yield line
 
 
 def _show_text(token: GeneratedToken) -> None:

@@ -116,16 +116,36 @@ def _token_rows(part: TokenFacts, tokens: Mapping[str, Any]) -> list[Row]:
 
 def _print_samples(console: Console, parts: Sequence[TokenFacts | None], text: TextFacts | None) -> None:
     from krill.cli.screen import plain
+    from krill.dataset.inspection import SampleChats
 
     for row in [row for part in parts if part is not None for row in part.samples]:
         whole = "full" if len(row.input_ids) == sum(row.seq_lengths) else "WRONG LENGTH"
         lengths = _first_values(row.seq_lengths)
         console.print(f"\nrow {row.row:,}: {len(row.input_ids):,} tokens, {whole}, documents of {lengths}")
+        if isinstance(row, SampleChats) and row.pieces is not None:
+            _print_conversations(console, row.pieces)
+            continue
         shown = row.text if row.text is not None else f"ids {_first_values(row.input_ids)}"
         console.print(plain(_first_characters(shown), "dim"))
     for document in text.samples if text else ():
         console.print(f"\ndocument {document.row:,}: {document.chars:,} characters")
         console.print(plain(_first_characters(document.text), "dim"))
+
+
+def _print_conversations(console: Console, pieces: Sequence[tuple[str, bool]]) -> None:
+    """What is learned in green, or where there are no colours between guillemets."""
+    from krill.cli.screen import plain
+
+    left, shown = _SAMPLE_CHARS, plain("")
+    for text, learned in pieces:
+        cut = text[:left]
+        left -= len(cut)
+        marked = f"\u00ab{cut}\u00bb" if learned and not console.color_system else cut
+        shown += plain(marked, "green" if learned else "dim")
+        if len(cut) < len(text):
+            shown += plain("...", "dim")
+            break
+    console.print(shown)
 
 
 def _print_clusters(clusters: Sequence[Cluster]) -> None:

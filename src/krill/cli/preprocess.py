@@ -93,6 +93,9 @@ def _summary_rows(summary: Summary) -> list[Row]:
         split = "" if part.split is None else f" for {part.split}"
         length = f"{'' if part.layout.fixed else 'up to '}{part.layout.sequence_len:,}"
         rows.append(("tokens", f"{part.tokens:,} in {format_count(part.rows, 'row')} of {length}{split}"))
+    if "trained" in manifest.tokens:
+        learned, kept = manifest.tokens["trained"], max(1, manifest.tokens["kept"])
+        rows.append(("  learned", f"{learned:,}, {learned / kept:.0%} of them"))
     if manifest.dataset is not None:
         rows.append(("  dropped", dropped_tokens(manifest.tokens)))
     for label, texts in (("text", manifest.text), ("rejected", manifest.rejected)):

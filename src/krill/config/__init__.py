@@ -7,14 +7,15 @@ write instead. Held in memory: the config itself, a few kilobytes.
 
 The modules, in the order that a value goes through them: `yaml_file` reads, `merger` puts the file, the
 environment and overrides together (with `aliases` for the seeds' flat keys and `keys` for names that do not
-exist), `schema`, `preprocess`, `filters`, `engine`, `train` and `fields` check, `messages` describes faults,
-`identity` compares runs, `reference` writes docs/config.md. Nothing here imports more than pydantic and
-PyYAML.
+exist), `schema`, `dataset`, `preprocess`, `filters`, `engine`, `train` and `fields` check, `chat` what
+conversations need, `messages` describes faults, `identity` compares runs, `reference` writes docs/config.md.
+Nothing here imports more than pydantic and PyYAML.
 """
 
+from krill.config.dataset import DatasetConfig
 from krill.config.identity import canonical_yaml, differing_keys, identity_dict, to_dict
 from krill.config.preprocess import DedupConfig, PreprocessConfig, SplitConfig
-from krill.config.schema import DatasetConfig, KrillConfig, TokenizerConfig, load_config
+from krill.config.schema import KrillConfig, TokenizerConfig, load_config
 from krill.config.train import TrainConfig
 
 __all__ = [

@@ -83,6 +83,8 @@ FLAT_KEYS: Mapping[str, Rule] = {
     "streaming_chunk_size": _BATCH_ROWS,
     "preprocess_save_shard_size": Moved(("preprocess", "shard_size")),
     "preprocess_dedup_cache_dir": Moved(("preprocess", "dedup_cache_dir")),
+    "sample_packing": Switched(("preprocess", "packing"), "bfd"),
+    "excess_length_strategy": Moved(("preprocess", "overflow")),
     "min_length": Refused(
         "it may mean tokens or characters",
         "write `preprocess.min_length` for tokens, or `preprocess.min_chars` for characters",

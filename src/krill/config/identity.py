@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from krill.config.chat import PREPROCESS_KEYS, TOP_KEYS
+from krill.config.dataset import CHAT_KEYS
 from krill.config.messages import shown
 from krill.config.schema import KrillConfig
 
@@ -44,7 +46,14 @@ def canonical_yaml(config: KrillConfig) -> str:
 
 def identity_dict(config: KrillConfig) -> dict[str, Any]:
     """What shapes the output of preprocessing, as JSON-able data in the schema's order."""
-    found = config.model_dump(mode="json", include=_SHAPES_OUTPUT, exclude=_SHAPES_NOTHING)
+    shapes = {*_SHAPES_OUTPUT, *TOP_KEYS} if config.is_chat else _SHAPES_OUTPUT
+    found = config.model_dump(mode="json", include=shapes, exclude=_SHAPES_NOTHING)
+    if not config.is_chat:  # as it was before there were conversations
+        for section, names in [(found["preprocess"], PREPROCESS_KEYS)] + [
+            (dataset, ("type", *CHAT_KEYS)) for dataset in found["datasets"]
+        ]:
+            for name in names:
+                del section[name]
     # The form of the index shapes nothing, but a run that has begun with one can't go on with another.
     if found["preprocess"]["dedup"]["index"] == "files":
         del found["preprocess"]["dedup"]["index"]

@@ -171,6 +171,24 @@ class PreprocessConfig(Section):
         "counted. `bfd` fits whole documents into rows, best fit decreasing. `none` gives each document a "
         "row. The last two cut only documents longer than a row, and drop nothing.",
     )
+    overflow: Literal["drop", "truncate", "turn"] = key(
+        "drop",
+        "A conversation longer than a row: `drop` leaves it out, `truncate` cuts it at the row's end, `turn` "
+        "after the last learned turn that ends in the row. All are counted.",
+    )
+    rewritten_turns: Literal["error", "last", "unroll"] = key(
+        "error",
+        "Where the template renders a turn otherwise once others follow: `error` stops, `last` learns the "
+        "last turn alone, `unroll` makes a conversation of each turn and those before it.",
+    )
+    special_in_content: Literal["text", "drop", "allow"] = key(
+        "text",
+        "Control tokens that stand in a conversation's content: `text` encodes them as ordinary text, `drop` "
+        "leaves out the conversation, `allow` lets them be control tokens.",
+    )
+    max_untrained: Annotated[float, Fraction()] = key(
+        0.2, "Share of conversations in which nothing is learned from which on a run is refused."
+    )
     pack_window: Annotated[int, Whole(1, 10**7)] = key(10_000, "`bfd`: documents that are fitted together.")
     bos: bool = key(False, "Put the tokenizer's beginning-of-text token before each document.")
     shuffle: bool = key(False, "Write the rows in an order drawn from `seed`, not in that of the input.")

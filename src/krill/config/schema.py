@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
-    BeforeValidator,
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
@@ -25,8 +24,10 @@ from pydantic import (
 )
 
 from krill.budget.machine import MOST_THREADS
+from krill.config.chat import add_chat_defaults, check_chat
+from krill.config.dataset import CHAT, DatasetConfig
 from krill.config.engine import EngineConfig
-from krill.config.fields import Count, CountOrNone, Names, PathText, Positive, Section, Size, Text, Whole, key
+from krill.config.fields import Count, CountOrNone, Names, PathText, Section, Size, Text, Whole, key
 from krill.config.keys import level_of
 from krill.config.merger import ConfigMerger, Layer
 from krill.config.messages import Path as KeyPath
@@ -38,50 +39,6 @@ from krill.errors import ConfigError
 
 # What the hub takes for a name; anything else can only be a path.
 _HUB_ID: Final = re.compile(r"(?!\.)[\w.-]+(?:/(?!\.)[\w.-]+)?", re.ASCII)
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-class DatasetConfig(Section):
-    """One source of documents."""
-
-    path: PathText = Field(
-        description="File, glob, folder or URL to read; what is not found locally is taken as a Hugging "
-        "Face hub id."
-    )
-    split: Text = key(
-        "train", "Split to read, or a slice of it such as `train[:10%]` or `train[1000:2000]` (documents)."
-    )
-    text_column: Text = key("text", "Column or JSON key that holds the document's text.")
-    separator: str | None = key(
-        None,
-        "Plain text only: a file is split into documents at this text. `null` means the first of "
-        "`tokenizer.special_tokens`; an empty text makes each file one document. At most 1,000 bytes.",
-    )
-    columns: Annotated[Names, BeforeValidator(_as_list)] = key(
-        (), 'Other columns to carry along into the text output; "*" for all that the first file has.'
-    )
-    weight: Annotated[float | None, Positive(words=(None,))] = key(
-        None,
-        "Share of this source in a mixture, relative to the other weights: each source is then packed on its "
-        "own, and the loader mixes them. `null`: sources follow each other.",
-    )
-    max_tokens: CountOrNone = key(
-        None,
-        "Tokens to take from this source at most, in whole documents from its beginning; `null` for all.",
-    )
-
-    @model_validator(mode="after")
-    def _columns_do_not_clash(self) -> Self:
-        taken = [name for name in self.columns if name in {self.text_column, "text", "position"}]
-        if taken:
-            raise SectionFault(
-                f"`columns` must not name {one_of(taken)}: the text is there anyway, "
-                "and Krill has its own columns `text` and `position`"
-            )
-        return self
 
 
 class TokenizerConfig(Section):
@@ -200,6 +157,17 @@ class KrillConfig(Section):
     preprocess: PreprocessConfig = Field(
         default_factory=PreprocessConfig, description="From documents to packed rows of tokens."
     )
+    chat_template: Text = key(
+        "tokenizer_default",
+        "How conversations become text: `tokenizer_default` for the tokenizer's own template, the name of a "
+        "built-in one such as `chatml`, or the path of a `.jinja` file.",
+    )
+    chat_template_kwargs: dict[Text, Any] = key(
+        {}, "Variables for the template, such as `{enable_thinking: false}`."
+    )
+    chat_template_date: Text | None = key(
+        None, "The day that templates take for today, such as `2025-01-31`; `null` if none asks for it."
+    )
     train: TrainConfig = Field(
         default_factory=TrainConfig, description="A model trained on the rows, or on the text."
     )
@@ -223,12 +191,20 @@ class KrillConfig(Section):
             merger = _new_merger()
             merger.add_tree(given, Layer.FILE, lambda _: "the config")
         try:
-            config = handler(merger.finish())
+            tree = merger.finish()
+            add_chat_defaults(tree)
+            config = handler(tree)
         except ValidationError as error:
             raise as_config_error(error, merger.place_of) from None
+        check_chat(config, merger.place_of)
         config._notices = tuple(merger.notices)
         config._datatrove = DatatroveBlock(**merger.datatrove)
         return config
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether conversations are prepared."""
+        return any(dataset.type == CHAT for dataset in self.datasets)
 
     @property
     def trains(self) -> bool:

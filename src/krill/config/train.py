@@ -20,6 +20,11 @@ class TrainConfig(Section):
     hub_model_id: Text | None = key(
         None, "Name of the model on the Hugging Face hub; nothing is uploaded unless asked for."
     )
+    base_model: PathText | None = key(
+        None,
+        "Folder of a model that Krill has trained, or of a plain Llama model: training begins with its "
+        "weights, and its sizes are the model's. `null` begins with new ones.",
+    )
     target_params: _FromOne = key(
         1_000_000, "Parameters of the model; width, depth and heads follow from it."
     )
@@ -134,6 +139,11 @@ class TrainConfig(Section):
         if self.preset is not None and given:
             raise SectionFault(
                 f"`preset` is `{self.preset}`, which has its own {one_of(given, 'and')}: drop one of them"
+            )
+        sizes = [*given, *([] if self.preset is None else ["preset"])]
+        if self.base_model is not None and sizes:
+            raise SectionFault(
+                f"`base_model` is `{self.base_model}`, which has its own {one_of(sizes, 'and')}: drop one"
             )
         if self.stride is not None and not self.streaming:
             raise SectionFault(

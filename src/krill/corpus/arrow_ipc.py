@@ -47,7 +47,8 @@ class ArrowReader:
         self.schema = carried_schema(file, stored)
         self._dictionaries = _Dictionaries(dictionaries)
         self._refuse_more_rows_than_bytes()
-        self._text_type = self.schema.field(file.source.text_column).type
+        whole = bool(file.source.row_columns)
+        self._text_type = pa.large_string() if whole else self.schema.field(file.source.text_column).type
         encoded = np.full(len(self._batches), pa.types.is_dictionary(self._text_type))
         self.chunks = Chunks.of(self._batches["rows"], self._batches["bytes"], encoded)
 

@@ -22,7 +22,7 @@ from krill.corpus.byte_files import StreamBuffer
 from krill.corpus.documents import Documents
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.readers import Limits, string_columns
-from krill.corpus.rows import check_names, to_documents
+from krill.corpus.rows import to_documents, wanted_names
 from krill.corpus.streams import DecodedStream, line_number, refuse_wide_encodings
 from krill.errors import InputError
 
@@ -39,13 +39,13 @@ class CsvLayout:
     delimiter: int
     columns: int
     wanted: list[int]
+    names: list[str]
 
     @classmethod
     def of(cls, file: CorpusFile, names: list[str]) -> CsvLayout:
         """By the names in the file's first row; an error if one is missing."""
-        check_names(file, names)
-        wanted = [names.index(name) for name in (file.source.text_column, *file.source.columns)]
-        return cls(ord(_delimiter(file)), len(names), wanted)
+        wanted = wanted_names(file, names)
+        return cls(ord(_delimiter(file)), len(names), [names.index(name) for name in wanted], wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,8 @@ class CsvBlock(RawBlock):
         )
         if len(malformed) and not self.limits.skip_malformed:
             raise self._unreadable(int(malformed[0]), found)
-        names = [self.source.source.text_column, *self.source.source.columns]
-        columns = string_columns(len(names), len(self.rows) - len(malformed), *fields)
-        batch = pa.RecordBatch.from_arrays(columns, names)
+        columns = string_columns(len(layout.names), len(self.rows) - len(malformed), *fields)
+        batch = pa.RecordBatch.from_arrays(columns, layout.names)
         offsets = (np.delete(self.rows, malformed) + self.start).astype(np.uint64)
         documents = to_documents(self.source, self.limits, batch, offsets)
         if not len(malformed):

@@ -77,6 +77,9 @@ class DatasetSource:
     corpus' default."""
     columns: tuple[str, ...] = ()
     """Other columns to carry along."""
+    row_columns: tuple[str, ...] = ()
+    """Where a document is a whole row, as JSON: the columns of a table that it has, as far as they are there.
+    A record of JSON is taken as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,6 +188,7 @@ def _open_native(file: CorpusFile, limits: Limits) -> _native.JsonReader | _nati
         limits.drop_oversize,
         limits.skip_malformed,
         file.format is Format.JSON_ARRAY,
+        bool(file.source.row_columns),
     )
 
 

@@ -22,6 +22,7 @@ from krill.corpus.buffers import text_buffers, text_column
 from krill.corpus.checks import cast, valid_strings
 from krill.corpus.documents import Documents, concat
 from krill.corpus.formats import CorpusFile
+from krill.corpus.json_rows import json_rows, row_names
 from krill.corpus.readers import Limits, missing_column, not_strings
 from krill.corpus.streams import CHUNK_BYTES
 from krill.errors import InputError
@@ -38,20 +39,23 @@ MEASURED_ROWS = 1 << 14
 
 def wanted_columns(file: CorpusFile, schema: pa.Schema) -> list[str]:
     """The names to read, the text first; an error that says what there is, if one is missing or no text."""
-    check_names(file, schema.names)
-    column = file.source.text_column
-    kind = schema.field(column).type
-    if (kind.value_type if pa.types.is_dictionary(kind) else kind) not in _TEXTS:
-        raise not_strings(file, kind)
-    return [column, *(name for name in file.source.columns if name != column)]
+    names = wanted_names(file, schema.names)
+    if not file.source.row_columns:
+        kind = schema.field(names[0]).type
+        if (kind.value_type if pa.types.is_dictionary(kind) else kind) not in _TEXTS:
+            raise not_strings(file, kind)
+    return names
 
 
-def check_names(file: CorpusFile, names: Sequence[str]) -> None:
-    """Refuse a file without a column that is wanted, saying which there are."""
-    known = set(names)
-    for name in (file.source.text_column, *file.source.columns):
+def wanted_names(file: CorpusFile, names: Sequence[str]) -> list[str]:
+    """The columns to read of those that a file has: the text, or what makes up its rows, then those
+    carried."""
+    source, known = file.source, set(names)
+    first = row_names(file, names) if source.row_columns else [source.text_column]
+    for name in (*first, *source.columns):
         if name not in known:
             raise missing_column(file, name, names)
+    return list(dict.fromkeys((*first, *source.columns)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,10 @@ def _pieces(row: pa.RecordBatch, reader: _native.TextReader) -> Documents:
 
 
 def with_large_text(file: CorpusFile, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows, their text as `large_string`, whatever strings or bytes it was."""
+    """The same rows, their text as `large_string`, whatever strings or bytes it was; or the rows themselves,
+    as JSON, where they are the documents."""
+    if file.source.row_columns:
+        return json_rows(file.source, rows)
     index = rows.schema.get_field_index(file.source.text_column)
     text = rows.column(index)
     if pa.types.is_large_string(text.type):

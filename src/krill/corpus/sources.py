@@ -60,6 +60,11 @@ def source_files(
         if file.bytes > MAX_FILE_BYTES:
             raise InputError(f"`{file.path}` is larger than {MAX_FILE_BYTES:,} bytes", hint="split it")
         refuse_sparse(file)
+        if source.row_columns and file.format is Format.TEXT:
+            raise InputError(
+                f"`{file.path}` is plain text, and a conversation is a row of JSON or of a table",
+                hint="set `type: completion`, or convert it to JSON lines",
+            )
         files.append(_as_json_lines(file))
     if not any(file.bytes or file.remote for file in files):
         raise InputError(f"`{source.path}` is empty", hint="there is nothing in it to read: check the path")

@@ -11,7 +11,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,14 @@ class SampleRow:
     input_ids: list[int]
     seq_lengths: list[int]
     text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleChats(SampleRow):
+    """A row of conversations; `pieces` is its text, in pieces that are learned or not."""
+
+    labels: list[int]
+    pieces: list[tuple[str, bool]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +214,15 @@ def _choose(chance: random.Random, rows: int, samples: int) -> list[int]:
 
 def _sample_row(dataset: Dataset, row: int, decode: Decode | None) -> SampleRow:
     found = dataset[row]
-    text = None if decode is None else decode(found["input_ids"])
-    return SampleRow(row, found["input_ids"].tolist(), found["seq_lengths"].tolist(), text)
+    ids, labels = found["input_ids"], found.get("labels")
+    text = None if decode is None else decode(ids)
+    facts = row, ids.tolist(), found["seq_lengths"].tolist(), text
+    if labels is None:
+        return SampleRow(*facts)
+    learned = labels != -100
+    borders = [0, *(np.flatnonzero(np.diff(learned)) + 1).tolist(), len(ids)]
+    pieces = decode and [(decode(ids[a:b]), bool(learned[a])) for a, b in pairwise(borders)]
+    return SampleChats(*facts, labels.tolist(), pieces)
 
 
 def _text_facts(

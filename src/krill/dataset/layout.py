@@ -41,13 +41,16 @@ class Layout:
     """The shape of a dataset. It comes from the config alone, never from memory or threads.
 
     `rows_per_batch` 0 stands for the default: as many rows as fit one mebibyte of tokens, at least one. Rows
-    are `fixed` when each has exactly `sequence_len` tokens, and variable when that is the most.
+    are `fixed` when each has exactly `sequence_len` tokens, and variable when that is the most. Rows of
+    conversations have `labels`, and with `attention_mask` a column of ones for trainers that ask for it.
     """
 
     sequence_len: int
     token_dtype: str
     rows_per_batch: int = 0
     fixed: bool = True
+    labels: bool = False
+    attention_mask: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.sequence_len <= _LONGEST_ROW:
@@ -58,13 +61,25 @@ class Layout:
             raise ValueError(f"rows_per_batch must be positive, not {self.rows_per_batch}")
         if self.rows_per_batch == 0:
             object.__setattr__(self, "rows_per_batch", max(1, BATCH_BYTES // self.row_bytes))
+        if (self.labels and self.fixed) or (self.attention_mask and not self.labels):
+            raise ValueError("labels are of variable rows, and an attention mask goes with labels")
         if self.rows_per_batch > _most_rows(self.sequence_len, fixed=self.fixed):
             raise ValueError(f"a record batch of {self.rows_per_batch} rows is longer than Arrow can count")
 
     @cached_property
     def row_bytes(self) -> int:
         """Bytes of one row's tokens; of a variable row the most that they can be."""
-        return self.sequence_len * self.dtype.itemsize
+        return self.sequence_len * self.token_bytes
+
+    @property
+    def token_bytes(self) -> int:
+        """What a token takes in all columns."""
+        return self.dtype.itemsize + 4 * self.labels + self.attention_mask
+
+    @property
+    def more_columns(self) -> int:
+        """Columns besides `input_ids` and `seq_lengths`, of as many numbers as tokens."""
+        return self.labels + self.attention_mask
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -92,7 +107,9 @@ class Layout:
                 **width,
                 "_type": "Sequence",
             },
-            "seq_lengths": {"feature": {"dtype": "int32", "_type": "Value"}, "_type": "Sequence"},
+            "seq_lengths": _sequence("int32"),
+            **({"labels": _sequence("int32")} if self.labels else {}),
+            **({"attention_mask": _sequence("int8")} if self.attention_mask else {}),
         }
 
     @cached_property
@@ -105,6 +122,8 @@ class Layout:
             [
                 ("input_ids", pa.list_(token, self.sequence_len) if self.fixed else pa.list_(token)),
                 ("seq_lengths", pa.list_(pa.int32())),
+                *([("labels", pa.list_(pa.int32()))] if self.labels else []),
+                *([("attention_mask", pa.list_(pa.int8()))] if self.attention_mask else []),
             ],
             metadata={"huggingface": orjson.dumps({"info": {"features": self.features}})},
         )
@@ -115,6 +134,8 @@ class Layout:
             "token_dtype": self.token_dtype,
             "rows_per_batch": self.rows_per_batch,
             **({} if self.fixed else {"fixed": False}),
+            **({"labels": True} if self.labels else {}),
+            **({"attention_mask": True} if self.attention_mask else {}),
         }
 
     @classmethod
@@ -129,4 +150,12 @@ class Layout:
         sequence_len = fields.count("sequence_len", least=1, most=_LONGEST_ROW)
         fixed = fields.flag("fixed") if fields.has("fixed") else True
         most = _most_rows(sequence_len, fixed=fixed)
-        return cls(sequence_len, token_dtype, fields.count("rows_per_batch", least=1, most=most), fixed)
+        rows = fields.count("rows_per_batch", least=1, most=most)
+        labels, mask = (fields.has(name) and fields.flag(name) for name in ("labels", "attention_mask"))
+        if (labels and fixed) or (mask and not labels):
+            fields.refuse("labels", "is for rows that vary in length, and goes with `attention_mask`")
+        return cls(sequence_len, token_dtype, rows, fixed, labels, mask)
+
+
+def _sequence(dtype: str) -> dict[str, Any]:
+    return {"feature": {"dtype": dtype, "_type": "Value"}, "_type": "Sequence"}

@@ -66,6 +66,7 @@ class ShardReader:
         self.width = part.layout.sequence_len
         self.fixed = part.layout.fixed
         self.dtype = part.layout.dtype
+        self.token_bytes = part.layout.token_bytes
         self.block_rows = part.layout.rows_per_batch
         self.fingerprint = fingerprint(part.layout, shards)
         self.skipped_rows = skipped_rows
@@ -105,8 +106,9 @@ class ShardReader:
 
     def gather(self, rows: npt.NDArray[np.int64], *, with_tokens: bool = True) -> RowBatch:
         """The same, unverified; `_native.UnreadableFile` with the number of a shard and what is wrong."""
-        tokens, offsets, seq_lengths, seq_offsets = self.native().gather(rows, with_tokens)
-        return RowBatch(tokens.view(self.layout.dtype), offsets, seq_lengths, seq_offsets)
+        tokens, labels, offsets, seq_lengths, seq_offsets = self.native().gather(rows, with_tokens)
+        own = labels if self.layout.labels else None
+        return RowBatch(tokens.view(self.layout.dtype), offsets, seq_lengths, seq_offsets, own)
 
     def native(self) -> _native.ShardRows:
         """This process's own reader: after a fork, what the parent opened may be locked for ever.
@@ -127,6 +129,7 @@ class ShardReader:
                 self.layout.sequence_len,
                 self.layout.dtype.itemsize,
                 self.layout.fixed,
+                self.layout.more_columns,
                 cache_bytes - cache_bytes // _POOL_SHARE,
                 self._mapped and at_home,
                 _native.BlockPool(cache_bytes // _POOL_SHARE),

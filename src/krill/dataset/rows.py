@@ -20,30 +20,41 @@ RowKey = SupportsIndex | slice | Sequence[int] | npt.NDArray[Any]
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBatch:
     """Row `i` is `tokens[offsets[i]:offsets[i + 1]]`, and the documents' pieces in it have the lengths
-    `seq_lengths[seq_offsets[i]:seq_offsets[i + 1]]`, which add up to the row's."""
+    `seq_lengths[seq_offsets[i]:seq_offsets[i + 1]]`, which add up to the row's. Rows of conversations have a
+    label for each token: the token itself, or -100 where nothing is learned."""
 
     tokens: npt.NDArray[Any]
     offsets: npt.NDArray[np.int64]
     seq_lengths: npt.NDArray[np.int32]
     seq_offsets: npt.NDArray[np.int32]
+    labels: npt.NDArray[np.int32] | None = None
 
     @property
     def rows(self) -> int:
         return len(self.offsets) - 1
 
+    def learned(self) -> npt.NDArray[np.int32]:
+        """The labels; where none are stored, all tokens but the first of each document."""
+        if self.labels is not None:
+            return self.labels
+        labels = self.tokens.astype(np.int32)
+        labels[np.cumsum(self.seq_lengths) - self.seq_lengths] = -100
+        return labels
+
     def slice(self, first: int, end: int) -> RowBatch:
         """Some of the rows, without copying; their offsets don't begin at 0."""
-        return RowBatch(
-            self.tokens, self.offsets[first : end + 1], self.seq_lengths, self.seq_offsets[first : end + 1]
-        )
+        offsets, seq_offsets = self.offsets[first : end + 1], self.seq_offsets[first : end + 1]
+        return RowBatch(self.tokens, offsets, self.seq_lengths, seq_offsets, self.labels)
 
     def compact(self) -> RowBatch:
         """The same rows with offsets that begin at 0, over exactly what belongs to them."""
+        own = slice(self.offsets[0], self.offsets[-1])
         return RowBatch(
-            self.tokens[self.offsets[0] : self.offsets[-1]],
+            self.tokens[own],
             self.offsets - self.offsets[0],
             self.seq_lengths[self.seq_offsets[0] : self.seq_offsets[-1]],
             self.seq_offsets - self.seq_offsets[0],
+            None if self.labels is None else self.labels[own],
         )
 
 
@@ -132,7 +143,8 @@ class ArrayList(Sequence[npt.NDArray[Any]]):
 
 def select_rows(source: RowSource, key: RowKey) -> dict[str, Any]:
     """`source[key]`: one row as `{"input_ids": array, "seq_lengths": array}`, or several of them, where
-    `input_ids` is a matrix if all rows are equally long, and `seq_lengths` is an `ArrayList`."""
+    `input_ids` is a matrix if all rows are equally long, and `seq_lengths` is an `ArrayList`. Rows of
+    conversations have `labels` as well."""
     # The commonest first: asking whether something is a Sequence takes a tenth of a batch's time.
     if isinstance(key, np.ndarray | list) or (isinstance(key, Sequence) and not isinstance(key, str)):
         rows = _checked(_row_numbers(key), source)
@@ -140,14 +152,16 @@ def select_rows(source: RowSource, key: RowKey) -> dict[str, Any]:
         rows = np.arange(*key.indices(source.rows), dtype=np.int64)
     else:
         found = source.read(_checked(np.array([operator.index(key)], np.int64), source))
-        return {"input_ids": found.tokens, "seq_lengths": found.seq_lengths}
+        one = {"input_ids": found.tokens, "seq_lengths": found.seq_lengths}
+        return one if found.labels is None else {**one, "labels": found.labels}
     found = source.read(rows)
     tokens: Any = (
         found.tokens.reshape(len(rows), source.width)
         if source.fixed
         else ArrayList(found.tokens, found.offsets)
     )
-    return {"input_ids": tokens, "seq_lengths": ArrayList(found.seq_lengths, found.seq_offsets)}
+    several = {"input_ids": tokens, "seq_lengths": ArrayList(found.seq_lengths, found.seq_offsets)}
+    return several if found.labels is None else {**several, "labels": ArrayList(found.labels, found.offsets)}
 
 
 def _row_numbers(key: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -32,6 +32,7 @@ from krill.storage.outputs import DAMAGED_HINT, refuse_checksum
 from krill.threads import ordered_map
 
 _LONGEST_SCHEMA = 2**16
+IGNORED = -100
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class _TokenShard:
 
     def _check_rows(self, batch: pa.RecordBatch, first: int) -> None:
         tokens, documents = batch.column("input_ids"), batch.column("seq_lengths")
-        if any(column.null_count or column.values.null_count for column in (tokens, documents)):
+        if any(column.null_count or column.values.null_count for column in batch.columns):
             self._file.fail(f"has a null in the record batch of row {first}")
         starts = self._row_starts(tokens, first)
         # `values` rather than `flatten()`, which copies, and imports 9 MB of kernels to do so.
@@ -184,6 +185,39 @@ class _TokenShard:
         offsets = as_numpy(documents.offsets, "int32")
         lengths = as_numpy(documents.values, "int32")[offsets[0] : offsets[-1]]
         self._check_lengths(lengths, offsets - offsets[0], np.diff(starts), first)
+        if self._layout.labels:
+            self._check_labels(batch, ids, lengths, starts, first)
+
+    def _check_labels(
+        self,
+        batch: pa.RecordBatch,
+        ids: npt.NDArray[Any],
+        lengths: npt.NDArray[np.int32],
+        starts: npt.NDArray[np.int64],
+        first: int,
+    ) -> None:
+        """A label is the token, or -100, as it is where a conversation begins; each has something to
+        learn."""
+        for name in batch.schema.names[2:]:
+            if not np.array_equal(as_numpy(batch.column(name).offsets, "int32"), starts):
+                self._file.fail(
+                    f"has other numbers of `{name}` than of tokens in the record batch of row {first}"
+                )
+        own = slice(starts[0], starts[-1])
+        labels = as_numpy(batch.column("labels").values, "int32")[own]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        learned = labels != IGNORED
+        wrong = learned & (labels != ids)
+        wrong[ends - lengths] |= learned[ends - lengths]
+        if self._layout.attention_mask:
+            wrong |= as_numpy(batch.column("attention_mask").values, "int8")[own] != 1
+        before = np.concatenate(([0], np.cumsum(learned)))
+        nothing = before[ends] == before[ends - lengths]
+        places = np.concatenate((np.flatnonzero(wrong), (ends - lengths)[nothing]))
+        if len(places):
+            row = first + int(np.searchsorted(starts - starts[0], places[0], side="right")) - 1
+            fault = "a label that is neither its token nor -100" if wrong.any() else "nothing to learn"
+            self._file.fail(f"row {row} has {fault}, in a conversation")
 
     def _row_starts(self, tokens: pa.Array, first: int) -> npt.NDArray[np.int64]:
         """Where rows begin among the batch's tokens, one number more than rows."""

@@ -8,6 +8,7 @@ while it is put together from several calls.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,11 @@ def record_batch(rows: RowBatch, layout: Layout) -> pa.RecordBatch:
     else:
         lists = pa.ListArray.from_arrays(as_arrow(rows.offsets.astype(np.int32)), tokens)
     lengths = pa.ListArray.from_arrays(as_arrow(rows.seq_offsets), as_arrow(rows.seq_lengths))
-    return pa.RecordBatch.from_arrays([lists, lengths], schema=layout.schema)
+    more = [] if rows.labels is None else [rows.labels]
+    if layout.attention_mask:
+        more.append(np.ones(len(rows.tokens), np.int8))
+    columns = [pa.ListArray.from_arrays(lists.offsets, as_arrow(values)) for values in more]
+    return pa.RecordBatch.from_arrays([lists, lengths, *columns], schema=layout.schema)
 
 
 class ShardWriter(UnfinishedShard):
@@ -81,6 +86,8 @@ class ShardWriter(UnfinishedShard):
         layout, widths = self.layout, np.diff(batch.offsets)
         if batch.tokens.dtype != layout.dtype or batch.tokens.ndim != 1:
             raise ValueError(f"tokens must be flat {layout.dtype}, not {batch.tokens.dtype}")
+        if layout.labels != (batch.labels is not None):
+            raise ValueError("there must be labels if the layout has them, and else none")
         if layout.fixed and (widths != layout.sequence_len).any():
             raise ValueError(f"every row must have {layout.sequence_len} tokens")
         if (widths < 1).any() or (widths > layout.sequence_len).any():
@@ -101,8 +108,9 @@ class _PendingRows:
         self._held: list[RowBatch] = []
 
     def add(self, rows: RowBatch) -> None:
+        labels = None if rows.labels is None else rows.labels.copy()
         self._held.append(
-            RowBatch(rows.tokens.copy(), rows.offsets, rows.seq_lengths.copy(), rows.seq_offsets)
+            RowBatch(rows.tokens.copy(), rows.offsets, rows.seq_lengths.copy(), rows.seq_offsets, labels)
         )
         self.rows += rows.rows
 
@@ -113,7 +121,14 @@ class _PendingRows:
             _joined([part.offsets for part in held]),
             np.concatenate([part.seq_lengths for part in held]),
             _joined([part.seq_offsets for part in held]),
+            joined_labels(held),
         )
+
+
+def joined_labels(parts: Sequence[RowBatch]) -> npt.NDArray[np.int32] | None:
+    """The labels of all parts one after the other; None if they have none."""
+    found = [part.labels for part in parts if part.labels is not None]
+    return np.concatenate(found) if found else None
 
 
 def _joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:

@@ -8,7 +8,8 @@ last of them is gone.
 `labels="shifted"` are int32: at each position the token that follows, for models that take labels as they are
 (JAX, and loops that don't shift). `labels="hf"` are int64 and unshifted, for Hugging Face models, which shift
 by themselves. Both are -100, which losses leave out, wherever the predicted token is padding or the first of
-a document: nothing is predicted from another document. The slow version is `reference.reference_columns`.
+a document, and of conversations where nothing is learned: nothing is predicted from another document. The
+slow version is `reference.reference_columns`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ LabelKind = Literal["shifted", "hf"]
 
 _LABELS = {None: 0, "shifted": 1, "hf": 2}
 _WIDTHS = {"int32": 4, "int64": 8}
+_NO_LABELS = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class ColumnMaker:
         made = _native.make_columns(
             self._pool,
             rows.tokens,
+            _NO_LABELS if rows.labels is None else rows.labels,
             rows.offsets,
             rows.seq_lengths,
             rows.seq_offsets,

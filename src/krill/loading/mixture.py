@@ -209,6 +209,7 @@ class JoinedRows:
         self.width = max(part.width for part in parts)
         self.fixed = all(part.fixed and part.width == self.width for part in parts)
         self.dtype: np.dtype[Any] = np.result_type(*(part.dtype for part in parts))
+        self.token_bytes = max(getattr(part, "token_bytes", part.dtype.itemsize) for part in parts)
         self.block_rows = max(part.block_rows for part in parts)
 
     @property
@@ -260,7 +261,10 @@ def _in_order(places: npt.NDArray[np.int64], batches: list[RowBatch], dtype: np.
     lengths, seq_offsets = _picked(
         [(b.seq_lengths, b.seq_offsets) for b in batches], back, np.dtype(np.int32)
     )
-    return RowBatch(tokens, offsets, lengths, seq_offsets.astype(np.int32))
+    labels = None
+    if any(batch.labels is not None for batch in batches):
+        labels, _ = _picked([(b.learned(), b.offsets) for b in batches], back, np.dtype(np.int32))
+    return RowBatch(tokens, offsets, lengths, seq_offsets.astype(np.int32), labels)
 
 
 def _picked(

@@ -25,7 +25,10 @@ from krill.corpus import CorpusFile
 from krill.corpus.buffers import text_buffers
 from krill.dataset import Layout, smallest_dtype
 from krill.errors import ConfigError
+from krill.pack.masked import MASKED_DTYPE
+from krill.pipeline.chat_tokens import ChatTokens
 from krill.pipeline.surviving_units import SurvivingBlock
+from krill.text import Step
 from krill.tokenizer import Encoder
 from krill.tokenizer.encoder import naming_document
 from krill.tokenizer.tokenizer_file import declared_tokens
@@ -37,9 +40,18 @@ _SPLITS: Final = (TRAIN, VALIDATION)
 TOO_FEW: Final = 2
 TOO_MANY: Final = 3
 OVER_QUOTA: Final = 4
+LONGER_THAN_ROW: Final = 5
+NOTHING_LEARNED: Final = 6
+CONTROL_IN_TEXT: Final = 7
 OVER_MAX_TOKENS: Final = "over_max_tokens"
-DROPS: Final = ("too_few_tokens", "too_many_tokens", OVER_MAX_TOKENS)
-"""Reasons for which documents are dropped in this stage and in no other."""
+UNTRAINED: Final = "untrained"
+DROPS: Final = (
+    *("too_few_tokens", "too_many_tokens", OVER_MAX_TOKENS),
+    *("longer_than_row", UNTRAINED, "control_in_text"),
+)
+"""Reasons for which documents are dropped in this stage, in the order of their numbers from `TOO_FEW` on."""
+# By the codes of `FittedChats`.
+_CHAT_OUTCOMES: Final = (0, LONGER_THAN_ROW, NOTHING_LEARNED, CONTROL_IN_TEXT)
 OUTCOMES: Final = "fates"
 """A unit's file of what became of each document, where somebody wants to see those that were dropped."""
 CUT: Final = "cut_into_rows"
@@ -64,24 +76,27 @@ class BlockEncoder:
     row: int | None
     rejected: bool = False
     """Whether the documents that are dropped are wanted."""
+    chats: ChatTokens | None = None
+    """How conversations are encoded, where documents are such."""
 
     @property
     def splits(self) -> tuple[str, ...]:
         return _SPLITS if self.validation else (TRAIN,)
 
     @classmethod
-    def of(cls, config: KrillConfig, encoder: Encoder) -> BlockEncoder:
-        """What a config asks for."""
+    def of(cls, config: KrillConfig, encoder: Encoder, steps: Sequence[Step] = ()) -> BlockEncoder:
+        """What a config asks for; conversations are rendered by one of `steps`."""
         settings = config.preprocess
         return cls(
             encoder=encoder,
-            dtype=layout_of(config, encoder.vocab_size).token_dtype,
+            dtype=packed_dtype(layout_of(config, encoder.vocab_size)),
             min_length=settings.min_length,
             max_length=settings.max_length,
             bos=missing_bos(encoder) if settings.bos else None,
             validation=settings.split.validation,
-            row=None if settings.packing == "wrapped" else settings.sequence_len,
+            row=None if settings.packing == "wrapped" or config.is_chat else settings.sequence_len,
             rejected=settings.rejected,
+            chats=ChatTokens.of(config, steps),
         )
 
     def encode(self, block: SurvivingBlock, files: Sequence[CorpusFile], *, counting: bool) -> EncodedBlock:
@@ -91,11 +106,20 @@ class BlockEncoder:
         read = int(text.nbytes)
         if counting:  # its source is full: nothing of it is wanted but its number
             return EncodedBlock(len(text), read, counts, np.empty(0, np.uint8), np.empty(0, np.uint32))
+        codes: NDArray[np.uint8] | None = None
         with naming_document(files, batch.column("position")):
-            ids, lengths = self.encoder.encode(text)
+            if self.chats is not None:
+                found = self.chats.encode(self.encoder, batch)
+                ids, lengths = found.tokens, found.lengths
+                codes = np.array(_CHAT_OUTCOMES, np.uint8)[found.codes]
+                counts = {**counts, **found.counts}
+            else:
+                ids, lengths = self.encoder.encode(text)
             if self.bos is not None:
                 ids, lengths = _native.prepend_token(ids, lengths, self.bos)
         outcomes = self._outcomes(text, lengths)
+        if codes is not None:
+            outcomes[codes != 0] = codes[codes != 0]
         splits = []
         for split in range(len(self.splits)):
             chosen = outcomes == split
@@ -205,9 +229,20 @@ def source_weights(config: KrillConfig) -> list[float] | None:
 
 def layout_of(config: KrillConfig, vocab_size: int) -> Layout:
     """The dataset's layout: config and vocabulary alone."""
-    settings = config.preprocess
+    settings, is_chat = config.preprocess, config.is_chat
     dtype = smallest_dtype(vocab_size) if settings.token_dtype == "auto" else settings.token_dtype
-    return Layout(settings.sequence_len, dtype, fixed=settings.packing == "wrapped")
+    return Layout(
+        settings.sequence_len,
+        dtype,
+        fixed=settings.packing == "wrapped",
+        labels=is_chat,
+        attention_mask=is_chat and settings.packing == "none",
+    )
+
+
+def packed_dtype(layout: Layout) -> str:
+    """The type of tokens until they are in rows: those of conversations know whether they are learned."""
+    return MASKED_DTYPE if layout.labels else layout.token_dtype
 
 
 def missing_bos(encoder: Encoder) -> int | None:

@@ -10,6 +10,7 @@ from krill.budget.process import metered_process
 from krill.config import KrillConfig, load_config
 from krill.faults import system_errors
 from krill.pipeline.block_encoder import check_tokens
+from krill.pipeline.chat_input import chat_steps
 from krill.pipeline.dedup_needs import load_databases
 from krill.pipeline.input import open_input, refuse_early, writes_parquet
 from krill.pipeline.needs import sizes_of
@@ -61,6 +62,7 @@ def run_estimate(config: KrillConfig, *, floor: int = 0, workers: int = 1) -> Es
         steps = steps_of(config.preprocess)
         # What is only sampled need not be read to its end.
         corpus = open_input(config.model_copy(update={"verify": False}))
+        steps = chat_steps(config, corpus.files, steps)
         needs = preprocess_needs(config, threads, sizes_of(corpus))
         plan = meter.plan(needs)
         encoder = None

@@ -8,13 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from krill.budget import Meter, Need
-from krill.config import KrillConfig
+from krill.config import DatasetConfig, KrillConfig
+from krill.config.dataset import CHAT
 from krill.corpus import Corpus, DatasetSource, open_corpus
+from krill.corpus.json_rows import ROW
 from krill.errors import BudgetError, KrillError
 from krill.pipeline.needs import InputSizes, sizes_of
 from krill.pipeline.seen_before import against_sources
+
+# What rows of conversations are made up of, by their form.
+_CHAT_COLUMNS: Final = (
+    *("messages", "conversations", "conversation", "prompt", "completion", "system", "instruction", "input"),
+    *("output", "text", "tools", "chat_template_kwargs"),
+)
+
+
+def chat_columns(dataset: DatasetConfig) -> tuple[str, ...]:
+    """The columns that a conversation may be in."""
+    given = () if dataset.field_messages is None else (dataset.field_messages,)
+    return tuple(dict.fromkeys((*given, *_CHAT_COLUMNS)))
 
 
 def open_input(config: KrillConfig) -> Corpus:
@@ -24,9 +39,10 @@ def open_input(config: KrillConfig) -> Corpus:
             DatasetSource(
                 path=dataset.path,
                 split=dataset.split,
-                text_column=dataset.text_column,
+                text_column=ROW if dataset.type == CHAT else dataset.text_column,
                 separator=dataset.separator,
                 columns=dataset.columns,
+                row_columns=chat_columns(dataset) if dataset.type == CHAT else (),
             )
             for dataset in config.datasets
         ],

@@ -22,6 +22,7 @@ from krill.engines.rank import PATIENCE, Rank, RankEngine
 from krill.errors import ConfigError
 from krill.faults import system_errors
 from krill.pipeline.block_encoder import check_tokens, missing_bos
+from krill.pipeline.chat_input import chat_steps, chat_warnings
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import load_databases
 from krill.pipeline.disk import DiskCap, check_free_space, folder_bytes
@@ -101,6 +102,7 @@ def run_preprocess(
         refuse_early(config, meter, needs)
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)
+        made = chat_steps(config, corpus.files, made)
         storage = _storage_of(config, shared=rank is not None)
         plan = meter.plan(needs(sizes_of(corpus), made=True))
         described = describe_run(config, corpus, against, made)
@@ -119,6 +121,8 @@ def run_preprocess(
             context = Context(
                 config, corpus, made, plan, meter, threads, run.paths, progress, disk, shared=engine.shared
             )
+            for warning in chat_warnings(made):
+                progress.note(warning)
             with closing(engine), context:
                 encoder = _open_encoder(context)
                 predicted = _predict(context, encoder)

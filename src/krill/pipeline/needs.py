@@ -53,6 +53,13 @@ FEWER_FILES: Final = "join small files"
 FEW_COLUMNS: Final = 100
 COLUMN_BYTES: Final = 2500
 EXPECTED_COLUMN_BYTES: Final = 4000
+# A row of conversations as Python objects, which one thread at a time renders: characters beyond the basic
+# plane make four bytes of each. Measured with rows of a megabyte, of 4 and of 18,000 messages, above the
+# blocks.
+RENDERING: Final = "conversations being rendered"
+RENDERED_PER_BYTE: Final = 16
+PARSED_PER_BYTE: Final = 8
+EXPECTED_RENDERING: Final = 3 * MB
 SMALLER_DOCUMENTS: Final = (
     "set preprocess.max_document_bytes lower (the longest document is held several times)"
 )
@@ -197,6 +204,10 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
     if is_object_url(settings.prepared_path):
         yield Need("the object store", OBJECT_STORE + FETCHED * threads, Kind.WATCHED)
     steps = step_needs(settings, threads, sizing.own_steps, made=sizing.made)
+    if sizing.config.is_chat:
+        longest = settings.max_document_bytes * (RENDERED_PER_BYTE + PARSED_PER_BYTE * (threads - 1))
+        expected = EXPECTED_RENDERING * threads
+        steps.append(Need(RENDERING, longest, Kind.WATCHED, expected=expected, remedy=SMALLER_DOCUMENTS))
     yield from _step_needs(sizing.config, steps)
 
 
@@ -216,13 +227,14 @@ def _step_needs(config: KrillConfig, needs: Sequence[Need]) -> Iterator[Need]:
 def spills_text(config: KrillConfig, corpus: Corpus) -> bool:
     """Whether the scan keeps the surviving documents: where reading them again would cost more.
 
-    Input that is read in order would have to be decoded again from its beginning; filters would run again.
+    Input that is read in order would have to be decoded again from its beginning; filters would run again,
+    and conversations be rendered again.
     """
-    return corpus.sequential or bool(config.preprocess.filters)
+    return corpus.sequential or bool(config.preprocess.filters) or config.is_chat
 
 
 def scans(config: KrillConfig, corpus: Corpus) -> bool:
     """Whether documents are read once before those that are kept are read for good."""
     settings = config.preprocess
-    twice = settings.output == "both" and bool(settings.filters)
+    twice = settings.output == "both" and (bool(settings.filters) or config.is_chat)
     return settings.dedup.method != "none" or corpus.sequential or settings.rejected or twice

@@ -76,7 +76,7 @@ def predict(
 ) -> RunPrediction:
     """What the stages will take, from a sample of the input; each of the workers has so many threads."""
     sample = sample_input(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
-    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).dtype.itemsize
+    width = 0 if encoder is None else layout_of(config, encoder.vocab_size).token_bytes
     sizes, scanned = sample.sizes(sizes_of(corpus)), scans(config, corpus)
     spilled = scanned and spills_text(config, corpus)
     expected = ExpectedInput(config, sample, sizes, width, threads * workers, workers, scanned, spilled)

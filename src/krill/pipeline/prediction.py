@@ -20,6 +20,7 @@ from typing import Any
 from krill.config import KrillConfig
 from krill.corpus import Block, Corpus
 from krill.dedup import MinHash
+from krill.pipeline.chat_tokens import Renders
 from krill.pipeline.needs import InputSizes
 from krill.pipeline.surviving_units import hashes_of, spill, survivors, text_bytes
 from krill.text import Step
@@ -28,6 +29,8 @@ from krill.tokenizer.encoder import naming_document
 
 BLOCKS = 8
 """Blocks that are read: with default units a megabyte each."""
+# Of conversations, which take a second to render what others read in a tenth of that.
+CHAT_BLOCKS = 2
 _START_SECONDS = 0.8
 
 
@@ -70,7 +73,8 @@ def sample_input(
 ) -> Sample:
     """Read some blocks as a run would, and measure."""
     sample = Sample()
-    for block in _blocks(corpus):
+    renders = any(isinstance(step, Renders) for step in steps)
+    for block in _blocks(corpus, CHAT_BLOCKS if renders else BLOCKS):
         sample.block_bytes = max(sample.block_bytes, block.nbytes)
         with sample.timed("scan_seconds"):
             documents = survivors(block, steps)
@@ -93,17 +97,17 @@ def sample_input(
     return sample
 
 
-def _blocks(corpus: Corpus) -> Iterator[Block]:
+def _blocks(corpus: Corpus, count: int) -> Iterator[Block]:
     """One block from each of some units all over the input, or the first ones if it can't be cut."""
     if corpus.sequential:
         for _, blocks in corpus.walk(lambda _: None):
-            yield from islice(blocks, BLOCKS)
+            yield from islice(blocks, count)
             break
         return
     units = corpus.units()
-    wanted = min(len(units), BLOCKS)
+    wanted = min(len(units), count)
     for at in range(wanted):
-        yield from islice(corpus.blocks(units[at * len(units) // wanted]), -(-BLOCKS // wanted))
+        yield from islice(corpus.blocks(units[at * len(units) // wanted]), -(-count // wanted))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ _AFTER_FILTERS = {
     "too_few_tokens": "fewer than min_length tokens",
     "too_many_tokens": "more than max_length tokens",
     "over_max_tokens": "beyond max_tokens of their source",
+    "longer_than_row": "longer than sequence_len tokens",
+    "untrained": "nothing to learn",
 }
 REASONS_BY_STAGES = {**_BEFORE_FILTERS, **_AFTER_FILTERS}
 # Counts of documents that were mended or cut, and kept.
@@ -32,15 +34,19 @@ NOTES = {
     "surrogates_removed": "documents with lone surrogates removed",
     "pieces_removed": "lines or paragraphs that stood before removed",
     "cut_into_rows": "documents longer than a row, cut into several",
+    "cut_to_row": "conversations longer than a row, cut to fit",
+    "control_as_text": "conversations with control tokens of their own, encoded as text",
 }
 # Counts of what a reader saw, which say nothing about what became of a document.
 _SEEN = ("records", "key_seen")
 
 
 def describe_reason(name: str) -> str:
+    from krill.chat.options import REASONS as CHAT_REASONS
+
     if name.startswith("step:"):
         return f"dropped by your step {name.removeprefix('step:')}"
-    return {**REASONS, **REASONS_BY_STAGES}.get(name, name)
+    return {**CHAT_REASONS, **REASONS, **REASONS_BY_STAGES}.get(name, name)
 
 
 Summary = RunSummary[Manifest]

@@ -16,6 +16,7 @@ from krill.config import KrillConfig, load_config, to_dict
 from krill.engines import Resources
 from krill.engines.engine import SPEC_FILE
 from krill.engines.worker import CountedProgress, WorkerRun, check_identity, load_run
+from krill.pipeline.chat_input import chat_steps
 from krill.pipeline.context import Context
 from krill.pipeline.disk import DiskCap
 from krill.pipeline.input import open_against, open_input, writes_parquet
@@ -66,8 +67,8 @@ def open_run(address: str, identity: str, resources: Resources, workers: int, he
     meter = held.enter_context(
         metered_process(resources.memory, threads, floor=resources.floor, parquet=writes_parquet(config))
     )
-    steps = steps_of(config.preprocess)
     corpus, against = open_input(config), open_against(config)
+    steps = chat_steps(config, corpus.files, steps_of(config.preprocess))
     plan = meter.plan(preprocess_needs(config, threads, sizes_of(corpus)))
     encoder = None
     if config.preprocess.output != "text":

@@ -45,6 +45,7 @@ _CONTENTS: Final = {
     "steps": "the code of a step of your own",
     "tokenizer": "the tokenizer's content",
     "rows": "the dataset's rows",
+    "base_model": "the weights of the base model",
     "features": "the features",
     "input": "the input",
 }

@@ -21,7 +21,7 @@ from krill.text.clean import CleanText, LongEnough
 from krill.text.datatrove_filter import DatatroveFilter, datatrove_need, judged_by_datatrove
 from krill.text.language import LanguageFilter
 from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, LANGUAGE_THREAD_BYTES
-from krill.text.step import Step
+from krill.text.step import Fingerprinted, Step
 from krill.text.user_step import Function, FunctionStep
 
 REASONS: Final[Mapping[str, str]] = {**quality.REASONS, **language.REASONS, **blocklist.REASONS}
@@ -73,11 +73,7 @@ def _still_long_enough(settings: PreprocessConfig) -> list[Step]:
 def fingerprints_of(steps: Sequence[Step]) -> list[str]:
     """What shapes the result besides the config: the code of user steps, the patterns in files, the
     version of datatrove where it filters."""
-    return [
-        step.fingerprint()
-        for step in steps
-        if isinstance(step, BlockListFilter | DatatroveFilter | FunctionStep)
-    ]
+    return [step.fingerprint() for step in steps if isinstance(step, Fingerprinted)]
 
 
 def step_needs(

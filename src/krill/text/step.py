@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,12 @@ from krill.corpus.documents import Documents
 STATISTIC = {b"krill": b"statistic"}
 """Metadata of a column that a step has measured; the other columns came with the input."""
 
+TRAINED_SPANS = "trained_spans"
+CONTROL_SPANS = "control_spans"
+"""Columns of conversations, lists of places in bytes of the text as JSON: `[start, end]` of what is learned,
+and `[start, end, level]` where a control token came from the row and stays text. Where they are, no later
+step may change the text."""
+
 
 class Step(Protocol):
     """One transformation of a batch of documents.
@@ -31,6 +37,13 @@ class Step(Protocol):
     """
 
     def apply(self, documents: Documents) -> Documents: ...
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A step whose result depends on more than the config says."""
+
+    def fingerprint(self) -> str: ...
 
 
 def drop(documents: Documents, codes: NDArray[np.uint8], reasons: Sequence[str]) -> Documents:

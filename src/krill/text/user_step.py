@@ -33,7 +33,7 @@ from krill.config.messages import listed, shown
 from krill.corpus.arrays import as_numpy
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError, InputError, KrillError
-from krill.text.step import drop
+from krill.text.step import CONTROL_SPANS, TRAINED_SPANS, drop
 
 Function = Callable[[pa.RecordBatch], Any]
 
@@ -105,6 +105,16 @@ class FunctionStep:
                 batch, f"raised {_describe_exception(fault)}", "mend the function, or leave the step out"
             ) from fault
 
+    def _check_conversations(self, before: pa.RecordBatch, after: pa.RecordBatch, text: pa.Array) -> None:
+        """What is learned is known by its place in the text, which must stay as it was rendered."""
+        same = text.equals(before.column("text")) and all(
+            name in after.schema.names and after.column(name).equals(before.column(name))
+            for name in (TRAINED_SPANS, CONTROL_SPANS)
+        )
+        if not same:
+            hint = "return one truth value a row to keep, or the batch with columns added"
+            raise self._fault(before, "changed the text of conversations, or what is learned of it", hint)
+
     def _checked(self, before: pa.RecordBatch, after: pa.RecordBatch) -> pa.RecordBatch:
         """The batch that came back, if rows and positions are as they were and there is a text."""
         if after.num_rows != before.num_rows:
@@ -115,6 +125,8 @@ class FunctionStep:
         if not after.column("position").equals(before.column("position")):
             raise self._fault(before, "changed the column `position`", _RETURNS)
         text = self._text(before, after.column("text"))
+        if TRAINED_SPANS in before.schema.names:
+            self._check_conversations(before, after, text)
         columns = [text if name == "text" else after.column(name) for name in after.schema.names]
         fields = [_field(before.schema, field) for field in after.schema]
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

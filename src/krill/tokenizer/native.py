@@ -84,6 +84,26 @@ class NativeEncoder:
         except RuntimeError as error:
             raise gave_up("the tokenizer", self._patterns, str(error), 0) from None
 
+    def encode_spans(
+        self,
+        offsets: NDArray[np.int64],
+        data: bytes,
+        spans: NDArray[np.int64],
+        guards: NDArray[np.int64],
+        token_levels: NDArray[np.uint8],
+    ) -> tuple[NDArray[Any], NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint8]]:
+        """As `_native.Encoder.encode_spans`; `DocumentError` names the row."""
+        try:
+            return self._native.encode_spans(offsets, data, spans, guards, token_levels)
+        except RuntimeError:
+            nothing = spans[:, :0], guards[:, :0]
+            for row in range(len(offsets) - 1):  # which of them was it
+                try:
+                    self._native.encode_spans(offsets[row : row + 2], data, *nothing, token_levels)
+                except RuntimeError as error:
+                    raise gave_up("the tokenizer", self._patterns, str(error), row) from None
+            raise
+
     def decode(self, ids: NDArray[Any], *, skip_special_tokens: bool = False) -> str:
         numbers = ids.astype("uint32")
         if self._joins_bytes:

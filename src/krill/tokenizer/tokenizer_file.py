@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MOST_TOKENIZER: Final = 500_000_000
 HINT: Final = "point `tokenizer.path` at a tokenizer.json, or a folder that holds one"
 DECLARATIONS: Final = ("tokenizer_config.json", "special_tokens_map.json")
+CHAT_TEMPLATE: Final = "chat_template.jinja"
 EOS_NAMES: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")
 _CHOOSE: Final = "set `tokenizer.path` to a tokenizer.json or its folder, or `tokenizer.builtin: bytes`"
 
@@ -44,11 +45,15 @@ def config_file(config: TokenizerConfig) -> Path:
 
 
 def tokenizer_files(config: TokenizerConfig) -> list[Path]:
-    """The tokenizer's file, and those beside it that say which tokens are special; none if it is built in."""
+    """The tokenizer's file, and those beside it that say which tokens are special and how conversations are
+    rendered; none if it is built in."""
     if config.builtin is not None:
         return []
     file = config_file(config)
-    return [file, *(path for name in DECLARATIONS if (path := file.parent / name).is_file())]
+    return [
+        file,
+        *(path for name in (*DECLARATIONS, CHAT_TEMPLATE) if (path := file.parent / name).is_file()),
+    ]
 
 
 def read_tokenizer_file(file: Path) -> bytes:

@@ -7,12 +7,13 @@ and the tokens themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from krill.budget import Meter
+from krill.budget import Meter, Need
 from krill.errors import InputError, Interrupted
 from krill.tokenizer.open import file_needs
 from krill.training.xla import (
@@ -39,6 +40,7 @@ class GenerateRequest:
 
     model: str | Path
     prompt: str
+    """The text that is continued or, in a chat, what the user says first."""
     checkpoint: str | int | None = None
     max_tokens: int = 200
     samples: int = 1
@@ -46,6 +48,8 @@ class GenerateRequest:
     temperature: float = 0.8
     top_k: int | None = None
     top_p: float | None = None
+    chat_template: str | None = None
+    """Talk to the model in this template; None continues the prompt as it is."""
 
     @property
     def sampling(self) -> Sampling:
@@ -92,6 +96,8 @@ class GenerationSummary:
     def to_json(self) -> dict[str, Any]:
         figures = asdict(self)
         request = figures.pop("request")
+        if request["chat_template"] is None:
+            del request["chat_template"]
         return {**request, "model": str(request["model"]), **figures}
 
 
@@ -101,40 +107,68 @@ def run_generate(
     memory: str | int = "auto",
     threads: int | str = "auto",
     on_token: OnToken = lambda token: None,
+    then: Iterable[str] = (),
     floor: int = 0,
 ) -> GenerationSummary:
-    """Continue the prompt; `on_token` gets every token; `floor` is what the process held before."""
+    """Continue the prompt; `on_token` gets every token; `floor` is what the process held before. In a chat,
+    `then` is what the user says next, asked for after each answer; the summary is of the last."""
     with inference_process("generating", memory, threads, floor) as meter:
         # Not at the top: they import JAX, whose threads are to be bounded before.
         from krill.training.saved_model import open_model
 
         saved = open_model(request.model, checkpoint=request.checkpoint)
         try:
-            return _generate(request, saved, meter, on_token)
+            return _generate(request, saved, meter, on_token, then)
         except KeyboardInterrupt:
             raise Interrupted("interrupted: the text ends here") from None
 
 
 def _generate(
-    request: GenerateRequest, saved: SavedModel, meter: Meter, on_token: OnToken
+    request: GenerateRequest, saved: SavedModel, meter: Meter, on_token: OnToken, then: Iterable[str]
 ) -> GenerationSummary:
-    from krill.training.decoding import compile_programs, find_sizes, generate_tokens
-
     start_backend()
-    base, sampling = meter.used, request.sampling
+    base = meter.used
     file = saved.require_tokenizer()
     needs = [*inference_needs(saved.shape), *file_needs(file, len(request.prompt.encode()) + 1, 1)]
     plan = meter.plan(needs, base)
     tokenizer = saved.open_tokenizer(plan)
-    prompt = _prompt_ids(tokenizer, request.prompt)
+
+    def continued(prompt: list[int], stops: Container[int | None]) -> GenerationSummary:
+        return _continue(request, saved, meter, on_token, base, needs, tokenizer, prompt, stops)
+
+    if request.chat_template is None:
+        return continued(_prompt_ids(tokenizer, request.prompt), (tokenizer.eos_id,))
+    from krill.training.chat import Chat
+
+    chat = Chat.open(file, tokenizer, request.chat_template)
+    for said in chain([request.prompt], then):
+        summary = continued(chat.ask(said), chat.stops)
+        chat.answer(summary.samples[0].text)
+    return summary
+
+
+def _continue(
+    request: GenerateRequest,
+    saved: SavedModel,
+    meter: Meter,
+    on_token: OnToken,
+    base: int,
+    needs: Sequence[Need],
+    tokenizer: Tokenizer,
+    prompt: list[int],
+    stops: Container[int | None],
+) -> GenerationSummary:
+    """What the model adds to a prompt until it writes one of `stops`."""
+    from krill.training.decoding import compile_programs, find_sizes, generate_tokens
+
     sizes = find_sizes(
         prompt=len(prompt), max_tokens=request.max_tokens, samples=request.samples, context=saved.context
     )
-    programs = compile_programs(saved.shape, sizes, sampling)
+    programs = compile_programs(saved.shape, sizes, request.sampling)
     running = running_need(programs.held_bytes, remedy="ask for fewer --samples or --max-tokens")
     plan = meter.plan([*needs, running], base)
     notes = _notes(len(prompt), request.max_tokens, sizes, saved.context)
-    writers = [_SampleWriter(number, tokenizer, on_token) for number in range(request.samples)]
+    writers = [_SampleWriter(number, tokenizer, on_token, stops) for number in range(request.samples)]
     steps = generate_tokens(saved.model, programs, prompt, seed=request.seed, max_tokens=request.max_tokens)
     for number, chosen in enumerate(steps, 1):
         for writer in writers:
@@ -182,8 +216,11 @@ class TextStream:
 class _SampleWriter:
     """Makes a sample's tokens into its text."""
 
-    def __init__(self, number: int, tokenizer: Tokenizer, on_token: OnToken) -> None:
+    def __init__(
+        self, number: int, tokenizer: Tokenizer, on_token: OnToken, stops: Container[int | None]
+    ) -> None:
         self._number = number
+        self._stops = stops
         self._tokenizer = tokenizer
         self._listen = on_token
         self._stream = TextStream(lambda ids: tokenizer.decode(ids, skip_special_tokens=True))
@@ -195,7 +232,7 @@ class _SampleWriter:
         if self.ended:
             return
         identity = int(chosen.tokens[self._number])
-        self.ended = identity == self._tokenizer.eos_id
+        self.ended = identity in self._stops
         shown = "" if self.ended else self._stream.add(identity)
         if self.ended or last:
             shown += self._stream.end()

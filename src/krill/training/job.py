@@ -7,6 +7,7 @@ data, and the step.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,9 +16,10 @@ import krill
 from krill.budget import resident_bytes
 from krill.budget.process import metered_process
 from krill.config import KrillConfig, load_config, to_dict
-from krill.errors import ConfigError
+from krill.errors import ConfigError, InputError
 from krill.faults import system_errors
 from krill.model import require_train_extra
+from krill.storage.input_file import open_regular
 from krill.storage.run import FINISHED, START, Run, RunSummary, identity_of, summarize
 from krill.threads.progress import Progress, Silent
 from krill.training.data import TrainData, open_data
@@ -121,7 +123,26 @@ def train_reader(
 def describe_run(config: KrillConfig, data: TrainData) -> dict[str, Any]:
     """What this run is: everything that shapes the model, and the hash of that, its identity."""
     settings = config.train.model_dump(mode="json", exclude=_SHAPES_NOTHING)
-    return _described({"seed": config.seed, "train": settings}, data.identity())
+    inputs = data.identity()
+    base = settings["base_model"]
+    if base is None:  # as it was before there was such a key
+        del settings["base_model"]
+    else:
+        inputs = {**inputs, "base_model": base_fingerprint(base)}
+    return _described({"seed": config.seed, "train": settings}, inputs)
+
+
+def base_fingerprint(path: str) -> str:
+    """Of the weights that training begins with."""
+    weights = Path(path) / "model.safetensors"
+    try:
+        with open_regular(weights) as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(
+            f"can't read the weights `{weights}` of `train.base_model`: {error.strerror}",
+            hint="set it to the folder of a finished model",
+        ) from None
 
 
 def describe_reader_run(inputs: Mapping[str, Any], settings: ReaderSettings) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import jax
 from krill.budget import Need
 from krill.config import KrillConfig, TrainConfig
 from krill.model.outline import model_shape
-from krill.model.sizing import breakdown
+from krill.model.sizing import ModelShape, breakdown
 from krill.model.transformer import Transformer
 from krill.threads.progress import Progress
 from krill.training.compiler import Compiler
@@ -27,9 +27,10 @@ from krill.training.mesh import Placement, make_devices
 from krill.training.metrics import Logger, open_loggers
 from krill.training.optimizers import Schedule, cosine, make_optimizer, wsd
 from krill.training.precision import Precision
-from krill.training.saved_model import save_model, save_tokenizer
+from krill.training.saved_model import check_vocabulary, open_model, save_model, save_tokenizer
 from krill.training.scoring import LossSums, make_evaluator
 from krill.training.session import TaskEvaluation, TrainTask
+from krill.training.step import TrainState
 
 _BF16_ON_CPU: Final = "bf16 on a CPU is computed in 32 bits: it saves no memory here; fp16 does"
 
@@ -63,6 +64,15 @@ class LanguageModelTask(TrainTask):
         self.units = count_tokens(data)
         if self.spec.precision is Precision.BFLOAT16 and jax.default_backend() == "cpu":
             progress.note(_BF16_ON_CPU)
+
+    def first_state(self) -> TrainState:
+        """New weights, or those of the base model."""
+        state = super().first_state()
+        if self._settings.base_model is None:
+            return state
+        model = open_model(self._settings.base_model).model
+        placed = jax.tree.map(lambda new, old: jax.device_put(new, old.sharding), model, state.model)
+        return state._replace(model=placed)
 
     def pick_compiler(self, room: int) -> Compiler:
         return self.spec.pick_compiler(room)
@@ -133,6 +143,14 @@ class LanguageModelTask(TrainTask):
         }
 
 
+def _shape(settings: TrainConfig, data: TrainData) -> ModelShape:
+    if settings.base_model is None:
+        return model_shape(settings, data.vocabulary.size)
+    base = open_model(settings.base_model)
+    check_vocabulary(base.shape.vocab_size, data.vocabulary.size, f"the tokenizer of `{data.name}`")
+    return base.shape
+
+
 def language_step(
     settings: TrainConfig, schedule: Schedule, data: TrainData, placement: Placement | None = None
 ) -> LanguageModelStep:
@@ -140,7 +158,7 @@ def language_step(
         settings.optimizer, schedule, weight_decay=settings.weight_decay, clip=settings.clip
     )
     return LanguageModelStep(
-        model_shape(settings, data.vocabulary.size),
+        _shape(settings, data),
         optimizer,
         data.rows,
         data.length,

@@ -26,7 +26,7 @@ from krill.storage.atomic import make_folder, write_bytes, write_json
 from krill.storage.hub import push_files
 from krill.storage.input_file import read_input, read_json
 from krill.tokenizer.open import open_file
-from krill.tokenizer.tokenizer_file import DECLARATIONS, tokenizer_file
+from krill.tokenizer.tokenizer_file import CHAT_TEMPLATE, DECLARATIONS, tokenizer_file
 from krill.training.checkpoint_files import Header
 from krill.training.checkpoints import CheckpointStore
 from krill.training.folder import CHECKPOINTS
@@ -83,7 +83,8 @@ def save_tokenizer(folder: Path, tokenizer: TokenizerSource) -> None:
         contents = byte_tokenizer_json()
     else:
         file = tokenizer_file(tokenizer)
-        beside = [file.with_name(name) for name in DECLARATIONS if file.with_name(name).is_file()]
+        names = (*DECLARATIONS, CHAT_TEMPLATE)
+        beside = [file.with_name(name) for name in names if file.with_name(name).is_file()]
         contents = {TOKENIZER: read_input(file)} | {path.name: read_input(path) for path in beside}
         if TOKENIZER_CONFIG not in contents:
             # Without it transformers would take the file for one of the Llama family and change it.

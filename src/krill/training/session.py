@@ -63,6 +63,10 @@ class TrainTask(ABC):
     def prepare(self, stored: Mapping[str, Any] | None, progress: Progress) -> None:  # noqa: B027
         """Set what depends on the number of steps; `stored` is of the checkpoint that the run continues."""
 
+    def first_state(self) -> TrainState:
+        """What a new training begins with."""
+        return first_state(self.spec, self.seed)
+
     def pick_compiler(self, room: int) -> Compiler:
         """For a new step that has `room` bytes."""
         return low_memory_compiler()
@@ -241,7 +245,7 @@ class Session:
         self._folder.start(self._run.description)
         # So that a checkpoint can be used before the model is finished.
         task.save_tokenizer(self._folder.output)
-        state = first_state(task.spec, task.seed)
+        state = task.first_state()
         state.step.block_until_ready()
         _native.trim(code=True)  # what compiling the draw of the weights took
         return state, TrainProgress()

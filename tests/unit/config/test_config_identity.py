@@ -78,8 +78,12 @@ def test_a_dataset_more_and_keys_of_another_version_are_named() -> None:
     assert differing_keys(identity_dict(load()), identity_dict(load())) == []
 
 
+def chat(*overrides: str) -> KrillConfig:
+    return load("datasets.0.type=chat_template", *overrides)
+
+
 def test_the_identity_holds_every_key_that_is_not_left_out_on_purpose() -> None:
-    identity, whole = identity_dict(load()), to_dict(load())
+    identity, whole = identity_dict(chat()), to_dict(chat())
     assert set(whole) - set(identity) == {
         "memory",
         "threads",
@@ -97,6 +101,33 @@ def test_the_identity_holds_every_key_that_is_not_left_out_on_purpose() -> None:
     assert identity["datasets"] == whole["datasets"]
     # What is left are the tokenizer's place and the special tokens, the first of which separates documents.
     assert set(identity["tokenizer"]) == {"path", "hub_id", "builtin", "special_tokens"}
+
+
+def test_without_conversations_their_keys_are_no_part_of_the_identity() -> None:
+    with_chat, without = identity_dict(chat()), identity_dict(load())
+    assert set(with_chat) - set(without) == {"chat_template", "chat_template_kwargs", "chat_template_date"}
+    assert set(with_chat["preprocess"]) - set(without["preprocess"]) == {
+        "overflow",
+        "rewritten_turns",
+        "special_in_content",
+        "max_untrained",
+    }
+    assert set(without["datasets"][0]) == {
+        *("path", "split", "text_column", "separator", "columns", "weight", "max_tokens")
+    }
+
+
+def test_how_conversations_are_rendered_is_a_part_of_the_identity() -> None:
+    for override in (
+        "chat_template=chatml",
+        "chat_template_date=2025-01-31",
+        "chat_template_kwargs={enable_thinking: false}",
+        "preprocess.overflow=turn",
+        "datasets.0.roles_to_train=[user]",
+    ):
+        key = override.partition("=")[0]
+        [difference] = differing_keys(identity_dict(chat()), identity_dict(chat(override)))
+        assert difference.startswith(key)
 
 
 def test_plain_data_is_json_with_sizes_in_bytes_and_loads_again() -> None:

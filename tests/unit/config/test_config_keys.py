@@ -64,8 +64,9 @@ def fault_of(tree: dict[str, Any], *overrides: str) -> ConfigError:
         (
             {5: 1},
             "5",
-            "known keys here are `datasets`, `disk`, `engine`, `memory`, `preprocess`, `seed`, `spill_dir`, "
-            "`threads`, `tokenizer`, `train`, `verify`",
+            "known keys here are `chat_template`, `chat_template_date`, `chat_template_kwargs`, `datasets`, "
+            "`disk`, `engine`, `memory`, `preprocess`, `seed`, `spill_dir`, `threads`, `tokenizer`, `train`, "
+            "`verify`",
         ),
     ],
 )

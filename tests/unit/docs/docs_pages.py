@@ -110,6 +110,21 @@ def _web(folder: Path) -> None:
             file.write(json.dumps({"url": f"https://example.org/{number}", "text": page}) + "\n")
 
 
+def _chats(folder: Path) -> None:
+    """Documents for a tokenizer, and 300 short conversations."""
+    _documents(folder)
+    chance = random.Random(3)
+    with (folder / "data" / "chats.json").open("w", encoding="utf-8") as file:
+        rows = []
+        for number in range(300):
+            asked = f"What do you know of krill, number {number}? {_page(chance)[:80]}"
+            answer = f"Krill swims in the sea, and whales eat it. {_page(chance)[:120]}"
+            rows.append(
+                {"messages": [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]}
+            )
+        json.dump(rows, file)
+
+
 def _dataset(folder: Path) -> None:
     """A dataset that was prepared from the documents, in rows of 256 tokens."""
     _documents(folder)
@@ -190,6 +205,7 @@ def _page(chance: random.Random) -> str:
 
 
 DATA: dict[str, Callable[[Path], None]] = {
+    "chats": _chats,
     "dataset": _dataset,
     "documents": _documents,
     "model": _model,

@@ -41,6 +41,27 @@ def test_the_kernel_gives_what_the_reference_gives(seed, count, fixed, dtype, la
         assert values.dtype == (label_type[labels] if name == "labels" else ids_dtype)
 
 
+@given(st.integers(0, 2**16), st.integers(0, 6), st.sampled_from(["shifted", "hf"]), st.data())
+def test_labels_that_rows_have_take_the_place_of_their_tokens(seed, count, labels, data):
+    rows = SampleRows(Layout(WIDTH, "uint16", fixed=False), count, seed)
+    batch = rows.batch(range(count))
+    masks = [[data.draw(st.booleans()) for _ in document] for row in rows.documents for document in row]
+    flags = np.array([flag for mask in masks for flag in mask], bool)
+    given_labels = np.where(flags, batch.tokens.astype(np.int32), np.int32(-100))
+    own = RowBatch(batch.tokens, batch.offsets, batch.seq_lengths, batch.seq_offsets, given_labels)
+    made = as_lists(ColumnMaker(Columns(labels), WIDTH, 10**6).make(own))
+    place = 0
+    for at, documents in enumerate(rows.documents):
+        marked = []
+        for document in documents:
+            mask = masks[place]
+            place += 1
+            marked.append([token if flag else -100 for token, flag in zip(document, mask, strict=True)])
+        expected = reference_columns(marked, WIDTH, labels, 0)["labels"]
+        assert made["labels"][at] == expected
+        assert made["input_ids"][at] == reference_columns(documents, WIDTH, labels, 0)["input_ids"]
+
+
 def test_only_what_is_asked_for_is_made():
     rows = SampleRows(Layout(WIDTH, "uint16"), 2).batch(range(2))
     assert list(ColumnMaker(Columns(), WIDTH, 0).make(rows)) == ["input_ids", "labels"]

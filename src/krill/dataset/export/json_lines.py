@@ -31,10 +31,13 @@ _LINES_AT_ONCE: Final = 4096
 
 
 def row_lines(batch: RowBatch) -> Content:
-    """`{"input_ids": [...], "seq_lengths": [...]}` of each row."""
+    """`{"input_ids": [...], "seq_lengths": [...]}` of each row, of conversations with `labels`."""
     ids = _arrays(batch.tokens, batch.offsets[:-1], batch.offsets[1:])
     lengths = _arrays(batch.seq_lengths, batch.seq_offsets[:-1], batch.seq_offsets[1:])
-    parts = (repeat(b'{"input_ids":'), map(_json, ids), repeat(b',"seq_lengths":'), map(_json, lengths))
+    parts = [repeat(b'{"input_ids":'), map(_json, ids), repeat(b',"seq_lengths":'), map(_json, lengths)]
+    if batch.labels is not None:
+        labels = _arrays(batch.labels, batch.offsets[:-1], batch.offsets[1:])
+        parts += [repeat(b',"labels":'), map(_json, labels)]
     return Content(_joined(batch.rows, *parts), {"lines": batch.rows, "tokens": len(batch.tokens)})
 
 

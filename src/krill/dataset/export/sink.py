@@ -174,7 +174,7 @@ class ParquetSink:
     def write(self, prepared: tuple[pa.RecordBatch, int]) -> None:
         rows, tokens = prepared
         self._gathered.append(rows)
-        self._gathered_bytes += tokens * self._layout.dtype.itemsize
+        self._gathered_bytes += tokens * self._layout.token_bytes
         if self._gathered_bytes >= self._group_bytes:
             self._write_row_group()
 
@@ -195,12 +195,12 @@ class ParquetSink:
             self._file_rows = self._file_tokens = 0
         table = pa.Table.from_batches(self._gathered, self._layout.schema)
         self._file_rows += table.num_rows
-        self._file_tokens += self._gathered_bytes // self._layout.dtype.itemsize
+        self._file_tokens += self._gathered_bytes // self._layout.token_bytes
         self._gathered, self._gathered_bytes = [], 0
         self._open_file.write(table)
         del table
         _native.trim()  # else each row group leaves some of its pages behind: 20 MB after 600 MB of tokens
-        if self._file_tokens * self._layout.dtype.itemsize >= self._file_bytes:
+        if self._file_tokens * self._layout.token_bytes >= self._file_bytes:
             self._commit_file()
 
     def _commit_file(self) -> None:

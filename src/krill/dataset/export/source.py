@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # Documents of about this many bytes become lines at once: as Python strings they may take four times that.
 _BYTES_AT_ONCE = 1_000_000
+_WITHOUT_LABELS = ("megatron", "bin", "datatrove")
 _TOKENIZER_HINT = "say with --tokenizer where its tokenizer.json is, or write ids: leave out --text"
 
 
@@ -59,6 +60,11 @@ class ExportSource:
             raise InputError(
                 f"`{self.folder}` holds token rows but no documents",
                 hint="prepare it with `output: both`, or decode them: --to jsonl --text",
+            )
+        if options.to in _WITHOUT_LABELS and self.manifest.dataset and self.manifest.dataset.layout.labels:
+            raise InputError(
+                f"`{self.folder}` says which tokens are learned, and {options.to} has no place for that",
+                hint="say --to parquet or --to jsonl, or train on the folder as it is",
             )
         wants_tokens = options.what == "tokens" or options.to != "jsonl" or options.text
         if self.manifest.dataset is None and (wants_tokens or options.lines == "rows"):
@@ -92,7 +98,9 @@ class ExportSource:
     def joining(self, part: DatasetPart) -> Joining:
         """When a document continues in the next row of a part."""
         packing = self._setting("packing", "wrapped" if part.layout.fixed else "bfd")
+        # A conversation never continues in another row.
         in_order = packing in ("wrapped", "none") and not self._setting("shuffle", False)
+        in_order = in_order and not part.layout.labels
         first_rows = tuple(source.first for source in part.sources) or (0,)
         return Joining(part.layout.sequence_len, self.token("eos_id") if in_order else None, first_rows)
 

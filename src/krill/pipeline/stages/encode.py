@@ -22,21 +22,26 @@ from krill.budget import Need
 from krill.corpus.documents import OFFSET_BITS, Unit
 from krill.engines import StageReport
 from krill.pack import TokenFiles
+from krill.pack.masked import is_learned
 from krill.pipeline.block_encoder import (
     CUT,
     DROPS,
+    LONGER_THAN_ROW,
     OUTCOMES,
     OVER_MAX_TOKENS,
     OVER_QUOTA,
     TOO_FEW,
     TOO_MANY,
     TRAIN,
+    UNTRAINED,
     BlockEncoder,
     EncodedBlock,
     TokenQuota,
     layout_of,
+    packed_dtype,
     source_weights,
 )
+from krill.pipeline.chat_tokens import AS_TEXT, CUT_SHORT
 from krill.pipeline.context import Context
 from krill.pipeline.needs import MB, Sizing
 from krill.pipeline.prediction import ExpectedInput, StageCost
@@ -55,8 +60,17 @@ from krill.tokenizer import Encoder
 from krill.tokenizer.open import encoder_needs
 
 ENCODING: Final = "blocks being encoded"
+# Bytes of a block for each of its tokens, most often.
+EXPECTED_TOKEN: Final = 1.5
+EXPECTED_CHAT_TOKEN: Final = 4.0
 # The log of the tables that say what all units gave to each stream; a name on disk.
 _STREAMS: Final = "runs"
+
+
+def chat_cost(nbytes: int) -> int:
+    """The same of conversations: ids in both types, whether each is learned, how many are before it. Measured
+    with a token for each byte, one and two threads, rows of a megabyte."""
+    return 9 * nbytes + 4 * MB
 
 
 def encode_cost(nbytes: int) -> int:
@@ -72,8 +86,11 @@ class Encode(PipelineStage):
         super().__init__(context, "encode")
         self._source = source
         self._counted = counted
-        self._encoder = BlockEncoder.of(context.config, encoder)
+        self._encoder = BlockEncoder.of(context.config, encoder, context.steps)
         self.layout = layout_of(context.config, encoder.vocab_size)
+        self.token_dtype = packed_dtype(self.layout)
+        self.token_bytes = 4 if self.layout.labels else self.layout.dtype.itemsize
+        """Of a token until it is in a row."""
         self.splits = self._encoder.splits
         self.weights = source_weights(context.config)
         self.datasets: Sequence[int | None] = [None] if self.weights is None else range(len(self.weights))
@@ -87,10 +104,13 @@ class Encode(PipelineStage):
         settings = sizing.config.preprocess
         if settings.output == "text":
             return
-        expected = sizing.block + int(1.5 * sizing.tokens_per_byte * sizing.block) + MB
+        is_chat = sizing.config.is_chat
+        each = EXPECTED_CHAT_TOKEN if is_chat else EXPECTED_TOKEN
+        expected = sizing.block + int(each * sizing.tokens_per_byte * sizing.block) + MB
         if settings.filters:  # most of what they have passed is in blocks that are not full
             expected //= 2
-        yield sizing.blocks_in_flight(ENCODING, "encode", encode_cost, expected)
+        cost = chat_cost if is_chat else encode_cost
+        yield sizing.blocks_in_flight(ENCODING, "encode", cost, expected)
         yield from encoder_needs(sizing.config.tokenizer, settings.max_document_bytes, sizing.threads)
 
     @staticmethod
@@ -118,7 +138,7 @@ class Encode(PipelineStage):
     def run(self, tasks: Iterable[Any]) -> None:
         """Of a source with a quota, they are all that are missing."""
         context, log, encoder, units = self.context, self.log, self._encoder, self._source.units()
-        files = context.corpus.files
+        files, cost = context.corpus.files, chat_cost if self.layout.labels else encode_cost
         quotas = [TokenQuota(dataset.max_tokens) for dataset in context.config.datasets]
         if any(dataset.max_tokens is not None for dataset in context.config.datasets):
             for _, record in log:
@@ -136,19 +156,22 @@ class Encode(PipelineStage):
             begin,
             lambda item: encoder.encode(item[1], files, counting=item[0].full),
             in_flight=context.plan.share(ENCODING),
-            size=lambda item: encode_cost(item[1].nbytes),
+            size=lambda item: cost(item[1].nbytes),
         )
 
     def finish(self) -> StageReport:
         report = StageReport()
         counts: dict[str, int] = {}
         tokens = {"kept": 0, "dropped_short": 0}
-        if self.context.config.preprocess.max_length is not None:
+        is_chat = self.layout.labels
+        if is_chat or self.context.config.preprocess.max_length is not None:
             tokens["dropped_long"] = 0
+        if is_chat:
+            tokens["trained"] = 0
         for _, record in self.log:
             here = record["counts"]
             if self._counted:
-                here = {name: here[name] for name in (*DROPS, CUT) if name in here}
+                here = {name: here[name] for name in (*DROPS, CUT, CUT_SHORT, AS_TEXT) if name in here}
             add_counts(counts, here)
             for split in self.splits:
                 report.documents += record[split]["documents"]
@@ -156,9 +179,12 @@ class Encode(PipelineStage):
             tokens["dropped_short"] += record["tokens_dropped"]
             if "dropped_long" in tokens:
                 tokens["dropped_long"] += record["tokens_too_many"]
+            if is_chat:
+                tokens["trained"] += record["trained"]
             report.bytes += record["bytes_read"]
         self.tokens = report.tokens
         report.counts, report.token_counts, report.kept = counts, tokens, report.documents
+        report.shortage = self._mostly_untrained(counts.get(UNTRAINED, 0), report.documents)
         self._save_streams()
         return report
 
@@ -168,6 +194,20 @@ class Encode(PipelineStage):
 
     def input_bytes(self) -> int | None:
         return self.text_bytes(None)
+
+    def _mostly_untrained(self, untrained: int, kept: int) -> tuple[str, str | None] | None:
+        """What is wrong where nothing is learned in too many conversations: a template without markers of
+        what is learned, or roles that no message has."""
+        records, config = self._source.records() if self._counted else None, self.context.config
+        untrained += sum(record["counts"].get(UNTRAINED, 0) for _, record in records or ())
+        most, chats = config.preprocess.max_untrained, self._encoder.chats
+        if chats is None or untrained <= most * (untrained + kept):
+            return None
+        return (
+            f"{untrained:,} of {untrained + kept:,} conversations have nothing to learn with"
+            f" {chats.template}, and `preprocess.max_untrained` is {most:g}",
+            "see that `roles_to_train` and `roles` name the roles of the data, or set `max_untrained` higher",
+        )
 
     @property
     def streams(self) -> int:
@@ -225,6 +265,7 @@ class UnitTokens:
     taken: dict[str, dict[str, int]]
     tokens_dropped: int = 0
     tokens_too_many: int = 0
+    trained: int = 0
     bytes_read: int = 0
     full: bool = False
     counts: dict[str, int] = field(default_factory=dict)
@@ -250,6 +291,8 @@ class UnitTokens:
                 self.files.write(name, values)
             self.taken[split]["documents"] += len(lengths)
             self.taken[split]["tokens"] += len(ids)
+            if self.encoder.chats is not None:
+                self.trained += int(is_learned(ids).sum())
         if self.encoder.rejected:
             self.files.write(OUTCOMES, block.outcomes)
             self.files.write(OUTCOMES, bytes([OVER_QUOTA]) * (block.documents - len(block.outcomes)))
@@ -257,16 +300,13 @@ class UnitTokens:
 
     def _count_dropped(self, block: EncodedBlock) -> None:
         too_few, too_many = block.outcomes == TOO_FEW, block.outcomes == TOO_MANY
-        add_counts(
-            self.counts,
-            {
-                "too_few_tokens": int(too_few.sum()),
-                "too_many_tokens": int(too_many.sum()),
-                OVER_MAX_TOKENS: block.documents - len(block.outcomes),
-            },
-        )
+        longer = block.outcomes == LONGER_THAN_ROW
+        reasons = dict(enumerate(DROPS, start=TOO_FEW))
+        numbers = {name: int((block.outcomes == code).sum()) for code, name in reasons.items()}
+        numbers[OVER_MAX_TOKENS] = block.documents - len(block.outcomes)
+        add_counts(self.counts, numbers)
         self.tokens_dropped += int(block.lengths[too_few].sum(dtype="int64"))
-        self.tokens_too_many += int(block.lengths[too_many].sum(dtype="int64"))
+        self.tokens_too_many += int(block.lengths[too_many | longer].sum(dtype="int64"))
         if self.encoder.row is not None:
             longer = sum(int((lengths > self.encoder.row).sum()) for _, lengths in block.splits)
             add_counts(self.counts, {CUT: longer})
@@ -278,6 +318,7 @@ class UnitTokens:
                 **self.taken,
                 "tokens_dropped": self.tokens_dropped,
                 "tokens_too_many": self.tokens_too_many,
+                **({} if self.encoder.chats is None else {"trained": self.trained}),
                 "bytes_read": self.bytes_read,
                 "full": self.full,
                 "counts": self.counts,

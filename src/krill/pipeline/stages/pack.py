@@ -28,6 +28,7 @@ from krill.dataset import (
 from krill.dataset.shard import token_shard_name
 from krill.engines import StageReport
 from krill.pack import stored_row_files
+from krill.pack.masked import ids_and_labels
 from krill.pack.rows import Rows
 from krill.pack.stored import BEGINNINGS, PIECES, TOKENS
 from krill.pipeline.block_encoder import TRAIN, VALIDATION
@@ -86,7 +87,7 @@ class WriteRows(PipelineStage):
             path = folder / token_shard_name(shard.number)
             with ShardWriter(path, self.layout) as writer:
                 for rows in self._read(split, shard):
-                    writer.write(RowBatch(*rows))
+                    writer.write(self._row_batch(rows))
                 return path, writer.close().to_json()
 
         for shard, (path, record) in self._map(split, write, numbers):
@@ -134,6 +135,13 @@ class WriteRows(PipelineStage):
             first += source.rows.rows
         return tuple(found)
 
+    def _row_batch(self, rows: Rows) -> RowBatch:
+        if not self.layout.labels:
+            return RowBatch(*rows)
+        tokens, offsets, seq_lengths, seq_offsets = rows
+        ids, labels = ids_and_labels(tokens, self.layout.token_dtype)
+        return RowBatch(ids, offsets, seq_lengths, seq_offsets, labels)
+
     def _read(self, split: Split, shard: RowRange) -> Iterator[Rows]:
         rows = split.sources[shard.source].rows
         for batch in rows.read(shard.first, shard.rows, self.layout.rows_per_batch):
@@ -180,7 +188,7 @@ class Pack(WriteRows):
         if not self._stores:
             return self.dataset(tokens)
         kept = sum(split.kept for split in self.windows.splits())
-        return StageReport(bytes=kept * self.layout.dtype.itemsize, tokens=tokens)
+        return StageReport(bytes=kept * self.windows.encode.token_bytes, tokens=tokens)
 
     def input_bytes(self) -> int | None:
         return self.windows.input_bytes()
@@ -211,7 +219,7 @@ def row_ranges(sources: Sequence[PackedSource], layout: Layout, shard_size: int)
     ranges: list[RowRange] = []
     for source, packed in enumerate(sources):
         rows = packed.rows
-        row_bytes = layout.dtype.itemsize * rows.tokens / max(1, rows.rows)
+        row_bytes = layout.token_bytes * rows.tokens / max(1, rows.rows)
         batches = max(1, int(shard_size // (row_bytes * layout.rows_per_batch or 1)))
         per_shard = batches * layout.rows_per_batch
         for first in range(0, rows.rows, per_shard):

@@ -25,6 +25,7 @@ from krill.corpus.fingerprint import fingerprint
 from krill.dedup import MinHash, line_hashes
 from krill.engines import StageReport
 from krill.errors import InputError
+from krill.pipeline.chat_tokens import Renders
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import minhash_of
 from krill.pipeline.needs import MB, Sizing, spills_text
@@ -43,6 +44,7 @@ from krill.pipeline.surviving_units import (
 )
 from krill.storage import CommitLog
 from krill.storage.commits import UnitFiles
+from krill.text import Step
 from krill.text.clean import valid_text
 
 Hashed = Literal["document", "paragraph", "line"]
@@ -157,6 +159,8 @@ class Scan(PipelineStage):
 
     def run(self, tasks: Iterable[Any]) -> None:
         context, wanted, log = self.context, self._wanted, self.log
+        # What conversations are compared with is rendered already.
+        steps = [step for step in context.steps if not (self._only_hashes and isinstance(step, Renders))]
         sequential: list[int] = []
 
         def starts() -> Iterator[Start]:
@@ -178,7 +182,7 @@ class Scan(PipelineStage):
                 for unit, blocks in self.corpus.walk(committed, starts())
             ),
             lambda unit: UnitScan.begin(log, unit, wanted, spilling=spilling(unit)),
-            lambda item: _scan_block(context, item[1], wanted, spilling=item[0]),
+            lambda item: _scan_block(steps, item[1], wanted, spilling=item[0]),
             in_flight=context.plan.share(SCANNING),
             size=lambda item: scan_cost(item[1].nbytes),
         )
@@ -233,8 +237,8 @@ class Scan(PipelineStage):
             self._checked.add(ordinal)
 
 
-def _scan_block(context: Context, block: Block, wanted: Wanted, *, spilling: bool) -> ScannedBlock:
-    documents = survivors(block, context.steps, collect=wanted.rejected)
+def _scan_block(steps: Sequence[Step], block: Block, wanted: Wanted, *, spilling: bool) -> ScannedBlock:
+    documents = survivors(block, steps, collect=wanted.rejected)
     batch = documents.batch
     text = batch.column("text")
     # Also where nothing compares documents: they show whether the input has changed since.

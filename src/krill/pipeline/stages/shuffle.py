@@ -40,7 +40,7 @@ class ShuffleRows(WriteRows):
         return self.dataset(sum(split.kept for split in self.windows.splits()))
 
     def input_bytes(self) -> int | None:
-        return sum(split.kept for split in self.windows.splits()) * self.layout.dtype.itemsize
+        return sum(split.kept for split in self.windows.splits()) * self.windows.encode.token_bytes
 
     def _shuffled(self, split: Split) -> Split:
         log, seed = self._pack.log_of(split.name), self.context.config.seed
@@ -50,6 +50,7 @@ class ShuffleRows(WriteRows):
             order = Permutation(source.rows.rows, seed, number)
             paths = [partial(log.path, shard.number) for shard in own]
             rows = [shard.rows for shard in own]
-            stored = StoredRows(paths, rows, source.rows.tokens, self.layout.token_dtype, order)
+            dtype = self.windows.encode.token_dtype
+            stored = StoredRows(paths, rows, source.rows.tokens, dtype, order)
             sources.append(PackedSource(source.dataset, stored))
         return replace(split, sources=sources)

@@ -128,7 +128,7 @@ class CountWindows(PipelineStage):
         return f"{self.name}, part {tasks[0][1]:,} of stream {tasks[0][0]}"
 
     def input_bytes(self) -> int | None:
-        return self.encode.tokens * self.encode.layout.dtype.itemsize
+        return self.encode.tokens * self.encode.token_bytes
 
     def splits(self) -> list[Split]:
         """What is going to be packed, when all windows are counted."""
@@ -169,7 +169,7 @@ class CountWindows(PipelineStage):
         if self._fitting is None:
             return WrappedRows(stream, layout.token_dtype, layout.sequence_len)
         windows = PackingWindows(stream, self._fitting)
-        return FittedRows(windows, layout.token_dtype, self._rows_of(windows.count, number))
+        return FittedRows(windows, self.encode.token_dtype, self._rows_of(windows.count, number))
 
     def _rows_of(self, count: int, number: int) -> NDArray[np.int64]:
         """How many rows each window gives, as they were counted."""

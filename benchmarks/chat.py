@@ -1,0 +1,104 @@
+"""Conversations prepared by Krill beside TRL's own preparation, one core each: speed, and that they agree.
+
+Both read the same lines and give ids and what is learned of them. TRL prepares what `SFTTrainer` does
+(`assistant_only_loss`), in one process: with a template that has markers, and for the template without them
+with the training template that it puts in its place. Seconds are of the whole process, imports included, and
+of the preparation alone; `python benchmarks/chat.py`, with BENCH_CHATS conversations (20,000).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+from measured import Outcome, run_measured
+
+CHATS = int(os.environ.get("BENCH_CHATS", "20000"))
+TURNS = 10
+_TRL = """
+import os, sys, time
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+import torch
+torch.set_num_threads(1)
+from pathlib import Path
+from datasets import load_dataset
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset("json", data_files="chats.jsonl", split="train", cache_dir="cache")
+tokenizer = AutoTokenizer.from_pretrained("model")
+model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), hidden_size=8, intermediate_size=8,
+    num_hidden_layers=1, num_attention_heads=1))
+config = SFTConfig(output_dir="trl", assistant_only_loss=True, max_length=None, report_to=[], use_cpu=True,
+    bf16=False)
+begun = time.monotonic()
+made = SFTTrainer(model=model, args=config, train_dataset=rows, processing_class=tokenizer).train_dataset
+seconds = time.monotonic() - begun
+learned = sum(label != -100 for labels in made["labels"] for label in labels)
+print(seconds, sum(map(len, made["input_ids"])), learned)
+"""
+
+
+def write_chats(path: Path) -> None:
+    """Conversations of ten turns of words that a tokenizer has met."""
+    chance = random.Random(0)
+    words = ["".join(chance.choices("aeioubdfgklmnprst", k=chance.randint(2, 8))) for _ in range(3000)]
+    with path.open("w", encoding="utf-8") as file:
+        for _ in range(CHATS):
+            roles = ("user", "assistant") * TURNS
+            messages = [
+                {"role": role, "content": " ".join(chance.choices(words, k=chance.randint(5, 40)))}
+                for role in roles
+            ]
+            file.write(json.dumps({"messages": messages}) + "\n")
+
+
+def krill_run(folder: Path, output: str) -> Outcome:
+    config = {
+        "datasets": [{"path": "chats.jsonl", "type": "chat_template"}],
+        "tokenizer": {"path": "model"},
+        "preprocess": {"prepared_path": output, "sequence_len": 100_000, "packing": "none", "dedup": "none"},
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    krill = Path(sys.executable).with_name("krill")
+    command = [krill, "preprocess", "config.yaml", "--threads", "1", "--memory", "300MB", "--json", "--quiet"]
+    done = run_measured(command, cwd=folder)
+    assert done.code == 0, done.err
+    return done
+
+
+def main() -> None:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+    from chat_models import TRL_TEMPLATES, make_model
+
+    templates = {path.stem: path.read_text() for path in TRL_TEMPLATES}
+    print(f"{CHATS:,} conversations of {TURNS} turns\n")
+    print(f"{'template':28} {'':6} {'seconds':>8} {'peak':>8} {'tokens':>12} {'learned':>12}")
+    for name in ("qwen2_5_training", "qwen2_5"):
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            make_model(folder / "model", templates[name])
+            write_chats(folder / "chats.jsonl")
+            ours = krill_run(folder, "out")
+            (folder / "peer.py").write_text(_TRL)
+            peer = run_measured([Path(sys.executable), "peer.py"], cwd=folder, timeout=3600)
+            assert peer.code == 0, peer.err[-2000:]
+            seconds, tokens, learned = peer.out.split()[-3:]
+            found = ours.result["tokens"]
+            for who, taken, peak, *figures in (
+                ("krill", ours.result["seconds"], ours.peak, found["kept"], found["trained"]),
+                ("TRL", float(seconds), peer.peak, int(tokens), int(learned)),
+            ):
+                shown = " ".join(f"{figure:12,}" for figure in figures)
+                print(f"{name:28} {who:6} {taken:8.1f} {peak / 1e6:6.0f}MB {shown}")
+            print(f"{'':28} {float(seconds) / ours.result['seconds']:.1f} times as fast")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,349 @@
+"""Rows to renderings with the spans that are trained.
+
+In: rows. Out: for each the text of one conversation or more, in what spans it is trained, and where its own
+text holds a control token; or the reason why it is left out. Held in memory: the compiled templates, the
+skeletons of recent shapes, and the renderings of one row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from jinja2.exceptions import SecurityError, TemplateError
+
+from krill.chat.control import ControlTokens, Guard, GuardFinder
+from krill.chat.forms import Conversation, Message, PlainText, Span, read_row
+from krill.chat.options import ChatDrop, ChatFormat, ChatOptions
+from krill.chat.sandbox import CompiledTemplate
+from krill.chat.skeleton import Owner, PlacedSample, Skeletons, marked_turns
+from krill.chat.spans import RewrittenTurn, Sample, Turn, place_turns
+from krill.chat.stops import trained_spans
+from krill.chat.template import DEFAULT, TOOL_USE, find_templates, special_tokens
+from krill.config.messages import shown
+from krill.errors import ConfigError
+from krill.tokenizer.tokenizer_file import tokenizer_file
+from krill.tokenizer.tokenizer_json import NotNative, native_spec
+
+_KNOWN_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedChat:
+    """A text to encode. Spans are in bytes of UTF-8, in order, and do not overlap."""
+
+    text: bytes
+    trained: tuple[Span, ...]
+    content: tuple[Guard, ...]
+    """Where control tokens begin that came from the row, and which tokens stay text there."""
+
+
+class ChatRenderer:
+    """Renders rows; one thread at a time uses it."""
+
+    def __init__(
+        self,
+        origin: str,
+        templates: Mapping[str, CompiledTemplate],
+        special: Mapping[str, str],
+        control: ControlTokens,
+        options: ChatOptions,
+    ) -> None:
+        self.origin = origin
+        self.control = control
+        self.options = options
+        self.warnings: tuple[str, ...] = ()
+        self.fingerprint = ""
+        """What shapes renderings besides the options: the templates, and the tokens that they write."""
+        self.stop: str | None = None
+        """The token that the template ends answers with."""
+        self.fixed = {**special, "documents": None, **options.chat_template_kwargs}
+        eos = special.get("eos_token", "")
+        self._eos = eos if eos in control.levels else ""
+        self._guards = GuardFinder(control)
+        self._templates = {name: TemplateUse(each, name == TOOL_USE) for name, each in templates.items()}
+
+    @property
+    def templates(self) -> list[TemplateUse]:
+        return list(self._templates.values())
+
+    @classmethod
+    def open(cls, tokenizer: str | Path, options: ChatOptions) -> ChatRenderer:
+        """The renderer for the tokenizer at a path; `ConfigError` if the two don't fit."""
+        from krill.chat.probe import probe
+
+        file = tokenizer_file(tokenizer)
+        sources = find_templates(file.parent, options.chat_template)
+        spec = native_spec(file)
+        if isinstance(spec, NotNative):
+            raise ConfigError(
+                f"chat data needs a tokenizer that the native core runs, and `{file}` is not, because"
+                f" {spec.reason}",
+                hint="take a tokenizer of one of the families in docs/tokenizer.md",
+            )
+        templates = {}
+        for name, source in sources.by_name.items():
+            if name in (DEFAULT, TOOL_USE):
+                templates[name] = _compiled(sources.origin, source, options)
+        control = ControlTokens.of(
+            spec.added,
+            [text for template in templates.values() for text in template.literals],
+            {text for template in templates.values() for text in template.looked_for},
+            {text for template in templates.values() for text in template.cuts},
+        )
+        special = special_tokens(file.parent)
+        made = cls(sources.origin, templates, special, control, options)
+        try:
+            probe(made)
+        except SecurityError as error:
+            raise _outside_sandbox(made.origin, error) from None
+        content = orjson.dumps([dict(sources.by_name), special], option=orjson.OPT_SORT_KEYS)
+        made.fingerprint = hashlib.sha256(content).hexdigest()
+        return made
+
+    def render(self, row: Mapping[str, Any], format: ChatFormat) -> list[RenderedChat] | ChatDrop:
+        """The conversations of a row, one but with `rewritten_turns: unroll`; or why it is left out."""
+        try:
+            given = read_row(row, format)
+            if isinstance(given, PlainText):
+                return [self._plain(given, format)]
+            return self._conversation(given, format)
+        except ChatDrop as drop:
+            return drop
+        except (UnicodeEncodeError, orjson.JSONEncodeError) as error:
+            return ChatDrop("invalid_unicode", str(error))
+        except RecursionError:
+            return ChatDrop("too_deep")
+        except SecurityError as error:
+            raise _outside_sandbox(self.origin, error) from None
+
+    def prompt(self, messages: Sequence[Message], tools: Sequence[Any] | None = None) -> RenderedChat:
+        """What a model is asked with to go on after these messages; `ChatDrop` if they can't be rendered."""
+        given = read_row({"messages": messages, "tools": tools}, ChatFormat())
+        assert isinstance(given, Conversation)
+
+        def ask(conversation: Conversation) -> str:
+            return self.text_of(conversation, prompt=True)
+
+        text = ask(given)
+        return self._rendered(text, [], self._allowed(self._guards.find(given, text, ask)))
+
+    def text_of(
+        self,
+        conversation: Conversation,
+        messages: Sequence[Message] | None = None,
+        prompt: bool = False,
+        template: TemplateUse | None = None,
+    ) -> str:
+        """The rendering of a conversation, or of other messages with its tools."""
+        template = template or self._template(conversation)
+        return template.compiled.render(self._variables(template, conversation, messages, prompt))
+
+    def _plain(self, plain: PlainText, format: ChatFormat) -> RenderedChat:
+        text = plain.prompt + plain.completion
+        guards = self._allowed(self._guards.find_plain(text))
+        begin, end = len(plain.prompt), len(text) + (0 if format.train_on_eos == "none" else len(self._eos))
+        if begin == end:
+            raise ChatDrop("untrained")
+        return self._rendered(text + self._eos, [(begin, end)], guards)
+
+    def _conversation(self, given: Conversation, format: ChatFormat) -> list[RenderedChat]:
+        made = []
+        for sample in self._samples(given):
+            count = sample.messages
+            part = given if count == len(given.messages) else replace(given, messages=given.messages[:count])
+            allows = self.options.special_in_content == "allow"
+            guards = [] if allows else self._guards.find(part, sample.text, self.text_of)
+            spans = trained_spans(sample, given, format, self.control, guards, self._marks(given))
+            if spans:
+                made.append(self._rendered(sample.text, spans, self._allowed(guards)))
+        if not made:
+            raise ChatDrop("untrained")
+        return made
+
+    def _rendered(self, text: str, spans: list[Span], guards: list[Guard]) -> RenderedChat:
+        made = _in_bytes(text, spans, guards)
+        if len(made.text) > self.options.max_rendered_bytes:
+            raise ChatDrop("template_too_long", f"{len(made.text):,} bytes")
+        return made
+
+    def _marks(self, given: Conversation) -> bool:
+        return self._template(given).compiled.has_markers
+
+    def _allowed(self, guards: list[Guard]) -> list[Guard]:
+        if guards and self.options.special_in_content == "drop":
+            raise ChatDrop("control_in_content", f"{len(guards):,} of them")
+        return [] if self.options.special_in_content == "allow" else guards
+
+    def _samples(self, given: Conversation) -> list[PlacedSample]:
+        template = self._template(given)
+        template.check(given.messages)
+        count = len(given.messages)
+        if template.compiled.has_markers:
+            text, spans = template.compiled.render_marked(self._variables(template, given))
+            if _as_marked(given):
+                return [PlacedSample(count, text, [Turn(-1, *span) for span in spans], None)]
+        else:
+            text = self.text_of(given)
+        wanted = [number for number in range(count) if _is_wanted(given, number)]
+        try:
+            placed = template.skeletons.place(
+                given, text, self._analyse, lambda number: self.text_of(given, given.messages[:number])
+            )
+            if placed is not None:
+                return placed
+            if template.compiled.has_markers:
+                raise ChatDrop("turn_not_placed", "how the template renders a turn depends on its text")
+            found = place_turns(
+                lambda messages, prompt: self.text_of(given, messages, prompt),
+                given.messages,
+                wanted,
+                self.options.rewritten_turns,
+            )
+        except RewrittenTurn as turn:
+            raise self._rewritten(turn.asked) from None
+        return [PlacedSample(each.messages, each.text, each.turns, None) for each in found]
+
+    def _analyse(self, shape: Conversation, owners: Sequence[Owner]) -> list[Sample]:
+        """The samples of a shape, whose texts are sentinels."""
+        template = self._template(shape)
+        if template.compiled.has_markers:
+            text, spans = template.compiled.render_marked(self._variables(template, shape))
+            return [Sample(len(shape.messages), text, marked_turns(text, spans, owners, shape.messages))]
+        wanted = [number for number in range(len(shape.messages)) if _is_wanted(shape, number)]
+        return place_turns(
+            lambda messages, prompt: self.text_of(shape, messages, prompt),
+            shape.messages,
+            wanted,
+            self.options.rewritten_turns,
+        )
+
+    def _rewritten(self, asked: bool) -> ConfigError:
+        if not asked:
+            return ConfigError(
+                f"{self.origin} asks a model with another text than it writes before an answer, so that"
+                " answers can't be trained as they will be asked for",
+                hint="give the reasoning that it asks for in `reasoning_content`, set what it knows in"
+                " `chat_template_kwargs`, take a template that marks answers with `{% generation %}`, or set"
+                " `preprocess.rewritten_turns` to `last`, which leaves such conversations out",
+            )
+        return ConfigError(
+            f"{self.origin} writes earlier turns otherwise than the model wrote them, so that not all can be"
+            " trained in one text",
+            hint="set `preprocess.rewritten_turns` to `unroll` (a text for each such turn) or to `last` (only"
+            " turns that are not rewritten)",
+        )
+
+    def _template(self, conversation: Conversation) -> TemplateUse:
+        if conversation.tools and TOOL_USE in self._templates:
+            return self._templates[TOOL_USE]
+        return self._templates[DEFAULT]
+
+    def _variables(
+        self,
+        template: TemplateUse,
+        conversation: Conversation,
+        messages: Sequence[Message] | None = None,
+        prompt: bool = False,
+    ) -> dict[str, Any]:
+        given = conversation.messages if messages is None else messages
+        return {
+            **self.fixed,
+            **conversation.kwargs,
+            "messages": [template.adapted(message) for message in given],
+            "tools": conversation.tools,
+            "add_generation_prompt": prompt,
+        }
+
+
+class TemplateUse:
+    """A template, what it wants of messages, and the skeletons of its renderings."""
+
+    def __init__(self, compiled: CompiledTemplate, is_for_tools: bool) -> None:
+        self.compiled = compiled
+        self.is_for_tools = is_for_tools
+        self.skeletons = Skeletons(compiled.looked_for)
+        self.wants_parts = False
+        self.wants_argument_text = False
+        self.writes_calls = False
+        self.writes_results = False
+
+    def check(self, messages: Sequence[Message]) -> None:
+        """`ChatDrop` for messages that the template would leave out."""
+        for number, message in enumerate(messages):
+            if message.get("tool_calls") and not self.writes_calls:
+                raise ChatDrop("message_not_rendered", f"the tool calls of message {number + 1}")
+            if message["role"] == "tool" and message.get("content") and not self.writes_results:
+                raise ChatDrop("message_not_rendered", f"the tool result in message {number + 1}")
+
+    def adapted(self, message: Message) -> Message:
+        if self.wants_parts and isinstance(message.get("content"), str):
+            message = {**message, "content": [{"type": "text", "text": message["content"]}]}
+        if self.wants_argument_text and "tool_calls" in message:
+            message = {**message, "tool_calls": [_with_text(call) for call in message["tool_calls"]]}
+        return message
+
+
+def _with_text(call: Mapping[str, Any]) -> dict[str, Any]:
+    if "function" in call:
+        return {**call, "function": _with_text(call["function"])}
+    arguments = call.get("arguments")
+    if isinstance(arguments, Mapping):
+        return {**call, "arguments": json.dumps(arguments, ensure_ascii=False)}
+    return dict(call)
+
+
+def _outside_sandbox(origin: str, error: SecurityError) -> ConfigError:
+    return ConfigError(f"{origin} does what templates may not: {error}", hint="take another template")
+
+
+def _is_wanted(conversation: Conversation, number: int) -> bool:
+    return conversation.trained[number] and conversation.messages[number]["role"] == "assistant"
+
+
+def _as_marked(conversation: Conversation) -> bool:
+    """Whether just what the template marks is trained, and nothing has to be known of single messages."""
+    return all(
+        trains == (message["role"] == "assistant") and detail is None and message["role"] in _KNOWN_ROLES
+        for message, trains, detail in zip(
+            conversation.messages, conversation.trained, conversation.details, strict=True
+        )
+    )
+
+
+def _in_bytes(text: str, spans: list[Span], guards: list[Guard]) -> RenderedChat:
+    data = text.encode()
+    if len(data) == len(text):
+        return RenderedChat(data, tuple(spans), tuple(guards))
+    positions = sorted({position for begin, end, *_ in [*spans, *guards] for position in (begin, end)})
+    places, before, at = {}, 0, 0
+    for position in positions:
+        at += len(text[before:position].encode())
+        places[position] = at
+        before = position
+    return RenderedChat(
+        data,
+        tuple((places[begin], places[end]) for begin, end in spans),
+        tuple((places[begin], places[end], level) for begin, end, level in guards),
+    )
+
+
+def _compiled(origin: str, source: str, options: ChatOptions) -> CompiledTemplate:
+    try:
+        date = None if options.date is None else datetime.fromisoformat(options.date)
+    except ValueError:
+        raise ConfigError(
+            f"the date `{shown(options.date)}` can't be read", hint="write it as `2026-01-31`"
+        ) from None
+    try:
+        return CompiledTemplate(source, date, options.max_rendered_bytes)
+    except TemplateError as error:
+        raise ConfigError(
+            f"{origin} is not a Jinja template: {error}", hint="mend it, or take another"
+        ) from None

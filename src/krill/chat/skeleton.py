@@ -1,0 +1,265 @@
+"""Conversations of one shape share an analysis: their turns are placed once, with sentinels as contents.
+
+In: conversations and their renderings. Out: samples as of `spans`, and where each content stands in them.
+Held in memory: the analyses of recent shapes, `MOST_BYTES` of text at most.
+
+Each text of a message is replaced by a sentinel, whitespace at its ends and what the template looks for in it
+kept. The rendering of that is the skeleton. If the skeleton with the contents put back is the true rendering,
+then all that is known of the skeleton holds for the conversation.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from krill.chat.control import NAMES, any_of
+from krill.chat.forms import Conversation, Message
+from krill.chat.options import ChatDrop
+from krill.chat.spans import RewrittenTurn, Sample, Turn
+
+MOST_BYTES: Final = 8_000_000
+# The quotation mark shows whether a text was written as JSON, and how often.
+_MARK: Final = "\U0001fffe"
+_SENTINEL: Final = re.compile('\U0001fffe(\\\\*)"(\\d+)\U0001ffff')
+_TOOLS: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose text a sentinel stands for: `begin` is its place in the value."""
+
+    message: int
+    key: str
+    begin: int
+
+
+# Places the turns of a shape, whose sentinels have these owners.
+Analyse = Callable[[Conversation, Sequence["Owner"]], list[Sample]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the text of an owner stands in a sample, as it is or escaped."""
+
+    owner: Owner
+    begin: int
+    end: int
+    escaped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSample:
+    """A sample of the first messages with its turns and the places of all contents; `places` is None if those
+    are not known."""
+
+    messages: int
+    text: str
+    turns: list[Turn]
+    places: list[Place] | None
+
+
+class _Blank:
+    """A conversation with sentinels instead of its texts."""
+
+    def __init__(self, conversation: Conversation, kept: re.Pattern[str] | None) -> None:
+        self._kept = kept
+        self.values: list[str] = []
+        self.owners: list[Owner] = []
+        self.messages = [self._message(*each) for each in enumerate(conversation.messages)]
+        self.tools = self._tools(conversation.tools)
+
+    def _message(self, number: int, message: Message) -> Message:
+        known: dict[str, str] = {}
+        return {key: self._value(key, value, number, message, known) for key, value in message.items()}
+
+    # Not a function inside of the other: a cycle would hold the texts until garbage is collected.
+    def _value(self, key: str, value: Any, number: int, message: Message, known: dict[str, str]) -> Any:
+        if isinstance(value, str):
+            if key in NAMES:
+                return value
+            # Reasoning stands under several keys.
+            if value not in known:
+                known[value] = self._text(value, number, key, message["role"] == "assistant")
+            return known[value]
+        if isinstance(value, Mapping):
+            return {name: self._value(name, item, number, message, known) for name, item in value.items()}
+        if not isinstance(value, Sequence):
+            return value
+        return [self._value(key, item, number, message, known) for item in value]
+
+    def _tools(self, value: Any, key: str = "") -> Any:
+        """Only descriptions: templates compare what else there is."""
+        if isinstance(value, str):
+            return self._text(value, _TOOLS, key, False) if key == "description" else value
+        if isinstance(value, Mapping):
+            return {name: self._tools(item, name) for name, item in value.items()}
+        return [self._tools(item) for item in value] if isinstance(value, Sequence) else value
+
+    def _text(self, text: str, message: int, key: str, own: bool) -> str:
+        if not own or self._kept is None:
+            return self._piece(text, message, key, 0)
+        pieces, at = [], 0
+        for match in self._kept.finditer(text):
+            pieces += [self._piece(text[at : match.start()], message, key, at), match.group()]
+            at = match.end()
+        return "".join([*pieces, self._piece(text[at:], message, key, at)])
+
+    def _piece(self, text: str, message: int, key: str, at: int) -> str:
+        core = text.strip()
+        if not core:
+            return text
+        begin = text.index(core)
+        self.values.append(core)
+        self.owners.append(Owner(message, key, at + begin))
+        number = len(self.values) - 1
+        return f'{text[:begin]}\U0001fffe"{number}\U0001ffff{text[begin + len(core) :]}'
+
+
+class _Skeleton:
+    """One rendering with sentinels: literals, and between them the numbers and escapes of values."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.messages = sample.messages
+        self.turns = sample.turns
+        self.literals: list[str] = []
+        self.numbers: list[int] = []
+        self.escapes: list[int] = []
+        self.ends: list[int] = []
+        self.size = len(sample.text)
+        at = 0
+        for match in _SENTINEL.finditer(sample.text):
+            self.literals.append(sample.text[at : match.start()])
+            self.numbers.append(int(match[2]))
+            # Each escape doubles the backslashes and adds one.
+            self.escapes.append((len(match[1]) + 1).bit_length() - 1)
+            at = match.end()
+            self.ends.append(at)
+        self.literals.append(sample.text[at:])
+
+    def values(self, given: Sequence[str]) -> list[str]:
+        return [
+            given[number] if not escapes else _escaped(given[number], escapes)
+            for number, escapes in zip(self.numbers, self.escapes, strict=True)
+        ]
+
+    def fill(self, values: Sequence[str]) -> str:
+        pieces = [text for pair in zip(self.literals, values, strict=False) for text in pair]
+        return "".join([*pieces, self.literals[-1]])
+
+    def place(self, text: str, values: Sequence[str], owners: Sequence[Owner]) -> PlacedSample:
+        """The sample whose true rendering is `text`."""
+        places, at = [], 0
+        shifts = [0]
+        for literal, value, number, escapes, end in zip(
+            self.literals, values, self.numbers, self.escapes, self.ends, strict=False
+        ):
+            at += len(literal)
+            places.append(Place(owners[number], at, at + len(value), escapes > 0))
+            at += len(value)
+            shifts.append(at - end)
+
+        def moved(position: int) -> int:
+            return position + shifts[bisect_right(self.ends, position)]
+
+        turns = [Turn(turn.message, moved(turn.begin), moved(turn.end)) for turn in self.turns]
+        return PlacedSample(self.messages, text, turns, places)
+
+
+class Skeletons:
+    """Places turns by the skeletons of recent shapes; `looked_for` is what the template looks for in
+    an assistant's text."""
+
+    def __init__(self, looked_for: Sequence[str]) -> None:
+        self._kept = any_of(looked_for)
+        self._known: OrderedDict[bytes, list[_Skeleton]] = OrderedDict()
+        self._bytes = 0
+
+    def place(
+        self,
+        conversation: Conversation,
+        text: str,
+        analyse: Analyse,
+        render: Callable[[int], str],
+    ) -> list[PlacedSample] | None:
+        """The samples of a conversation that is rendered as `text`, and its first messages as `render` says;
+        None if it depends on the contents how they are rendered."""
+        if _MARK in text:
+            return None
+        blank = _Blank(conversation, self._kept)
+        shape = Conversation(
+            blank.messages, conversation.trained, conversation.details, blank.tools, conversation.kwargs
+        )
+        skeletons = self._skeletons(shape, blank.owners, analyse)
+        if not skeletons:
+            return None
+        placed = []
+        for skeleton in skeletons:
+            true = text if skeleton.messages == len(conversation.messages) else render(skeleton.messages)
+            values = skeleton.values(blank.values)
+            if skeleton.fill(values) != true:
+                return None
+            placed.append(skeleton.place(true, values, blank.owners))
+        _check_all_rendered(conversation.messages[: skeletons[-1].messages], placed[-1], blank.owners)
+        return placed
+
+    def _skeletons(self, shape: Conversation, owners: Sequence[Owner], analyse: Analyse) -> list[_Skeleton]:
+        key = orjson.dumps([shape.messages, shape.tools, shape.kwargs, shape.trained], default=str)
+        found = self._known.get(key)
+        if found is not None:
+            self._known.move_to_end(key)
+            return found
+        try:
+            found = [_Skeleton(sample) for sample in analyse(shape, owners)]
+        except (ChatDrop, RewrittenTurn):
+            found = []  # what stands for the contents has no say in it: they themselves are to be looked at
+        self._known[key] = found
+        self._bytes += _cost(key, found)
+        while self._bytes > MOST_BYTES and len(self._known) > 1:
+            self._bytes -= _cost(*self._known.popitem(last=False))
+        return found
+
+
+def marked_turns(
+    text: str, spans: Sequence[tuple[int, int]], owners: Sequence[Owner], messages: Sequence[Message]
+) -> list[Turn]:
+    """The turns of a skeleton that a template marks: each is the message's whose text came last before its
+    end; if that is not an assistant's, of the next assistant."""
+    found = [(match.end(), owners[int(match[2])].message) for match in _SENTINEL.finditer(text)]
+    ends = [end for end, _ in found]
+    assistants = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
+    turns = []
+    for begin, end in spans:
+        before = bisect_right(ends, end)
+        message = found[before - 1][1] if before else 0
+        later = bisect_left(assistants, message)
+        turns.append(Turn(assistants[min(later, len(assistants) - 1)] if assistants else message, begin, end))
+    return turns
+
+
+def _cost(key: bytes, skeletons: Sequence[_Skeleton]) -> int:
+    return len(key) + sum(4 * each.size + 200 * len(each.numbers) for each in skeletons)
+
+
+def _escaped(text: str, times: int) -> str:
+    for _ in range(times):
+        text = json.dumps(text, ensure_ascii=False)[1:-1]
+    return text
+
+
+def _check_all_rendered(messages: Sequence[Message], placed: PlacedSample, owners: Sequence[Owner]) -> None:
+    """A template may pass over a message whose role it does not know."""
+    there = {place.owner.message for place in placed.places or () if place.owner.key == "content"}
+    missing = {owner.message for owner in owners if owner.key == "content"} - there
+    missing &= set(range(len(messages)))
+    if missing:
+        number = min(missing)
+        role = messages[number]["role"]
+        raise ChatDrop("message_not_rendered", f"message {number + 1}, of the role `{role}`")

@@ -1,0 +1,116 @@
+"""From turns to the spans that are trained: which messages, which of their characters, which stop tokens.
+
+In: a sample with its turns, and what the row and the config say. Out: spans in characters, in order, that do
+not overlap. Nothing is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from krill.chat.control import ControlTokens, Guard
+from krill.chat.forms import Conversation, Span
+from krill.chat.options import ChatDrop, ChatFormat
+from krill.chat.skeleton import Place, PlacedSample
+from krill.chat.spans import Turn
+
+
+def trained_spans(
+    sample: PlacedSample,
+    given: Conversation,
+    format: ChatFormat,
+    control: ControlTokens,
+    guards: Sequence[Guard],
+    marked: bool,
+) -> list[Span]:
+    """What of a sample is trained. Where the template marks it, that is taken as it is; else a turn ends with
+    its stop token: the model writes nothing after it."""
+    if marked and format.train_on_eos == "turn" and all(turn.message < 0 for turn in sample.turns):
+        return _merged((turn.begin, turn.end) for turn in sample.turns)
+    turns = [turn for turn in sample.turns if turn.message < 0 or given.trained[turn.message]]
+    turns = sorted([*turns, *_other_turns(sample, given, control)], key=lambda turn: turn.begin)
+    guarded = {begin for begin, _, _ in guards}
+    stops = [_stop_of(turn, sample.text, control, guarded) for turn in turns]
+    last = max((number for number, stop in enumerate(stops) if stop), default=-1)
+    spans: list[Span] = []
+    for number, (turn, stop) in enumerate(zip(turns, stops, strict=True)):
+        keeps_stop = format.train_on_eos in ("turn", "all") or (
+            format.train_on_eos == "last" and number == last
+        )
+        detail = None if turn.message < 0 else given.details[turn.message]
+        if detail is not None:
+            spans += _detail_spans(sample, turn, given.messages[turn.message].get("content", ""), detail)
+        elif marked and (keeps_stop or stop is None):
+            spans.append((turn.begin, turn.end))
+        else:
+            spans.append((turn.begin, turn.end if stop is None else stop[0]))
+        if stop is not None and keeps_stop:
+            spans.append(stop)
+    if format.train_on_eos == "all":
+        written = {sample.text[begin:end] for stop in stops if stop for begin, end in [stop]}
+        spans += [
+            span for text in written for span in _occurrences(sample.text, text) if span[0] not in guarded
+        ]
+    return _merged(spans)
+
+
+def _stop_of(turn: Turn, text: str, control: ControlTokens, guarded: set[int]) -> Span | None:
+    stop = control.last_in(text, turn.begin, turn.end)
+    return None if stop is None or stop[0] in guarded else stop
+
+
+def _other_turns(sample: PlacedSample, given: Conversation, control: ControlTokens) -> Iterable[Turn]:
+    """The turns of other roles than the assistant's: their content, and a stop token right behind it."""
+    for number, message in enumerate(given.messages[: sample.messages]):
+        if not given.trained[number] or message["role"] == "assistant":
+            continue
+        own = [place for place in _places(sample) if place.owner.message == number]
+        if not own:
+            continue
+        yield Turn(number, own[0].begin, control.end_at(sample.text, own[-1].end))
+
+
+def _places(sample: PlacedSample) -> list[Place]:
+    if sample.places is None:
+        raise ChatDrop("turn_not_placed", "how the template renders a message depends on its text")
+    return sample.places
+
+
+def _detail_spans(sample: PlacedSample, turn: Turn, content: str, detail: Sequence[Span]) -> list[Span]:
+    """Characters of a content, where they stand in the sample."""
+    if sample.places is None:
+        raise ChatDrop("detail_not_placed")
+    text, spans = sample.text, []
+    for place in sample.places:
+        if place.owner.message != turn.message or place.owner.key != "content":
+            continue
+        if place.escaped:
+            raise ChatDrop("detail_not_placed")
+        shift, first = place.begin - place.owner.begin, place.owner.begin
+        past = first + place.end - place.begin
+        # Whitespace at the ends of a content is not a part of the place, and there if the template kept it.
+        while first > 0 and turn.begin < first + shift and content[first - 1] == text[first + shift - 1]:
+            first -= 1
+        while past < len(content) and past + shift < turn.end and content[past] == text[past + shift]:
+            past += 1
+        spans += [(max(begin, first) + shift, min(end, past) + shift) for begin, end in detail]
+    return spans
+
+
+def _occurrences(text: str, part: str) -> Iterable[Span]:
+    at = text.find(part)
+    while at >= 0:
+        yield at, at + len(part)
+        at = text.find(part, at + len(part))
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for begin, end in sorted(spans):
+        if begin >= end:
+            continue
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
