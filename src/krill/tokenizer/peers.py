@@ -204,13 +204,12 @@ def _ranks(model: dict[str, Any], added: dict[str, int]) -> dict[bytes, int]:
 
 def gigatoken_encoder(job: EncodeJob) -> Encode:
     """BPE; ids are an Awkward Array."""
-    import gigatoken
+    import gigatoken  # isort: skip  the peer first: without it this is missing too
+    import awkward  # which gigatoken would import while it encodes
 
     tokenizer = gigatoken.Tokenizer(job.tokenizer)
 
     def documents(encoded: Any) -> Iterator[Sequence[int]]:
-        import awkward
-
         end = 0
         flat = awkward.to_numpy(awkward.flatten(encoded))
         for length in awkward.num(encoded).tolist():
