@@ -1,32 +1,47 @@
 """Encode with the tokenizers of many model families: Krill beside those of its peers that load them.
 
-In: folders or files of tokenizers (`tokenizer.json`, or `.json.xz`), and documents as JSON lines. A list of
-strings goes in, cold, in a process of its own for each encoder; MB/s is over the encoding alone. All are
-asked for the same special tokens. The first row is a tokenizer of 32,000 tokens with GPT-2's pattern, trained
-on the documents: every family's speed is also stated as a share of it.
+In: folders or files of tokenizers (`tokenizer.json`, or `.json.xz`). A list of strings goes in, cold, in a
+process of its own for each encoder; MB/s is over the encoding alone. All are asked for the same special
+tokens. Three more tokenizers are trained on the first documents by Hugging Face's library or by Krill: one of
+32,000 tokens with GPT-2's pattern, of whose speed every family's is also stated as a share; Unigram with the
+form NFKC (that of SentencePiece's charsmap, where `sentencepiece` is installed) and Metaspace; WordPiece with
+BERT's normalizer and pre-tokenizer.
 
-    python benchmarks/encode_families.py TOKENIZER... --documents docs.jsonl --mb 100 --threads 1 2
+No text comes twice, since what repeats flatters a cache that never forgets: first the sample, Markdown in
+ten-odd languages, each document once; then sources and text files of the standard library and of the
+installed packages, by path, without those that are equal to an earlier one. All encoders get the same.
+
+`held` is what the process grows by while the tokenizer is loaded, libraries not counted. Hits are words, or
+pieces of them, found in Krill's cache, and missed bytes those that were merged.
+
+    python benchmarks/encode_families.py TOKENIZER... --mb 100 --threads 1 2 --peers-python PATH
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
+import hashlib
 import json
 import lzma
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module, metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from measured import run_measured
+from real_text import installed_texts, real_texts
 
 MB = 10**6
-# The library takes minutes for what others do in seconds.
+# The library takes minutes for what others do in seconds, and to train Unigram.
 LIBRARY_MB = 10
+TRAINED_MB = 3
+COLUMNS = ("tokenizer", "threads", "encoder", "load s", "held MB", "MB/s", "of gpt2-like", "peak MB")
+OF_KRILL = ("hits", "missed bytes")
 
 
 def krill_encoder(file: str, threads: int) -> Callable[[Sequence[str]], int]:
@@ -38,6 +53,7 @@ def krill_encoder(file: str, threads: int) -> Callable[[Sequence[str]], int]:
     def count(texts: Sequence[str]) -> int:
         return sum(map(len, tokenizer.encode_batch(texts)))
 
+    count.statistics = tokenizer.statistics  # type: ignore[attr-defined]
     return count
 
 
@@ -81,16 +97,39 @@ ENCODERS: dict[str, Callable[[str, int], Callable[[Sequence[str]], int]]] = {
 }
 
 
+# What each imports, which is no part of loading.
+LIBRARIES = {
+    "krill": ("numpy", "pyarrow", "krill.corpus.buffers", "krill.tokenizer.native", "krill._native"),
+    "gigatoken": ("awkward", "gigatoken"),
+}
+
+
+def resident() -> int:
+    """Bytes of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def encode_once(options: argparse.Namespace) -> dict[str, Any]:
     """Load, then encode all documents once."""
     texts = [json.loads(line) for line in Path(options.documents).read_text().splitlines()]
-    begun = time.monotonic()
+    for library in LIBRARIES.get(options.once, (options.once,)):
+        import_module(library)
+    begun, before = time.monotonic(), resident()
     count = ENCODERS[options.once](options.tokenizers[0], options.threads[0])
-    loaded = time.monotonic()
+    loaded, held = time.monotonic(), resident() - before
     tokens = count(texts)
     seconds = time.monotonic() - loaded
     size = sum(len(text.encode()) for text in texts)
-    return {"load": loaded - begun, "mb_per_second": size / seconds / MB, "tokens": tokens}
+    words = getattr(count, "statistics", dict)()
+    return {
+        "load": loaded - begun,
+        "held": held,
+        "mb_per_second": size / seconds / MB,
+        "tokens": tokens,
+        "hit_rate": words.get("hit_rate"),
+        "miss_share": words["miss_bytes"] / words["bytes"] if words else None,
+        "version": metadata.version("krill-lm" if options.once == "krill" else options.once),
+    }
 
 
 def measure(name: str, file: Path, documents: Path, threads: int, python: str) -> dict[str, Any] | str:
@@ -102,19 +141,26 @@ def measure(name: str, file: Path, documents: Path, threads: int, python: str) -
     return {**json.loads(outcome.out.splitlines()[-1]), "peak": outcome.peak}
 
 
-def write_documents(source: Path, path: Path, size: int) -> Path:
-    """Texts as JSON strings, one a line, repeated up to the size; later rounds differ from the first."""
-    with gzip.open(source, "rt") if source.suffix == ".gz" else source.open() as lines:
-        texts = [json.loads(line)["text"] for line in lines]
-    written = round_ = 0
+def different_texts() -> Iterator[str]:
+    """Each once."""
+    seen = set()
+    for text in chain(real_texts(), installed_texts()):
+        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        if digest not in seen:
+            seen.add(digest)
+            yield text
+
+
+def write_documents(path: Path, size: int) -> Path:
+    """Texts as JSON strings, one a line, up to the size or as many as there are."""
+    written = 0
     with path.open("w") as file:
-        while written < size:
-            for text in texts:
-                file.write(json.dumps(f"{text} {round_}" if round_ else text) + "\n")
-                written += len(text.encode())
-                if written >= size:
-                    break
-            round_ += 1
+        for text in different_texts():
+            file.write(json.dumps(text) + "\n")
+            written += len(text.encode())
+            if written >= size:
+                return path
+    print(f"there are no more than {written / MB:.0f} MB of different texts here", file=sys.stderr)
     return path
 
 
@@ -140,30 +186,77 @@ def trained(documents: Path, folder: Path) -> Path:
     return folder / "gpt2-like" / "tokenizer.json"
 
 
+def charsmap_of_sentencepiece(few: Path, folder: Path) -> bytes | None:
+    """What its trainer puts into every model; None where it is not installed."""
+    try:
+        import sentencepiece
+        from sentencepiece import sentencepiece_model_pb2
+    except ImportError:
+        return None
+    sentencepiece.SentencePieceTrainer.train(input=str(few), model_prefix=folder / "nmt", vocab_size=400)
+    model = sentencepiece_model_pb2.ModelProto()
+    model.ParseFromString((folder / "nmt.model").read_bytes())
+    return bytes(model.normalizer_spec.precompiled_charsmap)
+
+
+def trained_by_library(kind: str, few: Path, folder: Path) -> Path:
+    """Unigram or WordPiece, 16,000 tokens."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+    lines = few.read_text().splitlines()
+    texts = [json.loads(line) for line in lines[: max(1, len(lines) * TRAINED_MB // LIBRARY_MB)]]
+    options = {"vocab_size": 16_000, "show_progress": False}
+    trainer: Any
+    if kind == "unigram":
+        charsmap = charsmap_of_sentencepiece(few, folder)
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.normalizer = normalizers.Precompiled(charsmap) if charsmap else normalizers.NFKC()
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.UnigramTrainer(unk_token="<unk>", special_tokens=["<unk>"], **options)
+    else:
+        tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # type: ignore[call-arg]
+        tokenizer.normalizer = normalizers.BertNormalizer()
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(special_tokens=["[UNK]"], **options)
+    tokenizer.train_from_iterator(texts, trainer)
+    path = folder / kind / "tokenizer.json"
+    path.parent.mkdir()
+    tokenizer.save(str(path))
+    return path
+
+
+def row(found: dict[str, Any], base: float, encoder: str) -> str:
+    """Figures of one encoder."""
+    rate = found["mb_per_second"]
+    share = f"{rate / base:.2f}" if encoder == "krill" else ""
+    words = f"{found['hit_rate']:.2%} | {found['miss_share']:.1%}" if encoder == "krill" else " |"
+    sizes = f"{found['held'] / MB:.0f} | {rate:.1f} | {share} | {found['peak'] / MB:.0f}"
+    return f"{found['load']:.2f} | {sizes} | {words}"
+
+
 def main() -> None:
     """The table; or, in a process that this one has started, one encoder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("tokenizers", nargs="+")
-    parser.add_argument("--documents", required=True, type=Path)
     parser.add_argument("--mb", type=int, default=100)
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), choices=list(ENCODERS))
     parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the peers")
+    parser.add_argument("--trained", nargs="*", default=["unigram", "wordpiece"])
     parser.add_argument("--once", help=argparse.SUPPRESS)
+    parser.add_argument("--documents", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.once:
         print(json.dumps(encode_once(options)))
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        documents = write_documents(options.documents, folder / "documents", options.mb * MB)
-        few = write_documents(options.documents, folder / "few", min(LIBRARY_MB, options.mb) * MB)
+        documents = write_documents(folder / "documents", options.mb * MB)
+        few = write_documents(folder / "few", min(LIBRARY_MB, options.mb) * MB)
         files = [trained(few, folder), *(unpacked(Path(given), folder) for given in options.tokenizers)]
-        print(
-            "| tokenizer | threads | encoder | load s | MB/s | of gpt2-like | peak MB |\n"
-            + "| --- " * 7
-            + "|"
-        )
+        files += [trained_by_library(kind, few, folder) for kind in options.trained]
+        print(f"| {' | '.join(COLUMNS + OF_KRILL)} |\n" + "| --- " * len(COLUMNS + OF_KRILL) + "|")
+        versions: dict[str, str] = {}
         for threads in options.threads:
             base = 0.0
             for file in files:
@@ -171,14 +264,14 @@ def main() -> None:
                     texts = few if encoder == "tokenizers" else documents
                     python = sys.executable if encoder == "krill" else options.peers_python
                     found = measure(encoder, file, texts, threads, python)
+                    begin = f"| {file.parent.name} | {threads} | {encoder} |"
                     if isinstance(found, str):
-                        print(f"| {file.parent.name} | {threads} | {encoder} | | {found} | | |", flush=True)
+                        print(f"{begin} | | {found} | | | | |", flush=True)
                         continue
-                    rate = found["mb_per_second"]
-                    base = rate if encoder == "krill" and base == 0 else base
-                    share = f"{rate / base:.2f}" if encoder == "krill" else ""
-                    figures = f"{found['load']:.2f} | {rate:.1f} | {share} | {found['peak'] / MB:.0f}"
-                    print(f"| {file.parent.name} | {threads} | {encoder} | {figures} |", flush=True)
+                    versions[encoder] = found["version"]
+                    base = found["mb_per_second"] if encoder == "krill" and base == 0 else base
+                    print(f"{begin} {row(found, base, encoder)} |", flush=True)
+        print("\n" + ", ".join(f"{encoder} {version}" for encoder, version in versions.items()))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "check.hpp"
+#include "pages.hpp"
 
 namespace krill {
 
@@ -31,6 +32,15 @@ class GrowingBuffer {
   explicit GrowingBuffer(size_t capacity) {
     if (capacity > kMaxSize) throw std::bad_alloc();
     reallocate(std::max<size_t>(capacity, 1));
+  }
+  // The same in huge pages where the system has them: for what is written once and handed over, since first
+  // writes to ordinary pages take longer than what is written. As much as a huge page more may be resident.
+  static GrowingBuffer large(size_t capacity) {
+    GrowingBuffer buffer;
+    buffer.in_huge_pages_ = true;
+    if (capacity > kMaxSize) throw std::bad_alloc();
+    buffer.reallocate(std::max<size_t>(capacity, 1));
+    return buffer;
   }
   GrowingBuffer(GrowingBuffer&& other) noexcept { swap(other); }
   GrowingBuffer& operator=(GrowingBuffer&& other) noexcept {
@@ -116,6 +126,7 @@ class GrowingBuffer {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
+    std::swap(in_huge_pages_, other.in_huge_pages_);
   }
 
   void make_room(size_t extra) {
@@ -134,11 +145,13 @@ class GrowingBuffer {
     if (moved == nullptr) throw std::bad_alloc();
     data_ = static_cast<T*>(moved);
     capacity_ = capacity;
+    if (in_huge_pages_) use_huge_pages(moved, capacity * sizeof(T));
   }
 
   T* data_ = nullptr;
   size_t size_ = 0;
   size_t capacity_ = 0;
+  bool in_huge_pages_ = false;
 };
 
 }  // namespace krill

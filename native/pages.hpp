@@ -16,6 +16,18 @@
 
 namespace krill {
 
+// Asks for huge pages where memory of malloc's is that large.
+inline void use_huge_pages(void* memory, size_t size) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t kHuge = uintptr_t{2} << 20;
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t begin = (address + kHuge - 1) & ~(kHuge - 1), end = (address + size) & ~(kHuge - 1);
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#else
+  (void)memory, (void)size;
+#endif
+}
+
 // A private anonymous mapping that begins where a huge page may.
 class Pages {
  public:

@@ -53,7 +53,8 @@ nb::tuple encode_texts(const bpe::BpeModel& model, const In<int64_t>& offsets, n
                                            long_words);
     for (size_t row = 0; row < column.rows; ++row) {
       const size_t before = ids.size();
-      words.encode(column.begin(row), column.size(row), ids);
+      words.encode(column.begin(row), column.size(row), column.readable(row), ids);
+      words.finish(ids);
       lengths[row] = static_cast<uint32_t>(ids.size() - before);
     }
     return words.take_statistics();

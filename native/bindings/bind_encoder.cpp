@@ -24,6 +24,7 @@
 #include "bindings/arrays.hpp"
 #include "bpe/bpe_model.hpp"
 #include "normalize/normalizer.hpp"
+#include "text/wide_string.hpp"
 #include "tokenizer/decoders.hpp"
 #include "tokenizer/encoder.hpp"
 
@@ -57,6 +58,14 @@ std::unordered_map<uint32_t, DecodedToken> decoded_tokens(const std::vector<Deco
   return tokens;
 }
 
+text::WideString wide_string(nb::handle text) {
+  if (!PyUnicode_Check(text.ptr())) throw nb::type_error("a text is not a string");
+  const auto size = static_cast<size_t>(PyUnicode_GET_LENGTH(text.ptr()));
+  if (size >= 0xffffffff) throw std::invalid_argument("a document is 4 GiB or longer");
+  return {PyUnicode_DATA(text.ptr()), size, static_cast<uint8_t>(PyUnicode_KIND(text.ptr())),
+          PyUnicode_IS_ASCII(text.ptr()) != 0};
+}
+
 class BoundEncoder {
  public:
   BoundEncoder(tokenizer::EncoderParts parts, const tokenizer::EncoderWorkers& workers,
@@ -76,6 +85,21 @@ class BoundEncoder {
     return std::visit(
         [&](auto& encoder) {
           auto batch = without_gil([&] { return encoder->encode(column, last); });
+          return nb::make_tuple(to_numpy(std::move(batch.ids)), to_numpy(std::move(batch.lengths)));
+        },
+        encoder_);
+  }
+
+  // Strings [begin, end) of a tuple, which keeps them alive, as 32-bit ids.
+  nb::tuple encode_strings(const nb::tuple& texts, size_t begin, size_t end) {
+    if (begin > end || end > texts.size()) throw std::invalid_argument("there are not as many strings");
+    std::vector<text::WideString> strings;
+    strings.reserve(end - begin);
+    for (size_t row = begin; row < end; ++row) strings.push_back(wide_string(texts[row]));
+    return std::visit(
+        [&](auto& encoder) {
+          auto batch =
+              without_gil([&] { return encoder->encode(std::span<const text::WideString>(strings)); });
           return nb::make_tuple(to_numpy(std::move(batch.ids)), to_numpy(std::move(batch.lengths)));
         },
         encoder_);
@@ -189,6 +213,8 @@ void bind_encoder(nb::module_& m) {
           nb::arg("decoded"), nb::arg("pre_tokenizer").none(), nb::arg("prefix"), nb::arg("suffix"),
           nb::arg("trims_offsets"), nb::arg("keeps_first_space"), nb::arg("cache_bytes"), nb::arg("workers"))
       .def("encode", &BoundEncoder::encode, nb::arg("offsets").noconvert(), nb::arg("data"), nb::arg("eos"))
+      .def("encode_strings", &BoundEncoder::encode_strings, nb::arg("texts"), nb::arg("begin"),
+           nb::arg("end"))
       .def("encode_offsets", &BoundEncoder::encode_offsets, nb::arg("data"))
       .def("decode", &BoundEncoder::decode, nb::arg("ids").noconvert(), nb::arg("skip_special"))
       .def("decode_with", &BoundEncoder::decode_with, nb::arg("ids").noconvert(), nb::arg("skip_special"),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "text/scanner_block.hpp"
@@ -144,6 +145,57 @@ size_t PieceCuts::cut(const uint8_t* text, size_t size, size_t from, uint32_t* e
       count += cut_any(text, size, cursor, ends + count, capacity - count);
   }
   if (cursor.at >= size && count < capacity) ends[count++] = static_cast<uint32_t>(size);
+  return count;
+}
+
+// Whether there is a cut at a byte after `from`, with which a character begins.
+bool PieceCuts::is_cut_at(const uint8_t* text, size_t size, size_t from, size_t at) const {
+  size_t begin = at - 1;
+  if (text[begin] >= 0x80) {
+    while (begin > from && at - begin < 4 && is_continuation(text[begin])) --begin;
+  }
+  const TextCharacter left = next_character(text + begin, at - begin);
+  if (left.size != at - begin) return false;
+  const TextCharacter right = next_character(text + at, size - at);
+  const size_t i = small_index(left.point), j = small_index(right.point);
+  return i < kSmall && j < kSmall ? small_cut(i, j) : is_cut(left, text[at - 1], right, text[at]);
+}
+
+size_t PieceCuts::cut_runs(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
+                           size_t capacity) const {
+  size_t count = 0;
+  // A block begins a byte before the first place that may be a cut, and ends two after the last one.
+  constexpr unsigned kStep = text::kScanBlock - 3;
+  uint8_t rest[text::kScanBlock] = {};
+  size_t base = from;
+  for (; base + 1 < size && count + kStep < capacity; base += kStep) {
+    const uint8_t* block = text + base;
+    uint64_t places = ((uint64_t{1} << kStep) - 1) << 1;
+    if (size - base < text::kScanBlock) {
+      std::memcpy(rest, block, size - base);
+      block = rest;
+      places &= (uint64_t{1} << (size - base)) - 1;
+    }
+    const text::ScanBlock bytes(block);
+    const uint64_t wide = bytes.wide();
+    uint64_t spaces = 0;
+    if (wide != 0) spaces = bytes.equal('\xe2') & bytes.equal('\x96') >> 1 & bytes.equal('\x81') >> 2;
+    const uint64_t marks = spaces | spaces << 1 | spaces << 2;
+    const uint64_t letters = bytes.letters() | (wide & ~marks);
+    places &= spaces | ((letters ^ letters << 1) & ~(spaces << 3));
+    const uint64_t plain = ~wide | marks, both_plain = plain & plain << 1;
+    for (; places != 0; places &= places - 1) {
+      const auto place = static_cast<unsigned>(std::countr_zero(places));
+      ends[count] = static_cast<uint32_t>(base + place);
+      if ((both_plain >> place & 1) != 0) [[likely]] {
+        const size_t column = index_[block[place]];
+        count += (rows_[index_[block[place - 1]]][column / 64] >> column % 64 & 1) ^ 1;
+      } else {
+        count += is_cut_at(text, size, from, base + place);
+      }
+    }
+  }
+  if (base + 1 >= size) ends[count++] = static_cast<uint32_t>(size);
   return count;
 }
 

@@ -30,6 +30,10 @@ class PieceCuts final : public tokenizer::PieceCutter {
   PieceCuts(const Vocabulary& vocabulary, const Symbols& symbols, std::span<const uint32_t> merges);
 
   size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const override;
+  bool has_runs() const override { return !byte_level_; }
+  // Of all cuts, those before U+2581 and between letters and other ASCII.
+  size_t cut_runs(const uint8_t* text, size_t size, size_t from, uint32_t* ends,
+                  size_t capacity) const override;
 
   size_t held_bytes() const { return sizeof *this + 8 * (joined_.size() + known_.size()); }
 
@@ -89,6 +93,7 @@ class PieceCuts final : public tokenizer::PieceCutter {
     return (rows_[row][column / 64] >> column % 64 & 1) == 0;
   }
   bool is_cut(const TextCharacter& left, uint8_t last_byte, const TextCharacter& right, uint8_t lead) const;
+  bool is_cut_at(const uint8_t* text, size_t size, size_t from, size_t at) const;
 
   bool byte_level_;
   bool has_parts_ = false;  // of characters

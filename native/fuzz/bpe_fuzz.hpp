@@ -56,7 +56,8 @@ std::vector<uint32_t> in_pieces(const bpe::BpeModel& model, const std::vector<st
   GrowingBuffer<Id> ids;
   for (int round = 0; round < 2; ++round)
     for (const std::string& text : texts)
-      words.encode(reinterpret_cast<const uint8_t*>(text.data()), text.size(), ids);
+      words.encode(reinterpret_cast<const uint8_t*>(text.data()), text.size(), text.size(), ids);
+  words.finish(ids);
   return {ids.data(), ids.data() + ids.size()};
 }
 

@@ -204,6 +204,32 @@ Encoded encoded(const SmallVocabulary& vocabulary, const std::vector<tokenizer::
   return result;
 }
 
+// The bytes as letters of Latin-1, in each width that Python has, have the ids of their UTF-8.
+inline void check_strings(const SmallVocabulary& vocabulary, const std::vector<tokenizer::AddedToken>& added,
+                          const ByteLevelOptions& options, const Column& column) {
+  tokenizer::Encoder<uint16_t> encoder(
+      byte_level_parts(vocabulary.arrays(), vocabulary.merges, added, options), {});
+  const std::vector<uint8_t>& narrow = column.data;
+  const std::vector<uint16_t> wide(narrow.begin(), narrow.end());
+  const std::vector<uint32_t> widest(narrow.begin(), narrow.end());
+  const std::vector<text::WideString> strings{{narrow.data(), narrow.size(), 1, false},
+                                              {wide.data(), wide.size(), 2, false},
+                                              {widest.data(), widest.size(), 4, false}};
+  std::vector<uint8_t> utf8;
+  for (const uint8_t letter : narrow) {
+    if (letter >= 0x80) utf8.push_back(static_cast<uint8_t>(0xc0 | letter >> 6));
+    utf8.push_back(letter >= 0x80 ? static_cast<uint8_t>(0x80 | (letter & 0x3f)) : letter);
+  }
+  const int64_t offsets[] = {0, static_cast<int64_t>(utf8.size())};
+  const auto expected = encoder.encode(text::TextColumn{offsets, 1, utf8.data(), utf8.size()}, std::nullopt);
+  const auto found = encoder.encode(std::span<const text::WideString>(strings));
+  for (size_t row = 0, at = 0; row < strings.size(); at += found.lengths[row++])
+    expect(
+        found.lengths[row] == expected.ids.size() &&
+            std::equal(expected.ids.data(), expected.ids.data() + expected.ids.size(), found.ids.data() + at),
+        "a string has other ids than its UTF-8");
+}
+
 inline std::vector<tokenizer::AddedToken> some_added(Settings& settings) {
   std::vector<tokenizer::AddedToken> added;
   for (size_t count = settings.next() % 4; count > 0; --count) {
@@ -227,6 +253,7 @@ inline void check_encoder(Settings& settings) {
   const Encoded narrow = encoded<uint16_t>(vocabulary, added, options, 0, column);
   expect(encoded<uint32_t>(vocabulary, added, options, 1 << 16, column) == narrow,
          "the width of ids changes them");
+  check_strings(vocabulary, added, options, column);
   for (size_t row = 0; row < std::min<size_t>(column.rows(), 4); ++row)
     check_merger(vocabulary, column.row(row));
   const size_t several_blocks = std::min<size_t>(column.data.size(), 140);

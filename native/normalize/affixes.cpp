@@ -1,5 +1,6 @@
 // Normalizers that put strings into the text, and sequences: Prepend, Replace, Sequence.
-#include <bit>
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -101,17 +102,26 @@ class ReplaceString final : public Normalizer {
     constexpr size_t kRoom = kBlock * kShort + 2 * kBlock;
     uint8_t* out = bytes.room(text.size() + kRoom);
     size_t left = text.size() + kRoom;
+    uint8_t rest[3 * kBlock] = {};
     // A copy may begin anywhere in a block, so one more has to be there to be read.
-    for (; end - at >= static_cast<ptrdiff_t>(2 * kBlock); at += kBlock) {
+    const uint8_t* limit = text.data() + text.readable();
+    for (; at < end; at += kBlock) {
       if (left < kRoom) {
         bytes.set_end(out);
         left = static_cast<size_t>(end - at) + kRoom;
         out = bytes.room(left);
       }
+      if (limit - at < static_cast<ptrdiff_t>(2 * kBlock)) {
+        std::memcpy(rest, at, static_cast<size_t>(end - at));
+        end = rest + (end - at);
+        at = rest;
+        limit = rest + sizeof rest;
+      }
+      const size_t size = std::min(kBlock, static_cast<size_t>(end - at));
       const uint8_t* const first = out;
       text::Matches found = text::Bytes16::load(at).equal(byte).matches();
       size_t done = 0;
-      for (; found.any(); found.drop_first()) {
+      for (; found.any() && found.first() < size; found.drop_first()) {
         const size_t place = found.first();
         std::memcpy(out, at + done, kBlock);
         out += place - done;
@@ -120,16 +130,10 @@ class ReplaceString final : public Normalizer {
         done = place + 1;
       }
       std::memcpy(out, at + done, kBlock);
-      out += kBlock - done;
+      out += size - done;
       left -= static_cast<size_t>(out - first);
     }
     bytes.set_end(out);
-    for (; at < end; ++at) {
-      if (*at == byte)
-        bytes.append(content, longer);
-      else
-        bytes.push_back(*at);
-    }
     text.flip();
   }
 

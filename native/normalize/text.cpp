@@ -6,11 +6,12 @@
 
 namespace krill::normalize {
 
-void Text::assign(const uint8_t* text, size_t size) {
+void Text::assign(const uint8_t* text, size_t size, size_t readable) {
   expect(!tracked_ || size <= std::numeric_limits<uint32_t>::max(),
          "a text of which origins are tracked must be smaller than 4 GiB");
   data_ = text;
   size_ = size;
+  readable_ = readable;
   origins_ = nullptr;
   changed_ = has_origins_ = false;
 }
@@ -29,8 +30,9 @@ const Origin* Text::present_origins() {
 }
 
 void Text::flip() {
-  data_ = bytes_[turn_].data();
   size_ = bytes_[turn_].size();
+  readable_ = size_ + kSlack;
+  data_ = bytes_[turn_].room(kSlack) - size_;
   origins_ = origin_buffers_[turn_].data();
   has_origins_ = tracked_;
   changed_ = true;
@@ -42,6 +44,7 @@ void Text::narrow(size_t begin, size_t end) {
   if (tracked_) origins_ = present_origins() + begin;
   data_ += begin;
   size_ = end - begin;
+  readable_ -= begin;
   changed_ = true;
 }
 

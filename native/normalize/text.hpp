@@ -34,10 +34,13 @@ class Text {
   bool tracked() const { return tracked_; }
 
   // The text as it is before any step. Less than 4 GiB if origins are tracked.
-  void assign(const uint8_t* text, size_t size);
+  void assign(const uint8_t* text, size_t size) { assign(text, size, size); }
+  void assign(const uint8_t* text, size_t size, size_t readable);
 
   const uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
+  // Bytes from `data()` on that may be read, whatever those after the text are.
+  size_t readable() const { return readable_; }
   // Whether a step changed anything, so that the text is no longer where `assign` found it.
   bool changed() const { return changed_; }
 
@@ -70,8 +73,12 @@ class Text {
   GrowingBuffer<Mark>& marks() { return marks_; }
 
  private:
+  // Room behind a text that was changed, for reads of whole blocks.
+  static constexpr size_t kSlack = 16;
+
   const uint8_t* data_ = nullptr;
   size_t size_ = 0;
+  size_t readable_ = 0;
   const Origin* origins_ = nullptr;
   bool tracked_ = false;
   bool changed_ = false;

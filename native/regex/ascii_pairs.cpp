@@ -25,7 +25,7 @@ void AsciiPairs::build(const Symbols& symbols, const std::vector<uint32_t>& cuts
         const auto flags = [](uint32_t entry, uint32_t cut, uint32_t after_gap) {
           return (entry & kCut ? cut : 0) | (entry & kAfterGap ? after_gap : 0);
         };
-        entries_[(row << shift_) + (first << 4) + second] = two >> kCutFlags << kPairFlags |
+        entries_[(row << shift_) + (first << 4) + second] = two >> kCutFlags << (shift_ + kPairFlags) |
                                                             flags(one, kFirstCut, kFirstAfterGap) |
                                                             flags(two, kSecondCut, kSecondAfterGap);
       }

@@ -35,20 +35,21 @@ class AsciiPairs {
   void run(const uint8_t* text, size_t size, size_t& at, uint32_t& row, Write&& write) const {
     const uint32_t* const entries = entries_.data();
     size_t place = at;
-    uint32_t state = row;
+    // Of the state's entries: what one step says is where the next one looks, without a shift between.
+    uint32_t offset = row << shift_;
     while (size - place >= 2) {
       const uint8_t first = text[place];
       const uint8_t second = text[place + 1];
       if ((first | second) >= 0x80) break;
       const uint32_t pair = uint32_t{nibbles_[first]} << 4 | nibbles_[second];
-      const uint32_t entry = entries[(state << shift_) + pair];
+      const uint32_t entry = entries[offset + pair];
       if (entry & kPairSpecial) break;
-      if (!write(place, state, entry)) break;
-      state = entry >> kPairFlags;
+      if (!write(place, offset >> shift_, entry)) break;
+      offset = entry >> kPairFlags;
       place += 2;
     }
     at = place;
-    row = state;
+    row = offset >> shift_;
   }
 
   static constexpr uint32_t kFirstCut = 1;

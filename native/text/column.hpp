@@ -23,6 +23,8 @@ struct TextColumn {
     check_index(row, rows);
     return static_cast<size_t>(offsets[row + 1] - offsets[row]);
   }
+  // Bytes from a document's begin on that may be read.
+  size_t readable(size_t row) const { return data_size - static_cast<size_t>(offsets[row]); }
   size_t total() const { return static_cast<size_t>(offsets[rows] - offsets[0]); }
 
   // Offsets come from outside: nothing is read through them before this has passed. A document's length

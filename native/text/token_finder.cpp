@@ -79,27 +79,46 @@ TokenFinder::FewBytes TokenFinder::few_of(const std::array<bool, 256>& present) 
   size_t count = 0;
   for (size_t byte = 0; byte < present.size(); ++byte) {
     if (!present[byte]) continue;
-    if (count == few.values.size()) return {few.values, true};
+    if (count == few.values.size()) return {few.values, count, true};
     for (size_t i = count; i < few.values.size(); ++i) few.values[i] = static_cast<uint8_t>(byte);
-    ++count;
+    few.count = ++count;
   }
   return few;
+}
+
+// Where the first block of sixteen is that may begin a token, or near the end of the text. Most tokenizers
+// have one first byte, which is compared once; of the second any is right if kSecond is 0.
+template <size_t kFirst, size_t kSecond>
+size_t TokenFinder::skip_blocks(const uint8_t* text, size_t size, size_t at) const {
+  const auto one_of = []<size_t kCount>(Bytes16 block, const FewBytes& few) {
+    Bytes16 found = block.equal(few.values[0]);
+    for (size_t i = 1; i < kCount; ++i) found = found | block.equal(few.values[i]);
+    return found;
+  };
+  for (; size - at > 16; at += 16) {
+    Bytes16 hits = one_of.template operator()<kFirst>(Bytes16::load(text + at), first_);
+    if constexpr (kSecond > 0)
+      hits = hits & one_of.template operator()<kSecond>(Bytes16::load(text + at + 1), second_);
+    const Matches matches = hits.matches();
+    if (matches.any()) return at + matches.first();
+  }
+  return at;
+}
+
+template <size_t kFirst>
+size_t TokenFinder::skip_blocks(const uint8_t* text, size_t size, size_t from) const {
+  if (second_.any || second_.count > 4) return skip_blocks<kFirst, 0>(text, size, from);
+  return second_.count == 1 ? skip_blocks<kFirst, 1>(text, size, from)
+                            : skip_blocks<kFirst, 4>(text, size, from);
 }
 
 // The first position that may begin a token, or `size`.
 size_t TokenFinder::next_candidate(const uint8_t* text, size_t size, size_t from) const {
   size_t at = from;
-  if (!first_.any) {
-    const auto one_of = [](Bytes16 block, const std::array<uint8_t, 4>& few) {
-      return (block.equal(few[0]) | block.equal(few[1])) | (block.equal(few[2]) | block.equal(few[3]));
-    };
-    for (; size - at > 16; at += 16) {
-      Bytes16 hits = one_of(Bytes16::load(text + at), first_.values);
-      if (!second_.any) hits = hits & one_of(Bytes16::load(text + at + 1), second_.values);
-      const Matches matches = hits.matches();
-      if (matches.any()) return at + matches.first();
-    }
-  }
+  if (!first_.any)
+    at = first_.count == 1   ? skip_blocks<1>(text, size, at)
+         : first_.count <= 4 ? skip_blocks<4>(text, size, at)
+                             : skip_blocks<8>(text, size, at);
   while (at < size && !begins_[text[at]]) ++at;
   return at;
 }

@@ -43,9 +43,10 @@ class TokenFinder {
     uint32_t edges_end = 0;
   };
 
-  // Up to four byte values, the last repeated to fill them; `any` if there are more.
+  // Up to eight byte values, the last repeated to fill them; `any` if there are more.
   struct FewBytes {
-    std::array<uint8_t, 4> values{};
+    std::array<uint8_t, 8> values{};
+    size_t count = 0;
     bool any = false;
   };
 
@@ -53,6 +54,10 @@ class TokenFinder {
   void build_trie(const std::vector<std::string>& tokens);
   void collect_beginnings(const std::vector<std::string>& tokens);
   size_t next_candidate(const uint8_t* text, size_t size, size_t from) const;
+  template <size_t kFirst>
+  size_t skip_blocks(const uint8_t* text, size_t size, size_t from) const;
+  template <size_t kFirst, size_t kSecond>
+  size_t skip_blocks(const uint8_t* text, size_t size, size_t from) const;
   bool match_at(const uint8_t* text, size_t size, size_t start, Match& match) const;
   const Node* child(const Node& node, uint8_t byte) const;
 

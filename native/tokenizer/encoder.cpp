@@ -41,6 +41,7 @@ struct Encoder<Id>::Worker {
   WordEncoder<Id> words;
   normalize::Text section;
   normalize::Text part;
+  GrowingBuffer<uint8_t> text;  // of a string that is not held as UTF-8
 
  private:
   Worker(const EncoderParts& parts, std::unique_ptr<PreTokenizerCutter> cutter, size_t cache_bytes,
@@ -107,32 +108,64 @@ EncodedBatch<Id> Encoder<Id>::encode(const text::TextColumn& documents, std::opt
   if (eos && *eos > std::numeric_limits<Id>::max())
     throw std::invalid_argument("eos is too large for its type");
   const Lease worker(*this);
-  (*worker).track(false);
-  EncodedBatch<Id> batch{GrowingBuffer<Id>(likely_ids(documents.rows, documents.total())),
-                         Buffer<uint32_t>(documents.rows)};
-  for (size_t row = 0; row < documents.rows; ++row) {
+  const size_t likely = likely_ids(documents.rows, documents.total());
+  return encode_rows(*worker, documents.rows, GrowingBuffer<Id>(likely), eos, [&](size_t row) {
+    const uint8_t* const begin = documents.begin(row);
+    return Document{begin, documents.size(row), documents.readable(row)};
+  });
+}
+
+template <class Id>
+EncodedBatch<uint32_t> Encoder<Id>::encode(std::span<const text::WideString> documents) {
+  const Lease lease(*this);
+  Worker& worker = *lease;
+  size_t characters = 0;
+  for (const text::WideString& document : documents) characters += document.size;
+  const size_t likely = likely_ids(documents.size(), characters);
+  return encode_rows(worker, documents.size(), GrowingBuffer<uint32_t>::large(likely), {}, [&](size_t row) {
+    const text::Utf8 text = text::to_utf8(documents[row], worker.text);
+    if (text.size >= 0xffffffffu) throw std::invalid_argument("a document is 4 GiB or longer");
+    return Document{text.data, text.size, text.readable};
+  });
+}
+
+template <class Id>
+template <class Out, class DocumentAt>
+EncodedBatch<Out> Encoder<Id>::encode_rows(Worker& worker, size_t rows, GrowingBuffer<Out> ids,
+                                           std::optional<uint32_t> eos, DocumentAt&& document_at) const {
+  worker.track(false);
+  EncodedBatch<Out> batch{std::move(ids), Buffer<uint32_t>(rows)};
+  for (size_t row = 0; row < rows; ++row) {
     const size_t begin = batch.ids.size();
-    encode_document(*worker, documents.begin(row), documents.size(row), batch.ids);
-    if (eos) batch.ids.push_back(static_cast<Id>(*eos));
+    encode_document(worker, document_at(row), batch.ids);
+    if (eos) batch.ids.push_back(static_cast<Out>(*eos));
     batch.lengths[row] = static_cast<uint32_t>(batch.ids.size() - begin);
   }
   return batch;
 }
 
 template <class Id>
-void Encoder<Id>::encode_document(Worker& worker, const uint8_t* text, size_t size,
-                                  GrowingBuffer<Id>& ids) const {
-  for (const uint32_t id : parts_.prefix) ids.push_back(static_cast<Id>(id));
-  added_.split_written(text, size, [&](size_t begin, size_t end, uint32_t id) {
-    if (id != Model::kNoToken) return ids.push_back(static_cast<Id>(id));
-    split_section(worker, text + begin, end - begin, begin == 0, [&](size_t, size_t, uint32_t found) {
-      if (found == Model::kNoToken)
-        worker.words.encode(worker.part.data(), worker.part.size(), ids);
-      else
-        ids.push_back(static_cast<Id>(found));
+template <class Out>
+void Encoder<Id>::encode_document(Worker& worker, const Document& text, GrowingBuffer<Out>& ids) const {
+  for (const uint32_t id : parts_.prefix) ids.push_back(static_cast<Out>(id));
+  try {
+    added_.split_written(text.data, text.size, [&](size_t begin, size_t end, uint32_t id) {
+      if (id != Model::kNoToken) return worker.words.add(static_cast<Id>(id));
+      worker.section.assign(text.data + begin, end - begin, text.readable - begin);
+      split_section(worker, begin == 0, [&](size_t, size_t, uint32_t found) {
+        const normalize::Text& part = worker.part;
+        if (found == Model::kNoToken)
+          worker.words.encode(part.data(), part.size(), part.readable(), ids);
+        else
+          worker.words.add(static_cast<Id>(found));
+      });
     });
-  });
-  for (const uint32_t id : parts_.suffix) ids.push_back(static_cast<Id>(id));
+    worker.words.finish(ids);
+  } catch (...) {
+    worker.words.discard();
+    throw;
+  }
+  for (const uint32_t id : parts_.suffix) ids.push_back(static_cast<Out>(id));
 }
 
 // The library asks where in the input a piece comes from, and normalizers may remove what was first, or make
@@ -159,15 +192,15 @@ size_t Encoder<Id>::beginning(Worker& worker, const uint8_t* text, size_t size) 
 
 template <class Id>
 template <class Use>
-void Encoder<Id>::split_section(Worker& worker, const uint8_t* text, size_t size, bool is_start,
-                                Use&& use) const {
+void Encoder<Id>::split_section(Worker& worker, bool is_start, Use&& use) const {
   normalize::Text& section = worker.section;
-  section.assign(text, size);
+  const uint8_t* const text = section.data();
+  const size_t size = section.size();
   if (parts_.normalizer) parts_.normalizer->apply(section);
   const size_t start = is_start ? beginning(worker, text, size) : 0;
   added_.split_normalized(section.data(), section.size(), [&](size_t begin, size_t end, uint32_t id) {
     if (id == Model::kNoToken) {
-      worker.part.assign(section.data() + begin, end - begin);
+      worker.part.assign(section.data() + begin, end - begin, section.readable() - begin);
       if (worker.pre_tokenizer) worker.pre_tokenizer->prepare(worker.part, begin == 0 ? start : 0);
       if (worker.part.size() >= WordCutter::kTooLong)
         throw std::invalid_argument("a text is 2 GiB or longer");
@@ -194,8 +227,8 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
   GrowingBuffer<TokenRange> ranges;
   add_nowhere(parts_.prefix);
   added_.split_written(text, size, [&](size_t begin, size_t end, uint32_t id) {
+    worker.section.assign(text + begin, end - begin);
     if (id != Model::kNoToken) {
-      worker.section.assign(text + begin, end - begin);
       tracker.enter(begin, worker.section);
       tokens.ids.push_back(static_cast<Id>(id));
       return tracker.add_added(0, end - begin);
@@ -212,7 +245,7 @@ OffsetTokens<Id> Encoder<Id>::encode_offsets(const uint8_t* text, size_t size) {
       worker.words.encode_ranges(worker.part.data(), worker.part.size(), tokens.ids, ranges);
       for (size_t i = 0; i < ranges.size(); ++i) tracker.add_token(tokens.ids[before + i], ranges[i]);
     };
-    split_section(worker, text + begin, end - begin, begin == 0, add_part);
+    split_section(worker, begin == 0, add_part);
   });
   add_nowhere(parts_.suffix);
   return tokens;

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "bpe/vocabulary.hpp"
@@ -22,6 +23,7 @@
 #include "growing_buffer.hpp"
 #include "normalize/normalizer.hpp"
 #include "text/column.hpp"
+#include "text/wide_string.hpp"
 #include "tokenizer/added_tokens.hpp"
 #include "tokenizer/model.hpp"
 #include "tokenizer/pretokenizer.hpp"
@@ -77,6 +79,8 @@ class Encoder {
 
   // Of each document: the prefix, its tokens, the suffix, and `eos` if there is one.
   EncodedBatch<Id> encode(const text::TextColumn& documents, std::optional<uint32_t> eos);
+  // The same for strings in memory, without `eos`. Throws std::invalid_argument for a lone surrogate.
+  EncodedBatch<uint32_t> encode(std::span<const text::WideString> documents);
   // One document with the offsets of its tokens; those of prefix and suffix are 0.
   OffsetTokens<Id> encode_offsets(const uint8_t* text, size_t size);
 
@@ -87,15 +91,24 @@ class Encoder {
  private:
   struct Worker;
   class Lease;
+  struct Document {
+    const uint8_t* data;
+    size_t size;
+    size_t readable;  // bytes from `data` on that may be read
+  };
 
   size_t likely_ids(size_t rows, size_t bytes) const;
   // How many bytes of what a section became stand for its first character; 0 where that does not matter.
   size_t beginning(Worker& worker, const uint8_t* text, size_t size) const;
-  void encode_document(Worker& worker, const uint8_t* text, size_t size, GrowingBuffer<Id>& ids) const;
-  // Normalises a section into `worker.section`, and calls use(begin, end, id) for each of its parts; plain
+  template <class Out, class DocumentAt>
+  EncodedBatch<Out> encode_rows(Worker& worker, size_t rows, GrowingBuffer<Out> ids,
+                                std::optional<uint32_t> eos, DocumentAt&& document_at) const;
+  template <class Out>
+  void encode_document(Worker& worker, const Document& text, GrowingBuffer<Out>& ids) const;
+  // Normalises `worker.section`, and calls use(begin, end, id) for each of its parts; plain
   // text is then in `worker.part`, as the pre-tokenizer rewrites it.
   template <class Use>
-  void split_section(Worker& worker, const uint8_t* text, size_t size, bool is_start, Use&& use) const;
+  void split_section(Worker& worker, bool is_start, Use&& use) const;
 
   EncoderParts parts_;
   AddedTokens added_;

@@ -134,6 +134,28 @@ class SplitStep final : public Step {
   std::string cuts_before_;
 };
 
+// Pieces that end with an ASCII character.
+class EndsWithStep final : public Step {
+ public:
+  explicit EndsWithStep(uint8_t byte) : byte_(byte) {}
+
+  size_t cut(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity,
+             uint32_t&) const override {
+    size_t count = 0;
+    while (from < size && count < capacity) {
+      const void* const found = std::memchr(text + from, byte_, size - from);
+      from = found == nullptr ? size : static_cast<size_t>(static_cast<const uint8_t*>(found) - text) + 1;
+      ends[count++] = static_cast<uint32_t>(from);
+    }
+    return count;
+  }
+
+  size_t bytes() const override { return sizeof(*this); }
+
+ private:
+  uint8_t byte_;
+};
+
 // The scanner is three times as fast on ASCII, the automaton twice as fast elsewhere.
 class WordsStep final : public Step {
  public:
@@ -312,6 +334,10 @@ regex::Tree merged_with_next(const CodeSet& set) {
 
 // Splits at single characters of a set. Their pieces can be matched as they are.
 StepPtr split_at(const CodeSet& set, Behavior behavior) {
+  const auto& ranges = set.ranges();
+  if (behavior == Behavior::merged_with_previous && ranges.size() == 1 && ranges[0].first == ranges[0].last &&
+      ranges[0].first < 0x80)
+    return std::make_shared<EndsWithStep>(static_cast<uint8_t>(ranges[0].first));
   NodePtr others = repeated(set.complement());
   NodePtr one = regex::make_set(set);
   switch (behavior) {

@@ -56,6 +56,9 @@ struct WordKey {
     return key;
   }
 
+  // The word itself is where the key begins.
+  const uint8_t* bytes() const { return reinterpret_cast<const uint8_t*>(lanes.data()); }
+
   uint64_t hash() const {
     uint64_t state = bpe::mix64(lanes[0] ^ 0x9e3779b97f4a7c15u, lanes[1] ^ 0xc2b2ae3d27d4eb4fu);
     for (size_t lane = 2; lane < kLanes; ++lane)

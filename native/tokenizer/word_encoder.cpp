@@ -33,44 +33,46 @@ WordEncoder<Id>::WordEncoder(const Model& model, std::unique_ptr<WordCutter> cut
 }
 
 template <class Id>
-void WordEncoder<Id>::encode(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids) {
-  try {
-    encode_words(text, size, ids);
-  } catch (...) {
-    // The model refused a word: the cache must not keep what it waits for.
-    for (BatchWord& word : missed_) word.may_be_cached = false;
-    clear_batch(size);
-    throw;
-  }
-}
-
-template <class Id>
-void WordEncoder<Id>::encode_words(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids) {
+template <class Out>
+void WordEncoder<Id>::encode(const uint8_t* data, size_t size, size_t readable, GrowingBuffer<Out>& ids) {
+  const Text text{data, size, readable};
   statistics_.bytes += size;
   size_t begin = 0;
   while (begin < size) {
-    const size_t count = cutter_->cut(text, size, begin, ends_, kBatch);
-    for (size_t i = 0; i < count;) {
-      i += add_short_words(text, size, begin, ends_ + i, count - i, false);
-      if (unit_count_ == kAhead) {
-        look_up(text, size);
-      } else if (i < count) {
-        const size_t end = ends_[i] & ~WordCutter::kDropped;
-        if (end == ends_[i]) add_word(text, size, begin, end, ids);
-        begin = end;
-        ++i;
-      }
-    }
-    if (batched_ >= kBatch) finish_batch(text, size, ids);
+    const size_t count = cutter_->cut(data, size, begin, ends_, kBatch);
+    add_words(text, begin, ends_, count, false,
+              [&](size_t from, size_t end) { add_word(text, from, end, ids); });
+    if (batched_ >= kBatch) finish_batch(text, ids);
   }
-  finish_batch(text, size, ids);
+  if (long_units_) look_up(text);
+}
+
+template <class Id>
+void WordEncoder<Id>::add(Id id) {
+  if (unit_count_ == kAhead) look_up({});
+  Unit& unit = units_[unit_count_++];
+  unit.begin = id;
+  unit.size = kAdded;
+}
+
+template <class Id>
+template <class Out>
+void WordEncoder<Id>::finish(GrowingBuffer<Out>& ids) {
+  finish_batch({}, ids);
+}
+
+template <class Id>
+void WordEncoder<Id>::discard() {
+  // The cache must not keep what it waits for.
+  for (BatchWord& word : missed_) word.may_be_cached = false;
+  clear_batch();
 }
 
 // Takes words until one is not short, and returns how many; `begin` is the first one's, and then the next
 // one's.
 template <class Id>
-inline size_t WordEncoder<Id>::add_short_words(const uint8_t* text, size_t size, size_t& begin,
-                                               const uint32_t* ends, size_t count, bool are_pieces) {
+inline size_t WordEncoder<Id>::add_short_words(const Text& text, size_t& begin, const uint32_t* ends,
+                                               size_t count, bool are_pieces) {
   count = std::min(count, kAhead - unit_count_);
   Unit* const units = units_ + unit_count_;
   size_t at = begin, i = 0;
@@ -80,10 +82,10 @@ inline size_t WordEncoder<Id>::add_short_words(const uint8_t* text, size_t size,
     if (length > ShortTable::Key::kLongest) [[unlikely]]
       break;
     Unit& unit = units[i];
-    unit.key = ShortTable::Key::load(text + at, length, size - at);
+    unit.key = ShortTable::Key::load(text.data + at, length, text.readable - at);
     unit.set = short_words_.locate(unit.key);
     unit.begin = static_cast<uint32_t>(at);
-    unit.size = static_cast<uint32_t>(length) & 0x7fffffff;
+    unit.size = static_cast<uint32_t>(length) & kAdded;
     unit.is_piece = are_pieces ? 1 : 0;
     at = ends[i];
   }
@@ -92,76 +94,110 @@ inline size_t WordEncoder<Id>::add_short_words(const uint8_t* text, size_t size,
   return i;
 }
 
-// A word that is longer than the short ones: in pieces if its model cuts it.
+// All words up to the last of `ends`; those that are not short go to `add_long`.
 template <class Id>
-void WordEncoder<Id>::add_word(const uint8_t* text, size_t size, size_t begin, size_t end,
-                               GrowingBuffer<Id>& ids) {
-  const uint8_t* const word = text + begin;
+template <class AddLong>
+inline void WordEncoder<Id>::add_words(const Text& text, size_t& begin, const uint32_t* ends, size_t count,
+                                       bool are_pieces, AddLong&& add_long) {
+  for (size_t i = 0; i < count;) {
+    i += add_short_words(text, begin, ends + i, count - i, are_pieces);
+    if (unit_count_ == kAhead) {
+      look_up(text);
+    } else if (i < count) {
+      const size_t end = ends[i] & ~WordCutter::kDropped;
+      if (end == ends[i++]) add_long(begin, end);
+      begin = end;
+    }
+  }
+}
+
+// A word that is longer than the short ones: in runs or in pieces if its model cuts it.
+template <class Id>
+template <class Out>
+void WordEncoder<Id>::add_word(const Text& text, size_t begin, size_t end, GrowingBuffer<Out>& ids) {
+  if (pieces_ == nullptr || !pieces_->has_runs() || model_.is_whole(text.data + begin, end - begin))
+    return add_pieces(text, begin, end, false, ids);
+  for (size_t from = begin; from < end;) {
+    const size_t count = pieces_->cut_runs(text.data, end, from, run_ends_, kBatch);
+    const bool is_piece = run_ends_[0] < end || from > begin;
+    add_words(text, from, run_ends_, count, is_piece,
+              [&](size_t first, size_t last) { add_pieces(text, first, last, is_piece, ids); });
+    if (batched_ >= kBatch) finish_batch(text, ids);
+  }
+}
+
+template <class Id>
+template <class Out>
+void WordEncoder<Id>::add_pieces(const Text& text, size_t begin, size_t end, bool is_piece,
+                                 GrowingBuffer<Out>& ids) {
+  const uint8_t* const word = text.data + begin;
   // Words of scripts with more than two bytes a character are often sentences; others repeat as they are.
   const bool repeats =
       end - begin <= LongTable::Key::kLongest && std::max(word[1], word[(end - begin) / 2]) < 0xe0;
-  const bool whole = pieces_ == nullptr || repeats || model_.is_whole(word, end - begin);
+  const bool whole = pieces_ == nullptr || repeats || (!is_piece && model_.is_whole(word, end - begin));
   for (size_t from = begin; from < end;) {
     piece_ends_[0] = static_cast<uint32_t>(end);
-    const size_t count = whole ? 1 : pieces_->cut(text, end, from, piece_ends_, kBatch);
-    for (size_t i = 0; i < count;) {
-      // A word of one piece is longer than the short ones.
-      i += add_short_words(text, size, from, piece_ends_ + i, count - i, true);
-      if (unit_count_ == kAhead) {
-        look_up(text, size);
-      } else if (i < count) {
-        const size_t piece_end = piece_ends_[i++];
-        const bool is_piece = piece_end - from < end - begin;
-        if (piece_end - from <= LongestTable::Key::kLongest) [[likely]] {
-          add_unit(text, size, from, piece_end, is_piece);
-        } else {
-          finish_batch(text, size, ids);
-          encode_long(text + from, piece_end - from, is_piece, ids);
-        }
-        from = piece_end;
-      }
-    }
-    if (batched_ >= kBatch) finish_batch(text, size, ids);
+    const size_t count = whole ? 1 : pieces_->cut(text.data, end, from, piece_ends_, kBatch);
+    // A word of one piece is longer than the short ones.
+    add_words(text, from, piece_ends_, count, true, [&](size_t first, size_t last) {
+      const bool is_part = is_piece || last - first < end - begin;
+      if (last - first <= LongestTable::Key::kLongest) [[likely]]
+        return add_unit(text, first, last, is_part);
+      finish_batch(text, ids);
+      encode_long(text.data + first, last - first, is_part, ids);
+    });
+    if (batched_ >= kBatch) finish_batch(text, ids);
   }
 }
 
 template <class Id>
-inline void WordEncoder<Id>::add_unit(const uint8_t* text, size_t size, size_t begin, size_t end,
-                                      bool is_piece) {
+void WordEncoder<Id>::add_unit(const Text& text, size_t begin, size_t end, bool is_piece) {
   Unit& unit = units_[unit_count_++];
-  const size_t length = end - begin;
+  const uint8_t* const word = text.data + begin;
+  const size_t length = end - begin, readable = text.readable - begin;
   unit.begin = static_cast<uint32_t>(begin);
-  unit.size = static_cast<uint32_t>(length) & 0x7fffffff;
+  unit.size = static_cast<uint32_t>(length) & kAdded;
   unit.is_piece = is_piece ? 1 : 0;
   if (length <= ShortTable::Key::kLongest) [[likely]] {
-    unit.key = ShortTable::Key::load(text + begin, length, size - begin);
+    unit.key = ShortTable::Key::load(word, length, readable);
     unit.set = short_words_.locate(unit.key);
-  } else if (length <= LongTable::Key::kLongest) {
-    unit.set = long_words_.locate(LongTable::Key::load(text + begin, length, size - begin));
-  } else {
-    unit.set = longest_words_.locate(LongestTable::Key::load(text + begin, length, size - begin));
+    return;
   }
+  long_units_ = true;
+  unit.set = length <= LongTable::Key::kLongest
+                 ? static_cast<void*>(long_words_.locate(LongTable::Key::load(word, length, readable)))
+                 : longest_words_.locate(LongestTable::Key::load(word, length, readable));
 }
 
 template <class Id>
-void WordEncoder<Id>::look_up(const uint8_t* text, size_t size) {
+void WordEncoder<Id>::look_up(const Text& text) {
   // Those from the cache are copied in blocks.
   Id* out = found_.room(kAhead * LongestTable::kMaxIds);
   const Unit* const end = units_ + unit_count_;
+  size_t added = 0;
   for (const Unit* unit = units_; unit != end; ++unit) {
-    const uint8_t* const word = text + unit->begin;
-    if (unit->size <= ShortTable::Key::kLongest) [[likely]]
-      out = look_up_in<ShortTable>(*unit, unit->key, word, out);
-    else if (unit->size <= LongTable::Key::kLongest)
-      out =
-          look_up_in<LongTable>(*unit, LongTable::Key::load(word, unit->size, size - unit->begin), word, out);
+    if (unit->size <= ShortTable::Key::kLongest) [[likely]] {
+      // The key begins with the word: its text may be gone.
+      out = look_up_in<ShortTable>(*unit, unit->key, unit->key.bytes(), out);
+      continue;
+    }
+    if (unit->size == kAdded) {
+      *out++ = static_cast<Id>(unit->begin);
+      ++added;
+      continue;
+    }
+    const uint8_t* const word = text.data + unit->begin;
+    const size_t readable = text.readable - unit->begin;
+    if (unit->size <= LongTable::Key::kLongest)
+      out = look_up_in<LongTable>(*unit, LongTable::Key::load(word, unit->size, readable), word, out);
     else
-      out = look_up_in<LongestTable>(*unit, LongestTable::Key::load(word, unit->size, size - unit->begin),
-                                     word, out);
+      out = look_up_in<LongestTable>(*unit, LongestTable::Key::load(word, unit->size, readable), word, out);
   }
   found_.set_end(out);
+  statistics_.words += unit_count_ - added;
   batched_ += unit_count_;
   unit_count_ = 0;
+  long_units_ = false;
 }
 
 template <class Id>
@@ -197,56 +233,60 @@ template <class Table>
   const auto number = static_cast<uint32_t>(missed_.size());
   if (entry == nullptr) Table::insert_pending(*static_cast<typename Table::Set*>(unit.set), key, number);
   misses_.push_back({number, before});
-  missed_.push_back({word, unit.size, unit.is_piece != 0, true, 0, nullptr});
+  missed_.push_back({nullptr, unit.size, unit.is_piece != 0, true, 0, nullptr});
   missed_units_.push_back(unit);
-  missed_bytes_ += unit.size;
+  missed_units_.back().begin = static_cast<uint32_t>(missed_text_.size());
+  missed_text_.append(word, unit.size);
 }
 
 // The ids of all words that were looked up, in their order.
 template <class Id>
-void WordEncoder<Id>::finish_batch(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids) {
-  look_up(text, size);
+template <class Out>
+void WordEncoder<Id>::finish_batch(const Text& text, GrowingBuffer<Out>& ids) {
+  look_up(text);
   size_t total = found_.size();
   if (!misses_.empty()) {
     encode_missed();
     for (const Miss& miss : misses_) total += missed_[miss.number].count;
   }
-  Id* out = ids.room(total + 1);
+  Out* out = ids.room(total + 1);
   const Id* found = found_.data();
   const auto copy_to = [&](const Id* end) {
-    std::memcpy(out, found, static_cast<size_t>(end - found) * sizeof(Id));
-    out += end - found;
+    out = std::copy(found, end, out);
     found = end;
   };
   for (const Miss& miss : misses_) {
     copy_to(found_.data() + miss.before);
     const BatchWord& word = missed_[miss.number];
-    for (size_t i = 0; i < word.count; ++i) *out++ = static_cast<Id>(word.ids[i]);
+    for (size_t i = 0; i < word.count; ++i) *out++ = static_cast<Out>(word.ids[i]);
   }
   copy_to(found_.data() + found_.size());
   ids.set_end(out);
-  clear_batch(size);
+  clear_batch();
 }
 
 template <class Id>
-void WordEncoder<Id>::clear_batch(size_t size) {
-  for (size_t i = 0; i < missed_.size(); ++i)
-    resolve(missed_units_[i], missed_[i], size - missed_units_[i].begin);
-  statistics_.words += batched_;
+void WordEncoder<Id>::clear_batch() {
+  for (size_t i = 0; i < missed_.size(); ++i) resolve(missed_units_[i], missed_[i]);
   batched_ = 0;
   unit_count_ = 0;
+  long_units_ = false;
   found_.truncate(0);
   misses_.clear();
   missed_.clear();
   missed_units_.clear();
-  missed_bytes_ = 0;
+  missed_text_.truncate(0);
 }
 
 template <class Id>
 void WordEncoder<Id>::encode_missed() {
-  uint32_t* ids = missed_ids_.resize_for_overwrite(missed_bytes_).data();
+  const size_t bytes = missed_text_.size();
+  const uint8_t* text = missed_text_.data();
+  uint32_t* ids = missed_ids_.resize_for_overwrite(bytes).data();
   for (BatchWord& word : missed_) {
+    word.data = text;
     word.ids = ids;
+    text += word.size;
     ids += word.size;
   }
   const auto begun = std::chrono::steady_clock::now();
@@ -254,14 +294,16 @@ void WordEncoder<Id>::encode_missed() {
   const auto taken = std::chrono::steady_clock::now() - begun;
   const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count();
   statistics_.misses += missed_.size();
-  statistics_.miss_bytes += missed_bytes_;
-  if (static_cast<size_t>(nanoseconds) > kInterrupted * (missed_bytes_ + 16)) return;
-  statistics_.timed_bytes += missed_bytes_;
+  statistics_.miss_bytes += bytes;
+  if (static_cast<size_t>(nanoseconds) > kInterrupted * (bytes + 16)) return;
+  statistics_.timed_bytes += bytes;
   statistics_.timed_nanoseconds += static_cast<uint64_t>(nanoseconds);
 }
 
 template <class Id>
-void WordEncoder<Id>::resolve(const Unit& unit, const BatchWord& word, size_t readable) {
+void WordEncoder<Id>::resolve(const Unit& unit, const BatchWord& word) {
+  const uint8_t* const bytes = missed_text_.data() + unit.begin;
+  const size_t readable = missed_text_.size() - unit.begin;
   const auto in = [&]<class Table>(const Table&, const typename Table::Key& key) {
     Table::resolve(*static_cast<typename Table::Set*>(unit.set), key, word.ids, word.count,
                    word.may_be_cached);
@@ -269,29 +311,30 @@ void WordEncoder<Id>::resolve(const Unit& unit, const BatchWord& word, size_t re
   if (unit.size <= ShortTable::Key::kLongest)
     in(short_words_, unit.key);
   else if (unit.size <= LongTable::Key::kLongest)
-    in(long_words_, LongTable::Key::load(word.data, unit.size, readable));
+    in(long_words_, LongTable::Key::load(bytes, unit.size, readable));
   else
-    in(longest_words_, LongestTable::Key::load(word.data, unit.size, readable));
+    in(longest_words_, LongestTable::Key::load(bytes, unit.size, readable));
 }
 
 // A word that is longer than all entries of the cache, alone.
 template <class Id>
-void WordEncoder<Id>::encode_long(const uint8_t* word, size_t size, bool is_piece, GrowingBuffer<Id>& ids) {
+template <class Out>
+void WordEncoder<Id>::encode_long(const uint8_t* word, size_t size, bool is_piece, GrowingBuffer<Out>& ids) {
   ++statistics_.words;
   ++statistics_.misses;
   statistics_.miss_bytes += size;
   std::unique_lock lock(long_words_mutex_, std::defer_lock);
   if (size > kSharedScratch) lock.lock();
   BatchWord asked{word, static_cast<uint32_t>(size), is_piece, false, 0, nullptr};
-  if constexpr (sizeof(Id) == sizeof(uint32_t)) {
+  if constexpr (sizeof(Out) == sizeof(uint32_t)) {
     asked.ids = ids.room(size);
     model_.encode_batch({&asked, 1}, *scratch_);
     ids.set_end(asked.ids + asked.count);
   } else {
     asked.ids = word_ids_.resize_for_overwrite(size).data();
     model_.encode_batch({&asked, 1}, *scratch_);
-    Id* const out = ids.room(asked.count);
-    for (size_t i = 0; i < asked.count; ++i) out[i] = static_cast<Id>(asked.ids[i]);
+    Out* const out = ids.room(asked.count);
+    for (size_t i = 0; i < asked.count; ++i) out[i] = static_cast<Out>(asked.ids[i]);
     ids.set_end(out + asked.count);
   }
   if (size <= kSharedScratch) return;
@@ -299,127 +342,13 @@ void WordEncoder<Id>::encode_long(const uint8_t* word, size_t size, bool is_piec
   scratch_->release();
 }
 
-template <class Id>
-void WordEncoder<Id>::encode_ranges(const uint8_t* text, size_t size, GrowingBuffer<Id>& ids,
-                                    GrowingBuffer<TokenRange>& ranges) {
-  statistics_.bytes += size;
-  size_t begin = 0;
-  while (begin < size) {
-    const size_t count = cutter_->cut(text, size, begin, ends_, kBatch);
-    for (size_t i = 0; i < count; ++i) {
-      const size_t end = ends_[i] & ~WordCutter::kDropped;
-      if (end == ends_[i]) add_ranges(text, size, begin, end, ids, ranges);
-      begin = end;
-    }
-  }
-}
-
-// One word: its ids and their lengths, then where they lie.
-template <class Id>
-void WordEncoder<Id>::add_ranges(const uint8_t* text, size_t size, size_t begin, size_t end,
-                                 GrowingBuffer<Id>& ids, GrowingBuffer<TokenRange>& ranges) {
-  word_ids_.truncate(0);
-  word_lengths_.truncate(0);
-  const bool whole = pieces_ == nullptr || end - begin <= ShortTable::Key::kLongest ||
-                     model_.is_whole(text + begin, end - begin);
-  bool known = true;
-  for (size_t from = begin; from < end && known;) {
-    piece_ends_[0] = static_cast<uint32_t>(end);
-    const size_t count = whole ? 1 : pieces_->cut(text, end, from, piece_ends_, kBatch);
-    for (size_t i = 0; i < count && known; from = piece_ends_[i++]) {
-      const bool is_piece = piece_ends_[i] - from < end - begin;
-      if (piece_ends_[i] - from > LongestTable::Key::kLongest) {
-        known = !is_piece || model_.pieces_are_words();
-        if (known) add_whole_lengths(text + from, piece_ends_[i] - from);
-      } else {
-        add_unit(text, size, from, piece_ends_[i], is_piece);
-        unit_count_ = 0;
-        known = add_unit_lengths(text, size, units_[0]);
-      }
-    }
-  }
-  if (!known) {
-    word_ids_.truncate(0);
-    word_lengths_.truncate(0);
-    add_whole_lengths(text + begin, end - begin);
-  }
-  letters_.clear();
-  for (size_t byte = begin; model_.counts_letters() && byte < end; ++byte)
-    letters_.insert(letters_.end(), text[byte] >= 0x21 && text[byte] <= 0x7e ? 1 : 2,
-                    static_cast<uint32_t>(byte));
-  size_t at = model_.counts_letters() ? 0 : begin;
-  TokenRange range{static_cast<uint32_t>(begin), static_cast<uint32_t>(begin)};
-  for (size_t i = 0; i < word_ids_.size(); ++i) {
-    if (const size_t length = word_lengths_[i]; length != 0) {
-      range = model_.counts_letters()
-                  ? TokenRange{letters_[at], letters_[at + length - 1] + 1}
-                  : TokenRange{static_cast<uint32_t>(at), static_cast<uint32_t>(at + length)};
-      at += length;
-    }
-    ids.push_back(static_cast<Id>(word_ids_[i]));
-    ranges.push_back(range);
-  }
-}
-
-// Whether the lengths of its tokens could be told.
-template <class Id>
-bool WordEncoder<Id>::add_unit_lengths(const uint8_t* text, size_t size, const Unit& unit) {
-  const uint8_t* const word = text + unit.begin;
-  const size_t readable = size - unit.begin;
-  uint32_t* const ids = word_ids_.room(unit.size);
-  size_t count;
-  if (unit.size <= ShortTable::Key::kLongest)
-    count = unit_ids<ShortTable>(unit, unit.key, word, ids);
-  else if (unit.size <= LongTable::Key::kLongest)
-    count = unit_ids<LongTable>(unit, LongTable::Key::load(word, unit.size, readable), word, ids);
-  else
-    count = unit_ids<LongestTable>(unit, LongestTable::Key::load(word, unit.size, readable), word, ids);
-  ++statistics_.words;
-  uint32_t* const lengths = word_lengths_.room(unit.size);
-  for (size_t i = 0; i < count; ++i) {
-    lengths[i] = model_.length_of(ids[i]);
-    if (lengths[i] != 0) continue;
-    if (unit.is_piece && !model_.pieces_are_words()) return false;
-    add_whole_lengths(word, unit.size);
-    return true;
-  }
-  word_ids_.set_end(ids + count);
-  word_lengths_.set_end(lengths + count);
-  return true;
-}
-
-template <class Id>
-template <class Table>
-size_t WordEncoder<Id>::unit_ids(const Unit& unit, const typename Table::Key& key, const uint8_t* word,
-                                 uint32_t* ids) {
-  auto& set = *static_cast<typename Table::Set*>(unit.set);
-  if (const auto* const entry = Table::find(set, key)) {
-    Id found[Table::kMaxIds];
-    PackedIds<Id>::template load<Table::kMaxIds>(entry->ids, found);
-    std::copy_n(found, entry->count(), ids);
-    return entry->count();
-  }
-  BatchWord asked{word, unit.size, unit.is_piece != 0, true, 0, ids};
-  model_.encode_batch({&asked, 1}, *scratch_);
-  ++statistics_.misses;
-  statistics_.miss_bytes += unit.size;
-  if (asked.may_be_cached) Table::insert(set, key, ids, asked.count);
-  return asked.count;
-}
-
-template <class Id>
-void WordEncoder<Id>::add_whole_lengths(const uint8_t* word, size_t size) {
-  std::unique_lock lock(long_words_mutex_, std::defer_lock);
-  if (size > kSharedScratch) lock.lock();
-  uint32_t* const ids = word_ids_.room(size);
-  uint32_t* const lengths = word_lengths_.room(size);
-  const size_t count = model_.encode(word, size, ids, lengths, *scratch_);
-  word_ids_.set_end(ids + count);
-  word_lengths_.set_end(lengths + count);
-  if (size > kSharedScratch) scratch_->release();
-}
-
 template class WordEncoder<uint16_t>;
 template class WordEncoder<uint32_t>;
+template void WordEncoder<uint16_t>::encode(const uint8_t*, size_t, size_t, GrowingBuffer<uint16_t>&);
+template void WordEncoder<uint16_t>::encode(const uint8_t*, size_t, size_t, GrowingBuffer<uint32_t>&);
+template void WordEncoder<uint32_t>::encode(const uint8_t*, size_t, size_t, GrowingBuffer<uint32_t>&);
+template void WordEncoder<uint16_t>::finish(GrowingBuffer<uint16_t>&);
+template void WordEncoder<uint16_t>::finish(GrowingBuffer<uint32_t>&);
+template void WordEncoder<uint32_t>::finish(GrowingBuffer<uint32_t>&);
 
 }  // namespace krill::tokenizer

@@ -408,6 +408,9 @@ class Encoder:
     def encode(self, offsets: _Int64s, data: _Bytes, eos: int) -> tuple[_UInt16s | _UInt32s, _UInt32s]:
         """All ids and each document's length: prefix, tokens, suffix, and `eos` unless it is negative."""
 
+    def encode_strings(self, texts: tuple[str, ...], begin: int, end: int) -> tuple[_UInt32s, _UInt32s]:
+        """The same for strings [begin, end), without `eos`; `ValueError` if one has a lone surrogate."""
+
     def encode_offsets(self, data: _Bytes) -> tuple[_UInt16s | _UInt32s, _UInt32s]:
         """The ids of one text, and begin and end of each in characters, shape (n, 2)."""
 

@@ -59,6 +59,12 @@ class FileEncoder(Encoder, Protocol):
         """As `Encoder.encode`, on request without EOS."""
         ...
 
+    def encode_texts(
+        self, texts: tuple[str, ...], begin: int, end: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """The same for texts [begin, end), without EOS; `UnicodeEncodeError` for a lone surrogate."""
+        ...
+
     def encode_offsets(self, text: str) -> tuple[NDArray[Any], NDArray[np.uint32]]:
         """The ids of one text and where each stands, in characters."""
         ...

@@ -127,6 +127,13 @@ class HuggingFaceEncoder:
         if len(ids) and ids.max() >= self.vocab_size:
             raise outside_vocabulary(self.name, int(ids.max()), self.vocab_size)
 
+    def encode_texts(
+        self, texts: tuple[str, ...], begin: int, end: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        from krill.corpus.buffers import text_column_of
+
+        return self.encode(text_column_of(texts[begin:end]), eos=False)
+
     def encode_offsets(self, text: str) -> tuple[NDArray[Any], NDArray[np.uint32]]:
         import numpy as np
 

@@ -7,10 +7,10 @@ tokenizer, a cache of words within the budget, and the ids that are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from krill.budget import Need, make_plan, resolve_limit, resolve_threads
 from krill.budget.process import metered_process
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+Piece = TypeVar("Piece", bound=tuple[Any, ...])
 # Text goes to a thread in pieces of about this many bytes.
 PIECE_BYTES: Final = 1_000_000
+# Of a list of strings, whose ids are the result itself, up to this many characters.
+MOST_CHARACTERS: Final = 8_000_000
 
 
 @system_errors()
@@ -83,25 +86,41 @@ class Tokenizer:
 
     def encode(self, text: str) -> NDArray[np.uint32]:
         """The ids of one text."""
-        import numpy as np
-
         if not isinstance(text, str):
             raise _not_text(text, "encode() takes one text, not", "encode_batch() takes a list of texts")
-        ids, _ = self.encoder.encode(_column([text]), eos=False)
-        return ids.astype(np.uint32, copy=False)
+        ids, _ = self._checked_texts((text,), 0, 1)
+        return ids
 
     def encode_batch(self, texts: Iterable[str]) -> list[NDArray[np.uint32]]:
         """The ids of each text, on all threads."""
-        import numpy as np
-
         if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
             raise _not_text(texts, "encode_batch() takes a list of texts, not", "encode() takes one text")
-        texts = texts if isinstance(texts, Sequence) else list(texts)
-        offsets, ids = self.encode_arrow(_column(texts))
-        ids = ids.astype(np.uint32, copy=False)
-        return [
-            ids[begin:end] for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
-        ]
+        texts = tuple(texts)
+        for place, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise _not_text(text, f"text {place:,} of the list is", "take it out, or make it a str")
+        encoded: list[NDArray[np.uint32]] = []
+        pieces = _row_ranges(texts, self._threads)
+
+        def encode_piece(piece: tuple[int, int, int]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+            return self._checked_texts(texts, piece[0], piece[1])
+
+        for ids, lengths in self._on_threads(encode_piece, pieces, MOST_CHARACTERS):
+            end = 0
+            for length in lengths.tolist():
+                encoded.append(ids[end : end + length])
+                end += length
+        return encoded
+
+    def _checked_texts(
+        self, texts: tuple[str, ...], begin: int, end: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        try:
+            return self.encoder.encode_texts(texts, begin, end)
+        except UnicodeEncodeError:
+            for place, text in enumerate(texts):
+                _checked(text, place)
+            raise
 
     def encode_arrow(self, texts: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Offsets (one more than rows) and the ids of all rows; no Python object is made for a row.
@@ -116,27 +135,32 @@ class Tokenizer:
         offsets = np.zeros(rows + 1, np.int64)
         row = 0
         runs: list[NDArray[Any]] = []
-        for ids, lengths in self._encode_pieces(pieces):
+
+        def encode_piece(piece: tuple[pa.Array, int]) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+            return self.encoder.encode(piece[0], eos=False)
+
+        for ids, lengths in self._on_threads(encode_piece, pieces, PIECE_BYTES):
             offsets[row + 1 : row + 1 + len(lengths)] = lengths
             row += len(lengths)
             runs.append(ids)
         np.cumsum(offsets, out=offsets)
         return offsets, _joined(runs)
 
-    def _encode_pieces(
-        self, pieces: Sequence[tuple[pa.Array, int]]
+    def _on_threads(
+        self,
+        work: Callable[[Piece], tuple[NDArray[Any], NDArray[np.uint32]]],
+        pieces: Sequence[Piece],
+        size: int,
     ) -> Iterable[tuple[NDArray[Any], NDArray[np.uint32]]]:
-        def work(piece: tuple[pa.Array, int]) -> tuple[NDArray[Any], NDArray[np.uint32]]:
-            return self.encoder.encode(piece[0], eos=False)
-
+        """What `work` makes of each piece, whose last item is its size, mostly no more than `size`."""
         if self._threads == 1 or len(pieces) <= 1:
             return map(work, pieces)
         return ordered_map(
             work,
             pieces,
             threads=self._threads,
-            bytes_in_flight=2 * PIECE_BYTES * self._threads,
-            size=lambda piece: piece[1],
+            bytes_in_flight=2 * size * self._threads,
+            size=lambda piece: piece[-1],
         )
 
     def encode_offsets(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
@@ -163,20 +187,6 @@ class Tokenizer:
     def statistics(self) -> dict[str, float]:
         """Words, hits and misses of the cache, bytes and seconds of misses; empty if not native."""
         return self.encoder.statistics()
-
-
-def _column(texts: Sequence[str]) -> pa.Array:
-    from krill.corpus.buffers import text_column_of
-
-    for place, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise _not_text(text, f"text {place:,} of the list is", "take it out, or make it a str")
-    try:
-        return text_column_of(texts)
-    except UnicodeEncodeError:
-        for place, text in enumerate(texts):
-            _checked(text, place)
-        raise
 
 
 def _not_text(value: object, where: str, remedy: str) -> InputError:
@@ -222,6 +232,19 @@ def _checked(text: str, place: int) -> None:
             f"text {place:,} has a lone surrogate at character {error.start:,}, which is no Unicode text",
             hint="make it with text.encode('utf-8', 'replace').decode()",
         ) from None
+
+
+def _row_ranges(texts: tuple[str, ...], threads: int) -> list[tuple[int, int, int]]:
+    """Begin, end and characters of parts of a list: large ones, for huge pages, but several for a thread."""
+    lengths = list(map(len, texts))
+    most = min(MOST_CHARACTERS, max(PIECE_BYTES, sum(lengths) // (4 * threads)))
+    ranges, begin, size = [], 0, 0
+    for row, length in enumerate(lengths):
+        if size and size + length > most:
+            ranges.append((begin, row, size))
+            begin, size = row, 0
+        size += length
+    return [*ranges, (begin, len(texts), size)] if texts else []
 
 
 def _pieces(texts: pa.Array | pa.ChunkedArray, most: int | None) -> Iterator[tuple[pa.Array, int]]:
