@@ -254,6 +254,25 @@ def test_trainers_are_compared_in_their_own_processes(folder, krill):
     assert absent["name"] == "rustbpe"
 
 
+def test_encoders_are_compared_in_their_own_processes(folder, krill):
+    arguments = ["--input", "documents.txt", "--encode", "trained", "--threads", "2", "--memory", "200MB"]
+    command = ["tokenizer", "compare", *arguments, "--peers", "tokenizers", "tiktoken", "gigatoken"]
+    outcome = krill(*command, "--json", cwd=folder)
+    assert outcome.code == 0, outcome.err
+    ours, *peers, _ = outcome.result["encoders"]
+    assert ours["peak"] <= 200_000_000
+    for peer in peers:
+        assert (peer["tokens"], peer["differing_documents"]) == (ours["tokens"], 0)
+    table = krill(*command, cwd=folder).out.splitlines()
+    assert table[-4].split() == ["encoder", "load", "MB/s", "tokens", "peak", "ids"]
+    assert [(line.split()[0], line.split()[-1]) for line in table[-3:]] == [
+        ("krill", "ours"),
+        ("tokenizers", "equal"),
+        ("tiktoken", "equal"),
+    ]
+    assert krill(*command, "--quiet", cwd=folder).out == ""
+
+
 def test_a_comparison_whose_own_side_fails_says_why(folder, krill):
     arguments = [
         "--input",

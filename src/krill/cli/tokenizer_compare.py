@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from krill.budget import format_size, resolve_limit, resolve_threads
 from krill.cli.formats import format_count, format_duration
@@ -11,21 +11,22 @@ from krill.cli.options import Many, OutputOptions, TokenizerBudget
 
 if TYPE_CHECKING:
     from krill.tokenizer.compare import Comparison, Trial
+    from krill.tokenizer.compare_encode import EncodeComparison, EncodeTrial
 
 
 def compare(
     *,
     input: Path,
     vocab_size: int = 32000,
+    encode: Path | None = None,
     peers: Annotated[tuple[str, ...] | None, Many] = None,
     peers_python: Path | None = None,
     budget: TokenizerBudget = TokenizerBudget(),  # noqa: B008  a frozen value, never changed
     display: OutputOptions = OutputOptions(),  # noqa: B008
 ) -> None:
-    """Train with Krill and with each installed peer on one file: time, true peak, ratios.
+    """Train, or encode, with Krill and with each installed peer on one file: time, true peak, what is equal.
 
-    Each trainer has a process of its own, one after the other. The budget holds for Krill; the peers take
-    none.
+    Each has a process of its own, one after the other. The budget holds for Krill; the peers take none.
 
     Parameters
     ----------
@@ -33,33 +34,39 @@ def compare(
         A plain text file.
     vocab_size
         Tokens in the vocabulary, the special token `<|endoftext|>` included.
+    encode
+        A tokenizer.json, or the folder that holds one: encode with it instead of training.
     peers
-        Which ones: tokenizers, gigabpe, gigatoken, rustbpe, sentencepiece. All of them if not given.
+        Which ones, all of them if not given. Trainers: tokenizers, gigabpe, gigatoken, rustbpe,
+        sentencepiece. Encoders: tokenizers, tiktoken, gigatoken, fastokens, tokie.
     peers_python
         The Python interpreter that has the peers installed, if not the one that runs this.
     """
     from krill.cli.screen import print_json
     from krill.tokenizer.compare import compare as compare_trainers
+    from krill.tokenizer.compare_encode import ENCODE_PEERS, compare_encoders
     from krill.tokenizer.peers import PEERS
 
     memory, threads = budget.resolve()
     shown = not (display.quiet or display.json)
-    result = compare_trainers(
-        input,
-        vocab_size=vocab_size,
-        threads=resolve_threads(threads),
-        memory=resolve_limit(memory),
-        peers=tuple(PEERS) if peers is None else peers,
-        python=peers_python,
-        each=print_trial if shown else lambda trial: None,
-    )
+    given: dict[str, Any] = {
+        "threads": resolve_threads(threads),
+        "memory": resolve_limit(memory),
+        "python": peers_python,
+        "each": print_trial if shown else lambda trial: None,
+    }
+    result: Comparison | EncodeComparison
+    if encode is None:
+        result = compare_trainers(input, vocab_size=vocab_size, peers=peers or tuple(PEERS), **given)
+    else:
+        result = compare_encoders(encode, input, peers=peers or ENCODE_PEERS, **given)
     if display.json:
         print_json(result.to_json())
     elif shown:
         print_comparison(result)
 
 
-def print_trial(trial: Trial) -> None:
+def print_trial(trial: Trial | EncodeTrial) -> None:
     from krill.cli.screen import print_rows
 
     if trial.fault is None:
@@ -69,30 +76,58 @@ def print_trial(trial: Trial) -> None:
     print_rows([(trial.name, fact)])
 
 
-def print_comparison(comparison: Comparison) -> None:
+def print_comparison(comparison: Comparison | EncodeComparison) -> None:
     from krill.cli.screen import console_of
+    from krill.tokenizer.compare import Comparison
+
+    about, head, *lines = (
+        _trainers(comparison) if isinstance(comparison, Comparison) else _encoders(comparison)
+    )
+    console = console_of()
+    size, threads = format_size(comparison.bytes), format_count(comparison.threads, "thread")
+    console.print(f"\n{size}, {about[0]}, {threads}\n")
+    for name, *figures, last in (head, *lines):
+        console.print(f"{name:22}{''.join(f'{figure:>12}' for figure in figures)}  {last}")
+
+
+def _trainers(comparison: Comparison) -> list[tuple[str, ...]]:
     from krill.tokenizer.compare import vocabulary_beside
 
     ours = comparison.ours
-    size = format_size(comparison.bytes)
-    threads = format_count(comparison.threads, "thread")
-    console = console_of()
-    console.print(f"\n{size}, {comparison.vocab_size:,} tokens, {threads}\n")
-    head = ("trainer", "seconds", "MB/s", "peak", "time", "memory", "vocabulary")
-    lines = [head]
-    for trial in comparison.trials:
-        if trial.fault is None:
-            lines.append(
-                (
-                    f"{trial.name} {trial.version}",
-                    f"{trial.seconds:.1f}",
-                    f"{comparison.bytes / trial.seconds / 1e6:.1f}",
-                    format_size(trial.peak),
-                    f"{trial.seconds / ours.seconds:.2f}x",
-                    f"{trial.peak / ours.peak:.2f}x",
-                    vocabulary_beside(ours, trial),
-                )
+    return [
+        (f"{comparison.vocab_size:,} tokens",),
+        ("trainer", "seconds", "MB/s", "peak", "time", "memory", "vocabulary"),
+        *(
+            (
+                f"{trial.name} {trial.version}",
+                f"{trial.seconds:.1f}",
+                f"{comparison.bytes / trial.seconds / 1e6:.1f}",
+                format_size(trial.peak),
+                f"{trial.seconds / ours.seconds:.2f}x",
+                f"{trial.peak / ours.peak:.2f}x",
+                vocabulary_beside(ours, trial),
             )
-    for line in lines:
-        name, *figures, vocabulary = line
-        console.print(f"{name:22}{''.join(f'{figure:>10}' for figure in figures)}  {vocabulary}")
+            for trial in comparison.trials
+            if trial.fault is None
+        ),
+    ]
+
+
+def _encoders(comparison: EncodeComparison) -> list[tuple[str, ...]]:
+    ours = comparison.trials[0]
+    return [
+        (format_count(comparison.documents, "document"),),
+        ("encoder", "load", "MB/s", "tokens", "peak", "ids"),
+        *(
+            (
+                f"{trial.name} {trial.version}",
+                f"{trial.load:.2f} s",
+                f"{comparison.bytes / trial.seconds / 1e6:.1f}",
+                f"{trial.tokens:,}",
+                format_size(trial.peak),
+                "ours" if trial is ours else f"{trial.differing:,} differ" if trial.differing else "equal",
+            )
+            for trial in comparison.trials
+            if trial.fault is None
+        ),
+    ]

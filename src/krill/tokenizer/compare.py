@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,11 +102,7 @@ def compare(
 
     `each` is called with every trial as it ends.
     """
-    unknown = [name for name in peers if name not in PEERS]
-    if unknown:
-        raise ConfigError(
-            f"there is no trainer `{unknown[0]}` to compare with", hint=f"choose from {', '.join(PEERS)}"
-        )
+    check_names("trainer", peers, PEERS)
     size = check_plain_text(file)
     trials = [train_ours(file, vocab_size, threads, memory, special_tokens)]
     each(trials[0])
@@ -114,6 +110,15 @@ def compare(
         trials.append(train_peer(name, file, vocab_size, threads, special_tokens, python=python))
         each(trials[-1])
     return Comparison(file, size, vocab_size, threads, tuple(trials))
+
+
+def check_names(kind: str, peers: Sequence[str], known: Iterable[str]) -> None:
+    """Refuse a peer that nobody knows."""
+    unknown = [name for name in peers if name not in known]
+    if unknown:
+        raise ConfigError(
+            f"there is no {kind} `{unknown[0]}` to compare with", hint=f"choose from {', '.join(known)}"
+        )
 
 
 def check_plain_text(file: Path) -> int:
@@ -128,7 +133,7 @@ def check_plain_text(file: Path) -> int:
         )
     size = file.stat().st_size
     if size == 0:
-        raise InputError(f"`{file}` is empty", hint="there is nothing in it to train on: check the path")
+        raise InputError(f"`{file}` is empty", hint="there is nothing in it to compare on: check the path")
     return size
 
 
@@ -150,7 +155,7 @@ def train_ours(
         done = subprocess.run(command, capture_output=True, check=False)
         seconds = time.monotonic() - begun
         if done.returncode:
-            raise _OursFailed(done.returncode, done.stderr.decode("utf-8", "replace"))
+            raise OursFailed(done.returncode, done.stderr.decode("utf-8", "replace"))
         peak = int(orjson.loads(done.stdout)["budget"]["measured_peak"])
         return Trial(OURS, krill.__version__, seconds, peak, _merged_tokens(output))
 
@@ -165,12 +170,25 @@ def train_peer(
     python: Path | None = None,
 ) -> Trial:
     """One peer, in a process that holds nothing of ours."""
+    arguments = ["--input", str(file), "--vocab-size", str(vocab_size), "--threads", str(threads)]
+    done, found = run_peer(
+        name, [*arguments, *(f"--special-token={token}" for token in special_tokens)], python
+    )
+    fault, remedy = peer_fault(name, done, found)
+    if fault is not None:
+        return Trial(name, fault=fault, remedy=remedy)
+    tokens = None if found["tokens"] is None else tuple(bytes.fromhex(token) for token in found["tokens"])
+    return Trial(name, found["version"], found["seconds"], found["peak"], tokens)
+
+
+def run_peer(
+    name: str, arguments: Sequence[str], python: Path | None
+) -> tuple[subprocess.CompletedProcess[bytes], dict[str, Any]]:
+    """How its process ended, and what it reported."""
     with tempfile.TemporaryDirectory(prefix="krill-compare-") as folder:
         report = Path(folder) / "report.json"
         # As a file, and without its folder on the path: the process imports the peer and nothing of Krill's.
-        command = [str(python or sys.executable), "-P", peer_runner.__file__, name]
-        command += ["--input", str(file), "--vocab-size", str(vocab_size), "--threads", str(threads)]
-        command += [f"--special-token={token}" for token in special_tokens]
+        command = [str(python or sys.executable), "-P", peer_runner.__file__, name, *arguments]
         command += ["--report", str(report), "--begun", repr(time.monotonic())]
         try:
             done = subprocess.run(command, capture_output=True, check=False)
@@ -178,13 +196,16 @@ def train_peer(
             raise ConfigError(
                 f"can't run `{python}`: {error.strerror}", hint="name the interpreter that has the peers"
             ) from None
-        if done.returncode:
-            return Trial(name, fault=_reason(done.returncode, done.stderr.decode("utf-8", "replace")))
-        found = orjson.loads(report.read_bytes())
-    if "missing" in found:
-        return Trial(name, fault="not installed", remedy=f"pip install {name}")
-    tokens = None if found["tokens"] is None else tuple(bytes.fromhex(token) for token in found["tokens"])
-    return Trial(name, found["version"], found["seconds"], found["peak"], tokens)
+        return done, {} if done.returncode else orjson.loads(report.read_bytes())
+
+
+def peer_fault(
+    name: str, done: subprocess.CompletedProcess[bytes], found: dict[str, Any]
+) -> tuple[str | None, str | None]:
+    """Why a peer has no figures and what to do about it, if it has none."""
+    if done.returncode:
+        return _reason(done.returncode, done.stderr.decode("utf-8", "replace")), None
+    return ("not installed", f"pip install {name}") if "missing" in found else (None, None)
 
 
 def vocabulary_beside(ours: Trial, other: Trial) -> str:
@@ -217,10 +238,10 @@ def _reason(code: int, errors: str) -> str:
     return lines[-1] if lines else f"exit code {code}"
 
 
-class _OursFailed(KrillError):
-    """Our own training ended with an error: said as it said it, with its code."""
+class OursFailed(KrillError):
+    """Our own side ended with an error: said as it said it, with its code."""
 
     def __init__(self, code: int, errors: str) -> None:
         message, _, hint = errors.strip().removeprefix("error: ").partition("\nhint: ")
-        super().__init__(message or f"training ended with exit code {code}", hint=hint or None)
+        super().__init__(message or f"Krill ended with exit code {code}", hint=hint or None)
         self.exit_code = code if code > 0 else 128 - code

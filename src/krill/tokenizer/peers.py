@@ -1,12 +1,14 @@
-"""Other people's trainers, each behind one small function: `python peers.py NAME ...` trains with one.
+"""Other people's trainers and encoders, each behind one small function: `python peers.py NAME ...` runs one.
 
-In: a plain text file, a vocabulary size, a number of threads. Out: a JSON report with the seconds since the
-process was started, its peak (VmHWM, read by the process itself when training ended), and the tokens that it
-made. Held in memory: what the peer holds; this file imports nothing but the standard library and the peer, so
-that a process which runs it is charged with nothing of Krill's, and any interpreter can.
+In: a plain text file, a number of threads, and a vocabulary size or a tokenizer. Out: a JSON report with the
+seconds that it took, its peak (VmHWM, read by the process itself in the end), and the tokens that a trainer
+made; of an encoder the hash of each document's ids, in a file. Held in memory: what the peer holds, and a
+batch of the text that is encoded; this file imports nothing but the standard library and the peer, so that a
+process which runs it is charged with nothing of Krill's, and any interpreter can.
 
-All are asked for the same: byte-level BPE with GPT-2's pattern and the same special tokens, as far as they
-can. Most count line by line, and so does our side of the comparison.
+Trainers are asked for the same: byte-level BPE with GPT-2's pattern and the same special tokens, as far as
+they can. Most count line by line, and so does our side of the comparison. Encoders read special tokens in the
+text as such, and add none: not all of them can.
 """
 
 from __future__ import annotations
@@ -18,9 +20,13 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
@@ -117,34 +123,218 @@ PEERS: dict[str, Callable[[PeerJob], Tokens]] = {
 """By the name that `pip install` and `import` know them by."""
 
 
+@dataclass(frozen=True)
+class EncodeJob:
+    """A tokenizer to load; memory is stated to Krill alone, and what is opened is closed with `opened`."""
+
+    tokenizer: str
+    threads: int
+    memory: str = "auto"
+    opened: ExitStack = field(default_factory=ExitStack)
+
+
+# The ids of each text of a list; they are looked at after the clock was read.
+Encode = Callable[[list[str]], Iterable[Sequence[int]]]
+
+
+def krill_encoder(job: EncodeJob) -> Encode:
+    """Ours, in a process like theirs; what a template adds to each text is cut off again."""
+    from krill.tokenizer.tokenizer import open_within
+
+    # Strings, their UTF-8 in Arrow, ids.
+    held = 16 * BATCH * job.threads
+    tokenizer = job.opened.enter_context(open_within(job.tokenizer, job.memory, job.threads, held=held))
+    empty, letter = (tokenizer.encode(text).tolist() for text in ("", "a"))
+    before = next((at for at, id in enumerate(empty) if id != letter[at]), len(empty))
+    after = len(empty) - before
+
+    def encode(texts: list[str]) -> Iterable[Sequence[int]]:
+        encoded = tokenizer.encode_batch(texts)
+        return (ids[before : len(ids) - after].tolist() for ids in encoded)
+
+    return encode
+
+
+def tokenizers_encoder(job: EncodeJob) -> Encode:
+    """Hugging Face."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(job.tokenizer)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda texts: _ids(tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+
+
+def tiktoken_encoder(job: EncodeJob) -> Encode:
+    """Byte-level BPE whose ids are the order of its merges, as it knows no other."""
+    import tiktoken
+
+    spec = json.loads(Path(job.tokenizer).read_bytes())
+    added = {token["content"]: token["id"] for token in spec["added_tokens"]}
+    encoding = tiktoken.Encoding(
+        "compared", pat_str=_pattern(spec), mergeable_ranks=_ranks(spec["model"], added), special_tokens=added
+    )
+    return lambda texts: encoding.encode_batch(texts, num_threads=job.threads, allowed_special="all")
+
+
+def _pattern(spec: dict[str, Any]) -> str:
+    """The one pattern of a byte-level tokenizer; ends the process with a line where it is none."""
+    steps = spec["pre_tokenizer"] or {"type": None}
+    match steps.get("pretokenizers", [steps]):
+        case _ if spec["model"]["type"] != "BPE" or spec["normalizer"] is not None:
+            pass
+        case [{"type": "ByteLevel", "add_prefix_space": False, **rest}] if rest.get("use_regex", True):
+            return GPT2_PATTERN
+        case [
+            {"type": "Split", "behavior": "Isolated", "pattern": {"Regex": str(pattern)}},
+            {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False},
+        ]:
+            return pattern
+    sys.exit("takes byte-level BPE with one pattern and no normalizer, and nothing else")
+
+
+def _ranks(model: dict[str, Any], added: dict[str, int]) -> dict[bytes, int]:
+    vocabulary: dict[str, int] = model["vocab"]
+    pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"])
+    made = [vocabulary["".join(pair)] for pair in pairs]
+    if made != sorted(made):
+        sys.exit("takes a vocabulary whose ids are in the order of its merges, and no other")
+    return {_unmapped((token, "")): id for token, id in vocabulary.items() if token not in added}
+
+
+def gigatoken_encoder(job: EncodeJob) -> Encode:
+    """BPE; ids are an Awkward Array."""
+    import gigatoken  # isort: skip  the peer first: without it this is missing too
+    import awkward  # which gigatoken would import while it encodes
+
+    tokenizer = gigatoken.Tokenizer(job.tokenizer)
+
+    def documents(encoded: Any) -> Iterator[Sequence[int]]:
+        end = 0
+        flat = awkward.to_numpy(awkward.flatten(encoded))
+        for length in awkward.num(encoded).tolist():
+            begin, end = end, end + length
+            yield flat[begin:end].tolist()
+
+    return lambda texts: documents(tokenizer.encode_batch(texts, parallel=job.threads > 1))
+
+
+def fastokens_encoder(job: EncodeJob) -> Encode:
+    """BPE."""
+    import fastokens
+
+    tokenizer = fastokens.Tokenizer.from_file(job.tokenizer)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda texts: _ids(tokenizer.encode_batch(texts, add_special_tokens=False))
+
+
+def tokie_encoder(job: EncodeJob) -> Encode:
+    """All models of Hugging Face."""
+    import tokie
+
+    tokenizer = tokie.Tokenizer.from_json(job.tokenizer)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda texts: _ids(tokenizer.encode_batch(texts, add_special_tokens=False))
+
+
+def _ids(encodings: Iterable[Any]) -> Iterator[Sequence[int]]:
+    return (encoding.ids for encoding in encodings)
+
+
+ENCODERS: dict[str, Callable[[EncodeJob], Encode]] = {
+    "krill": krill_encoder,
+    "tokenizers": tokenizers_encoder,
+    "tiktoken": tiktoken_encoder,
+    "gigatoken": gigatoken_encoder,
+    "fastokens": fastokens_encoder,
+    "tokie": tokie_encoder,
+}
+"""By the same names; ours first."""
+
+BATCH = 1_000_000
+"""Characters for each thread that an encoder is given at once."""
+DIGEST = 8
+"""Bytes of a document's hash."""
+
+
 def main() -> None:
-    """Train once and write the report; a peer that is not installed is no fault, it is reported."""
+    """Run one and write the report; a peer that is not installed is no fault, it is reported."""
     options = _parser().parse_args()
     # Read by rayon, the thread pool of the peers written in Rust, when it is first used.
     os.environ["RAYON_NUM_THREADS"] = str(options.threads)
-    job = PeerJob(options.input, options.vocab_size, options.threads, options.special_token)
+    os.environ["TOKENIZERS_PARALLELISM"] = "true" if options.threads > 1 else "false"
     try:
-        tokens = PEERS[options.peer](job)
+        report = _train(options) if options.encode is None else _encode(options)
     except ModuleNotFoundError as error:
         if error.name != options.peer:
             raise
-        report: dict[str, object] = {"missing": options.peer}
-    else:
-        report = {
-            "seconds": time.monotonic() - options.begun,
-            "peak": _peak(),
-            "version": _version(options.peer),
-        }
-        made = tokens()
-        report["tokens"] = None if made is None else [token.hex() for token in made]
+        report = {"missing": options.peer}
+    except Exception as error:
+        if not hasattr(error, "exit_code"):
+            raise
+        print(f"error: {error}", file=sys.stderr)  # one of Krill's own
+        sys.exit(error.exit_code)
     Path(options.report).write_text(json.dumps(report))
+
+
+def _train(options: argparse.Namespace) -> dict[str, object]:
+    job = PeerJob(options.input, options.vocab_size, options.threads, options.special_token)
+    tokens = PEERS[options.peer](job)
+    seconds, peak = time.monotonic() - options.begun, _peak()
+    made = tokens()
+    return {
+        "seconds": seconds,
+        "peak": peak,
+        "version": _version(options.peer),
+        "tokens": None if made is None else [token.hex() for token in made],
+    }
+
+
+def _encode(options: argparse.Namespace) -> dict[str, object]:
+    seconds, tokens = 0.0, 0
+    with ExitStack() as opened, open(options.hashes, "wb") as hashes:
+        begun = time.monotonic()
+        job = EncodeJob(options.encode, options.threads, options.memory, opened)
+        encode = ENCODERS[options.peer](job)
+        load = time.monotonic() - begun
+        for texts in _batches(options.input, BATCH * options.threads):
+            begun = time.monotonic()
+            encoded = encode(texts)
+            seconds += time.monotonic() - begun
+            for ids in encoded:
+                tokens += len(ids)
+                hashes.write(blake2b(array("I", ids).tobytes(), digest_size=DIGEST).digest())
+        peak = _peak()
+    package = "krill-lm" if options.peer == "krill" else options.peer
+    version = _version(package)
+    return {"load": load, "seconds": seconds, "tokens": tokens, "peak": peak, "version": version}
+
+
+def _batches(file: str, size: int) -> Iterator[list[str]]:
+    """Documents of about 4,000 characters that end where a line does, unless it is as long."""
+    with open(file, encoding="utf-8", errors="replace", newline="\n") as text:
+        batch: list[str] = []
+        held = 0
+        while piece := text.read(4000) + text.readline(4000):
+            batch.append(piece)
+            held += len(piece)
+            if held >= size:
+                yield batch
+                batch, held = [], 0
+        if batch:
+            yield batch
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("peer", choices=list(PEERS))
+    parser.add_argument("peer", choices=list(PEERS | ENCODERS))
     parser.add_argument("--input", required=True)
-    parser.add_argument("--vocab-size", type=int, required=True)
+    parser.add_argument("--vocab-size", type=int)
+    parser.add_argument("--encode", help="a tokenizer.json: encode with it instead of training")
+    parser.add_argument("--memory", default="auto")
+    parser.add_argument("--hashes", help="file for the hash of each document's ids")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--special-token", action="append", default=[])
     # CLOCK_MONOTONIC is one clock for all processes, so that start-up and imports are part of the time.

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from krill.budget import make_plan, resolve_limit, resolve_threads
+from krill.budget import Need, make_plan, resolve_limit, resolve_threads
 from krill.budget.process import metered_process
 from krill.config.messages import shown
 from krill.errors import InputError
@@ -49,12 +49,14 @@ def load(path: str | Path, memory: str | int = "auto", threads: int | str = "aut
 
 
 @contextmanager
-def open_within(path: str | Path, memory: str | int, threads: int) -> Iterator[Tokenizer]:
+def open_within(path: str | Path, memory: str | int, threads: int, *, held: int = 0) -> Iterator[Tokenizer]:
     """The same for a command, whose budget is the whole process while the body runs: what a text becomes
-    in a tokenizer is known only then, so that a guard ends the process where it is too much."""
+    in a tokenizer is known only then, so that a guard ends the process where it is too much. `held` is
+    what the caller will hold of texts and ids."""
     file = tokenizer_file(path)
     with metered_process(memory, threads) as meter:
-        plan = meter.plan(file_needs(file, max_document_bytes=PIECE_BYTES, threads=threads))
+        needs = file_needs(file, max_document_bytes=PIECE_BYTES, threads=threads)
+        plan = meter.plan([*needs, *([Need("texts and ids", held)] if held else [])])
         yield Tokenizer(open_file(file, plan, threads), threads)
 
 
