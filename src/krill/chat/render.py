@@ -23,7 +23,7 @@ from krill.chat.forms import Conversation, Message, PlainText, Span, read_row
 from krill.chat.options import ChatDrop, ChatFormat, ChatOptions
 from krill.chat.sandbox import CompiledTemplate
 from krill.chat.skeleton import Owner, PlacedSample, Skeletons, marked_turns
-from krill.chat.spans import RewrittenTurn, Sample, Turn, place_turns
+from krill.chat.spans import RewrittenTurn, TurnSample, Turn, place_turns
 from krill.chat.stops import trained_spans
 from krill.chat.template import DEFAULT, TOOL_USE, find_templates, special_tokens
 from krill.config.messages import shown
@@ -210,12 +210,12 @@ class ChatRenderer:
             raise self._rewritten(turn.asked) from None
         return [PlacedSample(each.messages, each.text, each.turns, None) for each in found]
 
-    def _analyse(self, shape: Conversation, owners: Sequence[Owner]) -> list[Sample]:
+    def _analyse(self, shape: Conversation, owners: Sequence[Owner]) -> list[TurnSample]:
         """The samples of a shape, whose texts are sentinels."""
         template = self._template(shape)
         if template.compiled.has_markers:
             text, spans = template.compiled.render_marked(self._variables(template, shape))
-            return [Sample(len(shape.messages), text, marked_turns(text, spans, owners, shape.messages))]
+            return [TurnSample(len(shape.messages), text, marked_turns(text, spans, owners, shape.messages))]
         wanted = [number for number in range(len(shape.messages)) if _is_wanted(shape, number)]
         return place_turns(
             lambda messages, prompt: self.text_of(shape, messages, prompt),

@@ -23,7 +23,7 @@ import orjson
 from krill.chat.control import NAMES, any_of
 from krill.chat.forms import Conversation, Message
 from krill.chat.options import ChatDrop
-from krill.chat.spans import RewrittenTurn, Sample, Turn
+from krill.chat.spans import RewrittenTurn, TurnSample, Turn
 
 MOST_BYTES: Final = 8_000_000
 # The quotation mark shows whether a text was written as JSON, and how often.
@@ -42,7 +42,7 @@ class Owner:
 
 
 # Places the turns of a shape, whose sentinels have these owners.
-Analyse = Callable[[Conversation, Sequence["Owner"]], list[Sample]]
+Analyse = Callable[[Conversation, Sequence["Owner"]], list[TurnSample]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class _Blank:
 class _Skeleton:
     """One rendering with sentinels: literals, and between them the numbers and escapes of values."""
 
-    def __init__(self, sample: Sample) -> None:
+    def __init__(self, sample: TurnSample) -> None:
         self.messages = sample.messages
         self.turns = sample.turns
         self.literals: list[str] = []

@@ -33,7 +33,7 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Sample:
+class TurnSample:
     """A rendering of the first messages, and the turns to train on."""
 
     messages: int
@@ -52,7 +52,7 @@ class RewrittenTurn(Exception):
 
 def place_turns(
     render: Render, messages: Sequence[dict[str, Any]], wanted: Sequence[int], rewritten: RewrittenTurns
-) -> list[Sample]:
+) -> list[TurnSample]:
     """The samples of a conversation in order, with the turns of the messages in `wanted`.
 
     Where the template rewrites a turn: `error` raises `RewrittenTurn`, `last` leaves the turn out, and
@@ -61,7 +61,7 @@ def place_turns(
     """
     if len(messages) > MOST_TURNS:
         raise ChatDrop("too_many_turns", f"{len(messages):,} messages")
-    samples = [Sample(len(messages), render(messages, False))]
+    samples = [TurnSample(len(messages), render(messages, False))]
     for message in reversed(wanted):
         sample = samples[-1]
         prompt = render(messages[:message], True)
@@ -72,7 +72,7 @@ def place_turns(
         if not asked or (rewritten == "last" and not unchanged):
             continue
         if not unchanged:
-            sample = Sample(message + 1, whole)
+            sample = TurnSample(message + 1, whole)
             samples.append(sample)
         sample.turns.insert(0, Turn(message, len(prompt), len(whole)))
     if wanted and not any(sample.turns for sample in samples):

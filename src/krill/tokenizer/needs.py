@@ -45,7 +45,7 @@ ENCODING: Final = 24 * MB
 MERGED: Final = (15 * MB, 8.5, 7.5)
 MANY_SYMBOLS: Final = 4_000_000
 LEARNED: Final = (16 * MB, 6.0, 560)
-SAVED: Final = (19 * MB, 950)
+SAVED: Final = (17 * MB, 950)
 # Of little text, less of it is encoded with the finished tokenizer: so much, and so much for each byte. With
 # 3 MB of text and 32,000 tokens, saving held 43.7 to 45.1 MB above the base.
 SAVED_OF_LITTLE: Final = (9 * MB, 2.2)

@@ -220,7 +220,6 @@ def gigatoken_encoder(job: EncodeJob) -> Encode:
 
 
 def fastokens_encoder(job: EncodeJob) -> Encode:
-    """BPE."""
     import fastokens
 
     tokenizer = fastokens.Tokenizer.from_file(job.tokenizer)
