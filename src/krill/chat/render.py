@@ -23,7 +23,7 @@ from krill.chat.forms import Conversation, Message, PlainText, Span, read_row
 from krill.chat.options import ChatDrop, ChatFormat, ChatOptions
 from krill.chat.sandbox import CompiledTemplate
 from krill.chat.skeleton import Owner, PlacedSample, Skeletons, marked_turns
-from krill.chat.spans import RewrittenTurn, TurnSample, Turn, place_turns
+from krill.chat.spans import RewrittenTurn, Turn, TurnSample, place_turns
 from krill.chat.stops import trained_spans
 from krill.chat.template import DEFAULT, TOOL_USE, find_templates, special_tokens
 from krill.config.messages import shown

@@ -23,7 +23,7 @@ import orjson
 from krill.chat.control import NAMES, any_of
 from krill.chat.forms import Conversation, Message
 from krill.chat.options import ChatDrop
-from krill.chat.spans import RewrittenTurn, TurnSample, Turn
+from krill.chat.spans import RewrittenTurn, Turn, TurnSample
 
 MOST_BYTES: Final = 8_000_000
 # The quotation mark shows whether a text was written as JSON, and how often.
