@@ -34,6 +34,7 @@ COVERED = {
     "preprocess.dedup_cache_dir",
     "preprocess.dedup.against",
     "preprocess.filters.file",
+    "train.base_model",
     "train.output_dir",
 }
 
@@ -254,3 +255,12 @@ def test_a_model_and_its_checkpoints_go_where_the_config_says(home: Home, form: 
     outcome = home.krill("train", name, "--quiet")
     assert outcome.code == 0, outcome.err
     assert (place_of(home, form) / "model" / "model.safetensors").is_file()
+    config["train"] = {
+        "base_model": form.format("model"),
+        "output_dir": form.format("tuned"),
+        "max_steps": 1,
+        "batch_size": 2,
+    }
+    outcome = home.krill("train", home.save(config, "config.yaml"), "--quiet")
+    assert outcome.code == 0, outcome.err
+    assert (place_of(home, form) / "tuned" / "model.safetensors").is_file()

@@ -16,12 +16,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from krill import _native
 from krill.budget.plan import Need, Plan, make_plan
 from krill.budget.size import format_size
 from krill.errors import BudgetError
+
+if TYPE_CHECKING:
+    from krill import _native
 
 SAMPLE_SECONDS = 0.05
 # Above this part of the limit, work in flight is held back until memory is given back.
@@ -46,6 +48,8 @@ def guard_process() -> None:
 
 
 def resident_bytes() -> int:
+    from krill import _native
+
     held = _native.resident_bytes()
     if held >= 0:
         return held
@@ -164,6 +168,8 @@ class Meter:
 
     def relieve(self) -> None:
         """Give freed memory back to the system; stop the run, resumable, if it is at the limit even so."""
+        from krill import _native
+
         _native.trim(code=True)
         if self.used > self.limit - RESERVE:
             raise BudgetError(
@@ -180,6 +186,8 @@ class Meter:
         """
         if self.floor:
             return self.used
+        from krill import _native
+
         _native.trim(code=True)
         return self.used + CODE_IN_USE
 
@@ -189,6 +197,8 @@ class Meter:
             return
         if self.peak > self.limit - RESERVE:
             return  # loading the program took more: nothing is left to be kept
+        from krill import _native
+
         error = error or BudgetError(
             f"memory reached the budget in spite of the plan: {format_size(self.limit)} given",
             hint=f"what was committed is kept: {_LARGER}",
@@ -199,6 +209,8 @@ class Meter:
             self._guard = guard
 
     def _run(self) -> None:
+        from krill import _native
+
         samples = 0
         while not self._stop.wait(SAMPLE_SECONDS):
             with suppress(OSError):  # where no more files can be opened, the next sample may find one

@@ -173,13 +173,15 @@ def task_blocks(
 
 def _file_from_json(value: Mapping[str, Any]) -> CorpusFile:
     compression = value["compression"]
-    source = value["source"]
+    source: dict[str, Any] = {
+        name: tuple(each) if isinstance(each, list) else each for name, each in value["source"].items()
+    }
     return CorpusFile(
         **{
             **value,
             "format": Format(value["format"]),
             "compression": None if compression is None else Compression(compression),
-            "source": DatasetSource(**{**source, "columns": tuple(source["columns"])}),
+            "source": DatasetSource(**source),
         }
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import krill
 from in_process_engine import InProcessRunner, Task, opening
+from krill.budget import resident_bytes
 from krill.engines import LocalEngine, Resources, WorkerSpec, worker
 from krill.errors import ConfigError, InputError, StorageError
 from krill.pipeline.job import run_preprocess
@@ -233,9 +235,11 @@ def test_shares_without_a_scheduler_meet_in_the_store(
     from krill.threads.progress import Silent
 
     config = load_config(config_of(OUTPUT, datasets))
+    # What other tests have loaded into this process is not the run's.
+    run = partial(run_preprocess, config, overwrite=False, progress=Silent(), floor=resident_bytes())
 
     def share(number: int) -> None:
-        run_preprocess(config, overwrite=False, progress=Silent(), rank=Rank(number, 2), patience=0)
+        run(rank=Rank(number, 2), patience=0)
 
     for _ in range(20):  # each gets as far as it can without the other
         ended = 0
@@ -248,7 +252,7 @@ def test_shares_without_a_scheduler_meet_in_the_store(
         if ended == 2:
             break
     assert not [name for name in store.find("/bucket/out/set") if name.endswith("krill-run.json")]
-    summary = run_preprocess(config, overwrite=False, progress=Silent())
+    summary = run()
     assert summary is not None and summary.manifest.extra["continued"]
     alone(tmp_path, datasets, monkeypatch)
     assert contents(in_store(store)) == contents(in_folder(tmp_path / "alone"))
