@@ -219,7 +219,7 @@ class Pipeline:
         """Time a stage, charge its memory to it, show it."""
         timing: dict[str, Any] = {"name": name, "seconds": 0.0, "bytes": 0, "documents": 0, "tokens": 0}
         context = self.context
-        _native.trim()  # what the stage before has freed is not held through this one
+        _native.trim(code=True)  # what the stage before has freed or run is not held through this one
         begun = time.monotonic()
         context.progress.begin(name, total)
         with context.meter.stage(name):

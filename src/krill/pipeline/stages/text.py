@@ -31,6 +31,7 @@ WRITING: Final = "text being written"
 # Pages of Parquet's and zstd's code and tables that the first row groups touch; then what little input
 # touches of them and of the text being written: so much, and so much for each byte of text.
 PARQUET_WRITER: Final = 23 * MB
+EXPECTED_WRITER: Final = 20 * MB
 EXPECTED_WRITING: Final = (9 * MB, 2.2)
 
 
@@ -59,7 +60,7 @@ class TextShards(PipelineStage):
         shards = min(sizing.threads, max(1, -(-sizing.text_bytes // settings.shard_size)))
         least, rate = EXPECTED_WRITING
         touched = least + int(rate * sizing.text_bytes)
-        code = min(PARQUET_WRITER, touched)
+        code = min(EXPECTED_WRITER, touched)
         yield Need("the Parquet writer", PARQUET_WRITER, Kind.WATCHED, expected=code, during="text")
         cost = text_cost(sizing.largest)
 
