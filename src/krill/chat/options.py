@@ -81,7 +81,6 @@ class ChatOptions:
     """What templates take for today, as `2026-01-31` or with a time."""
     rewritten_turns: RewrittenTurns = "error"
     special_in_content: SpecialInContent = "text"
-    max_untrained: float = 0.2
     max_rendered_bytes: int = MAX_RENDERED_BYTES
 
 

@@ -9,6 +9,7 @@ What it needs, Jinja and `krill.chat`, is imported for conversations alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from krill.config import DatasetConfig, KrillConfig
@@ -47,26 +48,16 @@ def open_renderer(config: KrillConfig) -> ChatRenderer:
         date=config.chat_template_date,
         rewritten_turns=settings.rewritten_turns,
         special_in_content=settings.special_in_content,
-        max_untrained=settings.max_untrained,
         max_rendered_bytes=settings.max_document_bytes,
     )
     return ChatRenderer.open(config_file(config.tokenizer), options)
 
 
 def chat_format(dataset: DatasetConfig) -> ChatFormat:
+    """Its settings have the names of the config's keys."""
     from krill.chat import ChatFormat
 
-    return ChatFormat(
-        form=dataset.form,
-        field_messages=dataset.field_messages,
-        message_property_mappings=dataset.message_property_mappings,
-        roles=dataset.roles,
-        roles_to_train=dataset.roles_to_train,
-        train_on_eos=dataset.train_on_eos,
-        drop_system_message=dataset.drop_system_message,
-        message_field_training=dataset.message_field_training,
-        message_field_training_detail=dataset.message_field_training_detail,
-    )
+    return ChatFormat(**{field.name: getattr(dataset, field.name) for field in fields(ChatFormat)})
 
 
 def chat_warnings(steps: Sequence[Step]) -> list[str]:

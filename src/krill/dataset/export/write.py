@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,9 +46,6 @@ from krill.dataset.shard import ShardInfo
 from krill.errors import StorageError
 from krill.tokenizer import Encoder
 from krill.tokenizer.open import encoder_needs
-
-if TYPE_CHECKING:
-    pass
 
 # Bytes held for each byte of tokens from being read to being written: the batch and what is made of it. Of
 # 630 MB of 16-bit tokens in batches of 1 MiB, one and two threads held above the base: 6 and 8 MB as bin and
