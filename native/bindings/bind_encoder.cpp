@@ -172,6 +172,10 @@ class BoundEncoder {
     return out;
   }
 
+  void release() {
+    std::visit([](auto& encoder) { encoder->release(); }, encoder_);
+  }
+
   size_t size() const { return tokens().size(); }
 
  private:
@@ -245,6 +249,7 @@ void bind_encoder(nb::module_& m) {
       .def("decode_with", &BoundEncoder::decode_with, nb::arg("ids").noconvert(), nb::arg("skip_special"),
            nb::arg("decoder"))
       .def("statistics", &BoundEncoder::statistics)
+      .def("release", &BoundEncoder::release)
       .def("__len__", &BoundEncoder::size);
 }
 

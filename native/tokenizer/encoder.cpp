@@ -370,6 +370,13 @@ WordStatistics Encoder<Id>::statistics() {
   return statistics_;
 }
 
+template <class Id>
+void Encoder<Id>::release() {
+  const std::lock_guard lock(pool_lock_);
+  made_ -= idle_.size();
+  idle_.clear();
+}
+
 template class Encoder<uint16_t>;
 template class Encoder<uint32_t>;
 

@@ -118,6 +118,8 @@ class Encoder {
   const bpe::Vocabulary& tokens() const { return *parts_.tokens; }
   // Of all calls that have ended.
   WordStatistics statistics();
+  // Gives back what workers without a call hold: caches and scratch. Later calls begin with new ones.
+  void release();
 
  private:
   struct Worker;

@@ -433,6 +433,9 @@ class Encoder:
     def statistics(self) -> dict[str, int]:
         """Of all calls that have ended: words, bytes, misses, miss_bytes, timed_bytes, timed_nanoseconds."""
 
+    def release(self) -> None:
+        """Give the caches of words back, until the next call."""
+
     def __len__(self) -> int: ...
 
 # ---- one model: native/bindings/bind_bpe_model.cpp ----

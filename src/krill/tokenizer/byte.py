@@ -36,6 +36,9 @@ class ByteEncoder:
             start = end + 1
         return b"<|endoftext|>".join(pieces).decode("utf-8", "replace")
 
+    def release(self) -> None:
+        """There is no cache."""
+
     def describe(self) -> dict[str, Any]:
         return {
             "name": self.name,

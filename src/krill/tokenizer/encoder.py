@@ -47,6 +47,10 @@ class Encoder(Protocol):
         """What `krill-run.json` says of this tokenizer; `fingerprint` is of its content."""
         ...
 
+    def release(self) -> None:
+        """Give back what encoding left in memory to go on faster: a cache of words."""
+        ...
+
 
 class FileEncoder(Encoder, Protocol):
     """An encoder of a `tokenizer.json`, native or by Hugging Face's library."""

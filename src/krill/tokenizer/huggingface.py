@@ -180,6 +180,9 @@ class HuggingFaceEncoder:
     def statistics(self) -> dict[str, float]:
         return {}
 
+    def release(self) -> None:
+        """The library's cache is a part of its tokenizer."""
+
     def describe(self) -> dict[str, Any]:
         return {**describe_file(self, self._fingerprint), "encoder": "huggingface", "why": self.why}
 

@@ -114,6 +114,9 @@ class NativeEncoder:
             return str(self._open_library().decode(ids.tolist(), skip_special_tokens=skip_special_tokens))
         return text.decode("utf-8", "replace")
 
+    def release(self) -> None:
+        self._native.release()
+
     def statistics(self) -> dict[str, float]:
         """How the cache did so far, and how fast words were merged that were not in it."""
         found = self._native.statistics()

@@ -313,6 +313,14 @@ def test_statistics_count_words_hits_and_misses(folder, texts) -> None:
     assert 0.5 < found["hit_rate"] < 1 and found["miss_seconds"] > 0
 
 
+def test_a_cache_that_was_given_back_is_made_again(folder) -> None:
+    ours = krill.tokenizer.load(folder, memory="100MB", threads=1)
+    before = ours.encode("one two one").tolist()
+    ours.encoder.release()
+    assert ours.encode("one two one").tolist() == before
+    assert ours.statistics()["misses"] == 6  # all three words again
+
+
 # ---- the ways in ----
 
 

@@ -186,6 +186,7 @@ class Encode(PipelineStage):
         report.counts, report.token_counts, report.kept = counts, tokens, report.documents
         report.shortage = self._mostly_untrained(counts.get(UNTRAINED, 0), report.documents)
         self._save_streams()
+        self._encoder.encoder.release()  # later stages are planned without its cache
         return report
 
     def describe(self, tasks: Sequence[Any]) -> str:
