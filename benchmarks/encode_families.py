@@ -1,18 +1,19 @@
 """Encode with the tokenizers of many model families: Krill beside those of its peers that load them.
 
-In: folders or files of tokenizers (`tokenizer.json`, or `.json.xz`). A list of strings goes in, cold, in a
-process of its own for each encoder; MB/s is over the encoding alone. All are asked for the same special
-tokens. Three more tokenizers are trained on the first documents by Hugging Face's library or by Krill: one of
-32,000 tokens with GPT-2's pattern, of whose speed every family's is also stated as a share; Unigram with the
-form NFKC (that of SentencePiece's charsmap, where `sentencepiece` is installed) and Metaspace; WordPiece with
+In: folders or files of tokenizers (`tokenizer.json`, or `.json.xz`). A list of strings goes in, cold, in
+a process of its own for each encoder; MB/s is over the encoding alone. Special tokens in the text are
+read as such by all; of those around it only Krill writes any, as not all of its peers can. Three more
+tokenizers are trained on the first documents by Hugging Face's library or by Krill: one of 32,000 tokens
+with GPT-2's pattern, of whose speed every family's is also stated as a share; Unigram with the form NFKC
+(that of SentencePiece's charsmap, where `sentencepiece` is installed) and Metaspace; WordPiece with
 BERT's normalizer and pre-tokenizer.
 
 No text comes twice, since what repeats flatters a cache that never forgets: first the sample, Markdown in
 ten-odd languages, each document once; then sources and text files of the standard library and of the
 installed packages, by path, without those that are equal to an earlier one. All encoders get the same.
 
-`held` is what the process grows by while the tokenizer is loaded, libraries not counted. Hits are words, or
-pieces of them, found in Krill's cache, and missed bytes those that were merged.
+`held` is what the process grows by while the tokenizer is loaded, libraries not counted. Hits are words,
+or pieces of them, found in Krill's cache, and missed bytes those that were merged.
 
     python benchmarks/encode_families.py TOKENIZER... --mb 100 --threads 1 2 --peers-python PATH
 """
@@ -28,8 +29,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module, metadata
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -45,59 +47,31 @@ COLUMNS = ("tokenizer", "threads", "encoder", "load s", "held MB", "MB/s", "of g
 OF_KRILL = ("hits", "missed bytes")
 
 
-def krill_encoder(file: str, threads: int) -> Callable[[Sequence[str]], int]:
+Encode = Callable[[list[str]], Iterable[Sequence[int]]]
+
+
+def krill_encoder(file: str, threads: int) -> tuple[Encode, Callable[[], dict[str, float]]]:
+    """Also what its cache found."""
     import krill.tokenizer
 
     tokenizer = krill.tokenizer.load(file, memory="4GB", threads=threads)
     assert tokenizer.native, tokenizer.why
-
-    def count(texts: Sequence[str]) -> int:
-        return sum(map(len, tokenizer.encode_batch(texts)))
-
-    count.statistics = tokenizer.statistics  # type: ignore[attr-defined]
-    return count
+    return tokenizer.encode_batch, tokenizer.statistics
 
 
-def fastokens_encoder(file: str, threads: int) -> Callable[[Sequence[str]], int]:
-    os.environ["RAYON_NUM_THREADS"] = str(threads)
-    import fastokens
-
-    tokenizer = fastokens.Tokenizer.from_file(file)
-    return lambda texts: sum(len(ids) for ids in tokenizer.encode_batch(list(texts)))
-
-
-def gigatoken_encoder(file: str, threads: int) -> Callable[[Sequence[str]], int]:
-    os.environ["RAYON_NUM_THREADS"] = str(threads)
-    import awkward
-    import gigatoken
-
-    tokenizer = gigatoken.Tokenizer(file)
-
-    def count(texts: Sequence[str]) -> int:
-        encoded = tokenizer.encode_batch(list(texts), parallel=threads > 1)
-        return int(awkward.sum(awkward.num(encoded)))
-
-    return count
-
-
-def library_encoder(file: str, threads: int) -> Callable[[Sequence[str]], int]:
+def peers_encoder(name: str, file: str, threads: int) -> tuple[Encode, Callable[[], dict[str, float]]]:
+    """One of `krill tokenizer compare`, from its file: an interpreter with the peers may be without Krill."""
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
     os.environ["RAYON_NUM_THREADS"] = str(threads)
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(file)
-    tokenizer.no_truncation()
-    return lambda texts: sum(len(encoding.ids) for encoding in tokenizer.encode_batch_fast(list(texts)))
-
-
-ENCODERS: dict[str, Callable[[str, int], Callable[[Sequence[str]], int]]] = {
-    "krill": krill_encoder,
-    "fastokens": fastokens_encoder,
-    "gigatoken": gigatoken_encoder,
-    "tokenizers": library_encoder,
-}
+    source = Path(__file__).resolve().parent.parent / "src" / "krill" / "tokenizer" / "peers.py"
+    spec = spec_from_file_location("peers", source)
+    assert spec is not None and spec.loader is not None
+    peers = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(peers)
+    return peers.ENCODERS[name](peers.EncodeJob(file, threads)), dict
 
 
+ENCODERS = ("krill", "fastokens", "gigatoken", "tokenizers", "tokie")
 # What each imports, which is no part of loading.
 LIBRARIES = {
     "krill": ("numpy", "pyarrow", "krill.corpus.buffers", "krill.tokenizer.native", "krill._native"),
@@ -118,12 +92,14 @@ def encode_once(options: argparse.Namespace) -> dict[str, Any]:
     for library in LIBRARIES.get(options.once, (options.once,)):
         import_module(library)
     begun, before = time.monotonic(), resident()
-    count = ENCODERS[options.once](options.tokenizers[0], options.threads[0])
+    job = options.tokenizers[0], options.threads[0]
+    encode, statistics = krill_encoder(*job) if options.once == "krill" else peers_encoder(options.once, *job)
     loaded, held = time.monotonic(), resident() - before
-    tokens = count(texts)
+    encoded = encode(texts)
     seconds = time.monotonic() - loaded
+    tokens = sum(map(len, encoded))
     size = sum(len(text.encode()) for text in texts)
-    words = getattr(count, "statistics", dict)()
+    words = statistics()
     return {
         "load": loaded - begun,
         "held": held,
@@ -243,7 +219,7 @@ def main() -> None:
     parser.add_argument("tokenizers", nargs="+")
     parser.add_argument("--mb", type=int, default=100)
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
-    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), choices=list(ENCODERS))
+    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS[:-1]), choices=ENCODERS)
     parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the peers")
     parser.add_argument("--trained", nargs="*", default=["unigram", "wordpiece"])
     parser.add_argument("--once", help=argparse.SUPPRESS)

@@ -1,14 +1,15 @@
 """Features for question answering: Krill beside Hugging Face's question-answering scripts.
 
 The questions are the shared SQuAD 2.0 file, windows of 384 tokens with 128 of overlap. Each side has a
-process of its own on one core (`taskset`) and goes from the JSON file to all features as arrays: Hugging Face
-as its scripts do, by `datasets.map` over batches of a thousand with a fast tokenizer; Krill by `prepare`,
-which writes its cache, and then every feature read back from it, padded. Seconds are without imports, and for
-Hugging Face without loading the tokenizer; the peak is VmHWM of the whole process. Both hash their features,
-and the hashes must be equal. Then the command's peak on the file once and a hundred times over, and how long
-a random document of that takes.
+process of its own on one core (`taskset`) and goes from the JSON file to all features as arrays: Hugging
+Face as its scripts do, by `datasets.map` over batches of a thousand with a fast tokenizer; Krill by
+`prepare`, which writes its cache, and then every feature read back from it, padded. Time is without
+imports, and for Hugging Face without loading the tokenizer: seconds of the CPU, of the user and of the
+system, and by the clock, which others on the machine move more. The peak is VmHWM of the whole process.
+Both hash their features, and the hashes must be equal. Then the command's peak on the file once and a
+hundred times over, and how long a random document of that takes.
 
-    python benchmarks/qa.py --times 99
+    python benchmarks/qa.py [wordpiece unigram] --times 99
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from measured import Outcome, run_measured
 from questions import KINDS, SQUAD, grown_squad
 
 WIDTH, STRIDE = 384, 128
-HEAD = "| tokenizer | Hugging Face | peak | Krill | peak | times |\n" + "| --- " * 6 + "|"
+COLUMNS = ("tokenizer", "Hugging Face", "peak", "Krill", "peak", "times, by CPU time", "by the clock")
 
 
 def main() -> None:
@@ -39,16 +40,18 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        print(HEAD, flush=True)
-        for kind in KINDS:
+        print(f"| {' | '.join(COLUMNS)} |\n" + "| --- " * len(COLUMNS) + "|", flush=True)
+        for kind in options.kinds:
             save_tokenizer(kind, folder)
             report(kind, folder, options.rounds)
-        report_growth(folder, options.times)
+        if options.times:
+            report_growth(folder, options.kinds[0], options.times)
 
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--times", type=int, default=99, help="how often the questions are repeated")
+    parser.add_argument("kinds", nargs="*", default=list(KINDS), help=f"tokenizers: {', '.join(KINDS)}")
+    parser.add_argument("--times", type=int, default=99, help="how often the questions are repeated; 0: not")
     parser.add_argument("--rounds", type=int, default=3, help="the best of so many is shown")
     parser.add_argument("--once", help=argparse.SUPPRESS)
     parser.add_argument("--kind", help=argparse.SUPPRESS)
@@ -76,13 +79,17 @@ def report(kind: str, folder: Path, rounds: int) -> None:
     sums = {json.dumps(result["sums"]) for outcomes in found.values() for result, _ in outcomes}
     if len(sums) != 1:
         raise SystemExit(f"the features differ: {sums}")
-    seconds = {side: min(result["seconds"] for result, _ in outcomes) for side, outcomes in found.items()}
-    peaks = {side: max(outcome.peak for _, outcome in outcomes) for side, outcomes in found.items()}
+    least = {
+        clock: {side: min(result[clock] for result, _ in outcomes) for side, outcomes in found.items()}
+        for clock in ("cpu_seconds", "seconds")
+    }
     count = found["hf"][0][0]["examples"]
     cells = [kind]
-    for side in found:
-        cells += [f"{count / seconds[side]:,.0f} questions/s", f"{peaks[side] / 1e6:,.0f} MB"]
-    print(f"| {' | '.join(cells)} | {seconds['hf'] / seconds['krill']:.1f} |", flush=True)
+    for side, outcomes in found.items():
+        peak = max(outcome.peak for _, outcome in outcomes)
+        cells += [f"{count / least['cpu_seconds'][side]:,.0f} questions/s", f"{peak / 1e6:,.0f} MB"]
+    cells += [f"{seconds['hf'] / seconds['krill']:.1f}" for seconds in least.values()]
+    print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def hugging_face(kind: str, folder: Path) -> dict[str, Any]:
@@ -92,7 +99,7 @@ def hugging_face(kind: str, folder: Path) -> dict[str, Any]:
 
     datasets.disable_progress_bars()
     tokenizer = loaded(AutoTokenizer, kind, folder)
-    begun = time.perf_counter()
+    begun = Clocks()
     rows = [
         {
             "id": asked["id"],
@@ -118,8 +125,7 @@ def hugging_face(kind: str, folder: Path) -> dict[str, Any]:
     sums = Sums()
     for batch in features.with_format("numpy").iter(batch_size=1000):
         sums.add(batch["input_ids"], batch["start_positions"], batch["end_positions"])
-    seconds = time.perf_counter() - begun
-    return {"seconds": seconds, "examples": len(rows), "sums": sums.result()}
+    return {**begun.passed(), "examples": len(rows), "sums": sums.result()}
 
 
 def loaded(cls: Any, kind: str, folder: Path) -> Any:
@@ -179,15 +185,25 @@ def krill(kind: str, folder: Path) -> dict[str, Any]:
 
     output = folder / f"out-{kind}"
     prepare(SQUAD, folder / kind, output=folder / "warm", shape=Shape(64, 16), max_examples=1, overwrite=True)
-    begun = time.perf_counter()
+    begun = Clocks()
     made = prepare(SQUAD, folder / kind, output=output, shape=Shape(WIDTH, STRIDE), overwrite=True)
     dataset = QaDataset(made.folder)
     sums = Sums()
     for first in range(0, len(dataset), 1000):
         rows = dataset.stored.rows(np.arange(first, min(first + 1000, len(dataset))), offsets=False)
         sums.add(rows.input_ids, rows.start_positions, rows.end_positions)
-    seconds = time.perf_counter() - begun
-    return {"seconds": seconds, "examples": int(made.manifest["examples"]), "sums": sums.result()}
+    return {**begun.passed(), "examples": int(made.manifest["examples"]), "sums": sums.result()}
+
+
+class Clocks:
+    """Of the whole process, since it was made."""
+
+    def __init__(self) -> None:
+        self._begun = time.perf_counter(), time.process_time()
+
+    def passed(self) -> dict[str, float]:
+        seconds, cpu_seconds = self._begun
+        return {"seconds": time.perf_counter() - seconds, "cpu_seconds": time.process_time() - cpu_seconds}
 
 
 class Sums:
@@ -208,13 +224,13 @@ class Sums:
         return [self._rows, self._hash.hexdigest()]
 
 
-def report_growth(folder: Path, times: int) -> None:
+def report_growth(folder: Path, kind: str, times: int) -> None:
     """The command's peak on the questions once and many times over, and a random document of the larger."""
     print(f"\n| questions | features | seconds | peak |\n{'| --- ' * 4}|")
     for repeated in (1, times):
         source = grown_squad(folder / f"{repeated}.json", repeated)
         command = ["-c", "from krill.cli.app import qa; qa()", "prepare", source]
-        options = ["--tokenizer", folder / "byte_bpe", "--output", folder / f"grown-{repeated}"]
+        options = ["--tokenizer", folder / kind, "--output", folder / f"grown-{repeated}"]
         limits = ["--memory", "300MB", "--threads", "1", "--json", "--quiet"]
         outcome = run_measured(["/usr/bin/taskset", "-c", "0", sys.executable, *command, *options, *limits])
         if outcome.code:

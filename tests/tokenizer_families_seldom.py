@@ -16,6 +16,7 @@ from tokenizer_sections import (
     normalizers,
     punctuation,
     split,
+    split_at,
     steps_of,
     template,
 )
@@ -46,6 +47,9 @@ SELDOM: dict[str, Family] = {
         {"type": "Sequence", "processors": []},
         steps_of(),
         flags=LLAMA2,
+    ),
+    "regular expressions that are strings": by_bytes(
+        split_at(r"\p{N}{1,3}"), split_at("\\s+"), split_at("\n")
     ),
     "letters twice": Family("bytes", cutters(byte_level(), byte_level()), decoder=BY_BYTES),
     "letters cut by everything": Family(

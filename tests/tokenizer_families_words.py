@@ -28,6 +28,7 @@ from tokenizer_sections import (
     bert,
     byte_level,
     cutters,
+    digits,
     matched,
     metaspace,
     normalizers,
@@ -314,6 +315,15 @@ OVER_CHARACTERS: dict[str, Family] = {
     ),
     "splinter, funnel": bert_family(bert(True), added=(token("[QUESTION]", "special"),)),
     "layoutlm with its words": bert_family(normalizers(bert(True), stripped(True, True))),
+    "ltg-bert, elc-bert": Family(
+        "pieces",
+        cutters(byte_level(prefix=True), digits()),
+        None,
+        byte_level(prefix=True),
+        BY_BYTES,
+        BERT_SPECIAL,
+        {**WORD_PIECE, "continuing_subword_prefix": ""},
+    ),
     # Words.
     "molformer": Family("words", split(SMILES, "Isolated"), flags={"unk_token": "<unk>"}),
     "wav2vec": Family(

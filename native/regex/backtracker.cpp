@@ -71,7 +71,7 @@ class Backtracker::Machine {
         registers_(stack.registers),
         budget_(budget) {}
 
-  bool match_at(size_t start, size_t& end) {
+  bool match_at(size_t start, Match& match) {
     frames_.clear();
     registers_.assign(program_.registers_, kUnset);
     registers_[program_.limit_] = static_cast<uint32_t>(size_);
@@ -81,7 +81,8 @@ class Backtracker::Machine {
       budget_.spend(1);
       const Op& op = program_.ops_[op_];
       if (op.code == Code::match) {
-        end = place_;
+        const bool kept = program_.keep_ != program_.limit_ && registers_[program_.keep_] != kUnset;
+        match = {kept ? registers_[program_.keep_] : start, place_};
         return true;
       }
       if (!run(op) && !go_back()) return false;
@@ -222,6 +223,7 @@ class Backtracker::Machine {
       case Anchor::begin_line: return place_ == 0 || (!at_end && text_[place_ - 1] == '\n');
       case Anchor::end_line: return at_end || text_[place_] == '\n';
       case Anchor::begin_search: return place_ == from_;
+      case Anchor::keep: return true;
       case Anchor::word:
       case Anchor::not_word: {
         const bool left = place_ > 0 && is_word(previous_place(text_, place_), place_, op.b);
@@ -322,10 +324,7 @@ bool Backtracker::find(const uint8_t* text, size_t size, size_t from, Match& mat
     const size_t length = at < size ? length_at(text, size, at) : 1;
     const bool can_begin =
         !has_first_set_ || (at < size && sets_[first_set_].contains(point_at(text, at, length)));
-    if (can_begin && machine.match_at(at, match.end)) {
-      match.begin = at;
-      found = true;
-    }
+    found = can_begin && machine.match_at(at, match);
     at += length;
   }
   if (stack.frames.capacity() > kKeptFrames) stack.frames = {};

@@ -75,6 +75,7 @@ class Backtracker {
   std::vector<SetTest> sets_;
   uint32_t registers_ = 0;
   uint32_t limit_ = 0;      // the register that says where characters end
+  uint32_t keep_ = 0;       // the register that says where the match begins, unless it is `limit_`
   uint32_t first_set_ = 0;  // with which a match begins, if `has_first_set_`
   bool has_first_set_ = false;
 };

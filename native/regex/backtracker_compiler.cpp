@@ -89,7 +89,8 @@ class Backtracker::Compiler {
  public:
   Compiler(Backtracker& program, const Tree& tree) : program_(program), keeps_groups_(tree.has_backrefs) {
     if (keeps_groups_) program_.registers_ = 2 * (tree.groups + 1);
-    program_.limit_ = new_register();
+    program_.limit_ = program_.keep_ = new_register();
+    if (tree.has_keep) program_.keep_ = new_register();
     emit(*tree.root);
     add({Code::match});
     CodeSet first;
@@ -139,7 +140,8 @@ class Backtracker::Compiler {
       case Kind::anchor: return emit_anchor(node);
       case Kind::look: return node.behind ? emit_behind(node) : emit_ahead(node);
       case Kind::backref: add({Code::backref, 0, node.number}); return;
-      case Kind::literal: return;
+      case Kind::literal:
+      case Kind::call: return;
     }
   }
 
@@ -262,6 +264,10 @@ class Backtracker::Compiler {
   }
 
   void emit_anchor(const Node& node) {
+    if (node.anchor == Anchor::keep) {
+      add({Code::assign, 0, program_.keep_});
+      return;
+    }
     uint32_t set = 0;
     if (node.anchor == Anchor::word || node.anchor == Anchor::not_word) {
       CodeSet words;

@@ -89,7 +89,8 @@ NodePtr merged(NodePtr inner, NodePtr outer) {
 }
 
 bool cannot_be_repeated(const Node& node) {
-  if (node.kind == Kind::anchor || node.kind == Kind::look) return true;
+  if (node.kind == Kind::anchor) return node.anchor != Anchor::keep;
+  if (node.kind == Kind::look) return true;
   if (node.kind != Kind::alt) return false;
   return std::any_of(node.children.begin(), node.children.end(),
                      [](const NodePtr& child) { return cannot_be_repeated(*child); });
@@ -137,8 +138,10 @@ Tree Parser::parse() {
   if (!at_end()) refuse("unmatched close parenthesis");
   if (!names_.empty() && has_numbered_backrefs_)
     refuse("numbered backref is not allowed beside named groups");
+  if (has_calls_) inline_calls(*tree.root);
   tree.groups = groups_;
   tree.has_backrefs = has_backrefs_;
+  tree.has_keep = has_keep_;
   expand(tree, names_.empty() ? std::vector<bool>(groups_ + 1, true) : named_groups_);
   return tree;
 }

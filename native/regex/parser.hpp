@@ -61,6 +61,7 @@ class Parser {
   NodePtr back_reference();
   NodePtr named_back_reference();
   NodePtr reference(uint32_t number);
+  NodePtr call();
   NodePtr general_newline();
   NodePtr anchor(Anchor kind);
   uint32_t escaped_value();
@@ -74,6 +75,10 @@ class Parser {
   bool char_type(uint32_t letter, CodeSet& set, bool& negated, bool in_class);
   CodeSet property(bool& negated, bool in_class);
   CodeSet named(std::string_view name) const;
+
+  // parser_calls.cpp: calls of groups
+  class Calls;
+  void inline_calls(Node& root);
 
   // parser_class.cpp: character classes
   NodePtr bracket();
@@ -104,6 +109,8 @@ class Parser {
   std::map<std::string, std::vector<uint32_t>> names_;
   bool has_backrefs_ = false;
   bool has_numbered_backrefs_ = false;
+  bool has_calls_ = false;
+  bool has_keep_ = false;
 };
 
 }  // namespace krill::regex

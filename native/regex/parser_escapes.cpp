@@ -150,7 +150,8 @@ bool Parser::crude_byte(unsigned shift, bool in_class, uint32_t& byte) {
 // Bytes that are written as numbers make up one character.
 uint32_t Parser::crude_character(uint32_t first, unsigned shift, bool in_class) {
   if (first < 0x80) return first;
-  if (first < 0xc2 || first > 0xf4) refuse("invalid or too short multibyte string");
+  if (first > 0xf4) throw Unsupported("a byte that no character begins with");
+  if (first < 0xc2) refuse("invalid or too short multibyte string");
   const size_t more = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
   uint32_t point = first & (0x3fu >> more);
   for (size_t count = 0; count < more; ++count) {
@@ -286,12 +287,12 @@ NodePtr Parser::escape() {
     case 'X':
     case 'y':
     case 'Y': throw Unsupported("a text segment");
-    case 'K': throw Unsupported("\\K");
+    case 'K': has_keep_ = true; return anchor(Anchor::keep);
     case 'k':
       if (peek_is('<') || peek_is('\'')) return named_back_reference();
       return literal(letter);
     case 'g':
-      if (peek_is('<') || peek_is('\'')) throw Unsupported("a call of a group");
+      if (peek_is('<') || peek_is('\'')) return call();
       return literal(letter);
     default: break;
   }

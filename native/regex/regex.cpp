@@ -16,7 +16,7 @@ size_t character_length(uint8_t lead) { return lead < 0x80 ? 1 : lead < 0xe0 ? 2
 Regex::Regex(std::string_view pattern) : Regex(parse(pattern)) {}
 
 Regex::Regex(const Tree& tree) {
-  matches_empty_ = least_length(*tree.root) == 0;
+  matches_empty_ = least_length(*tree.root) == 0 || tree.has_keep;
   if (const auto automaton = make_automaton(tree)) dfa_ = Dfa::build(*automaton);
   if (dfa_) {
     matches_empty_ = dfa_->matches_empty();

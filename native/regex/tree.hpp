@@ -22,6 +22,7 @@ enum class Kind : uint8_t {
   anchor,   // a place
   look,     // whether the child matches ahead or behind
   backref,  // what the group of `number` matched
+  call,     // the body of the group of `number`, or of the name `points`; gone once the pattern is parsed
 };
 
 enum class Anchor : uint8_t {
@@ -33,6 +34,7 @@ enum class Anchor : uint8_t {
   begin_search,  // \G
   word,
   not_word,
+  keep,  // \K: the match begins here
 };
 
 constexpr uint32_t kUnlimited = UINT32_MAX;
@@ -64,6 +66,7 @@ struct Tree {
   NodePtr root;
   uint32_t groups = 0;  // captures are numbered from 1
   bool has_backrefs = false;
+  bool has_keep = false;
 };
 
 // The tree of a pattern in Oniguruma's own syntax, as Hugging Face's tokenizers take it. Throws

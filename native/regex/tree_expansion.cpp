@@ -25,6 +25,10 @@ class Expansion {
       case Kind::list: join_literals(*node); break;
       case Kind::look:
         if (node->behind) check_behind(*node->children[0], node->negative);
+        [[fallthrough]];
+      case Kind::repeat:
+      case Kind::atomic:
+        if (has_keep(*node)) throw Unsupported("\\K in a repetition, an atomic group or a look");
         break;
       default: break;
     }
@@ -173,6 +177,12 @@ class Expansion {
     for (const Range& range : literal.set.ranges())
       sum += range.first < 0x80 ? 1 : range.first < 0x800 ? 2 : range.first < 0x10000 ? 3 : 4;
     return sum;
+  }
+
+  static bool has_keep(const Node& node) {
+    return (node.kind == Kind::anchor && node.anchor == Anchor::keep) ||
+           std::any_of(node.children.begin(), node.children.end(),
+                       [](const NodePtr& child) { return has_keep(*child); });
   }
 
   static bool has_captures(const Node& node) {

@@ -15,7 +15,7 @@ from fuzzing import Fuzzer
 
 SEED = 20_240_229
 # As many as take two or three seconds.
-MUTATIONS = {"our-dataset": 120, "parquet": 200}
+MUTATIONS = {"chat": 120, "our-dataset": 120, "parquet": 200}
 USUAL = 250
 WITH_JAX = [name for name, target in TARGETS.items() if target.imports]
 

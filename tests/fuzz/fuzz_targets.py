@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chat_targets import CHAT_TARGETS
 from corpus_targets import CORPUS_TARGETS
 from dataset_targets import DATASET_TARGETS
 from fuzzing import Target
@@ -9,5 +10,6 @@ from model_targets import MODEL_TARGETS
 from qa_targets import QA_TARGETS
 
 TARGETS: dict[str, Target] = {
-    target.name: target for target in [*CORPUS_TARGETS, *DATASET_TARGETS, *MODEL_TARGETS, *QA_TARGETS]
+    target.name: target
+    for target in [*CHAT_TARGETS, *CORPUS_TARGETS, *DATASET_TARGETS, *MODEL_TARGETS, *QA_TARGETS]
 }

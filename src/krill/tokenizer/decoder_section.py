@@ -34,8 +34,8 @@ def _steps(section: object, depth: int) -> list[_native.DecoderStep]:
 def _type_of(section: Section) -> str:
     """Like the library, which knows sections of older files by their fields where `type` does not say."""
     kind = section.get("type")
-    if kind == "Sequence" or kind in _BUILDERS:
-        return str(kind)
+    if isinstance(kind, str) and (kind == "Sequence" or kind in _BUILDERS):
+        return kind
     for name, fields in _FIELDS.items():
         if fields <= section.keys():
             return name

@@ -33,8 +33,8 @@ def _build(section: object, depth: int) -> _native.Normalizer:
 def _type_of(section: Section) -> str:
     """Like the library, which knows sections of older files by their fields where `type` does not say."""
     kind = section.get("type")
-    if kind == "Sequence" or kind in _BUILDERS:
-        return str(kind)
+    if isinstance(kind, str) and (kind == "Sequence" or kind in _BUILDERS):
+        return kind
     for name, fields in _FIELDS.items():
         if fields <= section.keys():
             return name

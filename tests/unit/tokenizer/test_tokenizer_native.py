@@ -131,6 +131,9 @@ def test_the_spec_is_flat_arrays_by_id(tmp_path, content) -> None:
         ({"normalizer": {"type": "Other"}}, "unknown normalizer `Other`"),
         ({"pre_tokenizer": {"type": "Other"}}, "unknown pre-tokenizer `Other`"),
         ({"decoder": {"type": "Other"}}, "unknown decoder `Other`"),
+        ({"decoder": {"type": {}}}, "unknown decoder `{}`"),
+        ({"normalizer": {"type": []}}, "unknown normalizer `[]`"),
+        ({"pre_tokenizer": {"type": {}}}, "a pre-tokenizer has no `type`"),
         (
             {"pre_tokenizer": split("(a")},
             "the regular expression of pre-tokenizer `Split`: end of pattern with unmatched parenthesis: "

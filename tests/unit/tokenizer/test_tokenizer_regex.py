@@ -215,6 +215,7 @@ atoms = st.one_of(
     st.sampled_from(TYPES),
     classes,
     st.sampled_from([".", r"\R", r"\N", r"\O", "(?#c)", r"\1", r"\k<n>", "(?i)", "(?x)"]),
+    st.sampled_from([r"\K", r"\g<1>", r"\g<-1>", r"\g<+1>", r"\g<n>", r"\g'2'"]),
 )
 
 
@@ -268,6 +269,30 @@ def test_many_generated_patterns_find_what_the_library_finds(pattern: str, some:
         except RuntimeError:
             continue
         assert found == reference_stretches(pattern, text)
+
+
+CALLS = [
+    r"(?<n>[a-z]+)-\g<n>",
+    r"\g<n>1|(?<n>(?i:a|ss)+)",
+    r"(a|b)(?i:\g<1>)",
+    r"(?<x>\g<y>2)(?<y>[ab])|\g<x>{2,}",
+    r"(?<=')\g<1>|(s|t+)",
+    r"(?:(a)|(b))\g<-1>\g<+1>(1)",
+]
+KEEPS = [r"a\Kb", r"\K", r"a\K", r"'\Ks|b", r"(?:a|b\K)1?", r"(?<=a)b\K1", r"a\K.\Kb?", r"\s+\K\S"]
+
+
+@pytest.mark.parametrize("pattern", CALLS + KEEPS)
+@given(st.text("ab12'-sS ß\n", max_size=14))
+@tried(100)
+def test_calls_of_groups_and_kept_beginnings_are_as_in_the_library(pattern: str, text: str) -> None:
+    assert stretches(_native.Regex(pattern), text) == reference_stretches(pattern, text)
+    assert stretches(_native.Regex(pattern), text, capacity=4) == reference_stretches(pattern, text)
+
+
+@pytest.mark.parametrize("pattern", [r"(?<n>[a-z]+)-\g<n>", r"\g<n>1|(?<n>(?i:a|ss)+)"])
+def test_calls_of_groups_need_no_backtracking(pattern: str) -> None:
+    assert _native.Regex(pattern).is_dfa
 
 
 # ---- all code points ----
@@ -333,6 +358,13 @@ def test_a_search_sees_what_stands_before_it() -> None:
         ("a{100001}", "too big number"),
         ("(?s)", "undefined group option"),
         ("\\", "end of pattern at an escape"),
+        (r"(a)\g<2>", "undefined group reference"),
+        (r"(a)\g<-2>", "undefined group reference"),
+        (r"(?<n>a)\g<1>", "numbered call is not allowed"),
+        (r"(?<n>a)\g<m>", "undefined name call"),
+        (r"(?<n>a)(?<n>b)\g<n>", "call of a name with several definitions"),
+        (r"(a)\g<>", "group name is empty"),
+        (r"(a)\g<1x>", "invalid group name"),
     ],
 )
 def test_what_the_library_refuses_is_refused_with_the_reason(pattern: str, why: str) -> None:
@@ -342,7 +374,12 @@ def test_what_the_library_refuses_is_refused_with_the_reason(pattern: str, why: 
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"\X", r"(?~a)", r"(?<n>a)\g<n>", r"(a)?(?(1)b|c)", r"a\Kb", "(" * 600 + ")" * 600]
+    "pattern",
+    [
+        *[r"\s\xfa", r"\X", r"(?~a)", r"(a)?(?(1)b|c)", r"(?:a\K)+b", "(" * 600 + ")" * 600],
+        *[r"(?<n>a\g<n>?)", r"a\g<0>?", r"(a?)\g<1>", r"(a)(b)\1\g<2>", r"(?<=\g<1>)(a)", r"a(?>\Kb)"],
+        "(a{2})" + "".join(rf"(\g<{group}>{{2}}\g<{group}>{{2}})" for group in range(1, 20)),
+    ],
 )
 def test_what_is_missing_is_said_to_be_not_supported(pattern: str) -> None:
     with pytest.raises(ValueError, match="is not supported"):
