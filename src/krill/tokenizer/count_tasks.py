@@ -11,18 +11,19 @@ only be read from its beginning is never split.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
-from krill.corpus import Corpus, CorpusFile, DatasetSource, FileRange, Start, Unit
-from krill.corpus.formats import Compression, Format
+from krill.corpus import Corpus, CorpusFile, FileRange, Start, Unit
+from krill.corpus.formats import Format
 from krill.storage.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
 from krill.storage.commits import damaged, reading_artifact
 from krill.tokenizer.text_blocks import (
@@ -52,21 +53,13 @@ _MARK: Final = 0x7364726F772E726B
 _COPIED_AT_ONCE: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class TextRange:
-    """A range of a task's file, in bytes or rows; without an end, a file that is read from its beginning."""
-
-    file: int
-    start: int
-    end: int | None
-
-
 @dataclass(slots=True)
 class TaskInput:
-    """What one task counts: files, numbered as they stand here, and ranges of them."""
+    """What one task counts: files, numbered as they stand here, and ranges of them; without an end, a file
+    that is read from its beginning."""
 
     files: list[CorpusFile] = field(default_factory=list)
-    ranges: list[TextRange] = field(default_factory=list)
+    ranges: list[FileRange] = field(default_factory=list)
     ordinals: list[int] = field(default_factory=list)
     """What number each file has in the whole corpus."""
     size: int = 0
@@ -79,23 +72,16 @@ class TaskInput:
         more = f" and {len(self.files) - 1} more files" if len(self.files) > 1 else ""
         return f"`{self.files[first.file].path}` from {first.start:,}{more}"
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "files": [asdict(file) for file in self.files],
-            "ranges": [[each.file, each.start, each.end] for each in self.ranges],
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> TaskInput:
-        files = [_file_from_json(file) for file in value["files"]]
-        return cls(files, [TextRange(*each) for each in value["ranges"]])
-
     def add(self, file: CorpusFile, start: int, end: int | None) -> None:
         """One more range, of the file that was added last or of the next."""
         if not self.ordinals or self.ordinals[-1] != file.ordinal:
             self.ordinals.append(file.ordinal)
             self.files.append(replace(file, ordinal=len(self.files)))
-        self.ranges.append(TextRange(len(self.files) - 1, start, end))
+        self.ranges.append(FileRange(len(self.files) - 1, start, end))
+
+
+task_input: Final = TypeAdapter(TaskInput).validate_python
+"""What one task counts, read from the JSON that a commit log keeps of it."""
 
 
 def split_input(corpus: Corpus, unit_bytes: int) -> Iterator[TaskInput]:
@@ -159,7 +145,7 @@ def task_blocks(
             if each.end is None:
                 sequential.append(each.file)
             else:
-                ranged.append(FileRange(each.file, each.start, each.end))
+                ranged.append(each)
         elif each.end is None:
             yield from stream_blocks(file, points, block_bytes, each.start)
         else:
@@ -169,21 +155,6 @@ def task_blocks(
         starts.append(Start(0, tuple(sequential)))
     for _, blocks in corpus.walk(lambda position: None, starts):
         yield from map(document_block, blocks)
-
-
-def _file_from_json(value: Mapping[str, Any]) -> CorpusFile:
-    compression = value["compression"]
-    source: dict[str, Any] = {
-        name: tuple(each) if isinstance(each, list) else each for name, each in value["source"].items()
-    }
-    return CorpusFile(
-        **{
-            **value,
-            "format": Format(value["format"]),
-            "compression": None if compression is None else Compression(compression),
-            "source": DatasetSource(**source),
-        }
-    )
 
 
 # ---- a task's file of counts: words in sorted segments, then the index of the segments. The file describes

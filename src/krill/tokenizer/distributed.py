@@ -12,7 +12,6 @@ behind the tasks that are committed.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -24,11 +23,10 @@ from krill import _native
 from krill.budget import Meter
 from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
-from krill.corpus import Corpus, CorpusFile
-from krill.corpus.fingerprint import fingerprint
+from krill.corpus import Corpus
+from krill.corpus.fingerprint import check_same
 from krill.engines import Resources, Stage, WorkerSpec, run_stages
 from krill.engines.worker import CountedProgress, WorkerRun, load_run
-from krill.errors import InputError
 from krill.storage import CommitLog
 from krill.storage.atomic import atomic_writer, make_folder, storage_errors
 from krill.storage.commits import reading_artifact
@@ -47,12 +45,12 @@ from krill.tokenizer.count import (
 from krill.tokenizer.count_tasks import (
     COUNTED,
     SHARDS,
-    TaskInput,
     append_index,
     collect_segments,
     renamed_when_done,
     split_input,
     task_blocks,
+    task_input,
     temporary_beside,
 )
 from krill.tokenizer.needs import TEXT, WORDS, counting_needs, gathering_needs
@@ -148,13 +146,12 @@ class CountWords(Stage):
         kept = self.portions
         for number, portion in enumerate(split_input(self._corpus, counting.UNIT_BYTES)):
             if number not in kept:
-                known = [self._inputs[ordinal]["fingerprint"] for ordinal in portion.ordinals]
-                record = {"name": portion.name, "portion": portion.to_json(), "fingerprints": known}
-                kept.commit(number, record)
+                known = [self._inputs[ordinal] for ordinal in portion.ordinals]
+                kept.commit(number, {"portion": portion, "fingerprints": known})
             yield number
 
     def describe(self, tasks: Sequence[int]) -> str:
-        return f"count {tasks[0] + 1:,}, {self.portions.record(tasks[0])['name']}"
+        return f"count {tasks[0] + 1:,}, {task_input(self.portions.record(tasks[0])['portion']).name}"
 
     def input_bytes(self) -> int | None:
         return None if self._corpus is None else self._corpus.input_bytes
@@ -167,8 +164,9 @@ class CountWords(Stage):
 
     def count_portion(self, kept: Mapping[str, Any], output: Path) -> dict[str, Any]:
         """Count what one task says into a file; what its record says of that."""
-        portion = TaskInput.from_json(kept["portion"])
-        _check_same(portion.files, kept["fingerprints"])
+        portion = task_input(kept["portion"])
+        for file, known in zip(portion.files, kept["fingerprints"], strict=True):
+            check_same(file, known)
         options, boundaries, meter = self._options, self._boundaries, self.meter
         threads = meter.threads
         corpus = corpus_of(portion.files, options, verify=self._verify)
@@ -257,13 +255,3 @@ class MergeCounts(Stage):
             "word_bytes": word_bytes,
             "byte_counts": byte_counts.tolist(),
         }
-
-
-def _check_same(files: Sequence[CorpusFile], expected: Sequence[str]) -> None:
-    """Words of two versions of a file must not end in one vocabulary."""
-    for file, known in zip(files, expected, strict=True):
-        if fingerprint(file)["fingerprint"] != known:
-            raise InputError(
-                f"`{file.path}` is not the same on `{platform.node()}` as where the run was started",
-                hint="let all machines see one folder, and don't change the input while it is read",
-            )
