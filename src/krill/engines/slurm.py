@@ -57,7 +57,8 @@ class SlurmRanks:
         for before, some in arrays:
             indices = [number - before for number in some]
             array = f"--array={','.join(map(str, indices))}"
-            wrap = f"--wrap=exec {command} $(({before} + SLURM_ARRAY_TASK_ID))"
+            # Not by `exec`: the shell writes into the log which signal has ended a rank.
+            wrap = f"--wrap={command} $(({before} + SLURM_ARRAY_TASK_ID))"
             name = f"--job-name=krill-{self._folder.name}"
             # Jobs write `slurm-ARRAY_INDEX.out` into the folder that they are submitted from.
             taken = _slurm("sbatch", "--parsable", array, name, *self._options, wrap, folder=self._folder)

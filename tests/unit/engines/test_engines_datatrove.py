@@ -200,6 +200,11 @@ def test_jobs_that_fail_at_once_are_named_with_the_end_of_their_log(work, slurm,
         run(work, ["square"], executor="slurm", retries=0)
 
 
+def test_a_job_whose_rank_was_killed_is_named_with_the_signal(work, slurm) -> None:
+    with pytest.raises(KrillError, match=r"the rank 1 of 1 failed 1 times.*state FAILED.*Killed"):
+        run(work, ["die"], executor="slurm", workers=1, retries=0)
+
+
 def test_more_ranks_than_an_array_may_have_are_several_arrays(work, slurm, monkeypatch) -> None:
     monkeypatch.setattr("krill.engines.slurm._MOST_RANKS", 2)
     [stage] = run(work, ["square"] * 3, executor="slurm", workers=3)
