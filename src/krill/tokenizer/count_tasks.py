@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
@@ -24,7 +23,7 @@ from pydantic import TypeAdapter
 
 from krill.corpus import Corpus, CorpusFile, FileRange, Start, Unit
 from krill.corpus.formats import Format
-from krill.storage.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
+from krill.storage.atomic import AtomicFile, storage_errors
 from krill.storage.commits import damaged, reading_artifact
 from krill.tokenizer.text_blocks import (
     InputBlock,
@@ -161,69 +160,40 @@ def task_blocks(
 # itself, so that a task that was run twice may write it twice: the words are the same, segments may differ.
 
 
-@contextmanager
-def renamed_when_done(path: Path) -> Iterator[Path]:
-    """A path to write to, whose file gets its name when the body ends; the body syncs what it writes."""
-    with temporary_beside(path) as temporary:
-        yield temporary
-        with storage_errors(path):
-            temporary.replace(path)
-        fsync_dir(path.parent)
-
-
-@contextmanager
-def temporary_beside(path: Path) -> Iterator[Path]:
-    """A path for what is removed after the body; a run that goes on removes what a killed one left."""
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
-    try:
-        yield temporary
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def append_index(path: Path, segments: NDArray[np.uint64], size: int) -> int:
+def append_index(file: AtomicFile, segments: NDArray[np.uint64], size: int) -> int:
     """Finish the file into whose first `size` bytes a counter has spilled `segments`; returns its bytes."""
     tail = np.array([[len(segments), size, _MARK]], np.uint64)
     index = np.concatenate([segments, tail]).astype("<u8").tobytes()
-    with storage_errors(path), path.open("r+b") as file:
-        file.truncate(size)
-        file.seek(size)
-        file.write(index)
-        file.flush()
-        os.fsync(file.fileno())
+    with storage_errors(file.path), file.temporary.open("r+b") as spilled:
+        spilled.truncate(size)
+        spilled.seek(size)
+        spilled.write(index)
     return size + len(index)
 
 
-def collect_segments(paths: Iterable[Path], shards: range, spill: Path) -> tuple[NDArray[np.uint64], int]:
-    """Copy the segments of some shards from files of counts to `spill`.
-
-    Returns rows of shard, begin and end, and the bytes.
-    """
+def collect_segments(paths: Iterable[Path], shards: range, out: AtomicFile) -> NDArray[np.uint64]:
+    """Copy the segments of some shards from files of counts; returns rows of shard, begin and end."""
     collected = [np.empty((0, 3), np.uint64)]
-    size = 0
-    with storage_errors(spill), spill.open("wb") as out:
-        for path in paths:
-            with reading_artifact(path), path.open("rb", buffering=0) as file:
-                segments = _read_index(file, path)
-                segments = segments[(segments[:, 0] >= shards.start) & (segments[:, 0] < shards.stop)]
-                moved = segments.copy()
-                for begin, end, first, last in _adjacent(segments):
-                    moved[first:last, 1:] = segments[first:last, 1:] - begin + size
-                    _copy(file, path, begin, end, out, spill)
-                    size += end - begin
-            collected.append(moved)
-    return np.concatenate(collected), size
+    for path in paths:
+        with reading_artifact(path), path.open("rb", buffering=0) as file:
+            segments = _read_index(file, path)
+            segments = segments[(segments[:, 0] >= shards.start) & (segments[:, 0] < shards.stop)]
+            moved = segments.copy()
+            for begin, end, first, last in _adjacent(segments):
+                moved[first:last, 1:] = segments[first:last, 1:] - begin + out.tell()
+                _copy(file, path, begin, end, out)
+        collected.append(moved)
+    out.flush()
+    return np.concatenate(collected)
 
 
-def _copy(file: BinaryIO, path: Path, begin: int, end: int, out: BinaryIO, spill: Path) -> None:
+def _copy(file: BinaryIO, path: Path, begin: int, end: int, out: AtomicFile) -> None:
     file.seek(begin)
     while begin < end:
         some = file.read(min(_COPIED_AT_ONCE, end - begin))
         if not some:
             raise damaged(path, "is shorter than it was")
-        with storage_errors(spill):
-            out.write(some)
+        out.write(some)
         begin += len(some)
 
 
@@ -237,10 +207,7 @@ def _read_index(file: BinaryIO, path: Path) -> NDArray[np.uint64]:
 
 def _rows(file: BinaryIO, begin: int, count: int) -> NDArray[np.uint64]:
     file.seek(begin)
-    content = bytearray()
-    while len(content) < count * _ROW and (some := file.read(count * _ROW - len(content))):
-        content += some
-    return np.frombuffer(content, "<u8").reshape(-1, 3).astype(np.uint64)
+    return np.fromfile(file, "<u8", 3 * count).reshape(-1, 3).astype(np.uint64)
 
 
 def _adjacent(segments: NDArray[np.uint64]) -> Iterator[tuple[int, int, int, int]]:

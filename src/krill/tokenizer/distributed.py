@@ -28,7 +28,7 @@ from krill.corpus.fingerprint import check_same
 from krill.engines import Resources, Stage, WorkerSpec, run_stages
 from krill.engines.worker import CountedProgress, WorkerRun, load_run
 from krill.storage import CommitLog
-from krill.storage.atomic import atomic_writer, make_folder, storage_errors
+from krill.storage.atomic import AtomicFile, atomic_writer, make_folder, storage_errors
 from krill.storage.commits import reading_artifact
 from krill.storage.run import Run
 from krill.threads import ordered_map
@@ -47,11 +47,9 @@ from krill.tokenizer.count_tasks import (
     SHARDS,
     append_index,
     collect_segments,
-    renamed_when_done,
     split_input,
     task_blocks,
     task_input,
-    temporary_beside,
 )
 from krill.tokenizer.needs import TEXT, WORDS, counting_needs, gathering_needs
 from krill.tokenizer.options import TrainOptions
@@ -173,9 +171,9 @@ class CountWords(Stage):
         plan = meter.plan(counting_needs(corpus, threads))
         in_flight = plan.share(TEXT)
         cuts = split_points(options, boundaries, in_flight // (threads + 1))
-        with renamed_when_done(output) as made:
+        with atomic_writer(output) as made:
             counter = BlockCounter(
-                options, boundaries, cap_bytes=plan.share(WORDS), threads=threads, spill=made
+                options, boundaries, cap_bytes=plan.share(WORDS), threads=threads, spill=made.temporary
             )
             with storage_errors(output):
                 sizes = ordered_map(
@@ -243,12 +241,16 @@ class MergeCounts(Stage):
     def _merge(self, shards: range, output: Path) -> dict[str, Any]:
         plan = self._count.meter.plan(gathering_needs())
         counts = self._count.log
-        with temporary_beside(output) as spill, renamed_when_done(output) as made:
-            files = (counts.path(number, COUNTED) for number in counts.units())
-            segments, size = collect_segments(files, shards, spill)
-            with storage_errors(output), damaged_spill(output.parent):
-                counter = _native.WordCounter("", [], False, plan.share(WORDS), 1, str(spill), segments, size)
-                words, occurrences, word_bytes, byte_counts = counter.write_counts(str(made))
+        files = (counts.path(number, COUNTED) for number in counts.units())
+        spill = AtomicFile(output.with_suffix(".spill"))  # removed when they are merged
+        try:
+            segments = collect_segments(files, shards, spill)
+            spilled = str(spill.temporary), segments, spill.tell()
+            with atomic_writer(output) as made, storage_errors(output), damaged_spill(output.parent):
+                counter = _native.WordCounter("", [], False, plan.share(WORDS), 1, *spilled)
+                words, occurrences, word_bytes, byte_counts = counter.write_counts(str(made.temporary))
+        finally:
+            spill.abort()
         return {
             "words": words,
             "occurrences": occurrences,
