@@ -48,9 +48,8 @@ class RayEngine(Engine):
         self._done = done
         self._tasks = self._peak = 0
         self._running: dict[Any, str] = {}  # what they are to people
-        connect(
-            self._ray, config.address, available_threads() if config.workers == "auto" else config.workers
-        )
+        here = available_threads() if config.workers == "auto" else config.workers
+        connect(self._ray, config.address, here)
         self._cores = int(self._ray.cluster_resources().get("CPU", 0))
         # One for all stages, so that it is sent once.
         self._remote = self._ray.remote(remote_function())
@@ -109,29 +108,31 @@ class RayEngine(Engine):
 
     def _collect(self) -> None:
         """Wait until a task has ended, and count what it did."""
+        name = None
         try:
             [ended], _ = self._ray.wait(list(self._running), num_returns=1)
+            name = self._running.pop(ended)
+            result = decode_result(self._ray.get(ended))
         except self._ray.exceptions.RayError as error:
-            raise _gone(error) from None
-        result = self._result(self._running.pop(ended), ended)
+            raise self._failure(name, error) from None
         self._tasks += 1
         self._peak = max(self._peak, result["peak"])
         self._done(result)
 
-    def _result(self, name: str, reference: Any) -> Mapping[str, Any]:
-        exceptions = self._ray.exceptions
-        try:
-            return decode_result(self._ray.get(reference))
-        except exceptions.LocalRayletDiedError as error:
-            raise _gone(error) from None
-        except exceptions.RayError as error:
-            reason = first_line(error)
-            if isinstance(error, exceptions.RayTaskError):
-                reason = f"{type(error.cause).__name__}: {error.cause}\n{error}"
-            raise KrillError(
-                f"the task `{name}` failed {self._config.retries + 1} times, the last time with: {reason}",
-                hint="what other tasks have done is kept: mend the cause and run the same command again",
-            ) from None
+    def _failure(self, name: str | None, error: Exception) -> KrillError:
+        """Of the task of this name, or of the cluster."""
+        exceptions, reason = self._ray.exceptions, first_line(error)
+        if name is None or isinstance(error, exceptions.LocalRayletDiedError):
+            return KrillError(
+                f"the Ray node that this command is on is gone: {reason}",
+                hint="what was done is kept: start the cluster, and run the same command again",
+            )
+        if isinstance(error, exceptions.RayTaskError):
+            reason = f"{type(error.cause).__name__}: {error.cause}\n{error}"
+        return KrillError(
+            f"the task `{name}` failed {self._config.retries + 1} times, the last time with: {reason}",
+            hint="what other tasks have done is kept: mend the cause and run the same command again",
+        )
 
 
 def _one_thread_of(worker: Resources) -> Resources:
@@ -182,13 +183,6 @@ def remote_function() -> Any:
         return worker.handle_request(request)
 
     return handle_request
-
-
-def _gone(error: Exception) -> KrillError:
-    return KrillError(
-        f"the Ray node that this command is on is gone: {first_line(error)}",
-        hint="what was done is kept: start the cluster, and run the same command again",
-    )
 
 
 # ---- Ray itself: the import, the way into a cluster, and a cluster of this machine's own.
