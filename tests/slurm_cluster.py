@@ -98,7 +98,7 @@ def stand_in(folder: Path) -> Iterator[dict[str, str]]:
     commands = folder / "bin"
     commands.mkdir(parents=True)
     script = Path(__file__).with_name("slurm_stand_in.py")
-    for name in ("sinfo", "sbatch", "srun", "squeue", "scancel", "scontrol"):
+    for name in ("sinfo", "sbatch", "squeue", "scancel"):
         (commands / name).write_text(f'#!/bin/sh\nexec {sys.executable} -S -E {script} {name} "$@"\n')
         (commands / name).chmod(0o755)
     environment = {"STAND_IN_JOBS": str(folder / "jobs"), "PATH": f"{commands}:{os.environ['PATH']}"}

@@ -1,13 +1,12 @@
 """Slurm's commands for a machine without Slurm: jobs of an array are processes, started at once.
 
 `slurm_stand_in.py COMMAND ARGUMENTS...`, with a folder for the jobs in STAND_IN_JOBS. It knows one partition,
-`work`, and what datatrove and Krill say to Slurm, no more; what it does not know it refuses, as Slurm does.
+`work`, and what Krill says to Slurm, no more; what it does not know it refuses, as Slurm does.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -25,30 +24,26 @@ def sinfo(arguments: list[str]) -> None:
 
 
 def sbatch(arguments: list[str]) -> None:
-    *options, script = arguments
-    text = Path(script).read_text()
-    told = dict(re.findall(r"^#SBATCH --([a-z-]+)(?:=(.*))?$", text, re.MULTILINE))
+    given = [argument.removeprefix("--") for argument in arguments]
+    told = {name: value for name, _, value in (each.partition("=") for each in given)}
     if told["partition"] != PARTITION:
         sys.exit(f"sbatch: error: invalid partition specified: {told['partition']}")
     if "account" in told and told["account"] != "open":
         sys.exit("sbatch: error: Batch job submission failed: Invalid account")
     JOBS.mkdir(exist_ok=True)
     job = 1 + len(list(JOBS.glob("*.script")))
-    (JOBS / f"{job}.script").write_text(text)
-    exported = dict(pair.split("=", 1) for pair in options[0].split(",")[1:])
-    last = int(re.fullmatch(r"0-(\d+)(%\d+)?", told["array"])[1])
-    for index in range(last + 1):
+    heading = [f"#SBATCH --{each}" for each in given if not each.startswith("wrap=")]
+    (JOBS / f"{job}.script").write_text("\n".join(["#!/bin/sh", *heading, told["wrap"], ""]))
+    for index in map(int, told["array"].split(",")):
         _state(job, index, "RUNNING")
         variables = {
-            **exported,
             "SLURM_ARRAY_JOB_ID": str(job),
             "SLURM_ARRAY_TASK_ID": str(index),
             "SLURM_JOB_ID": str(job + index),
             "SLURM_NODELIST": "localhost",
             "SLURM_CPUS_PER_TASK": told["cpus-per-task"],
         }
-        log = told["output"].replace("%A", str(job)).replace("%a", str(index))
-        with open(log, "wb") as output:
+        with open(f"slurm-{job}_{index}.out", "wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-S", "-E", __file__, "job", str(job), str(index)],
                 env={**os.environ, **variables},
@@ -58,7 +53,7 @@ def sbatch(arguments: list[str]) -> None:
                 start_new_session=True,
             )
         (JOBS / f"{job}_{index}.pid").write_text(str(process.pid))
-    print(f"Submitted batch job {job}")
+    print(job)
 
 
 def job(arguments: list[str]) -> None:
@@ -68,31 +63,23 @@ def job(arguments: list[str]) -> None:
     _state(number, index, "FAILED" if code else "COMPLETED")
 
 
-def srun(arguments: list[str]) -> None:
-    while arguments[0].startswith("-"):
-        arguments = arguments[2:] if arguments[0] == "-n" else arguments[1:]
-    os.execvp(arguments[0], arguments)
-
-
 def squeue(arguments: list[str]) -> None:
-    [number] = [argument.removeprefix("--jobs=") for argument in arguments if argument.startswith("--jobs=")]
-    for path in sorted(JOBS.glob(f"{number}_*.state")):
-        print(path.stem.partition("_")[2], path.read_text())
+    [jobs] = [argument.removeprefix("--jobs=") for argument in arguments if argument.startswith("--jobs=")]
+    for number in jobs.split(","):
+        for path in sorted(JOBS.glob(f"{number}_*.state")):
+            print(path.stem, path.read_text())
 
 
 def scancel(arguments: list[str]) -> None:
     if arguments[0] == "--state=PENDING":
         return  # none waits here
-    wanted = "*" if arguments[0] == "--all" else arguments[0] if "_" in arguments[0] else f"{arguments[0]}_*"
-    for path in JOBS.glob(f"{wanted}.pid"):
+    for path in JOBS.glob("*_*.pid"):
+        if path.stem not in arguments and arguments != ["--all"]:
+            continue
         number, index = map(int, path.stem.split("_"))
         if (JOBS / f"{path.stem}.state").read_text() == "RUNNING":
             _state(number, index, "CANCELLED")
             os.killpg(int(path.read_text()), signal.SIGKILL)
-
-
-def scontrol(arguments: list[str]) -> None:
-    print(arguments[-1])
 
 
 def _state(number: int, index: int, state: str) -> None:
@@ -103,6 +90,6 @@ def _state(number: int, index: int, state: str) -> None:
 
 
 if __name__ == "__main__":
-    {function.__name__: function for function in (sinfo, sbatch, job, srun, squeue, scancel, scontrol)}[
-        sys.argv[1]
-    ](sys.argv[2:])
+    {function.__name__: function for function in (sinfo, sbatch, job, squeue, scancel)}[sys.argv[1]](
+        sys.argv[2:]
+    )

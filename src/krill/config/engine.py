@@ -17,9 +17,9 @@ class EngineConfig(Section):
 
     name: Literal["local", "ray", "datatrove"] = key(
         "local",
-        "`local`: threads of this process. `ray`: a Ray cluster (extra `ray`). `datatrove`: one of its "
-        "executors (extra `datatrove`). With the last two, `memory` and `threads` are those of each worker, "
-        "and input and output are in folders that all workers see.",
+        "`local`: threads of this process. `ray`: a Ray cluster (extra `ray`). `datatrove`: ranks, by what "
+        "`executor` says. With the last two, `memory` and `threads` are those of each worker, and input and "
+        "output are in folders that all workers see.",
     )
     address: Text | None = key(
         None,
@@ -27,7 +27,7 @@ class EngineConfig(Section):
         "on this machine and ends it after the run.",
     )
     executor: Literal["local", "ray", "slurm"] = key(
-        "local", "`datatrove`: which of its executors runs the tasks."
+        "local", "`datatrove`: processes of this machine, the engine `ray`, or jobs of Slurm's."
     )
     workers: Annotated[int | Literal["auto"], Whole(1, words=("auto",))] = key(
         "auto", "Tasks that run at once; `auto` is as many as the cluster has cores for."
@@ -43,7 +43,7 @@ class EngineConfig(Section):
 
     @property
     def uses_ray(self) -> bool:
-        """Whether tasks go to a Ray cluster: as themselves, or as datatrove's, whose executor is no other."""
+        """Whether tasks go to a Ray cluster: by its own name, or as an executor of datatrove's."""
         return self.name == "ray" or (self.name == "datatrove" and self.executor == "ray")
 
     @model_validator(mode="after")

@@ -8,6 +8,8 @@ never a file.
 from __future__ import annotations
 
 import json
+import platform
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.hub import revision
 from krill.corpus.remote import file_system, with_retries
 from krill.corpus.streams import RangeReader, input_errors
+from krill.errors import InputError
 
 WHOLE_BYTES = 16 << 20
 _EDGE_BYTES = 64 << 10
@@ -42,6 +45,15 @@ _CONTENT_TAGS = (
 def fingerprint(file: CorpusFile) -> dict[str, Any]:
     """A file's fingerprint, fit for JSON: `path` as configured, `bytes`, `fingerprint`."""
     return {"path": file.path, "bytes": file.bytes, "fingerprint": content_digest(file).hex()}
+
+
+def check_same(file: CorpusFile | None, known: Mapping[str, Any]) -> None:
+    """Refuse a file that has changed, or is another here, since its fingerprint was taken."""
+    if file is None or fingerprint(file) != known:
+        raise InputError(
+            f"the worker on `{platform.node()}` sees another `{known['path']}` than the run was begun with",
+            hint="let all machines see the same files, at rest, under the same paths",
+        )
 
 
 def content_digest(file: CorpusFile) -> bytes:

@@ -1,4 +1,4 @@
-"""Where the tasks of stages are done: here, on a Ray cluster, by ranks of datatrove's, or by ranks of --task.
+"""Where the tasks of stages are done: here, on a Ray cluster, by ranks on Slurm, or by ranks of --task.
 
 In: stages, whose tasks are small JSON values, and what a worker may use. Out: all tasks, committed. What is
 large goes through files that all workers see, so a task that died is simply done again. Held in memory here:

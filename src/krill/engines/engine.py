@@ -1,4 +1,4 @@
-"""An engine has the tasks of stages done: by threads of this process, by Ray, by ranks of datatrove's.
+"""An engine has the tasks of stages done: by threads of this process, by Ray, by ranks.
 
 In: the config's `engine`, and a run. Out: an engine, and what it means for memory and threads.
 """

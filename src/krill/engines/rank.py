@@ -8,7 +8,6 @@ made, this one waits for it. Held in memory: what a stage holds, and the list of
 from __future__ import annotations
 
 import re
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -104,21 +103,18 @@ class RankEngine(Engine):
                 missing, news, alive = left, time.monotonic(), self.alive()
 
 
-def rank_command(folder: Path, number: int) -> list[str]:
-    """Starts a rank of the folder's `START_FILE`, which leaves its result in `result-NUMBER` there."""
-    return [sys.executable, "-c", "from krill.engines.worker import main; main()", str(folder), str(number)]
+def rank_command(folder: Path) -> list[str]:
+    """Followed by its number, starts a rank of the folder's `START_FILE`, which leaves its result in
+    `result-NUMBER` there."""
+    return [sys.executable, "-c", "from krill.engines.worker import main; main()", str(folder)]
 
 
-def ended_with(code: int) -> str:
-    return f"ended with the code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
-
-
-def log_end(path: Path, *, lines: int = 8) -> str:
+def log_end(path: Path) -> str:
     """The last lines of a log, in one line."""
     if not path.exists():
         return "it left no log"
     with path.open("rb") as log:
         log.seek(max(0, path.stat().st_size - _LOG_BYTES))
         found = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
-    shown = " | ".join([line for line in found if line][-lines:])
+    shown = " | ".join([line for line in found if line][-8:])
     return f"`{path}` ends with: {shown}" if shown else f"`{path}` is empty"

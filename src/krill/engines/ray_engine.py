@@ -14,8 +14,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -35,7 +34,7 @@ _END_SECONDS: Final = 1.0
 _OF_ONE_THREAD: Final = 512 * 10**6
 _PROBE_SECONDS: Final = 5.0
 # Results are a few hundred bytes and go through no object store; this is about the least that Ray takes.
-_OBJECT_STORE_BYTES: Final = 80 * 2**20
+_ONE_NODE: Final[dict[str, Any]] = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
 _QUIET: Final[dict[str, Any]] = {"log_to_driver": False, "configure_logging": False}
 
 
@@ -49,10 +48,8 @@ class RayEngine(Engine):
         self._done = done
         self._tasks = self._peak = 0
         self._running: dict[Any, str] = {}  # what they are to people
-        if config.address is None:
-            start_here(self._ray, available_threads() if config.workers == "auto" else config.workers)
-        else:
-            connect(self._ray, config.address)
+        here = available_threads() if config.workers == "auto" else config.workers
+        connect(self._ray, config.address, here)
         self._cores = int(self._ray.cluster_resources().get("CPU", 0))
         # One for all stages, so that it is sent once.
         self._remote = self._ray.remote(remote_function())
@@ -110,32 +107,32 @@ class RayEngine(Engine):
         return self._remote.options(**needs, **retries, name=f"krill {self._spec.kind}"), room
 
     def _collect(self) -> None:
-        """Wait until a task has ended, and count what those that have ended did."""
+        """Wait until a task has ended, and count what it did."""
+        name = None
         try:
-            self._ray.wait(list(self._running), num_returns=1)
-            ended, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
+            [ended], _ = self._ray.wait(list(self._running), num_returns=1)
+            name = self._running.pop(ended)
+            result = decode_result(self._ray.get(ended))
         except self._ray.exceptions.RayError as error:
-            raise _gone(error) from None
-        for reference in ended:
-            result = self._result(self._running.pop(reference), reference)
-            self._tasks += 1
-            self._peak = max(self._peak, result["peak"])
-            self._done(result)
+            raise self._failure(name, error) from None
+        self._tasks += 1
+        self._peak = max(self._peak, result["peak"])
+        self._done(result)
 
-    def _result(self, name: str, reference: Any) -> Mapping[str, Any]:
-        exceptions = self._ray.exceptions
-        try:
-            return decode_result(self._ray.get(reference))
-        except exceptions.LocalRayletDiedError as error:
-            raise _gone(error) from None
-        except exceptions.RayError as error:
-            reason = first_line(error)
-            if isinstance(error, exceptions.RayTaskError):
-                reason = f"{type(error.cause).__name__}: {error.cause}\n{error}"
-            raise KrillError(
-                f"the task `{name}` failed {self._config.retries + 1} times, the last time with: {reason}",
-                hint="what other tasks have done is kept: mend the cause and run the same command again",
-            ) from None
+    def _failure(self, name: str | None, error: Exception) -> KrillError:
+        """Of the task of this name, or of the cluster."""
+        exceptions, reason = self._ray.exceptions, first_line(error)
+        if name is None or isinstance(error, exceptions.LocalRayletDiedError):
+            return KrillError(
+                f"the Ray node that this command is on is gone: {reason}",
+                hint="what was done is kept: start the cluster, and run the same command again",
+            )
+        if isinstance(error, exceptions.RayTaskError):
+            reason = f"{type(error.cause).__name__}: {error.cause}\n{error}"
+        return KrillError(
+            f"the task `{name}` failed {self._config.retries + 1} times, the last time with: {reason}",
+            hint="what other tasks have done is kept: mend the cause and run the same command again",
+        )
 
 
 def _one_thread_of(worker: Resources) -> Resources:
@@ -188,13 +185,6 @@ def remote_function() -> Any:
     return handle_request
 
 
-def _gone(error: Exception) -> KrillError:
-    return KrillError(
-        f"the Ray node that this command is on is gone: {first_line(error)}",
-        hint="what was done is kept: start the cluster, and run the same command again",
-    )
-
-
 # ---- Ray itself: the import, the way into a cluster, and a cluster of this machine's own.
 
 
@@ -219,60 +209,42 @@ def import_ray(retries: int) -> Any:
     return ray
 
 
-def connect(ray: Any, address: str) -> None:
-    """Enter the cluster at `address`, as a driver on one of its machines."""
-    if "://" in address:
+def connect(ray: Any, address: str | None, workers: int = 0) -> None:
+    """Enter the cluster at `address`, as a driver on one of its machines; without an address, start one of
+    this node alone, for so many workers, that ends with this process."""
+    if address is not None and "://" in address:
         raise ConfigError(
             f"`engine.address` is `{address}`, and the driver has to be in the cluster, not outside",
             hint="run the command on a machine of the cluster, with the address `auto`",
         )
     named = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
-    if named != "auto":
-        _probe(named)
-    with _no_cluster(f"at `{address}`"):
-        ray.init(address=address, **_QUIET)
-
-
-def start_here(ray: Any, workers: int) -> None:
-    """Start a cluster of one node for so many workers; it ends with this process."""
-    with _no_cluster("on this machine"):
-        ray.init(
-            address="local",
-            num_cpus=workers,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            include_dashboard=False,
-            **_QUIET,
-        )
+    in_main = threading.current_thread() is threading.main_thread()
+    on_sigterm = signal.getsignal(signal.SIGTERM)
+    try:
+        if named is None:
+            ray.init(address="local", num_cpus=workers, **_ONE_NODE, **_QUIET)
+        else:
+            if named != "auto":
+                _probe(named)
+            ray.init(address=address, **_QUIET)
+    except (ValueError, RuntimeError, OSError) as error:
+        place = "on this machine" if named is None else f"at `{named}`"
+        raise ConfigError(
+            f"no Ray cluster can be used {place}: {first_line(error)}",
+            hint="start one with `ray start --head`, name its address in `engine.address`, or leave the"
+            " address out to use the cores of this machine",
+        ) from None
+    finally:
+        if in_main and on_sigterm is not None:
+            signal.signal(signal.SIGTERM, on_sigterm)  # Ray has set its own: a run is to end as ever
 
 
 def _probe(address: str) -> None:
     """Ray itself tries for two minutes to reach what isn't there."""
     host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        raise ValueError("that is no address such as `head:6379`")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_SECONDS).close()
-    except ValueError:
-        raise _unusable(f"at `{address}`", "that is no address such as `head:6379`") from None
     except OSError as error:
-        raise _unusable(f"at `{address}`", f"nothing answers ({error.strerror or error})") from None
-
-
-@contextmanager
-def _no_cluster(place: str) -> Iterator[None]:
-    """Ray's ways to say no, as one; and what it does to SIGTERM undone, so that a run ends as ever."""
-    in_main = threading.current_thread() is threading.main_thread()
-    on_sigterm = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError, OSError) as error:
-        raise _unusable(place, first_line(error)) from None
-    finally:
-        if in_main and on_sigterm is not None:
-            signal.signal(signal.SIGTERM, on_sigterm)
-
-
-def _unusable(place: str, fact: str) -> ConfigError:
-    return ConfigError(
-        f"no Ray cluster can be used {place}: {fact}",
-        hint="start one with `ray start --head`, name its address in `engine.address`, or leave the address"
-        " out to use the cores of this machine",
-    )
+        raise ConnectionError(f"nothing answers ({error.strerror or error})") from None

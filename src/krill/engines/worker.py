@@ -40,7 +40,7 @@ from krill.threads.progress import Silent
 KINDS: dict[str, str] = {
     "preprocess": "krill.pipeline.worker",
     "tokenizer": "krill.tokenizer.distributed",
-    "qa": "krill.qa.distributed",
+    "qa": "krill.qa.feature_stage",
 }
 """The kinds of jobs: the module whose `open_run(address, identity, resources, workers, held)` gives a
 `WorkerRun`."""

@@ -23,10 +23,11 @@ from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
 from krill.engines import Resources, driver_needs, engine_named, worker_part
 from krill.qa.encoding import looks_native, open_tokenizer, opening_needs
+from krill.qa.feature_stage import make_features
 from krill.qa.features import Shape
 from krill.qa.sources import DEFAULT_SPLIT, open_source
 from krill.qa.tables import SCHEMAS, table_name
-from krill.qa.units import FeatureJob, make_units, reading_needs, unit_needs
+from krill.qa.units import FeatureJob, reading_needs, unit_needs
 from krill.storage.atomic import write_json
 from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import MANIFEST, OutputKind
@@ -124,12 +125,7 @@ def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progres
                 found = run.storage.finished() or {}
                 return Prepared(FINISHED, run.output, found, found)
             with meter.stage("features"):
-                if engine is None:
-                    found = make_units(job, run, plan, meter, progress)
-                else:
-                    from krill.qa.distributed import make_on
-
-                    found = make_on(engine, job, run, threads, meter, plan, progress)
+                found = make_features(job, run, plan, meter, progress)
             manifest = {**described, **found, "seconds": meter.seconds, "budget": meter.report(plan)}
             write_manifest(run.dataset, manifest)
             run.publish()

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from krill.budget import Meter, Need, Plan, memory_flag
+from krill.budget import Need, memory_flag
 from krill.budget.plan import Kind
 from krill.config.engine import EngineConfig
 from krill.engines import Resources
@@ -28,10 +28,6 @@ from krill.qa.examples import Paragraph, SeenIds, first_questions
 from krill.qa.features import MOST_LISTED, Shape, make_unit
 from krill.qa.sources import Source
 from krill.qa.squad_json import RecordTooLong
-from krill.storage import CommitLog
-from krill.storage.run import Run
-from krill.threads import ordered_map
-from krill.threads.progress import Progress
 
 UNITS: Final = "units"
 IDS: Final = "question ids"
@@ -105,10 +101,9 @@ def unit_needs(source: Source, native: bool, threads: int) -> list[Need]:
 
 
 def making_need(tokenizer: QaTokenizer) -> Need:
-    """The same for one unit that somebody else has read."""
-    return Need(
-        UNITS, UNIT_CHARACTERS * held_per_character(tokenizer) + FIRST_UNIT, Kind.WATCHED, useful=2**40
-    )
+    """The same for one unit that somebody else has read, while the next one waits."""
+    held = held_per_character(tokenizer) + WAITING_PER_CHARACTER
+    return Need(UNITS, UNIT_CHARACTERS * held + FIRST_UNIT, Kind.WATCHED, useful=2**40)
 
 
 def reading_needs(source: Source) -> list[Need]:
@@ -120,39 +115,6 @@ def reading_needs(source: Source) -> list[Need]:
 def _ids_need(source: Source) -> Need:
     questions = (source.bytes or 0) // BYTES_PER_QUESTION
     return Need(IDS, SeenIds.bytes_for(0), useful=2**40, expected=SeenIds.bytes_for(questions))
-
-
-def make_units(job: FeatureJob, run: Run, plan: Plan, meter: Meter, progress: Progress) -> dict[str, Any]:
-    """Make all units of a job that are not there yet; returns what the manifest says of all."""
-    log = CommitLog(run.stages / "features")
-    held = held_per_character(job.tokenizer)
-    room = plan.share(UNITS)
-
-    def make(item: UnitInput) -> tuple[dict[str, Any], int]:
-        """A unit's record, and how much of the source was read for it."""
-        if item.number in log:
-            return log.record(item.number), item.read_bytes
-        made = item.number, item.paragraphs, item.counts
-        record = make_record(*made, job.tokenizer, job.shape, run.dataset)
-        log.commit(item.number, record)
-        return record, item.read_bytes
-
-    def records() -> Iterator[dict[str, Any]]:
-        for record, read_bytes in ordered_map(
-            make,
-            unit_inputs(job, ids=plan.share(IDS), room=room, limit=plan.limit),
-            threads=meter.threads,
-            bytes_in_flight=room,
-            size=lambda item: item.characters * held,
-            throttle=meter,
-        ):
-            yield record
-            progress.advance(read_bytes)
-
-    progress.begin("features", job.source.bytes)
-    found = totals_of(job, records())
-    progress.end("features")
-    return found
 
 
 def make_record(

@@ -92,11 +92,12 @@ class AtomicFile:
         # The name is random, not derived from the target: a second writer of the same unit (a requeued job
         # whose first life has not ended) must not write into this one's file.
         unique = f".{self.path.name}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}"
-        self._temporary = self.path.with_name(unique)
+        self.temporary = self.path.with_name(unique)
+        """Where it is until then, for libraries that write files by their names."""
         self._position = 0
         refuse_special(self.path)
         with storage_errors(self.path):
-            self._file: BinaryIO = open(self._temporary, "xb")  # noqa: SIM115  closed by commit or abort
+            self._file: BinaryIO = open(self.temporary, "xb")  # noqa: SIM115  closed by commit or abort
 
     @property
     def closed(self) -> bool:
@@ -130,7 +131,7 @@ class AtomicFile:
         if not self._replace:
             try:
                 # Unlike a rename, a link never takes the place of another file.
-                os.link(self._temporary, self.path)
+                os.link(self.temporary, self.path)
             except FileExistsError:
                 raise StorageError(
                     f"`{self.path}` was made by somebody else meanwhile: it was not touched",
@@ -141,16 +142,16 @@ class AtomicFile:
                 if error.errno not in _NO_LINKS or self.path.exists():
                     raise
             else:
-                self._temporary.unlink()
+                self.temporary.unlink()
                 return
-        self._temporary.replace(self.path)
+        self.temporary.replace(self.path)
 
     def abort(self) -> None:
         """Remove what was written so far. Never raises: it runs while another error is on its way."""
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):
-            self._temporary.unlink()
+            self.temporary.unlink()
 
 
 @contextmanager

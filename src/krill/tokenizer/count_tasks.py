@@ -11,19 +11,19 @@ only be read from its beginning is never split.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
-from krill.corpus import Corpus, CorpusFile, DatasetSource, FileRange, Start, Unit
-from krill.corpus.formats import Compression, Format
-from krill.storage.atomic import TEMPORARY_SUFFIX, fsync_dir, storage_errors
+from krill.corpus import Corpus, CorpusFile, FileRange, Start, Unit
+from krill.corpus.formats import Format
+from krill.storage.atomic import AtomicFile, storage_errors
 from krill.storage.commits import damaged, reading_artifact
 from krill.tokenizer.text_blocks import (
     InputBlock,
@@ -52,21 +52,13 @@ _MARK: Final = 0x7364726F772E726B
 _COPIED_AT_ONCE: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class TextRange:
-    """A range of a task's file, in bytes or rows; without an end, a file that is read from its beginning."""
-
-    file: int
-    start: int
-    end: int | None
-
-
 @dataclass(slots=True)
 class TaskInput:
-    """What one task counts: files, numbered as they stand here, and ranges of them."""
+    """What one task counts: files, numbered as they stand here, and ranges of them; without an end, a file
+    that is read from its beginning."""
 
     files: list[CorpusFile] = field(default_factory=list)
-    ranges: list[TextRange] = field(default_factory=list)
+    ranges: list[FileRange] = field(default_factory=list)
     ordinals: list[int] = field(default_factory=list)
     """What number each file has in the whole corpus."""
     size: int = 0
@@ -79,23 +71,16 @@ class TaskInput:
         more = f" and {len(self.files) - 1} more files" if len(self.files) > 1 else ""
         return f"`{self.files[first.file].path}` from {first.start:,}{more}"
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "files": [asdict(file) for file in self.files],
-            "ranges": [[each.file, each.start, each.end] for each in self.ranges],
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> TaskInput:
-        files = [_file_from_json(file) for file in value["files"]]
-        return cls(files, [TextRange(*each) for each in value["ranges"]])
-
     def add(self, file: CorpusFile, start: int, end: int | None) -> None:
         """One more range, of the file that was added last or of the next."""
         if not self.ordinals or self.ordinals[-1] != file.ordinal:
             self.ordinals.append(file.ordinal)
             self.files.append(replace(file, ordinal=len(self.files)))
-        self.ranges.append(TextRange(len(self.files) - 1, start, end))
+        self.ranges.append(FileRange(len(self.files) - 1, start, end))
+
+
+task_input: Final = TypeAdapter(TaskInput).validate_python
+"""What one task counts, read from the JSON that a commit log keeps of it."""
 
 
 def split_input(corpus: Corpus, unit_bytes: int) -> Iterator[TaskInput]:
@@ -159,7 +144,7 @@ def task_blocks(
             if each.end is None:
                 sequential.append(each.file)
             else:
-                ranged.append(FileRange(each.file, each.start, each.end))
+                ranged.append(each)
         elif each.end is None:
             yield from stream_blocks(file, points, block_bytes, each.start)
         else:
@@ -171,88 +156,44 @@ def task_blocks(
         yield from map(document_block, blocks)
 
 
-def _file_from_json(value: Mapping[str, Any]) -> CorpusFile:
-    compression = value["compression"]
-    source: dict[str, Any] = {
-        name: tuple(each) if isinstance(each, list) else each for name, each in value["source"].items()
-    }
-    return CorpusFile(
-        **{
-            **value,
-            "format": Format(value["format"]),
-            "compression": None if compression is None else Compression(compression),
-            "source": DatasetSource(**source),
-        }
-    )
-
-
 # ---- a task's file of counts: words in sorted segments, then the index of the segments. The file describes
 # itself, so that a task that was run twice may write it twice: the words are the same, segments may differ.
 
 
-@contextmanager
-def renamed_when_done(path: Path) -> Iterator[Path]:
-    """A path to write to, whose file gets its name when the body ends; the body syncs what it writes."""
-    with temporary_beside(path) as temporary:
-        yield temporary
-        with storage_errors(path):
-            temporary.replace(path)
-        fsync_dir(path.parent)
-
-
-@contextmanager
-def temporary_beside(path: Path) -> Iterator[Path]:
-    """A path for what is removed after the body; a run that goes on removes what a killed one left."""
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
-    try:
-        yield temporary
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def append_index(path: Path, segments: NDArray[np.uint64], size: int) -> int:
+def append_index(file: AtomicFile, segments: NDArray[np.uint64], size: int) -> int:
     """Finish the file into whose first `size` bytes a counter has spilled `segments`; returns its bytes."""
     tail = np.array([[len(segments), size, _MARK]], np.uint64)
     index = np.concatenate([segments, tail]).astype("<u8").tobytes()
-    with storage_errors(path), path.open("r+b") as file:
-        file.truncate(size)
-        file.seek(size)
-        file.write(index)
-        file.flush()
-        os.fsync(file.fileno())
+    with storage_errors(file.path), file.temporary.open("r+b") as spilled:
+        spilled.truncate(size)
+        spilled.seek(size)
+        spilled.write(index)
     return size + len(index)
 
 
-def collect_segments(paths: Iterable[Path], shards: range, spill: Path) -> tuple[NDArray[np.uint64], int]:
-    """Copy the segments of some shards from files of counts to `spill`.
-
-    Returns rows of shard, begin and end, and the bytes.
-    """
+def collect_segments(paths: Iterable[Path], shards: range, out: AtomicFile) -> NDArray[np.uint64]:
+    """Copy the segments of some shards from files of counts; returns rows of shard, begin and end."""
     collected = [np.empty((0, 3), np.uint64)]
-    size = 0
-    with storage_errors(spill), spill.open("wb") as out:
-        for path in paths:
-            with reading_artifact(path), path.open("rb", buffering=0) as file:
-                segments = _read_index(file, path)
-                segments = segments[(segments[:, 0] >= shards.start) & (segments[:, 0] < shards.stop)]
-                moved = segments.copy()
-                for begin, end, first, last in _adjacent(segments):
-                    moved[first:last, 1:] = segments[first:last, 1:] - begin + size
-                    _copy(file, path, begin, end, out, spill)
-                    size += end - begin
-            collected.append(moved)
-    return np.concatenate(collected), size
+    for path in paths:
+        with reading_artifact(path), path.open("rb", buffering=0) as file:
+            segments = _read_index(file, path)
+            segments = segments[(segments[:, 0] >= shards.start) & (segments[:, 0] < shards.stop)]
+            moved = segments.copy()
+            for begin, end, first, last in _adjacent(segments):
+                moved[first:last, 1:] = segments[first:last, 1:] - begin + out.tell()
+                _copy(file, path, begin, end, out)
+        collected.append(moved)
+    out.flush()
+    return np.concatenate(collected)
 
 
-def _copy(file: BinaryIO, path: Path, begin: int, end: int, out: BinaryIO, spill: Path) -> None:
+def _copy(file: BinaryIO, path: Path, begin: int, end: int, out: AtomicFile) -> None:
     file.seek(begin)
     while begin < end:
         some = file.read(min(_COPIED_AT_ONCE, end - begin))
         if not some:
             raise damaged(path, "is shorter than it was")
-        with storage_errors(spill):
-            out.write(some)
+        out.write(some)
         begin += len(some)
 
 
@@ -266,10 +207,7 @@ def _read_index(file: BinaryIO, path: Path) -> NDArray[np.uint64]:
 
 def _rows(file: BinaryIO, begin: int, count: int) -> NDArray[np.uint64]:
     file.seek(begin)
-    content = bytearray()
-    while len(content) < count * _ROW and (some := file.read(count * _ROW - len(content))):
-        content += some
-    return np.frombuffer(content, "<u8").reshape(-1, 3).astype(np.uint64)
+    return np.fromfile(file, "<u8", 3 * count).reshape(-1, 3).astype(np.uint64)
 
 
 def _adjacent(segments: NDArray[np.uint64]) -> Iterator[tuple[int, int, int, int]]:

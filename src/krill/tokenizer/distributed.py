@@ -12,7 +12,6 @@ behind the tasks that are committed.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -24,13 +23,12 @@ from krill import _native
 from krill.budget import Meter
 from krill.budget.process import metered_process
 from krill.config.engine import EngineConfig
-from krill.corpus import Corpus, CorpusFile
-from krill.corpus.fingerprint import fingerprint
+from krill.corpus import Corpus
+from krill.corpus.fingerprint import check_same
 from krill.engines import Resources, Stage, WorkerSpec, run_stages
 from krill.engines.worker import CountedProgress, WorkerRun, load_run
-from krill.errors import InputError
 from krill.storage import CommitLog
-from krill.storage.atomic import atomic_writer, make_folder, storage_errors
+from krill.storage.atomic import AtomicFile, atomic_writer, make_folder, storage_errors
 from krill.storage.commits import reading_artifact
 from krill.storage.run import Run
 from krill.threads import ordered_map
@@ -47,13 +45,11 @@ from krill.tokenizer.count import (
 from krill.tokenizer.count_tasks import (
     COUNTED,
     SHARDS,
-    TaskInput,
     append_index,
     collect_segments,
-    renamed_when_done,
     split_input,
     task_blocks,
-    temporary_beside,
+    task_input,
 )
 from krill.tokenizer.needs import TEXT, WORDS, counting_needs, gathering_needs
 from krill.tokenizer.options import TrainOptions
@@ -148,13 +144,12 @@ class CountWords(Stage):
         kept = self.portions
         for number, portion in enumerate(split_input(self._corpus, counting.UNIT_BYTES)):
             if number not in kept:
-                known = [self._inputs[ordinal]["fingerprint"] for ordinal in portion.ordinals]
-                record = {"name": portion.name, "portion": portion.to_json(), "fingerprints": known}
-                kept.commit(number, record)
+                known = [self._inputs[ordinal] for ordinal in portion.ordinals]
+                kept.commit(number, {"portion": portion, "fingerprints": known})
             yield number
 
     def describe(self, tasks: Sequence[int]) -> str:
-        return f"count {tasks[0] + 1:,}, {self.portions.record(tasks[0])['name']}"
+        return f"count {tasks[0] + 1:,}, {task_input(self.portions.record(tasks[0])['portion']).name}"
 
     def input_bytes(self) -> int | None:
         return None if self._corpus is None else self._corpus.input_bytes
@@ -167,17 +162,18 @@ class CountWords(Stage):
 
     def count_portion(self, kept: Mapping[str, Any], output: Path) -> dict[str, Any]:
         """Count what one task says into a file; what its record says of that."""
-        portion = TaskInput.from_json(kept["portion"])
-        _check_same(portion.files, kept["fingerprints"])
+        portion = task_input(kept["portion"])
+        for file, known in zip(portion.files, kept["fingerprints"], strict=True):
+            check_same(file, known)
         options, boundaries, meter = self._options, self._boundaries, self.meter
         threads = meter.threads
         corpus = corpus_of(portion.files, options, verify=self._verify)
         plan = meter.plan(counting_needs(corpus, threads))
         in_flight = plan.share(TEXT)
         cuts = split_points(options, boundaries, in_flight // (threads + 1))
-        with renamed_when_done(output) as made:
+        with atomic_writer(output) as made:
             counter = BlockCounter(
-                options, boundaries, cap_bytes=plan.share(WORDS), threads=threads, spill=made
+                options, boundaries, cap_bytes=plan.share(WORDS), threads=threads, spill=made.temporary
             )
             with storage_errors(output):
                 sizes = ordered_map(
@@ -245,25 +241,19 @@ class MergeCounts(Stage):
     def _merge(self, shards: range, output: Path) -> dict[str, Any]:
         plan = self._count.meter.plan(gathering_needs())
         counts = self._count.log
-        with temporary_beside(output) as spill, renamed_when_done(output) as made:
-            files = (counts.path(number, COUNTED) for number in counts.units())
-            segments, size = collect_segments(files, shards, spill)
-            with storage_errors(output), damaged_spill(output.parent):
-                counter = _native.WordCounter("", [], False, plan.share(WORDS), 1, str(spill), segments, size)
-                words, occurrences, word_bytes, byte_counts = counter.write_counts(str(made))
+        files = (counts.path(number, COUNTED) for number in counts.units())
+        spill = AtomicFile(output.with_suffix(".spill"))  # removed when they are merged
+        try:
+            segments = collect_segments(files, shards, spill)
+            spilled = str(spill.temporary), segments, spill.tell()
+            with atomic_writer(output) as made, storage_errors(output), damaged_spill(output.parent):
+                counter = _native.WordCounter("", [], False, plan.share(WORDS), 1, *spilled)
+                words, occurrences, word_bytes, byte_counts = counter.write_counts(str(made.temporary))
+        finally:
+            spill.abort()
         return {
             "words": words,
             "occurrences": occurrences,
             "word_bytes": word_bytes,
             "byte_counts": byte_counts.tolist(),
         }
-
-
-def _check_same(files: Sequence[CorpusFile], expected: Sequence[str]) -> None:
-    """Words of two versions of a file must not end in one vocabulary."""
-    for file, known in zip(files, expected, strict=True):
-        if fingerprint(file)["fingerprint"] != known:
-            raise InputError(
-                f"`{file.path}` is not the same on `{platform.node()}` as where the run was started",
-                hint="let all machines see one folder, and don't change the input while it is read",
-            )

@@ -19,7 +19,7 @@ from krill.config.engine import EngineConfig
 from krill.engines import Resources, WorkerSpec, open_engine
 from krill.engines.datatrove import DatatroveEngine
 from krill.engines.ray_engine import RayEngine
-from krill.errors import BudgetError, ConfigError, InputError, KrillError, MissingExtra
+from krill.errors import BudgetError, ConfigError, InputError, KrillError
 from rank_processes import rank_process
 from small_stages import Squares, write_run
 
@@ -102,7 +102,7 @@ def test_an_error_of_a_rank_is_raised_as_it_is_and_the_logs_stay(work) -> None:
     with pytest.raises(InputError, match=r"`a.jsonl` is damaged") as raised:
         run(work, ["refuse", *["square"] * 8])
     assert raised.value.hint == "get it again"
-    assert len(list(work.glob("engine/*/start-0/rank-1.log"))) == 1
+    assert len(list(work.glob("engine/*/rank-1.log"))) == 1
 
 
 @pytest.mark.parametrize(("does", "reason"), [("die", "ended by SIGKILL"), ("fail", "no luck with 1")])
@@ -163,21 +163,14 @@ def test_without_tasks_nothing_is_started(work) -> None:
     assert not (work / "engine").exists()
 
 
-def test_a_missing_extra_is_named(work, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "datatrove", None)
-    with pytest.raises(MissingExtra, match="the engine `datatrove` needs the extra `datatrove`"):
-        run(work, ["square"])
-
-
 def test_slurm_runs_ranks_with_what_the_plan_and_the_config_say(work, slurm) -> None:
     more = {"account": "open", "sbatch": {"constraint": "avx2", "exclusive": ""}, "time": "1:00:00"}
     [stage] = run(work, ["square"] * 6, executor="slurm", **more)
     assert stage.results() == [number**2 for number in range(6)]
     [script] = [path.read_text() for path in slurm.glob("*.script")]
-    wanted = {"array=0-1%2", "cpus-per-task=1", "mem-per-cpu=220M", "nodes=1", "partition=work"}
+    wanted = {"array=1,2", "cpus-per-task=1", "mem-per-cpu=174M", "nodes=1", "partition=work", "no-requeue"}
     wanted |= {"time=1:00:00", "account=open", "constraint=avx2", "exclusive"}
     assert wanted <= {line.removeprefix("#SBATCH --") for line in script.splitlines()}
-    assert "srun --cpus-per-task=1 -l -n 1 launch_pickled_pipeline" in script
     assert {path.read_text() for path in slurm.glob("*.state")} == {"COMPLETED"}
 
 
@@ -188,7 +181,7 @@ def test_a_job_that_somebody_cancels_is_submitted_again(work, slurm) -> None:
     def cancel() -> None:
         nonlocal cancelled
         if not cancelled and (work / "ran-1").exists():
-            subprocess.run(["scancel", "1_1"], check=True)
+            subprocess.run(["scancel", "1_2"], check=True)
             cancelled = True
 
     with closing(engine_of(spec, "slurm")) as engine:
@@ -198,28 +191,41 @@ def test_a_job_that_somebody_cancels_is_submitted_again(work, slurm) -> None:
         engine.facts()
     assert stage.results() == [0, 1]
     states = {path.name: path.read_text() for path in slurm.glob("*.state")}
-    assert (states["1_1.state"], states["2_0.state"]) == ("CANCELLED", "COMPLETED")
+    assert (states["1_2.state"], states["2_2.state"]) == ("CANCELLED", "COMPLETED")
 
 
-def test_jobs_that_fail_at_once_are_named_with_the_end_of_their_log(work, slurm) -> None:
-    (slurm.parent / "bin" / "launch_pickled_pipeline").write_text(
-        "#!/bin/sh\necho no module datatrove\nexit 3\n"
-    )
-    (slurm.parent / "bin" / "launch_pickled_pipeline").chmod(0o755)
-    (slurm.parent / "bin" / "srun").write_text('#!/bin/sh\nshift 4\nexec "$(dirname $0)/$@"\n')
-    with pytest.raises(KrillError, match=r"state FAILED; `.*1_0.out` ends with: .*no module datatrove"):
+def test_jobs_that_fail_at_once_are_named_with_the_end_of_their_log(work, slurm, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(KrillError, match=r"state FAILED; `.*1_1.out` ends with: .*/no/such/python"):
         run(work, ["square"], executor="slurm", retries=0)
 
 
-def test_what_slurm_refuses_is_reported(work, slurm, tmp_path) -> None:
+def test_a_job_whose_rank_was_killed_is_named_with_the_signal(work, slurm) -> None:
+    with pytest.raises(KrillError, match=r"the rank 1 of 1 failed 1 times.*state FAILED.*Killed"):
+        run(work, ["die"], executor="slurm", workers=1, retries=0)
+
+
+def test_more_ranks_than_an_array_may_have_are_several_arrays(work, slurm, monkeypatch) -> None:
+    monkeypatch.setattr("krill.engines.slurm._MOST_RANKS", 2)
+    [stage] = run(work, ["square"] * 3, executor="slurm", workers=3)
+    assert stage.results() == [0, 1, 4]
+    assert len(set(stage.results("worker"))) == 3
+    states = {path.name: path.read_text() for path in slurm.glob("*.state")}
+    assert states == dict.fromkeys(["1_1.state", "1_2.state", "2_1.state"], "COMPLETED")
+
+
+def test_a_folder_may_have_any_name_on_slurm(tmp_path, slurm) -> None:
+    [stage] = run(tmp_path / "a folder, 100% 'quoted'", ["square"], executor="slurm", workers=1)
+    assert stage.results() == [0]
+
+
+def test_what_slurm_refuses_is_reported(work, slurm) -> None:
     with pytest.raises(ConfigError, match=r"Slurm did not take the job.*Invalid account"):
         run(work, ["square"], executor="slurm", account="mine")
     with pytest.raises(ConfigError, match="no partition `night` with nodes"):
         run(work, ["square"], executor="slurm", partition="night")
     with pytest.raises(ConfigError, match=r"`engine.sbatch` has `array`"):
         run(work, ["square"], executor="slurm", sbatch={"array": "1-3"})
-    with pytest.raises(ConfigError, match="can't be named in a script"):
-        run(tmp_path / "a folder", ["square"], executor="slurm")
 
 
 def test_a_machine_without_slurm_is_reported(work, monkeypatch, tmp_path) -> None:

@@ -36,7 +36,7 @@ def on_cluster(two_nodes) -> Iterator[Any]:
     ray = import_ray(retries=3)
     connect(ray, two_nodes.address)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("krill.engines.ray_engine.connect", lambda ray, address: None)
+        patch.setattr("krill.engines.ray_engine.connect", lambda ray, address, workers: None)
         yield lambda spec=REFUSED, **settings: RayEngine(
             config_of(two_nodes.address, **settings), spec, lambda result: None
         )

@@ -15,9 +15,9 @@ import pytest
 
 import krill
 from in_process_engine import InProcessRunner, Task, opening
+from krill.corpus import fingerprint
 from krill.engines import LocalEngine, Resources, WorkerSpec, worker
 from krill.errors import ConfigError, InputError
-from krill.pipeline.stages import scan as scan_stage
 from krill.pipeline.stages.base import bundle_sizes
 from krill.pipeline.summary import Summary
 
@@ -211,8 +211,8 @@ def test_a_worker_that_sees_another_input_says_so(
     tmp_path: Path, engine: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     datasets = write_input(tmp_path)
-    real = scan_stage.fingerprint
-    monkeypatch.setattr(scan_stage, "fingerprint", lambda file: {**real(file), "fingerprint": "another"})
+    real = fingerprint.fingerprint
+    monkeypatch.setattr(fingerprint, "fingerprint", lambda file: {**real(file), "fingerprint": "another"})
     with pytest.raises(InputError, match=r"sees another `.*part-0\.jsonl` than the run was begun with"):
         prepare(tmp_path, "shared", datasets)
 

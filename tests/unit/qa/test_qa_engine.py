@@ -12,11 +12,11 @@ from conftest import dataset_bytes
 from in_process_engine import InProcessRunner, opening
 from krill.budget.meter import resident_bytes
 from krill.errors import BudgetError, StorageError
-from krill.qa import QaDataset, Shape, distributed, prepare
+from krill.qa import QaDataset, Shape, feature_stage, prepare
 from krill.qa import units as making
-from krill.qa.distributed import paragraphs_json, read_paragraphs
 from krill.qa.encoding import open_tokenizer, tokenizer_from
 from krill.qa.examples import Paragraph, Question
+from krill.qa.feature_stage import paragraphs_json, read_paragraphs
 from questions import question, story, story_file, tokenizer_of, write_squad
 
 pytest_plugins = ["ray_fixtures"]
@@ -128,8 +128,10 @@ def test_what_waited_for_workers_is_gone_in_the_end(tmp_path, with_engine):
 def test_a_context_that_is_too_long_for_a_worker_is_refused_by_it(tmp_path, with_engine, monkeypatch):
     source = write_squad(tmp_path / "train.json", ("long " * 300_000, [question(1, "which one?")]))
     with_engine(InProcessRunner())
-    fits = distributed.check_fits
-    monkeypatch.setattr(distributed, "check_fits", lambda one, share, tokenizer: fits(one, 10**6, tokenizer))
+    fits = feature_stage.check_fits
+    monkeypatch.setattr(
+        feature_stage, "check_fits", lambda one, share, tokenizer: fits(one, 10**6, tokenizer)
+    )
     with pytest.raises(BudgetError, match="a context of 1,500,000 characters takes 72 MB"):
         made(source, tokenizer_of("byte_bpe"), tmp_path / "out", engine="ray")
 

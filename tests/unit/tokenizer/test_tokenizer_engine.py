@@ -29,7 +29,7 @@ from krill.storage import CommitLog
 from krill.threads.progress import Silent
 from krill.tokenizer import distributed, train
 from krill.tokenizer.count import corpus_of, open_sources
-from krill.tokenizer.count_tasks import COUNTED, MOST_FILES, MOST_TASKS, TaskInput, split_input
+from krill.tokenizer.count_tasks import COUNTED, MOST_FILES, MOST_TASKS, split_input
 from krill.tokenizer.options import TrainOptions
 from krill.tokenizer.word_counter import BlockCounter
 from properties import tried
@@ -179,12 +179,12 @@ def counted(place, options, in_portions):
     words = {}
     for number, portion in enumerate(portions):
         output = place / f"counted-{number}"
-        read = TaskInput.from_json(orjson.loads(orjson.dumps(portion.to_json())))
-        prints = [corpus.fingerprints()[ordinal]["fingerprint"] for ordinal in portion.ordinals]
+        read = orjson.loads(orjson.dumps(portion))
+        prints = [corpus.fingerprints()[ordinal] for ordinal in portion.ordinals]
         spec = {"options": options_json(options), "boundaries": [END], "verify": True, "stages": str(place)}
         with Meter(room()) as meter:
             stage = distributed.CountWords(spec, meter, Silent())
-            stage.count_portion({"portion": read.to_json(), "fingerprints": prints}, output)
+            stage.count_portion({"portion": read, "fingerprints": prints}, output)
         for word, count in segment_words(output):
             words[word] = words.get(word, 0) + count
         output.unlink()
@@ -297,7 +297,7 @@ def test_a_worker_that_sees_another_file_says_so(tmp_path, with_engine):
             yield from super().run(spec, tasks, resources)
 
     with_engine(Changes())
-    with pytest.raises(InputError, match=r"`.*a\.txt` is not the same on `.*` as where the run was started"):
+    with pytest.raises(InputError, match=r"on `.*` sees another `.*a\.txt` than the run was begun with"):
         trained(path, tmp_path / "out", engine="ray")
 
 
@@ -344,7 +344,7 @@ def test_small_files_share_a_task_and_its_payload_stays_small(tmp_path):
         (tmp_path / f"{at:04}.txt").write_text("text")
     portions = list(split_input(opened(tmp_path), 10**6))
     assert [len(portion.files) for portion in portions] == [MOST_FILES, 10]
-    assert len(json.dumps(portions[0].to_json())) < 200_000
+    assert len(orjson.dumps(portions[0])) < 200_000
     assert portions[0].name.endswith(f"0000.txt` from 0 and {MOST_FILES - 1} more files")
 
 

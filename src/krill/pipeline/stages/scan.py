@@ -9,7 +9,6 @@ the file has changed meanwhile.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -21,10 +20,9 @@ from numpy.typing import NDArray
 from krill.budget import Need
 from krill.corpus import Block, Corpus, Start, Unit, UnitEnd
 from krill.corpus.arrays import as_numpy
-from krill.corpus.fingerprint import fingerprint
+from krill.corpus.fingerprint import check_same
 from krill.dedup import MinHash, line_hashes
 from krill.engines import StageReport
-from krill.errors import InputError
 from krill.pipeline.chat_tokens import Renders
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import minhash_of
@@ -227,13 +225,8 @@ class Scan(PipelineStage):
         if expected is None:
             return
         for ordinal in sorted(set(ordinals) - self._checked):
-            found = fingerprint(files[ordinal]) if ordinal < len(files) else None
-            if ordinal >= len(expected) or found != expected[ordinal]:
-                path = expected[ordinal]["path"] if ordinal < len(expected) else f"file {ordinal + 1}"
-                raise InputError(
-                    f"the worker on `{platform.node()}` sees another `{path}` than the run was begun with",
-                    hint="let all machines see the same files, at rest, under the same paths",
-                )
+            known = expected[ordinal] if ordinal < len(expected) else {"path": f"file {ordinal + 1}"}
+            check_same(files[ordinal] if ordinal < len(files) else None, known)
             self._checked.add(ordinal)
 
 
