@@ -16,7 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -32,8 +32,7 @@ _SENTINEL: Final = re.compile('\U0001fffe(\\\\*)"(\\d+)\U0001ffff')
 _TOOLS: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """Whose text a sentinel stands for: `begin` is its place in the value."""
 
     message: int
@@ -45,8 +44,7 @@ class Owner:
 Analyse = Callable[[Conversation, Sequence["Owner"]], list[TurnSample]]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where the text of an owner stands in a sample, as it is or escaped."""
 
     owner: Owner

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from krill.chat.options import ChatDrop, RewrittenTurns
 
@@ -23,8 +23,7 @@ MOST_TURNS: Final = 256
 Render = Callable[[Sequence[dict[str, Any]], bool], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What the model has to write for a message, in characters of its sample."""
 
     message: int

@@ -122,6 +122,7 @@ WRITES_TOO_MUCH = [
     "{% for i in range(99999) %}{{ 'xxxxxxxxxx' * 100 }}{% endfor %}",
     "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
     "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+    "{% set ns = namespace(s='x'|safe) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
     "{{ 'x'.ljust(999999999) }}",
     "{{ '%999999999d' % 1 }}",
     "{{ 9 ** 999999999 }}",
@@ -186,6 +187,55 @@ def test_markers_in_a_variable_are_placed_where_it_is_written(tmp_path: Path) ->
     assert isinstance(trimmed.render({"messages": turns(4)}, ChatFormat()), list)
     moved = trimmed.render({"messages": [user("a"), assistant(" b")]}, ChatFormat())
     assert isinstance(moved, ChatDrop) and moved.reason == "markers_not_placed"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", ""),
+        ("{% autoescape true %}", "{% endautoescape %}"),
+        ("{% macro turn(m) %}", "{% endmacro %}{{ turn(m) }}"),
+        ("{% filter replace('#', '') %}", "{% endfilter %}"),
+        ("{% block turn scoped %}", "{% endblock %}"),
+        ("{% for x in [1] recursive %}", "{% endfor %}"),
+        ("{% for x in [1, 2] %}{% if x == 2 %}{% break %}{% endif %}", "{% endfor %}"),
+        ("{% generation %}", "{% endgeneration %}"),
+    ],
+)
+def test_markers_are_found_wherever_they_stand_and_a_row_has_none(
+    before: str, after: str, tmp_path: Path
+) -> None:
+    marked = "{% generation %}{% set m = m %}{{ m.content }}<|im_end|>{% endgeneration %}"
+    source = CHATML.replace(
+        "{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}", before + marked + after
+    )
+    rendered = open_source(tmp_path, source).render({"messages": turns(4)}, ChatFormat())
+    assert isinstance(rendered, list)
+    (chat,) = rendered
+    assert chat.text.decode() == text_of(open_source(tmp_path, CHATML), {"messages": turns(4)})
+    assert [chat.text[begin:end].decode() for begin, end in chat.trained] == [
+        f"{message['content']}<|im_end|>" for message in turns(4)[1::2]
+    ]
+
+
+def test_noncharacters_of_a_row_are_not_taken_for_markers(tmp_path: Path) -> None:
+    renderer = open_source(tmp_path, CHATML)
+    rendered = renderer.render({"messages": [user("\ufdd0"), assistant("\ufdd1")]}, ChatFormat())
+    assert isinstance(rendered, list)
+    (chat,) = rendered
+    assert "<|im_start|>user\n\ufdd0<|im_end|>" in chat.text.decode()
+    assert [chat.text[begin:end].decode() for begin, end in chat.trained] == ["\ufdd1<|im_end|>"]
+
+
+def test_what_a_block_sets_stays_in_it_and_sums_are_pythons(tmp_path: Path) -> None:
+    source = (
+        "{% set x = 1 %}{% generation %}{% set x = 2 %}{% endgeneration %}{{ x + 1 + 1 }}"
+        "{{ ('<' | e) + '<' + 'b' }}{{ ([1] + [2]) | length }}{{ messages[0].missing }}{{ 'ab'.upper() + '!' }} "
+    )
+    assert text_of(open_source(tmp_path, source + CHATML)).startswith("3&lt;&lt;b2AB! ")
+    undefined = "{{ messages[0].missing + 'a' }}"
+    with pytest.raises(ConfigError, match="has no attribute 'missing'"):
+        open_source(tmp_path, undefined + CHATML)
 
 
 def test_the_date_is_the_configs(tmp_path: Path) -> None:
