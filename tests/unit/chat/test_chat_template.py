@@ -230,7 +230,8 @@ def test_noncharacters_of_a_row_are_not_taken_for_markers(tmp_path: Path) -> Non
 def test_what_a_block_sets_stays_in_it_and_sums_are_pythons(tmp_path: Path) -> None:
     source = (
         "{% set x = 1 %}{% generation %}{% set x = 2 %}{% endgeneration %}{{ x + 1 + 1 }}"
-        "{{ ('<' | e) + '<' + 'b' }}{{ ([1] + [2]) | length }}{{ messages[0].missing }}{{ 'ab'.upper() + '!' }} "
+        "{{ ('<' | e) + '<' + 'b' }}{{ ([1] + [2]) | length }}"
+        "{{ messages[0].missing }}{{ 'ab'.upper() + '!' }} "
     )
     assert text_of(open_source(tmp_path, source + CHATML)).startswith("3&lt;&lt;b2AB! ")
     undefined = "{{ messages[0].missing + 'a' }}"
