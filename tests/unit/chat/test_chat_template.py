@@ -158,8 +158,40 @@ def test_a_hundred_thousand_messages_are_one_text_or_a_reason(tmp_path: Path) ->
     marked = open_source(tmp_path / "marked", CHATML).render({"messages": messages}, ChatFormat())
     assert isinstance(marked, list) and len(marked[0].trained) == 50_000
     source = CHATML.replace("{% generation %}", "").replace("{% endgeneration %}", "")
-    unmarked = open_source(tmp_path / "unmarked", source).render({"messages": messages}, ChatFormat())
-    assert isinstance(unmarked, ChatDrop) and unmarked.reason == "too_many_turns"
+    asking = source + "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    unmarked = open_source(tmp_path / "unmarked", asking).render({"messages": messages}, ChatFormat())
+    assert unmarked == marked
+    rewriting = asking.replace("{{ m.content }}", "{{ m.content }}{{ '.' if loop.last }}")
+    rewritten = open_source(tmp_path / "rewritten", rewriting, rewritten_turns="unroll")
+    dropped = rewritten.render({"messages": messages}, ChatFormat())
+    assert isinstance(dropped, ChatDrop) and dropped.reason == "too_many_turns"
+
+
+@pytest.mark.parametrize(
+    ("often", "placed"),
+    [("loop.index0 % 8 == 5", True), ("loop.index0 == 271", False), ("loop.index0 == 299", True)],
+)
+def test_of_many_turns_each_looks_like_one_that_was_rendered_by_itself(
+    often: str, placed: bool, tmp_path: Path
+) -> None:
+    source = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}{{ ' again' if "
+        + often
+        + " }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant"
+        "{% for m in messages + [1] %}{{ ' again' if loop.last and "
+        + often
+        + " }}{% endfor %}{{ '\n' }}{% endif %}"
+    )
+    rendered = open_source(tmp_path, source).render({"messages": turns(300)}, ChatFormat())
+    if not placed:
+        assert isinstance(rendered, ChatDrop) and rendered.reason == "too_many_turns"
+        return
+    assert isinstance(rendered, list)
+    (chat,) = rendered
+    assert [chat.text[begin:end].decode() for begin, end in chat.trained] == [
+        f"{message['content']}<|im_end|>" for message in turns(300)[1::2]
+    ]
 
 
 def test_text_that_is_not_unicode_is_a_reason(tmp_path: Path) -> None:
