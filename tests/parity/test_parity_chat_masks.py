@@ -29,8 +29,8 @@ from krill.tokenizer.open import open_file
 from oracles.chat import reference_flags, reference_turns, until_stop
 
 WORDS = ["what", "is", "größer", "than", "你好", "\n\n", "🦐", "<b>", "{x}", "</i>", "42,", "(of)\t", "don't"]
-# Of 34 templates: 2,040 conversations.
 PER_TEMPLATE = 60
+LONG_PER_TEMPLATE = 2000
 
 
 def random_rows(count: int, seed: int) -> list[Row]:
@@ -82,11 +82,12 @@ def with_last_characters(library: PreTrainedTokenizerFast, text: str, mask: list
     return mask
 
 
+@pytest.mark.parametrize("count", [PER_TEMPLATE, pytest.param(LONG_PER_TEMPLATE, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("template", WITH_MARKERS, ids=lambda path: path.stem)
-def test_marked_tokens_equal_those_of_transformers(template: Path, tmp_path: Path) -> None:
+def test_marked_tokens_equal_those_of_transformers(template: Path, count: int, tmp_path: Path) -> None:
     renderer, encoder = open_model(tmp_path, template)
     library = library_of(template)
-    rows = [*CONVERSATIONS.values(), *random_rows(PER_TEMPLATE - len(CONVERSATIONS), len(template.stem))]
+    rows = [*CONVERSATIONS.values(), *random_rows(count - len(CONVERSATIONS), len(template.stem))]
     compared = 0
     for row in rows:
         rendered = renderer.render(row, ChatFormat())
@@ -106,7 +107,7 @@ def test_marked_tokens_equal_those_of_transformers(template: Path, tmp_path: Pat
         assert encoded.trained.tolist() == with_last_characters(library, rendered[0].text.decode(), mask)
         assert encoded.trained.any()
         compared += 1
-    assert compared > PER_TEMPLATE // 3
+    assert compared > count // 3
 
 
 @pytest.mark.parametrize("template", WITHOUT_MARKERS, ids=lambda path: path.stem)
@@ -142,6 +143,30 @@ def test_unmarked_turns_are_what_the_model_has_to_write(template: Path, tmp_path
         placed += 1
     if "nemotron" not in template.stem and "deepseek" not in template.stem:
         assert placed > 5
+
+
+@pytest.mark.parametrize("name", ["cohere", "gemma", "llama3", "qwen2_5"])
+def test_many_unmarked_turns_are_what_the_model_has_to_write(name: str, tmp_path: Path) -> None:
+    (template,) = (path for path in WITHOUT_MARKERS if path.stem == name)
+    renderer, encoder = open_model(tmp_path, template)
+    library = library_of(template)
+    text = [message for row in random_rows(40, 3) for message in row["messages"]]
+    messages = [
+        {"role": role, "content": message.get("content") or "-"}
+        for role, message in zip(("user", "assistant") * 150, text, strict=False)
+    ]
+    assert len(messages) == 300
+
+    def render(some: list[dict[str, Any]], prompt: bool) -> str:
+        return str(library.apply_chat_template(some, tokenize=False, add_generation_prompt=prompt))
+
+    rendered = renderer.render({"messages": messages}, ChatFormat())
+    assert isinstance(rendered, list), rendered
+    expected = reference_turns(render, messages)
+    assert expected is not None and len(expected) == 150
+    stops = [text for text, level in renderer.control.levels.items() if level == SPECIAL]
+    encoded = encode_chat(encoder, rendered, renderer.control)
+    assert_all_turns_are_trained(encoded, [chat.text.decode() for chat in rendered], expected, stops)
 
 
 def assert_all_turns_are_trained(

@@ -88,21 +88,21 @@ class ControlTokens:
         return sorted(self.levels)
 
     @cached_property
-    def _beginning(self) -> int:
+    def _part(self) -> int:
         """Characters that tell most texts from all tokens."""
         return min(3, *self.lengths) if self.lengths else 0
 
     @cached_property
     def _by_beginning(self) -> dict[str, tuple[int, ...]]:
-        """The lengths of the tokens that begin with some characters."""
-        lengths: defaultdict[str, set[int]] = defaultdict(set)
-        for text in self.levels:
-            lengths[text[: self._beginning]].add(len(text))
-        return {beginning: tuple(some) for beginning, some in lengths.items()}
+        return _lengths_by((text[: self._part], text) for text in self.levels)
+
+    @cached_property
+    def _by_ending(self) -> dict[str, tuple[int, ...]]:
+        return _lengths_by((text[len(text) - self._part :], text) for text in self.levels)
 
     def begins(self, text: str, position: int, level: int = CONTROL) -> bool:
         """Whether a token of that level or a higher one begins there."""
-        for length in self._by_beginning.get(text[position : position + self._beginning], ()):
+        for length in self._by_beginning.get(text[position : position + self._part], ()):
             if self.levels.get(text[position : position + length], 0) >= level:
                 return True
         return False
@@ -123,7 +123,7 @@ class ControlTokens:
         """The stop token that ends a part of the text, but for whitespace; `</tool_call>` is none."""
         while end > begin and text[end - 1].isspace():
             end -= 1
-        for length in self.lengths:
+        for length in self._by_ending.get(text[max(begin, end - self._part) : end], ()):
             level = self.levels.get(text[end - length : end], 0) if end - length >= begin else 0
             if level == SPECIAL or (level and not text.startswith("</", end - length)):
                 return end - length, end
@@ -141,6 +141,14 @@ class ControlTokens:
     def unknown_in(self, rendering: str) -> list[str]:
         """What looks like a control token in a rendering of the template, and is none."""
         return sorted({text for text in _WRITTEN.findall(rendering) if text not in self.levels})
+
+
+def _lengths_by(parts: Iterable[tuple[str, str]]) -> dict[str, tuple[int, ...]]:
+    """The lengths of the tokens that have a part in common, the longest first."""
+    lengths: defaultdict[str, set[int]] = defaultdict(set)
+    for part, text in parts:
+        lengths[part].add(len(text))
+    return {part: tuple(sorted(some, reverse=True)) for part, some in lengths.items()}
 
 
 def any_of(texts: Iterable[str]) -> re.Pattern[str] | None:
@@ -161,6 +169,7 @@ class GuardFinder:
             raise ValueError("control tokens begin with too many different characters")
         self._others = [(first, chr(code)) for first, code in zip(firsts, codes, strict=False)]
         self._own = [(first, chr(code + 1)) for first, code in zip(firsts, codes, strict=False)]
+        self._firsts = firsts
         self._first = re.compile(f"[{re.escape(''.join(firsts))}]") if firsts else None
         self._longest = max(tokens.lengths, default=0)
         self._looked_for = any_of(tokens.looked_for)
@@ -192,18 +201,22 @@ class GuardFinder:
         if type(value) is str:
             return self._is_suspicious(value)
         if isinstance(value, Mapping):
-            names = (name for name in value if name not in _USUAL_KEYS)
-            return any(map(self._holds_suspicious, value.values())) or any(map(self._is_suspicious, names))
+            for name, item in value.items():
+                if self._holds_suspicious(item) or (name not in _USUAL_KEYS and self._is_suspicious(name)):
+                    return True
+            return False
         return isinstance(value, Sequence) and any(map(self._holds_suspicious, value))
 
     def _is_suspicious(self, text: str) -> bool:
         """Whether a control token may come of it: one stands there; or one begins at its end, which the
         template goes on; or one begins where the template cuts the text."""
-        if self._first is None:
+        for first in self._firsts:
+            if first in text:
+                break
+        else:
             return False
+        assert self._first is not None
         match = self._first.search(text)
-        if match is None:
-            return False
         if self._cuts is not None and self._cuts.search(text):
             return True
         tokens, stripped = self._tokens, text.rstrip()

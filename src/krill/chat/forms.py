@@ -55,14 +55,13 @@ def read_row(row: Mapping[str, Any], format: ChatFormat) -> Conversation | Plain
         prompt, completion = row.get("prompt"), row.get("completion")
         if isinstance(prompt, str) and isinstance(completion, str):
             return PlainText(prompt, completion)
-        given, wanted = _messages(prompt, format, {}), _messages(completion, format, {})
+        given, wanted = _messages(prompt, format), _messages(completion, format)
         if not wanted:
             raise ChatDrop("empty_conversation")
         return _conversation(row, [*given, *wanted], format, untrained=len(given))
     if form == "alpaca":
         return _conversation(row, _alpaca(row), format)
-    keys = _SHAREGPT if form == "conversations" else {}
-    return _conversation(row, _messages(row.get(_field_of(form, row, format)), format, keys), format)
+    return _conversation(row, _messages(row.get(_field_of(form, row, format)), format), format)
 
 
 def _form_of(row: Mapping[str, Any], format: ChatFormat) -> Form:
@@ -102,7 +101,7 @@ def _text(value: Any, name: str) -> str:
     return value
 
 
-def _messages(value: Any, format: ChatFormat, usual: Mapping[str, str]) -> list[Message]:
+def _messages(value: Any, format: ChatFormat) -> list[Message]:
     """Messages with their keys and roles renamed, and without keys that have no value."""
     value = _decoded(value, "bad_message")
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
@@ -114,19 +113,16 @@ def _messages(value: Any, format: ChatFormat, usual: Mapping[str, str]) -> list[
         if not isinstance(given, Mapping):
             raise ChatDrop("bad_message", f"a message is `{shown(given)}`")
         message = {key: item for key, item in given.items() if item is not None}
-        for name, source in (mappings or _keys_of(message, usual)).items():
-            if source in message and source != name:
-                message[name] = message.pop(source)
+        if mappings or "role" not in message:
+            for name, source in (mappings or _SHAREGPT).items():
+                if source in message and source != name:
+                    message[name] = message.pop(source)
         role = message.get("role")
         if not isinstance(role, str) or not role:
             raise ChatDrop("bad_message", f"its role is `{shown(role)}`")
         message["role"] = roles.get(role) or _ROLES.get(role, role)
         messages.append(message)
     return messages
-
-
-def _keys_of(message: Message, usual: Mapping[str, str]) -> Mapping[str, str]:
-    return usual if usual and "role" not in message else {} if "role" in message else _SHAREGPT
 
 
 def _conversation(
@@ -148,8 +144,10 @@ def _conversation(
 
 def _normalised(message: Message, format: ChatFormat) -> tuple[Message, bool, tuple[Span, ...] | None]:
     """The message for the template, whether it is trained, and the characters that are."""
-    flags = (format.message_field_training, format.message_field_training_detail, "weight")
-    flag, detail, weight = (message.pop(name, None) if name else None for name in flags)
+    named, detailed = format.message_field_training, format.message_field_training_detail
+    flag = message.pop(named, None) if named else None
+    detail = message.pop(detailed, None) if detailed else None
+    weight = message.pop("weight", None)
     content = message.get("content")
     parts: tuple[Span, ...] | None = None
     if content is not None and not isinstance(content, str):
@@ -219,10 +217,12 @@ def _part_text(part: Any) -> str:
 
 def _name_reasoning(message: Message) -> None:
     """Reasoning under the names that templates read."""
-    found = next((message[name] for name in _REASONING if name in message), None)
-    if found is not None:
-        message.setdefault("thinking", found)
-        message["reasoning_content"] = found
+    for name in _REASONING:
+        if name in message:
+            found = message[name]
+            message.setdefault("thinking", found)
+            message["reasoning_content"] = found
+            return
 
 
 def _tool_calls(calls: Any) -> list[Any]:

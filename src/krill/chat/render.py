@@ -20,10 +20,11 @@ from jinja2.exceptions import SecurityError, TemplateError
 
 from krill.chat.control import ControlTokens, Guard, GuardFinder
 from krill.chat.forms import Conversation, Message, PlainText, Span, read_row
+from krill.chat.many_turns import place_many_turns
 from krill.chat.options import ChatDrop, ChatFormat, ChatOptions
 from krill.chat.sandbox import CompiledTemplate
 from krill.chat.skeleton import Owner, PlacedSample, Skeletons, marked_turns
-from krill.chat.spans import RewrittenTurn, Turn, TurnSample, place_turns
+from krill.chat.spans import MOST_TURNS, RewrittenTurn, Turn, TurnSample, place_turns
 from krill.chat.stops import trained_spans
 from krill.chat.template import DEFAULT, TOOL_USE, find_templates, special_tokens
 from krill.config.messages import shown
@@ -217,12 +218,13 @@ class ChatRenderer:
             text, spans = template.compiled.render_marked(self._variables(template, shape))
             return [TurnSample(len(shape.messages), text, marked_turns(text, spans, owners, shape.messages))]
         wanted = [number for number in range(len(shape.messages)) if _is_wanted(shape, number)]
-        return place_turns(
-            lambda messages, prompt: self.text_of(shape, messages, prompt),
-            shape.messages,
-            wanted,
-            self.options.rewritten_turns,
-        )
+
+        def render(messages: Sequence[Message], prompt: bool) -> str:
+            return self.text_of(shape, messages, prompt)
+
+        if len(shape.messages) > MOST_TURNS:
+            return [place_many_turns(render, shape.messages, wanted, owners)]
+        return place_turns(render, shape.messages, wanted, self.options.rewritten_turns)
 
     def _rewritten(self, asked: bool) -> ConfigError:
         if not asked:

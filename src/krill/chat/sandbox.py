@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import jinja2
 from jinja2 import nodes
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
-from jinja2.runtime import Macro
+from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from krill.chat import syntax
@@ -33,24 +33,30 @@ Span = tuple[int, int]
 MOST_STEPS: Final = 4_000_000
 # A round of a loop takes 0.1 us, a call of a macro 2.
 _STEPS_OF_A_CALL: Final = 10
-# Parts of a rendering whose place has to be found afterwards stand between these noncharacters.
+# What stands around a marked part of a rendering. Pieces are compared with these very objects.
 _BEGIN, _END = "\ufdd0", "\ufdd1"
+_MARKS: Final = re.compile("([\ufdd0\ufdd1])")
 _DICT_ATTRIBUTES: Final = frozenset(dir(dict))
+# What the sandbox finds safe in these after a long look; of `format` it gives another than Python's.
+_SAFE_ATTRIBUTES: Final[Mapping[type, frozenset[str]]] = {
+    kind: frozenset(name for name in dir(kind) if not name.startswith("_")) - {"format", "format_map"}
+    for kind in (str, LoopContext)
+}
 _WIDE: Final = re.compile(r"\*|\d{5}")
 
 
 class Environment(ImmutableSandboxedEnvironment):
     """The sandbox, which counts calls and looks at the size of what operators make."""
 
-    intercepted_binops = frozenset(["+", "*", "**", "%"])
+    intercepted_binops = frozenset(["*", "**", "%"])  # `_added` is `+`
 
     def __init__(self, date: datetime | None, most: int) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
         self.most = most
         self.steps = 0
-        self.marked = 0
-        self.brackets = False
+        self.begin_mark = self.end_mark = ""
         self.filters["tojson"] = _tojson
+        self.filters["_added"] = self._added
         self.filters["_rounds"] = self._rounds
         self.filters["_sized"] = self._sized
         self.globals.update(
@@ -69,14 +75,13 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         # The sandbox would look for an attribute first, which takes an exception.
-        if type(obj) is dict and attribute in obj and attribute not in _DICT_ATTRIBUTES:
-            return obj[attribute]
+        if type(obj) is dict and attribute not in _DICT_ATTRIBUTES:
+            return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+        if attribute in _SAFE_ATTRIBUTES.get(type(obj), ()):
+            return getattr(obj, attribute)
         return super().getattr(obj, attribute)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if operator == "+":
-            value = left + right
-            return self._sized(value) if type(value) is str else value
         if operator == "*":
             self._check(_repeated(left, right))
         elif operator == "**" and isinstance(left, int) and isinstance(right, int):
@@ -95,8 +100,13 @@ class Environment(ImmutableSandboxedEnvironment):
             self.step()
             yield item
 
+    def _added(self, value: Any, *others: Any) -> Any:
+        for other in others:
+            value = self._sized(value + other)
+        return value
+
     def _sized(self, value: Any) -> Any:
-        if type(value) is str:
+        if isinstance(value, str) and len(value) > self.most:
             self._check(len(value))
         return value
 
@@ -131,13 +141,8 @@ class _Generation(Extension):
     def parse(self, parser: Parser) -> nodes.Node:
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.CallBlock(self.call_method("mark"), [], [], body).set_lineno(line)
-
-    def mark(self, caller: Macro) -> str:
-        environment = cast(Environment, self.environment)
-        environment.marked += 1
-        text = str(caller())
-        return f"{_BEGIN}{text}{_END}" if environment.brackets else text
+        marks = [nodes.Output([nodes.EnvironmentAttribute(name)]) for name in syntax.MARKS]
+        return nodes.Scope([marks[0], *body, marks[1]]).set_lineno(line)
 
 
 class _Dict:
@@ -193,10 +198,9 @@ class CompiledTemplate:
     def __init__(self, source: str, date: datetime | None, most: int) -> None:
         self.environment = Environment(date, most)
         tree = self.environment.parse(source)
-        markers = [block for block in tree.find_all(nodes.CallBlock) if _is_generation(block)]
-        self.has_markers = bool(markers)
+        self.has_markers = syntax.has_marks(tree)
         # Where the text is collected before it is written, what was written so far does not tell its place.
-        self._buffered = any(_is_generation(block) for block in syntax.buffered_blocks(tree))
+        self._buffered = any(syntax.has_marks(block) for block in syntax.buffered_blocks(tree))
         # Strings have to be read before the tree is changed.
         self.literals = syntax.literals(tree)
         self.looked_for = syntax.looked_for(tree)
@@ -205,65 +209,63 @@ class CompiledTemplate:
 
     def render(self, variables: dict[str, Any]) -> str:
         """The text, or `ChatDrop`; `SecurityError` for a template that leaves the sandbox."""
-        return self._render(variables, False)[0]
+        self.environment.begin_mark = self.environment.end_mark = ""
+        return "".join(self._pieces(variables))
 
     def render_marked(self, variables: dict[str, Any]) -> tuple[str, list[Span]]:
         """The same, and the parts that the template marks, in characters, in order."""
-        text, spans = self._render(variables, False)
-        if not self._buffered:
-            return text, spans
-        bracketed, _ = self._render(variables, True)
-        found, spans = _without_brackets(bracketed)
+        text = self.render(variables) if self._buffered else None
+        self.environment.begin_mark, self.environment.end_mark = _BEGIN, _END
+        pieces = self._pieces(variables)
+        if text is None:
+            return _without_marks(pieces)
+        found, spans = _without_marks(_cut_at_marks("".join(pieces)))
         if found != text:
             raise ChatDrop("markers_not_placed")
         return text, spans
 
-    def _render(self, variables: dict[str, Any], brackets: bool) -> tuple[str, list[Span]]:
+    def _pieces(self, variables: dict[str, Any]) -> list[str]:
         environment = self.environment
-        environment.steps, environment.marked, environment.brackets = 0, 0, brackets
+        environment.steps = 0
         pieces: list[str] = []
-        spans: list[Span] = []
-        written = marked = 0
+        written = 0
         context = self._template.new_context(variables)
         try:
             for piece in self._template.root_render_func(context):
-                if environment.marked != marked:
-                    marked = environment.marked
-                    spans.append((written, written + len(piece)))
+                pieces.append(piece)
+                if piece is _BEGIN or piece is _END:
+                    continue
                 written += len(piece)
                 if written > environment.most:
                     raise ChatDrop("template_too_long", f"more than {environment.most:,} bytes")
-                pieces.append(piece)
         except (ChatDrop, KrillError, SecurityError, MemoryError):
             raise
         except RecursionError:
             raise ChatDrop("template_too_many_steps", "macros that call themselves") from None
         except Exception as error:
             raise ChatDrop("template_error", str(error) or type(error).__name__) from None
-        return "".join(pieces), spans
+        return pieces
 
 
-def _without_brackets(text: str) -> tuple[str, list[Span]]:
+def _without_marks(pieces: Iterable[str]) -> tuple[str, list[Span]]:
+    """The text, and the parts between marks. A text that only equals a mark is none: a row may have it."""
+    texts: list[str] = []
     spans: list[Span] = []
-    pieces: list[str] = []
-    written, begins = 0, []
-    at = 0
-    for position, character in enumerate(text):
-        if character not in (_BEGIN, _END):
-            continue
-        pieces.append(text[at:position])
-        written += position - at
-        at = position + 1
-        if character == _BEGIN:
+    begins: list[int] = []
+    written = 0
+    for piece in pieces:
+        if piece is _BEGIN:
             begins.append(written)
-        elif begins:
-            spans.append((begins.pop(), written))
-    pieces.append(text[at:])
-    return "".join(pieces), sorted(spans)
+        elif piece is _END:
+            if begins:
+                spans.append((begins.pop(), written))
+        else:
+            texts.append(piece)
+            written += len(piece)
+    return "".join(texts), sorted(spans)
 
 
-def _is_generation(node: nodes.Node) -> bool:
-    if not isinstance(node, nodes.CallBlock):
-        return False
-    method = getattr(node.call, "node", None)
-    return isinstance(method, nodes.ExtensionAttribute) and method.identifier == _Generation.identifier
+def _cut_at_marks(text: str) -> list[str]:
+    """The pieces of a text that has marks in it; those of a row are taken for marks too."""
+    marks = {_BEGIN: _BEGIN, _END: _END}
+    return [marks.get(piece, piece) for piece in _MARKS.split(text)]

@@ -16,7 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -28,12 +28,11 @@ from krill.chat.spans import RewrittenTurn, Turn, TurnSample
 MOST_BYTES: Final = 8_000_000
 # The quotation mark shows whether a text was written as JSON, and how often.
 _MARK: Final = "\U0001fffe"
-_SENTINEL: Final = re.compile('\U0001fffe(\\\\*)"(\\d+)\U0001ffff')
+SENTINEL: Final = re.compile('\U0001fffe(\\\\*)"(\\d+)\U0001ffff')
 _TOOLS: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """Whose text a sentinel stands for: `begin` is its place in the value."""
 
     message: int
@@ -45,8 +44,7 @@ class Owner:
 Analyse = Callable[[Conversation, Sequence["Owner"]], list[TurnSample]]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where the text of an owner stands in a sample, as it is or escaped."""
 
     owner: Owner
@@ -135,7 +133,7 @@ class _Skeleton:
         self.ends: list[int] = []
         self.size = len(sample.text)
         at = 0
-        for match in _SENTINEL.finditer(sample.text):
+        for match in SENTINEL.finditer(sample.text):
             self.literals.append(sample.text[at : match.start()])
             self.numbers.append(int(match[2]))
             # Each escape doubles the backslashes and adds one.
@@ -232,7 +230,7 @@ def marked_turns(
 ) -> list[Turn]:
     """The turns of a skeleton that a template marks: each is the message's whose text came last before its
     end; if that is not an assistant's, of the next assistant."""
-    found = [(match.end(), owners[int(match[2])].message) for match in _SENTINEL.finditer(text)]
+    found = [(match.end(), owners[int(match[2])].message) for match in SENTINEL.finditer(text)]
     ends = [end for end, _ in found]
     assistants = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
     turns = []

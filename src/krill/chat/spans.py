@@ -13,18 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from krill.chat.options import ChatDrop, RewrittenTurns
 
-# Each turn takes two renderings of all that comes before it.
+# Each turn takes two renderings of all that comes before it; `many_turns` places more.
 MOST_TURNS: Final = 256
 # The messages, and whether the generation prompt follows.
 Render = Callable[[Sequence[dict[str, Any]], bool], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What the model has to write for a message, in characters of its sample."""
 
     message: int
@@ -50,6 +49,10 @@ class RewrittenTurn(Exception):
         self.asked = asked
 
 
+def too_many(messages: Sequence[dict[str, Any]]) -> ChatDrop:
+    return ChatDrop("too_many_turns", f"{len(messages):,} messages")
+
+
 def place_turns(
     render: Render, messages: Sequence[dict[str, Any]], wanted: Sequence[int], rewritten: RewrittenTurns
 ) -> list[TurnSample]:
@@ -60,7 +63,7 @@ def place_turns(
     trained at all.
     """
     if len(messages) > MOST_TURNS:
-        raise ChatDrop("too_many_turns", f"{len(messages):,} messages")
+        raise too_many(messages)
     samples = [TurnSample(len(messages), render(messages, False))]
     for message in reversed(wanted):
         sample = samples[-1]

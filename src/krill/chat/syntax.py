@@ -12,18 +12,30 @@ from typing import Final, cast
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
-_BUFFERED: Final = (nodes.Macro, nodes.CallBlock, nodes.AssignBlock, nodes.FilterBlock, nodes.For)
+_BUFFERED: Final = (
+    nodes.Macro,
+    nodes.CallBlock,
+    nodes.AssignBlock,
+    nodes.FilterBlock,
+    nodes.Block,
+    nodes.ScopedEvalContextModifier,  # `{% autoescape %}`: what it writes are copies
+    nodes.For,
+)
+MARKS: Final = ("begin_mark", "end_mark")
+"""Attributes of the environment that `{% generation %}` writes around what it marks."""
 _CUTTING: Final = frozenset({"split", "rsplit", "partition", "rpartition", "replace"})
 
 
+def has_marks(node: nodes.Node) -> bool:
+    """Whether the template marks what stands there."""
+    return any(each.name in MARKS for each in node.find_all(nodes.EnvironmentAttribute))
+
+
 def buffered_blocks(template: nodes.Template) -> Iterator[nodes.Node]:
-    """Calls whose output is collected in a variable or a macro before it is written."""
+    """Blocks whose output is collected in a variable or a macro before it is written."""
     for outer in template.find_all(_BUFFERED):
-        if isinstance(outer, nodes.For) and not outer.recursive:
-            continue
-        for body in outer.iter_child_nodes(only=("body",)):
-            yield body
-            yield from body.find_all(nodes.CallBlock)
+        if not isinstance(outer, nodes.For) or outer.recursive:
+            yield outer
 
 
 def literals(template: nodes.Template) -> tuple[str, ...]:
@@ -60,7 +72,7 @@ def cuts(template: nodes.Template) -> tuple[str, ...]:
 
 
 def bounded(template: nodes.Template) -> nodes.Template:
-    """The same template, whose loops are counted and whose joined texts are looked at."""
+    """The same template, whose loops are counted and whose sums and joined texts are looked at."""
     return cast(nodes.Template, _Bounds().visit(template))
 
 
@@ -69,6 +81,15 @@ class _Bounds(NodeTransformer):
         self.generic_visit(node)
         node.iter = nodes.Filter(node.iter, "_rounds", [], [], None, None, lineno=node.lineno)
         return node
+
+    def visit_Add(self, node: nodes.Add) -> nodes.Node:
+        """One call adds all of `a + b + c`."""
+        others: list[nodes.Expr] = []
+        first: nodes.Expr = node
+        while isinstance(first, nodes.Add):
+            others.insert(0, self.visit(first.right))
+            first = first.left
+        return nodes.Filter(self.visit(first), "_added", others, [], None, None, lineno=node.lineno)
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)

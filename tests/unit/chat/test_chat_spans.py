@@ -172,11 +172,13 @@ def test_unrolled_turns_have_texts_of_their_own(tmp_path: Path) -> None:
     assert b"<think>\nr" not in rendered[1].text
 
 
-def test_a_conversation_of_too_many_turns_is_left_out(tmp_path: Path) -> None:
-    rendered = open_template(tmp_path, "qwen2_5").render({"messages": turns(300)}, ChatFormat())
+def test_a_conversation_of_too_many_rewritten_turns_is_left_out(tmp_path: Path) -> None:
+    renderer = open_template(tmp_path, "qwen3", rewritten_turns="unroll")
+    rendered = renderer.render({"messages": turns(300)}, ChatFormat())
     assert isinstance(rendered, ChatDrop) and rendered.reason == "too_many_turns"
-    marked = open_template(tmp_path, "qwen2_5_training").render({"messages": turns(300)}, ChatFormat())
-    assert isinstance(marked, list) and len(marked[0].trained) == 150
+    for name in ("qwen2_5", "qwen2_5_training"):
+        placed = open_template(tmp_path, name).render({"messages": turns(300)}, ChatFormat())
+        assert isinstance(placed, list) and len(placed[0].trained) == 150
 
 
 @pytest.mark.parametrize("name", ["qwen2_5", "qwen2_5_training"])

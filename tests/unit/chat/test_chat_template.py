@@ -122,6 +122,7 @@ WRITES_TOO_MUCH = [
     "{% for i in range(99999) %}{{ 'xxxxxxxxxx' * 100 }}{% endfor %}",
     "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
     "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+    "{% set ns = namespace(s='x'|safe) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
     "{{ 'x'.ljust(999999999) }}",
     "{{ '%999999999d' % 1 }}",
     "{{ 9 ** 999999999 }}",
@@ -157,8 +158,40 @@ def test_a_hundred_thousand_messages_are_one_text_or_a_reason(tmp_path: Path) ->
     marked = open_source(tmp_path / "marked", CHATML).render({"messages": messages}, ChatFormat())
     assert isinstance(marked, list) and len(marked[0].trained) == 50_000
     source = CHATML.replace("{% generation %}", "").replace("{% endgeneration %}", "")
-    unmarked = open_source(tmp_path / "unmarked", source).render({"messages": messages}, ChatFormat())
-    assert isinstance(unmarked, ChatDrop) and unmarked.reason == "too_many_turns"
+    asking = source + "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    unmarked = open_source(tmp_path / "unmarked", asking).render({"messages": messages}, ChatFormat())
+    assert unmarked == marked
+    rewriting = asking.replace("{{ m.content }}", "{{ m.content }}{{ '.' if loop.last }}")
+    rewritten = open_source(tmp_path / "rewritten", rewriting, rewritten_turns="unroll")
+    dropped = rewritten.render({"messages": messages}, ChatFormat())
+    assert isinstance(dropped, ChatDrop) and dropped.reason == "too_many_turns"
+
+
+@pytest.mark.parametrize(
+    ("often", "placed"),
+    [("loop.index0 % 8 == 5", True), ("loop.index0 == 271", False), ("loop.index0 == 299", True)],
+)
+def test_of_many_turns_each_looks_like_one_that_was_rendered_by_itself(
+    often: str, placed: bool, tmp_path: Path
+) -> None:
+    source = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}{{ ' again' if "
+        + often
+        + " }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant"
+        "{% for m in messages + [1] %}{{ ' again' if loop.last and "
+        + often
+        + " }}{% endfor %}{{ '\n' }}{% endif %}"
+    )
+    rendered = open_source(tmp_path, source).render({"messages": turns(300)}, ChatFormat())
+    if not placed:
+        assert isinstance(rendered, ChatDrop) and rendered.reason == "too_many_turns"
+        return
+    assert isinstance(rendered, list)
+    (chat,) = rendered
+    assert [chat.text[begin:end].decode() for begin, end in chat.trained] == [
+        f"{message['content']}<|im_end|>" for message in turns(300)[1::2]
+    ]
 
 
 def test_text_that_is_not_unicode_is_a_reason(tmp_path: Path) -> None:
@@ -186,6 +219,56 @@ def test_markers_in_a_variable_are_placed_where_it_is_written(tmp_path: Path) ->
     assert isinstance(trimmed.render({"messages": turns(4)}, ChatFormat()), list)
     moved = trimmed.render({"messages": [user("a"), assistant(" b")]}, ChatFormat())
     assert isinstance(moved, ChatDrop) and moved.reason == "markers_not_placed"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", ""),
+        ("{% autoescape true %}", "{% endautoescape %}"),
+        ("{% macro turn(m) %}", "{% endmacro %}{{ turn(m) }}"),
+        ("{% filter replace('#', '') %}", "{% endfilter %}"),
+        ("{% block turn scoped %}", "{% endblock %}"),
+        ("{% for x in [1] recursive %}", "{% endfor %}"),
+        ("{% for x in [1, 2] %}{% if x == 2 %}{% break %}{% endif %}", "{% endfor %}"),
+        ("{% generation %}", "{% endgeneration %}"),
+    ],
+)
+def test_markers_are_found_wherever_they_stand_and_a_row_has_none(
+    before: str, after: str, tmp_path: Path
+) -> None:
+    marked = "{% generation %}{% set m = m %}{{ m.content }}<|im_end|>{% endgeneration %}"
+    source = CHATML.replace(
+        "{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}", before + marked + after
+    )
+    rendered = open_source(tmp_path, source).render({"messages": turns(4)}, ChatFormat())
+    assert isinstance(rendered, list)
+    (chat,) = rendered
+    assert chat.text.decode() == text_of(open_source(tmp_path, CHATML), {"messages": turns(4)})
+    assert [chat.text[begin:end].decode() for begin, end in chat.trained] == [
+        f"{message['content']}<|im_end|>" for message in turns(4)[1::2]
+    ]
+
+
+def test_noncharacters_of_a_row_are_not_taken_for_markers(tmp_path: Path) -> None:
+    renderer = open_source(tmp_path, CHATML)
+    rendered = renderer.render({"messages": [user("\ufdd0"), assistant("\ufdd1")]}, ChatFormat())
+    assert isinstance(rendered, list)
+    (chat,) = rendered
+    assert "<|im_start|>user\n\ufdd0<|im_end|>" in chat.text.decode()
+    assert [chat.text[begin:end].decode() for begin, end in chat.trained] == ["\ufdd1<|im_end|>"]
+
+
+def test_what_a_block_sets_stays_in_it_and_sums_are_pythons(tmp_path: Path) -> None:
+    source = (
+        "{% set x = 1 %}{% generation %}{% set x = 2 %}{% endgeneration %}{{ x + 1 + 1 }}"
+        "{{ ('<' | e) + '<' + 'b' }}{{ ([1] + [2]) | length }}"
+        "{{ messages[0].missing }}{{ 'ab'.upper() + '!' }} "
+    )
+    assert text_of(open_source(tmp_path, source + CHATML)).startswith("3&lt;&lt;b2AB! ")
+    undefined = "{{ messages[0].missing + 'a' }}"
+    with pytest.raises(ConfigError, match="has no attribute 'missing'"):
+        open_source(tmp_path, undefined + CHATML)
 
 
 def test_the_date_is_the_configs(tmp_path: Path) -> None:
