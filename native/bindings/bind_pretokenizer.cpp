@@ -33,10 +33,10 @@ tokenizer::Behavior behavior_of(const std::string& name) {
   return *behavior;
 }
 
-BoundStep words_of(const std::string& name, const std::string& regex) {
+BoundStep words_of(const std::string& name) {
   const auto pattern = text::pattern_named(name);
   if (!pattern) throw std::invalid_argument("no pattern is named `" + name + "`");
-  return {tokenizer::make_words(*pattern, regex)};
+  return {tokenizer::make_words(*pattern)};
 }
 
 BoundStep rewrite_of(const std::string& replacement, const std::string& prefix, const std::string& where) {
@@ -104,7 +104,7 @@ void bind_pretokenizer(nb::module_& m) {
             return BoundStep{make_string_split(string, behavior_of(behavior), invert)};
           },
           nb::arg("string"), nb::arg("behavior"), nb::arg("invert"))
-      .def_static("words", &words_of, nb::arg("pattern"), nb::arg("regex"))
+      .def_static("words", &words_of, nb::arg("pattern"))
       .def_static(
           "digits", [](bool individual) { return BoundStep{make_digits(individual)}; }, nb::arg("individual"))
       .def_static(

@@ -1,23 +1,43 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "regex/regex.hpp"
 #include "text/scanner.hpp"
 #include "text/token_finder.hpp"
+#include "tokenizer/scanner_pattern.hpp"
 
 namespace krill::bindings {
 
 namespace {
 
+std::optional<text::Pattern> pattern_of_regex(const std::string& pattern) {
+  try {
+    const regex::Regex regex(pattern);
+    return regex.is_dfa() ? tokenizer::pattern_of(*regex.dfa()) : std::nullopt;
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> scanner_regex(const std::string& regex) {
+  const auto pattern = pattern_of_regex(regex);
+  if (!pattern) return std::nullopt;
+  return tokenizer::regex_of(*pattern);
+}
+
 Out<uint32_t> scan_all_words(nb::handle data, const std::string& pattern) {
-  const auto known = text::pattern_named(pattern);
+  auto known = text::pattern_named(pattern);
+  if (!known) known = pattern_of_regex(pattern);
   if (!known) throw std::invalid_argument("no pattern is named `" + pattern + "`");
   const ByteView text(data);
   if (text.size() > UINT32_MAX) throw std::invalid_argument("a text must be smaller than 4 GiB");
@@ -78,6 +98,7 @@ nb::tuple find_all_tokens(nb::handle data, const nb::list& tokens) {
 
 void bind_scanner(nb::module_& m) {
   m.def("scan_words", &scan_all_words, nb::arg("data"), nb::arg("pattern"));
+  m.def("scanner_regex", &scanner_regex, nb::arg("regex"));
   m.def("last_cut", &last_cut_of, nb::arg("data"));
   m.def("first_cut", &first_cut_of, nb::arg("data"), nb::arg("from_"));
   m.def("find_tokens", &find_all_tokens, nb::arg("data"), nb::arg("tokens"));

@@ -275,7 +275,7 @@ inline std::vector<tokenizer::AddedToken> some_added(Settings& settings) {
 
 inline void check_encoder(Settings& settings) {
   const std::vector<tokenizer::AddedToken> added = some_added(settings);
-  const ByteLevelOptions options{.pattern = static_cast<text::Pattern>(settings.next() % 5),
+  const ByteLevelOptions options{.pattern = text::kNamedPatterns[settings.next() % 5].pattern,
                                  .ignore_merges = settings.flag(),
                                  .trims_offsets = settings.flag(),
                                  .keeps_first_space = settings.flag()};

@@ -37,8 +37,9 @@ constexpr std::string_view kPatternParts[] = {
 };
 
 constexpr std::string_view kTextParts[] = {
-    "a", "b", "s", "S", "'",        " ",        "\n",           "\r",
-    "1", "A", "x", "-", "\xc3\xa9", "\xc3\x9f", "\xe6\xbc\xa2", "\xf0\x9f\x98\x80",
+    "a", "b", "s", "S",  "'",        " ",        "\n",           "\r",
+    "1", "A", "x", "-",  "\xc3\xa9", "\xc3\x9f", "\xe6\xbc\xa2", "\xf0\x9f\x98\x80",
+    "/", "l", "e", "\t", "\xc3\x89", "\xcc\x81", "\xc2\xa0",     "  ",
 };
 
 inline std::string pattern_from(Settings& settings) {
@@ -129,10 +130,7 @@ inline tokenizer::PreTokenizer::Item step_from(Settings& settings) {
     case 7:
       return tokenizer::Rewrite{settings.flag() ? "\xe2\x96\x81" : "", "_",
                                 static_cast<tokenizer::Rewrite::Where>(settings.next() % 3)};
-    case 8:
-      return tokenizer::make_words(
-          text::Pattern::gpt2,
-          "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+");
+    case 8: return tokenizer::make_words(text::Pattern::gpt2);
     case 9: return tokenizer::Rewrite{.letters = true};
     default: return tokenizer::make_split(pattern_from(settings), behavior, settings.flag());
   }

@@ -7,14 +7,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "fuzz/kernels_fuzz.hpp"
 #include "fuzz/readers_fuzz.hpp"
+#include "fuzz/regex_fuzz.hpp"
 #include "text/scanner.hpp"
 #include "text/scanner_words.hpp"
 #include "text/token_finder.hpp"
+#include "tokenizer/scanner_pattern.hpp"
 
 namespace krill::fuzz {
 
@@ -22,7 +25,7 @@ using Bytes = std::vector<uint8_t>;
 using Ends = std::vector<uint32_t>;
 
 // Room for exactly `capacity` ends at a time, so that a sanitizer sees one too many.
-inline Ends scan_in_steps(text::Pattern pattern, const Bytes& text, size_t capacity) {
+inline Ends scan_in_steps(const text::Pattern& pattern, const Bytes& text, size_t capacity) {
   Ends ends;
   Ends step(capacity);
   while (ends.empty() ? !text.empty() : ends.back() < text.size()) {
@@ -38,16 +41,27 @@ inline Ends scan_in_steps(text::Pattern pattern, const Bytes& text, size_t capac
   return ends;
 }
 
-template <text::Pattern kPattern>
-Ends scan_by_characters(const Bytes& text) {
+template <text::Letters kLetters>
+Ends scan_by_characters(const text::Pattern& pattern, const Bytes& text) {
   Ends ends;
   for (size_t place = 0; place < text.size(); ends.push_back(static_cast<uint32_t>(place)))
-    place = text::word_end<kPattern>({text.data(), text.size()}, place);
+    place = text::word_end<kLetters>(pattern, {text.data(), text.size()}, place);
   return ends;
 }
 
+inline Ends scan_by_characters(const text::Pattern& pattern, const Bytes& text) {
+  using enum text::Letters;
+  switch (pattern.letters) {
+    case after_blank: return scan_by_characters<after_blank>(pattern, text);
+    case after_any: return scan_by_characters<after_any>(pattern, text);
+    case with_marks: return scan_by_characters<with_marks>(pattern, text);
+    case by_case: return scan_by_characters<by_case>(pattern, text);
+  }
+  return {};
+}
+
 // Both sides of a cut, scanned apart, give the words of the whole.
-inline void check_cut(text::Pattern pattern, const Bytes& text, const Ends& whole, size_t cut) {
+inline void check_cut(const text::Pattern& pattern, const Bytes& text, const Ends& whole, size_t cut) {
   const auto middle = text.begin() + static_cast<ptrdiff_t>(cut);
   Ends joined = scan_in_steps(pattern, {text.begin(), middle}, text.size());
   for (const uint32_t end : scan_in_steps(pattern, {middle, text.end()}, text.size()))
@@ -55,25 +69,49 @@ inline void check_cut(text::Pattern pattern, const Bytes& text, const Ends& whol
   expect(joined == whole, "scanner: a cut changes words");
 }
 
-template <text::Pattern kPattern>
-void fuzz_pattern(const Bytes& text, size_t capacity) {
-  const Ends whole = scan_in_steps(kPattern, text, std::max<size_t>(text.size(), 1));
-  expect(whole == scan_by_characters<kPattern>(text), "scanner: blocks and characters differ");
-  expect(whole == scan_in_steps(kPattern, text, capacity), "scanner: the capacity shows");
+inline void fuzz_pattern(const text::Pattern& pattern, const Bytes& text, size_t capacity) {
+  const Ends whole = scan_in_steps(pattern, text, std::max<size_t>(text.size(), 1));
+  expect(whole == scan_by_characters(pattern, text), "scanner: blocks and characters differ");
+  expect(whole == scan_in_steps(pattern, text, capacity), "scanner: the capacity shows");
   const size_t last = text::last_cut(text.data(), text.size());
-  if (last != 0) check_cut(kPattern, text, whole, last);
+  if (last != 0) check_cut(pattern, text, whole, last);
   const size_t first = text::first_cut(text.data(), text.size(), text.size() / 2);
-  if (first < text.size()) check_cut(kPattern, text, whole, first);
+  if (first < text.size()) check_cut(pattern, text, whole, first);
+}
+
+inline text::Pattern any_pattern(Settings& settings) {
+  constexpr uint8_t kNumbers[] = {1, 3, text::Pattern::kAnyNumber};
+  text::Pattern pattern{};
+  pattern.letters = static_cast<text::Letters>(1 + settings.next() % 3);
+  pattern.contractions = static_cast<text::Contractions>(settings.next() % 3);
+  pattern.numbers = kNumbers[settings.next() % 3];
+  pattern.slashes = settings.flag();
+  pattern.ends_whole = settings.flag();
+  return pattern;
+}
+
+// The scanner against the automaton of the pattern's regex, in well-formed text.
+inline void fuzz_automaton(const text::Pattern& pattern, const std::string& text) {
+  static std::map<std::string, regex::Regex> regexes;
+  const std::string regex = tokenizer::regex_of(pattern);
+  const auto [known, is_new] = regexes.try_emplace(regex, regex);
+  const regex::Regex& made = known->second;
+  expect(!is_new || tokenizer::pattern_of(*made.dfa()) == pattern,
+         "scanner: a pattern is not known by its regex");
+  const Bytes bytes(text.begin(), text.end());
+  Ends ends(bytes.size());
+  ends.resize(made.split(bytes.data(), bytes.size(), 0, ends.data(), ends.size()));
+  expect(ends == scan_in_steps(pattern, bytes, std::max<size_t>(bytes.size(), 1)),
+         "scanner: not the matches of its regex");
 }
 
 inline void fuzz_words(Settings settings) {
   const size_t capacity = size_t{1} + settings.next() % 200;
+  const text::Pattern unnamed = any_pattern(settings);
   const Bytes text(settings.rest(), settings.rest() + settings.rest_size());
-  fuzz_pattern<text::Pattern::gpt2>(text, capacity);
-  fuzz_pattern<text::Pattern::cl100k>(text, capacity);
-  fuzz_pattern<text::Pattern::o200k>(text, capacity);
-  fuzz_pattern<text::Pattern::llama3>(text, capacity);
-  fuzz_pattern<text::Pattern::qwen2>(text, capacity);
+  for (const text::NamedPattern& known : text::kNamedPatterns) fuzz_pattern(known.pattern, text, capacity);
+  fuzz_pattern(unnamed, text, capacity);
+  fuzz_automaton(unnamed, well_formed_text(settings));
 }
 
 // The same cuts, from whichever side they are looked for, and wherever the buffer begins and ends.

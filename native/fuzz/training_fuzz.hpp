@@ -121,7 +121,7 @@ inline void count_plainly(const bpe::WordCounter::Options& options, const std::s
 
 inline bpe::WordCounter::Options counter_options(Settings& settings) {
   bpe::WordCounter::Options options;
-  options.pattern = static_cast<text::Pattern>(settings.next() % 5);
+  options.pattern = text::kNamedPatterns[settings.next() % 5].pattern;
   options.lines = settings.flag();
   options.cap_bytes = size_t{settings.next()} * 64;
   options.boundaries.resize(settings.next() % 3);

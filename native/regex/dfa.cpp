@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace krill::regex {
@@ -9,6 +10,7 @@ namespace {
 
 constexpr size_t kMostDfaStates = 4096;
 constexpr size_t kMostEntries = 400'000;     // of a table
+constexpr size_t kMostCompared = 20'000;     // entries of tables that are compared
 constexpr uint64_t kMostWork = 100'000'000;  // places looked at while it is made, about a second
 
 }  // namespace
@@ -187,6 +189,52 @@ void Dfa::make_cuts(const std::vector<bool>& just_matched, const std::vector<uin
     cuts_[gap + symbol] = ends ? to_row(begun) | kCut | kAfterGap : to_row(gap);
   }
   if (!matches_empty_) pairs_.build(symbols_, cuts_, stride_bits_);
+}
+
+std::vector<bool> Dfa::surely_matching() const {
+  std::vector<bool> sure(steps_.size() / stride_, true);
+  sure[0] = false;
+  for (bool changed = true; std::exchange(changed, false);) {
+    for (size_t state = 1; state < sure.size(); ++state) {
+      for (size_t symbol = 0; sure[state] && symbol <= symbols_.end(); ++symbol) {
+        const uint32_t step = steps_[state * stride_ + symbol];
+        if ((step & kMatch) != 0 || sure[(step >> 1) / stride_]) continue;
+        sure[state] = false;
+        changed = true;
+      }
+    }
+  }
+  return sure;
+}
+
+// Both read the same symbols. Whatever they have read, a match that may be the last one ends for both or for
+// none.
+bool Dfa::matches_as(const Dfa& other) const {
+  Symbols all;
+  std::vector<std::vector<uint8_t>> own;
+  if (looks_back_ || other.looks_back_ || std::max(steps_.size(), other.steps_.size()) > kMostCompared ||
+      !all.join({&symbols_, &other.symbols_}, own))
+    return false;
+  own[0].push_back(static_cast<uint8_t>(symbols_.end()));
+  own[1].push_back(static_cast<uint8_t>(other.symbols_.end()));
+  const auto ends = [](const Dfa& dfa, const std::vector<bool>& sure, uint32_t step) {
+    return (step & kMatch) != 0 && !sure[(step >> 1) / dfa.stride_];
+  };
+  const std::vector<bool> sure = surely_matching(), other_sure = other.surely_matching();
+  using Rows = std::pair<size_t, size_t>;
+  std::set<Rows> seen{{start_rows_[0], other.start_rows_[0]}};
+  for (std::vector<Rows> open(seen.begin(), seen.end()); !open.empty();) {
+    const Rows rows = open.back();
+    open.pop_back();
+    for (size_t symbol = 0; symbol <= all.end(); ++symbol) {
+      const uint32_t first = steps_[rows.first + own[0][symbol]];
+      const uint32_t second = other.steps_[rows.second + own[1][symbol]];
+      if (ends(*this, sure, first) != ends(other, other_sure, second)) return false;
+      const Rows next{first >> 1, second >> 1};
+      if (seen.insert(next).second) open.push_back(next);
+    }
+  }
+  return true;
 }
 
 bool Dfa::match_at(const uint8_t* text, size_t size, size_t at, size_t& end, size_t& read) const {

@@ -32,6 +32,9 @@ class Dfa {
   // The leftmost match that begins at `from` or later. `budget` is what may be read again and again.
   bool find(const uint8_t* text, size_t size, size_t from, Match& match, StepBudget& budget) const;
 
+  // Whether both find the same matches in every text. False for automata that look back or are large.
+  bool matches_as(const Dfa& other) const;
+
   // As Regex::split; only for patterns that take a character at least.
   size_t split(const uint8_t* text, size_t size, size_t from, uint32_t* ends, size_t capacity) const;
 
@@ -50,6 +53,8 @@ class Dfa {
 
   Dfa() = default;
   void make_cuts(const std::vector<bool>& just_matched, const std::vector<uint32_t>& start_of);
+  // By state: whether a match ends after it, whatever follows.
+  std::vector<bool> surely_matching() const;
   // Whether every character that begins a match is one by itself, so that gaps end with certainty.
   bool has_sure_gaps() const;
   uint32_t start_row(const uint8_t* text, size_t at) const {

@@ -5,22 +5,20 @@
 namespace krill::text {
 
 std::optional<Pattern> pattern_named(std::string_view name) {
-  if (name == "gpt2") return Pattern::gpt2;
-  if (name == "cl100k") return Pattern::cl100k;
-  if (name == "o200k") return Pattern::o200k;
-  if (name == "llama3") return Pattern::llama3;
-  if (name == "qwen2") return Pattern::qwen2;
+  for (const NamedPattern& known : kNamedPatterns) {
+    if (known.name == name) return known.pattern;
+  }
   return std::nullopt;
 }
 
-size_t scan_words(Pattern pattern, const uint8_t* text, size_t size, size_t from, uint32_t* ends,
+size_t scan_words(const Pattern& pattern, const uint8_t* text, size_t size, size_t from, uint32_t* ends,
                   size_t capacity) {
-  switch (pattern) {
-    case Pattern::gpt2: return scan<Pattern::gpt2>(text, size, from, ends, capacity);
-    case Pattern::cl100k: return scan<Pattern::cl100k>(text, size, from, ends, capacity);
-    case Pattern::o200k: return scan<Pattern::o200k>(text, size, from, ends, capacity);
-    case Pattern::llama3: return scan<Pattern::llama3>(text, size, from, ends, capacity);
-    case Pattern::qwen2: return scan<Pattern::qwen2>(text, size, from, ends, capacity);
+  using enum Pattern::Letters;
+  switch (pattern.letters) {
+    case after_blank: return scan<after_blank>(pattern, text, size, from, ends, capacity);
+    case after_any: return scan<after_any>(pattern, text, size, from, ends, capacity);
+    case with_marks: return scan<with_marks>(pattern, text, size, from, ends, capacity);
+    case by_case: return scan<by_case>(pattern, text, size, from, ends, capacity);
   }
   return 0;
 }

@@ -34,15 +34,15 @@ inline unsigned run_begin(Mask mask, unsigned end) {
 
 // A byte belongs to the class of its character, so a character of several bytes is a run like any other.
 struct Masks {
-  Mask letters;  // in o200k also marks that follow one
-  Mask upper;    // these two for o200k only
+  Mask letters;  // by case also marks that follow one
+  Mask upper;    // these two by case only
   Mask lower;
   Mask numbers;
   Mask spaces;
   Mask newlines;
   Mask blanks;  // U+0020
   Mask apostrophes;
-  Mask slashes;        // for o200k only
+  Mask slashes;        // where they matter
   Mask continuations;  // bytes of a character after its first
   unsigned end;        // where the text ends, `kScanBlock` if it goes on
   unsigned known;
@@ -55,7 +55,7 @@ struct Masks {
 };
 
 constexpr unsigned of(CharClass kind) { return 1u << static_cast<unsigned>(kind); }
-constexpr unsigned kLetters = of(CharClass::letter) | of(CharClass::upper) | of(CharClass::lower);
+constexpr unsigned kCasedAndNot = of(CharClass::letter) | of(CharClass::upper) | of(CharClass::lower);
 
 // `bits` if the class is one of those in `classes`, else none; without a branch, which would often be
 // mispredicted.
@@ -64,9 +64,10 @@ inline Mask bits_if(Mask bits, CharClass kind, unsigned classes) {
 }
 
 // Characters of more than one byte. Reads up to three bytes beyond the block.
-template <Pattern kPattern>
+template <Letters kLetters>
 void add_wide(Masks& masks, const uint8_t* text, Mask wide) {
-  constexpr bool kCased = kPattern == Pattern::o200k;
+  constexpr bool kCased = kLetters == Letters::by_case;
+  constexpr unsigned kInWord = kCasedAndNot | (kLetters == Letters::with_marks ? of(CharClass::mark) : 0);
   while (wide != 0) {
     const unsigned place = lowest(wide);
     const Character character = character_at(text + place, 4);
@@ -78,7 +79,7 @@ void add_wide(Masks& masks, const uint8_t* text, Mask wide) {
       return masks.stop(bits);
     }
     masks.continuations |= bits & ~bit(place);
-    masks.letters |= bits_if(bits, kind, kLetters);
+    masks.letters |= bits_if(bits, kind, kInWord);
     if constexpr (kCased) {
       masks.upper |= bits_if(bits, kind, of(CharClass::upper));
       masks.lower |= bits_if(bits, kind, of(CharClass::lower));
@@ -90,15 +91,14 @@ void add_wide(Masks& masks, const uint8_t* text, Mask wide) {
   }
 }
 
-template <Pattern kPattern>
-Masks masks_of(const uint8_t* text, unsigned end) {
+template <Letters kLetters>
+Masks masks_of(const Pattern& pattern, const uint8_t* text, unsigned end) {
   const ScanBlock block(text);
   Masks masks{};
   masks.end = end;
   masks.known =
       end < kScanBlock ? end : kScanBlock - 1;  // what a whitespace character does depends on the next one
-  if constexpr (kPattern == Pattern::o200k) {
-    masks.slashes = block.equal('/');
+  if constexpr (kLetters == Letters::by_case) {
     masks.upper = block.within('A', 'Z');
     masks.lower = block.within('a', 'z');
     masks.letters = masks.upper | masks.lower;
@@ -109,8 +109,11 @@ Masks masks_of(const uint8_t* text, unsigned end) {
   masks.blanks = block.equal(' ');
   masks.spaces = block.within('\t', '\r') | masks.blanks;
   masks.apostrophes = block.equal('\'');
-  if constexpr (kPattern != Pattern::gpt2) masks.newlines = block.equal('\n') | block.equal('\r');
-  if (const Mask wide = block.wide()) add_wide<kPattern>(masks, text, wide);
+  if constexpr (kLetters != Letters::after_blank) {
+    masks.newlines = block.equal('\n') | block.equal('\r');
+    if (pattern.slashes) masks.slashes = block.equal('/');
+  }
+  if (const Mask wide = block.wide()) add_wide<kLetters>(masks, text, wide);
   return masks;
 }
 
@@ -121,11 +124,10 @@ inline void join_contraction(Mask& starts, unsigned place, size_t length) {
   if (end < kScanBlock) starts |= bit(end);
 }
 
-template <bool kAnyCase>
-void join_contractions(Mask& starts, Mask apostrophes, const uint8_t* text) {
+inline void join_contractions(Contractions kind, Mask& starts, Mask apostrophes, const uint8_t* text) {
   for (; apostrophes != 0; apostrophes &= apostrophes - 1) {
     const unsigned place = lowest(apostrophes);
-    const size_t length = contraction_length<kAnyCase>(text + place, 3);
+    const size_t length = contraction_length(kind, text + place, 3);
     if (length != 0) join_contraction(starts, place, length);
   }
 }
@@ -139,7 +141,7 @@ inline Mask gpt2_starts(const Masks& masks, const uint8_t* text) {
   const Mask words = changes & ~(masks.blanks << 1);
   // Of whitespace, the first character of a run and the last one, which the next word may take.
   Mask starts = words | (spaces & (~(spaces << 1) | ~(spaces >> 1)));
-  join_contractions<false>(starts, masks.apostrophes & words & letters >> 1, text);
+  join_contractions(Contractions::lower, starts, masks.apostrophes & words & letters >> 1, text);
   return starts;
 }
 
@@ -166,25 +168,24 @@ inline Mask space_starts(Masks& masks, Mask others) {
   return first | after_newline | last;
 }
 
-template <Pattern kPattern>
-Mask number_starts(Mask numbers) {
-  if constexpr (most_numbers(kPattern) == 1) return numbers;
+inline Mask number_starts(const Pattern& pattern, Mask numbers) {
+  if (pattern.numbers == 1) return numbers;
   Mask starts = numbers & ~(numbers << 1);
-  if constexpr (most_numbers(kPattern) == 3) {
+  if (pattern.numbers == 3) {
     const Mask fourth = numbers & numbers << 1 & numbers << 2 & numbers << 3;
     for (Mask third = starts << 3 & fourth; third != 0; third = third << 3 & fourth) starts |= third;
   }
   return starts;
 }
 
-// o200k: a contraction after letters belongs to them, but only one.
-inline void join_suffixes(Mask& starts, const Masks& masks, const uint8_t* text) {
+// By case: a contraction after letters belongs to them, but only one.
+inline void join_suffixes(Contractions kind, Mask& starts, const Masks& masks, const uint8_t* text) {
   unsigned joined_end = 0;
   Mask apostrophes = masks.apostrophes & masks.letters << 1 & masks.letters >> 1;
   for (; apostrophes != 0; apostrophes &= apostrophes - 1) {
     const unsigned place = lowest(apostrophes);
     if (place == joined_end) continue;
-    const size_t length = contraction_length<true>(text + place, 3);
+    const size_t length = contraction_length(kind, text + place, 3);
     if (length == 0) continue;
     starts &= ~bit(place);
     join_contraction(starts, place, length);
@@ -201,8 +202,8 @@ inline void stop_at_last_spaces(Masks& masks) {
 }
 
 // All patterns but gpt2.
-template <Pattern kPattern>
-Mask newer_starts(Masks& masks, const uint8_t* text) {
+template <Letters kLetters>
+Mask newer_starts(const Pattern& pattern, Masks& masks, const uint8_t* text) {
   const Mask letters = masks.letters;
   const Mask others = masks.others();
   const Mask blank = masks.spaces & ~masks.newlines;
@@ -211,35 +212,36 @@ Mask newer_starts(Masks& masks, const uint8_t* text) {
   Mask leaders = other_starts;
   for (int more = 0; more < 3; ++more) leaders |= leaders << 1 & masks.continuations;
   Mask starts = letters & ~(letters << 1) & ~((blank | leaders) << 1);
-  starts |= other_starts | number_starts<kPattern>(masks.numbers) | space_starts(masks, others);
-  if constexpr (kPattern == Pattern::o200k) {
+  starts |= other_starts | number_starts(pattern, masks.numbers) | space_starts(masks, others);
+  const Contractions kind = pattern.contractions;
+  if constexpr (kLetters == Letters::by_case) {
     starts |= masks.upper & masks.lower << 1;
     // Upper case after a caseless letter: what follows decides.
     masks.stop(masks.upper & (letters & ~masks.upper & ~masks.lower) << 1);
-    // A slash after newlines that may belong to other characters before them.
-    masks.stop(masks.slashes & masks.newlines << 1);
-    join_suffixes(starts, masks, text);
-  } else {
-    join_contractions<true>(starts, masks.apostrophes & other_starts & letters >> 1, text);
-    if constexpr (kPattern == Pattern::cl100k) stop_at_last_spaces(masks);
+    if (kind != Contractions::none) join_suffixes(kind, starts, masks, text);
+  } else if (kind != Contractions::none) {
+    join_contractions(kind, starts, masks.apostrophes & other_starts & letters >> 1, text);
   }
+  // A slash after newlines that may belong to other characters before them.
+  masks.stop(masks.slashes & masks.newlines << 1);
+  if (pattern.ends_whole) stop_at_last_spaces(masks);
   return starts;
 }
 
-template <Pattern kPattern>
-Mask word_starts(Masks& masks, const uint8_t* text) {
-  if constexpr (kPattern == Pattern::gpt2)
+template <Letters kLetters>
+Mask word_starts(const Pattern& pattern, Masks& masks, const uint8_t* text) {
+  if constexpr (kLetters == Letters::after_blank)
     return gpt2_starts(masks, text);
   else
-    return newer_starts<kPattern>(masks, text);
+    return newer_starts<kLetters>(pattern, masks, text);
 }
 
 // Writes the ends of the words in a block, but for those that are not certain, and returns how many. `end` is
 // where the text ends inside it, and then its end is one of them.
-template <Pattern kPattern>
-size_t scan_block(const uint8_t* block, unsigned end, size_t place, uint32_t* ends) {
-  Masks masks = masks_of<kPattern>(block, end);
-  Mask starts = word_starts<kPattern>(masks, block);
+template <Letters kLetters>
+size_t scan_block(const Pattern& pattern, const uint8_t* block, unsigned end, size_t place, uint32_t* ends) {
+  Masks masks = masks_of<kLetters>(pattern, block, end);
+  Mask starts = word_starts<kLetters>(pattern, masks, block);
   starts &= below(masks.known) & ~Mask{1};
   if (masks.known_to_the_end()) starts |= bit(masks.end);
   size_t count = 0;
@@ -248,8 +250,9 @@ size_t scan_block(const uint8_t* block, unsigned end, size_t place, uint32_t* en
 }
 
 // Writes the ends of words as `scan_words` does, by blocks where possible, else one by one.
-template <Pattern kPattern>
-size_t scan(const uint8_t* bytes, size_t size, size_t from, uint32_t* ends, size_t capacity) {
+template <Letters kLetters>
+size_t scan(const Pattern& pattern, const uint8_t* bytes, size_t size, size_t from, uint32_t* ends,
+            size_t capacity) {
   constexpr size_t kBeyond = 3;  // what is read after a block, to see its last character and contraction
   const ScanText text{bytes, size};
   size_t count = 0;
@@ -260,14 +263,14 @@ size_t scan(const uint8_t* bytes, size_t size, size_t from, uint32_t* ends, size
     if (capacity - count < kScanRoom) {
       if (count > 0) break;
     } else if (left >= kScanBlock + kBeyond) {
-      found = scan_block<kPattern>(bytes + place, kScanBlock, place, ends + count);
+      found = scan_block<kLetters>(pattern, bytes + place, kScanBlock, place, ends + count);
     } else if (left < kScanBlock) {
       uint8_t last[kScanBlock + kBeyond];
       std::memset(last, ' ', sizeof last);
       std::memcpy(last, bytes + place, left);
-      found = scan_block<kPattern>(last, static_cast<unsigned>(left), place, ends + count);
+      found = scan_block<kLetters>(pattern, last, static_cast<unsigned>(left), place, ends + count);
     }
-    if (found == 0) ends[count + found++] = static_cast<uint32_t>(word_end<kPattern>(text, place));
+    if (found == 0) ends[count + found++] = static_cast<uint32_t>(word_end<kLetters>(pattern, text, place));
     count += found;
     place = ends[count - 1];
   }

@@ -49,9 +49,8 @@ std::optional<Behavior> behavior_named(std::string_view name);  // as tokenizer.
 // `Split`: of a regex, or of a string. Throws std::invalid_argument as regex::Regex does.
 StepPtr make_split(std::string_view regex, Behavior behavior, bool invert);
 StepPtr make_string_split(std::string_view string, Behavior behavior, bool invert);
-// The words of a pattern that the scanner knows; `regex` gives the same where text is not ASCII, and is
-// faster there.
-StepPtr make_words(text::Pattern pattern, std::string_view regex);
+// The words of a pattern that the scanner knows.
+StepPtr make_words(const text::Pattern& pattern);
 StepPtr make_digits(bool individual);
 StepPtr make_punctuation(Behavior behavior);
 StepPtr make_whitespace();

@@ -324,8 +324,8 @@ class PreTokenizerStep:
     @staticmethod
     def split_string(string: str, behavior: str, invert: bool) -> PreTokenizerStep: ...
     @staticmethod
-    def words(pattern: str, regex: str) -> PreTokenizerStep:
-        """The words of a named pattern, which are the matches of the regex, too."""
+    def words(pattern: str) -> PreTokenizerStep:
+        """The words of a named pattern."""
 
     @staticmethod
     def digits(individual: bool) -> PreTokenizerStep: ...
@@ -365,7 +365,11 @@ class PreTokenizer:
 # ---- scanner: native/bindings/bind_scanner.cpp ----
 
 def scan_words(data: _Bytes, pattern: str) -> _UInt32s:
-    """Where each word (pretoken) of one text ends. Patterns: gpt2, cl100k, o200k, llama3, qwen2."""
+    """Where each word (pretoken) of one text ends. Patterns: gpt2, cl100k, o200k, llama3, qwen2, and regexes
+    that `scanner_regex` knows."""
+
+def scanner_regex(regex: str) -> str | None:
+    """The one regex for all that cut text into the same words, if these are words of the scanner."""
 
 def last_cut(data: _Bytes) -> int:
     """The last position where the text may be cut without changing a word of any pattern, or 0."""

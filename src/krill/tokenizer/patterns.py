@@ -1,8 +1,8 @@
 r"""Where text is cut into words before BPE: named patterns, and any regex of the `tokenizers` library.
 
 In: a name or a regex. Out: the `pre_tokenizer` section of a tokenizer.json, or the name that such a section
-stands for. A named pattern is cut by the native scanner (`native/text/scanner.hpp`), every other one by the
-native regex engine (`native/regex/`). Held in memory: nothing.
+stands for. Named patterns, and regexes that differ from them in few things, are cut by the native scanner
+(`native/text/scanner.hpp`), all others by the native regex engine (`native/regex/`). Held in memory: nothing.
 
 A pattern means what the library's engine makes of it. That engine reads `\p{N}{1,3}+` in cl100k as a repeated
 group, so its numbers have any length; tiktoken's engine takes at most three digits. Public tokenizer.json
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from krill import _native
 from krill.errors import ConfigError
 
 _CONTRACTIONS: Final = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -36,23 +37,6 @@ PATTERNS: Final[Mapping[str, str]] = MappingProxyType(
         "qwen2": rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}"
         rf"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
     }
-)
-
-# Spellings that match the same text in these patterns. Giving characters back never helps a match at these
-# places, so possessive quantifiers change nothing; the last newline of a run is the same with one or several.
-_SAME: Final = (
-    ("'(?i:[sdmt]|ll|ve|re)", _CONTRACTIONS),
-    ("'(?:[sdmt]|ll|ve|re)", "'s|'t|'re|'ve|'m|'ll|'d"),
-    (r"\p{N}{1,3}+", r"\p{N}+"),
-    (r"]?+\p{L}", r"]?\p{L}"),
-    (r"\p{L}++", r"\p{L}+"),
-    (r"\p{N}++", r"\p{N}+"),
-    (r"[^\s\p{L}\p{N}]++", r"[^\s\p{L}\p{N}]+"),
-    (r"[\r\n]*+", r"[\r\n]*"),
-    (r"\s++$", r"\s+$"),
-    (r"|\s*[\r\n]|", r"|\s*[\r\n]+|"),
-    # Without newlines to take first, a run at the end of the text is one word anyway.
-    (r" ?[^\s\p{L}\p{N}]+|\s+$|", r" ?[^\s\p{L}\p{N}]+|"),
 )
 
 
@@ -83,12 +67,10 @@ def recognise(pre_tokenizer: Mapping[str, Any] | None) -> str | None:
     if len(steps) != 2 or not _is_byte_level(steps[1], use_regex=False):
         return None
     regex = _split_regex(steps[0])
-    return None if regex is None else _BY_CANONICAL.get(_canonical(regex))
-
-
-def pattern_of_regex(regex: str) -> str | None:
-    """The named pattern whose words are the matches of a regex; they cover all of a text."""
-    return _BY_CANONICAL.get(_canonical(regex))
+    known = None if regex is None else _native.scanner_regex(regex)
+    if known is None:
+        return None
+    return next((name for name in PATTERNS if _native.scanner_regex(PATTERNS[name]) == known), None)
 
 
 def check_pattern(pattern: str) -> None:
@@ -131,12 +113,3 @@ def _split_regex(step: Mapping[str, Any]) -> str | None:
         return None
     regex = step["pattern"].get("Regex")
     return regex if isinstance(regex, str) else None
-
-
-def _canonical(regex: str) -> str:
-    for spelling, same in _SAME:
-        regex = regex.replace(spelling, same)
-    return regex + "+" if regex.endswith(r"|\s+(?!\S)|\s") else regex
-
-
-_BY_CANONICAL: Final = {_canonical(regex): name for name, regex in PATTERNS.items()}

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from krill import _native
-from krill.tokenizer.patterns import PATTERNS, pattern_of_regex
 from krill.tokenizer.section_fields import DEEPEST, Section, field_of, kind_of
 
 Step = _native.PreTokenizerStep
@@ -68,7 +67,7 @@ def _byte_level(section: Section) -> list[Step]:
     prefix = [Step.rewrite("", " ", "always")] if _field(section, "add_prefix_space", bool) else []
     _field(section, "trim_offsets", bool)
     cuts = _field(section, "use_regex", bool, default=True)
-    return prefix + ([Step.words("gpt2", PATTERNS["gpt2"])] if cuts else [])
+    return prefix + ([Step.words("gpt2")] if cuts else [])
 
 
 def _split(section: Section) -> list[Step]:
@@ -78,10 +77,6 @@ def _split(section: Section) -> list[Step]:
         case {"String": str(string), **rest} if not rest:
             return [Step.split_string(_unicode(string, section), behavior, invert)]
         case {"Regex": str(regex), **rest} if not rest:
-            # Words of a scanner cover all text: what is not a match does not occur.
-            name = pattern_of_regex(regex)
-            if name is not None and (behavior == "Isolated" or (behavior == "Removed" and invert)):
-                return [Step.words(name, PATTERNS[name])]
             try:
                 return [Step.split(_unicode(regex, section), behavior, invert)]
             except ValueError as error:

@@ -16,7 +16,6 @@ import krill.tokenizer
 from krill import _native
 from krill.errors import BudgetError, InputError
 from krill.tokenizer.native import NativeEncoder
-from krill.tokenizer.patterns import PATTERNS
 from krill.tokenizer.tokenizer_json import NativeSpec, NotNative, read_spec
 from real_text import real_texts
 
@@ -447,7 +446,7 @@ def native(*, merges=(0, 1, 2), **changes):
         "normalizer": None,
         "added": [],
         "decoded": [],
-        "pre_tokenizer": _native.PreTokenizer([_native.PreTokenizerStep.words("gpt2", PATTERNS["gpt2"])]),
+        "pre_tokenizer": _native.PreTokenizer([_native.PreTokenizerStep.words("gpt2")]),
         "prefix": [],
         "suffix": [],
         "trims_offsets": False,
