@@ -51,7 +51,7 @@ CodeSet Parser::property(bool& negated, bool in_class) {
   if (take('^')) negated = !negated;
   for (;;) {
     const uint32_t point = next("end of pattern in a character property");
-    if (point == '}') return named(name == "word" && !in_class ? "(word)" : name);
+    if (point == '}') return named(name != "word" ? name : in_class ? "[:word:]" : "(word)");
     if (point == '(' || point == ')' || point == '{' || point == '|')
       refuse("invalid character property name");
     add(point);

@@ -301,6 +301,7 @@ EVERYTHING = "".join(chr(point) for point in range(0x110000) if not 0xD800 <= po
 ONE_CHARACTER = [
     *[r"\s", r"\d", r"\w", r"\h", ".", r"(?i:s)", r"(?i:[k-m])", r"(?i)[^a-zß]", r"(?i:[\p{Lu}])", r"\p{^L}"],
     *[f"[[:{name}:]]" for name in POSIX[:-1]],
+    *[r"\p{word}", r"[\p{word}]", r"[^\P{word}]"],
     *[
         rf"\p{{{name}}}"
         for name in ["L", "Lu", "Nd", "P", "S", "Z", "Cn", "Han", "Latin", "In_Greek_Extended"]
