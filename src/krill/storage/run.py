@@ -37,7 +37,7 @@ PUT_INTO_PLACE: Final = "an earlier run had done everything but put its output i
 CONTINUING: Final = "continuing an earlier run of this command"
 
 RUN: Final = "run.json"
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 """Of the files that an unfinished run keeps, as `run.json` states it; Krill 0.1 stated none."""
 
 # What differs between two runs beside their configs and lists of input files, in words.
