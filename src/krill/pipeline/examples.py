@@ -21,6 +21,8 @@ from krill.corpus.arrays import as_numpy
 from krill.corpus.buffers import text_buffers
 
 MOST_EXAMPLES: Final = 20
+MOST_REASONS: Final = 100
+"""Of a stage; a user's own filters may give any number."""
 TEXT_BYTES: Final = 2048
 EXAMPLES: Final = "examples"
 """What a unit's record calls them."""
@@ -66,7 +68,13 @@ class ExampleSet:
         self._found: dict[str, list[Sequence[Any]]] = {}
 
     def add(self, reason: str, examples: Iterable[Sequence[Any]]) -> None:
-        """Of equal hashes, as pieces of one row have, those that come first are kept."""
+        """Of equal hashes, as pieces of one row have, those that come first are kept; of too many reasons,
+        those that are first by name."""
+        if reason not in self._found and len(self._found) >= MOST_REASONS:
+            last = max(self._found)
+            if reason > last:
+                return
+            del self._found[last]
         found = sorted([*self._found.get(reason, ()), *examples], key=lambda example: int(example[0]))
         self._found[reason] = found[:MOST_EXAMPLES]
 

@@ -19,7 +19,7 @@ import krill
 from chat_jobs import write_tokenizer
 from krill.dataset import validate
 from krill.errors import InputError
-from krill.pipeline.examples import MOST_EXAMPLES, TEXT_BYTES, ExampleSet, examples_of
+from krill.pipeline.examples import MOST_EXAMPLES, MOST_REASONS, TEXT_BYTES, ExampleSet, examples_of
 from oracles.examples import reference_examples
 from properties import tried
 
@@ -59,6 +59,15 @@ def test_examples_are_the_references_in_any_order_and_any_parts(
         known.add_all(found)
         gathered.add_all(json.loads(json.dumps(found)))
     assert gathered.to_json() == expected
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_of_very_many_reasons_the_first_by_name_have_examples(backwards: bool) -> None:
+    dropped = [(f"reason {number:04}", number, b"text") for number in range(3 * MOST_REASONS)]
+    gathered = ExampleSet()
+    for one in reversed(dropped) if backwards else dropped:
+        gathered.add_all(examples_of([batch_of([one])]))
+    assert gathered.to_json() == reference_examples(dropped[:MOST_REASONS])
 
 
 def article(seed: int, changed: int = 0) -> str:
