@@ -112,10 +112,15 @@ def corpus_50mb(grown) -> Path:
     return grown(50)
 
 
-def dataset_bytes(folder: Path) -> dict[str, bytes]:
+def run_bytes(folder: Path) -> dict[str, bytes]:
     """Every file of an output but the manifest, which tells times and peaks."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != "krill-run.json"
     }
+
+
+def dataset_bytes(folder: Path) -> dict[str, bytes]:
+    """The same without the examples of what was dropped, which name the files of the input."""
+    return {name: content for name, content in run_bytes(folder).items() if name != "examples.jsonl"}

@@ -19,7 +19,7 @@ import pytest
 
 import preloaded
 import slurm_cluster
-from conftest import dataset_bytes
+from conftest import run_bytes
 from jobs import Job, check_error
 from krill.budget import parse_size
 from krill_process import KrillProcess
@@ -67,7 +67,7 @@ class Case:
         job.save()
         outcome = preloaded.run(["preprocess", "config.yaml", "--quiet"], cwd=folder)
         assert outcome.code == 0, outcome.err
-        self.expected = dataset_bytes(job.output)
+        self.expected = run_bytes(job.output)
         self._job = job
 
     def on(self, cluster: RayCluster, folder: Path, **engine: Any) -> Job:
@@ -119,7 +119,7 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def check_whole(job: Job, case: Case) -> None:
-    assert dataset_bytes(job.output) == case.expected
+    assert run_bytes(job.output) == case.expected
     assert not job.work.exists()
 
 

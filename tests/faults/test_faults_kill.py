@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from conftest import dataset_bytes
+from conftest import run_bytes
 from jobs import Job, check_error, document, json_lines
 from krill.storage.run import LAYOUT, PUT_INTO_PLACE
 from krill_process import KrillProcess
@@ -66,7 +66,7 @@ def make_case(folder: Path, path: Path, **preprocess: Any) -> Case:
     run.wait_until_begun()
     begun = time.monotonic()
     assert run.wait() == 0, run.output
-    return Case(job.config, dataset_bytes(job.output), time.monotonic() - begun)
+    return Case(job.config, run_bytes(job.output), time.monotonic() - begun)
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def survive(case: Case, folder: Path, kills: int, chance: random.Random) -> None
             reused += len(before)
         if any(name.startswith("stages/resolve/") for name in before):
             assert published or "scan: 0 B in" in run.output
-        assert dataset_bytes(job.output) == case.expected
+        assert run_bytes(job.output) == case.expected
         assert not job.work.exists()
         shutil.rmtree(job.output)
     assert reused > 0
@@ -183,7 +183,7 @@ def test_a_run_killed_late_reads_nothing_again(tokens, tmp_path):
     assert "encode: 0 B in" in resumed.output
     kept = {path.name: path.stat().st_ino for path in job.output.glob("*.arrow")}
     assert len(packed.items() & kept.items()) >= done
-    assert dataset_bytes(job.output) == tokens.expected
+    assert run_bytes(job.output) == tokens.expected
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_an_interrupted_run_stops_at_once_and_can_be_continued(tokens, tmp_path,
     resumed = start(job)
     assert resumed.wait() == 0, resumed.output
     assert "continuing an earlier run of this command" in resumed.output
-    assert dataset_bytes(job.output) == tokens.expected
+    assert run_bytes(job.output) == tokens.expected
     assert not job.work.exists()
 
 
@@ -236,7 +236,7 @@ def test_an_interrupted_krill_run_stops_its_step(tokens, tmp_path, whole_group):
     resumed = start(job, verb="run" if whole_group else "preprocess")
     assert resumed.wait() == 0, resumed.output
     assert "continuing an earlier run of this command" in resumed.output
-    assert dataset_bytes(job.output) == tokens.expected
+    assert run_bytes(job.output) == tokens.expected
 
 
 def test_a_second_interrupt_does_not_disturb_the_first(tokens, tmp_path):
@@ -360,7 +360,7 @@ def test_an_unfinished_run_of_another_layout_is_refused_and_never_continued(toke
     assert committed(job) == before != {}
     again = start(job, "--overwrite")
     assert again.wait() == 0, again.output
-    assert dataset_bytes(job.output) == tokens.expected
+    assert run_bytes(job.output) == tokens.expected
 
 
 def test_overwriting_starts_anew_and_keeps_the_old_output_until_the_end(tokens, tmp_path, finished, krill):
@@ -377,5 +377,5 @@ def test_overwriting_starts_anew_and_keeps_the_old_output_until_the_end(tokens, 
     assert resumed.wait() == 0, resumed.output
     assert "continuing an earlier run of this command" in resumed.output
     assert "scan: 0 B in" in resumed.output
-    assert dataset_bytes(job.output) == tokens.expected
+    assert run_bytes(job.output) == tokens.expected
     assert not job.work.exists()

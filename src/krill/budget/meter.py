@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from krill.budget.plan import Need, Plan, make_plan
 from krill.budget.size import format_size
+from krill.budget.timeline import Timeline
 from krill.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class Meter:
         self.threads = threads
         self.stages: dict[str, int] = {}
         self.tree_pss: int | None = None
+        self.timeline = Timeline()
         self._begun = time.monotonic()
         self._peak = 0
         self._stage = ""
@@ -123,7 +125,8 @@ class Meter:
         begun = time.monotonic()
         try:
             self._sample()
-            yield figures
+            with self.timeline.stage(name):
+                yield figures
             self._sample()
             figures |= {"seconds": round(time.monotonic() - begun, 3), "peak": self.stages[name]}
             # Slow to read (a walk over all that is held), so once a stage and not with every sample; and not
@@ -224,6 +227,7 @@ class Meter:
     def _sample(self) -> None:
         used = self.used
         self._peak = max(self._peak, used)
+        self.timeline.sample(used)
         if self._stage:
             self.stages[self._stage] = max(self.stages.get(self._stage, 0), used)
 

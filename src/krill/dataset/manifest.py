@@ -21,7 +21,7 @@ from krill.dataset.fields import DAMAGED, Fields
 from krill.dataset.layout import Layout
 from krill.dataset.shard import ShardInfo, is_plain_name
 from krill.errors import BudgetError, InputError
-from krill.storage.atomic import write_json
+from krill.storage.atomic import in_one_line, write_json
 from krill.storage.input_file import MOST_MANIFEST, json_bytes, read_input
 
 MANIFEST_NAME = "krill-run.json"
@@ -199,7 +199,10 @@ class Manifest:
         for part in (content["dataset"], content.get("validation"), content["text"], content.get("rejected")):
             if part is not None:
                 # One shard a line: indented like the rest, every batch offset would take a line of its own.
-                part["shards"] = [orjson.Fragment(orjson.dumps(shard)) for shard in part["shards"]]
+                part["shards"] = [in_one_line(shard) for shard in part["shards"]]
+        for name in ("timeline", "distributions"):
+            if name in content:
+                content[name] = in_one_line(content[name])
         write_json(Path(folder) / MANIFEST_NAME, content)
 
     def to_json(self) -> dict[str, Any]:

@@ -115,6 +115,7 @@ class Context(ClosedOnExit):
         with each unit, as all threads wait meanwhile and then touch the pages anew.
         """
         self.disk.add(kept_bytes)
+        self.meter.timeline.keep()
         if next(self._units_done) % _UNITS_PER_TRIM == 0:
             _native.trim()
 

@@ -41,7 +41,7 @@ from krill.storage.run import DONE, FINISHED, PUBLISHED, Run, RunStorage, identi
 from krill.text import Step
 from krill.text.build import fingerprints_of, steps_of
 from krill.text.user_step import Function
-from krill.threads.progress import Progress, Silent
+from krill.threads.progress import Metered, Progress, Silent
 from krill.tokenizer import Encoder, open_encoder
 from krill.tokenizer.open import fallback_notice, tokenizer_fingerprint
 
@@ -98,6 +98,7 @@ def run_preprocess(
     output = config.preprocess.prepared_path
     shown = output if is_object_url(output) else Path(output)
     with metered_process(limit, threads, floor=floor, parquet=writes_parquet(config)) as meter:
+        progress = Metered(progress, meter)
         load_databases(config)
         refuse_early(config, meter, needs)
         made = steps_of(config.preprocess, steps)
@@ -112,6 +113,8 @@ def run_preprocess(
                 if earlier is not None:
                     earlier.adopt()
                 return summarize_dataset(FINISHED, shown, _finished(storage))
+            if rank is None:
+                run.watch(meter)
             disk = DiskCap(config.disk, folder_bytes(run.stages))
             engine: Engine
             if rank is not None:
@@ -255,6 +258,7 @@ def _publish(
         tokenizer=tokenizer,
         extra={
             **extra,
+            "timeline": context.meter.timeline.to_json(),
             "continued": run.continued,
             "spilled_bytes": context.disk.used,
             "settings": to_dict(context.config),

@@ -29,7 +29,7 @@ from krill.errors import InputError
 from krill.storage import CommitLog
 from krill.storage.commits import damaged, reading_artifact
 from krill.text import Step
-from krill.text.clean import CleanText
+from krill.text.clean import CleanText, with_reasons
 from krill.text.step import rejected_rows, with_columns, with_statistics
 
 KEEP: Final = "keep"
@@ -91,13 +91,13 @@ def survivors(block: BlockOfDocuments, steps: Sequence[Step], *, collect: bool =
     """The documents of `block` that pass every step, and why the others did not: with `collect`, the others
     themselves."""
     first = steps[0] if steps else None
-    if isinstance(first, CleanText) and isinstance(block, RangeBlock) and block.cleans and not collect:
+    if isinstance(first, CleanText) and isinstance(block, RangeBlock) and block.cleans:
         documents = block.clean_documents(first.strip, first.min_chars)
+        rejected = tuple(map(with_reasons, documents.rejected or ())) if collect else None
         steps = steps[1:]
     else:
-        documents = block.documents()
-    if collect:
-        documents = replace(documents, rejected=())
+        documents, rejected = block.documents(), () if collect else None
+    documents = replace(documents, rejected=rejected)
     for step in steps:
         documents = step.apply(documents)
     return documents
@@ -140,6 +140,8 @@ class SurvivingBlock:
     clusters: NDArray[Any] | None = None
     set_aside: Sequence[SpilledBlock] = ()
     """What the scan has rejected."""
+    collect: bool = False
+    """Whether what steps drop is wanted."""
 
     @property
     def nbytes(self) -> int:
@@ -147,11 +149,15 @@ class SurvivingBlock:
 
     def read(self) -> tuple[pa.RecordBatch, Mapping[str, int]]:
         """The surviving documents, and what was counted while reading."""
+        documents = self.documents()
+        return documents.batch, documents.counts
+
+    def documents(self) -> Documents:
+        """The same with what was dropped on the way, where nobody has seen it before."""
         documents = self._survivors()
-        batch = documents.batch
         if self.keep is not None and not self.keep.all():
-            batch = pick_rows(batch, self.keep.view(bool))
-        return batch, documents.counts
+            documents = replace(documents, batch=pick_rows(documents.batch, self.keep.view(bool)))
+        return documents
 
     def rejected(self) -> Iterator[pa.RecordBatch]:
         """The other documents, each with its `reason`: what the scan set aside, then duplicates."""
@@ -166,7 +172,7 @@ class SurvivingBlock:
             yield copies
 
     def _survivors(self) -> Documents:
-        documents = survivors(self.block, self.steps)
+        documents = survivors(self.block, self.steps, collect=self.collect)
         if self.expected is not None:
             self._check_unchanged(documents)
         if self.clusters is None:
@@ -195,6 +201,8 @@ class SurvivingUnits:
     scanned: CommitLog | None
     resolved: CommitLog | None = None
     clusters: bool = False
+    collect: bool = False
+    """Whether what steps drop is wanted, where nothing was scanned."""
 
     def tasks(self) -> Iterator[Any]:
         """Each unit as a task names it: by its position or, where nothing was scanned, as a whole."""
@@ -209,7 +217,7 @@ class SurvivingUnits:
 
     def _fresh(self, unit: Unit) -> Iterator[SurvivingBlock]:
         for block in self.corpus.blocks(unit):
-            yield SurvivingBlock(block, self.steps, self._path(block))
+            yield SurvivingBlock(block, self.steps, self._path(block), collect=self.collect)
 
     def _seen(self, position: int, record: Mapping[str, Any]) -> Iterator[SurvivingBlock]:
         keep = self._keep(position, record["documents"])

@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 import krill
 from krill.budget import Meter, resident_bytes
 from krill.budget.process import metered_process
@@ -28,11 +26,11 @@ from krill.qa.features import Shape
 from krill.qa.sources import DEFAULT_SPLIT, open_source
 from krill.qa.tables import SCHEMAS, table_name
 from krill.qa.units import FeatureJob, reading_needs, unit_needs
-from krill.storage.atomic import write_json
+from krill.storage.atomic import in_one_line, write_json
 from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import MANIFEST, OutputKind
 from krill.storage.run import DONE, FINISHED, PUBLISHED, Run, RunSummary, identity_of
-from krill.threads.progress import Progress, Silent
+from krill.threads.progress import Metered, Progress, Silent
 
 FORMAT: Final = 1
 COMMAND: Final = "qa prepare"
@@ -116,6 +114,7 @@ def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progres
     job.check()
     engine, threads = job.engine, job.resources.threads
     with metered_process(job.resources.memory, threads, floor=job.resources.floor) as meter:
+        progress = Metered(progress, meter)
         needs = unit_needs(job.source, job.tokenizer.native, threads)
         here = [*reading_needs(job.source), *driver_needs(engine)]
         plan = meter.plan(here if engine else needs)
@@ -124,9 +123,11 @@ def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progres
             if run.begin(described, overwrite=overwrite) in (FINISHED, PUBLISHED):
                 found = run.storage.finished() or {}
                 return Prepared(FINISHED, run.output, found, found)
+            run.watch(meter)
             with meter.stage("features"):
                 found = make_features(job, run, plan, meter, progress)
             manifest = {**described, **found, "seconds": meter.seconds, "budget": meter.report(plan)}
+            manifest["timeline"] = meter.timeline.to_json()
             write_manifest(run.dataset, manifest)
             run.publish()
     return Prepared(DONE, run.output, manifest, manifest)
@@ -134,9 +135,9 @@ def run_job(job: FeatureJob, output: Path, *, overwrite: bool, progress: Progres
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     # One line for all units, and one for each file: indented like the rest, every value would take its own.
-    units = orjson.Fragment(orjson.dumps(manifest["units"]))
-    files = [orjson.Fragment(orjson.dumps(file)) for file in manifest.get("files", [])]
-    write_json(folder / MANIFEST, {**manifest, "units": units, "files": files})
+    long = {name: in_one_line(manifest[name]) for name in ("units", "timeline") if name in manifest}
+    files = [in_one_line(file) for file in manifest.get("files", [])]
+    write_json(folder / MANIFEST, {**manifest, **long, "files": files})
 
 
 def describe(job: FeatureJob) -> dict[str, Any]:

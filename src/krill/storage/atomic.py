@@ -195,6 +195,11 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     write_bytes(path, encode_json(value))
 
 
+def in_one_line(value: Any) -> Any:
+    """A long list within JSON that is written indented: else every number of it would take a line."""
+    return orjson.Fragment(orjson.dumps(value))
+
+
 def make_folder(folder: str | os.PathLike[str]) -> None:
     with storage_errors(folder):
         Path(folder).mkdir(parents=True, exist_ok=True)

@@ -215,6 +215,9 @@ class FolderStorage:
     def note(self, name: str, value: Any) -> None:
         write_json(self.work / name, value)
 
+    def noted(self, name: str) -> dict[str, Any] | None:
+        return read_object(self.work / name, links=False)
+
     def publish(self, *, threads: int = 1) -> None:
         """Rename the finished dataset into place and remove everything else.
 

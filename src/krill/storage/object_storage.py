@@ -85,6 +85,9 @@ class ObjectStorage:
     def note(self, name: str, value: Any) -> None:
         self._store.write(f"{self._work}/{name}", encode_json(value))
 
+    def noted(self, name: str) -> dict[str, Any] | None:
+        return _object(self._store.read(f"{self._work}/{name}"))
+
     def finished(self) -> dict[str, Any] | None:
         found = _object(self._store.read(f"{self._name}/{MANIFEST}"))
         if found is None and self._store.read(f"{self._work}/{RUN}") is None and self._store.any(self._name):

@@ -21,8 +21,9 @@ from typing import Any, Final, Generic, Literal, Protocol, Self, TypeVar
 
 import orjson
 
+from krill.budget import Meter
 from krill.errors import ConfigError, StorageError
-from krill.storage.atomic import listed, write_json
+from krill.storage.atomic import in_one_line, listed, write_json
 from krill.storage.commits import RunPaths
 from krill.storage.outputs import MANIFEST
 from krill.threads.progress import Progress, Silent
@@ -37,6 +38,7 @@ PUT_INTO_PLACE: Final = "an earlier run had done everything but put its output i
 CONTINUING: Final = "continuing an earlier run of this command"
 
 RUN: Final = "run.json"
+TIMELINE: Final = "timeline.json"
 LAYOUT: Final = 3
 """Of the files that an unfinished run keeps, as `run.json` states it; Krill 0.1 stated none."""
 
@@ -103,6 +105,9 @@ class RunStorage(Protocol):
 
     def note(self, name: str, value: Any) -> None: ...
 
+    def noted(self, name: str) -> dict[str, Any] | None:
+        """What was noted, by this process or an earlier one; None if it is not there."""
+
     def publish(self, *, threads: int) -> None: ...
 
     def discard(self, *, threads: int) -> None: ...
@@ -115,6 +120,7 @@ class Run:
         self.storage = storage
         self.description: Mapping[str, Any] = {}
         self.continued = False
+        self._ended = False
         self._progress = progress or Silent()
 
     def __enter__(self) -> Self:
@@ -221,14 +227,27 @@ class Run:
         """Leave something for the workers, beside what the run is."""
         self.storage.note(name, value)
 
+    def watch(self, meter: Meter) -> None:
+        """Keep what the meter sees with the run, as long as that is unfinished; one that continues goes on
+        from there."""
+        earlier = self.storage.noted(TIMELINE) if self.continued else None
+        meter.timeline.keep_by(self._keep, earlier)
+
+    def _keep(self, timeline: Mapping[str, Any]) -> None:
+        if not self._ended:
+            self.storage.note(TIMELINE, timeline)
+
     def publish(self, manifest: Mapping[str, Any] | None = None, *, threads: int = 1) -> None:
         """Let everybody see the output, whose manifest is written last: here, or before by the caller."""
         if manifest is not None:
-            write_json(self.dataset / MANIFEST, manifest)
+            timeline = {name: in_one_line(manifest[name]) for name in ("timeline",) if name in manifest}
+            write_json(self.dataset / MANIFEST, {**manifest, **timeline})
+        self._ended = True
         self.storage.publish(threads=threads)
 
     def discard(self, *, threads: int = 1) -> None:
         """Leave no trace of an unfinished run."""
+        self._ended = True
         self.storage.discard(threads=threads)
 
 
@@ -245,7 +264,8 @@ class RunSummary(Generic[ManifestT]):
 
     def to_json(self) -> dict[str, Any]:
         output = None if self.output is None else str(self.output)
-        return {"status": self.status, "output": output, **self.facts}
+        facts = {name: fact for name, fact in self.facts.items() if name != "timeline"}
+        return {"status": self.status, "output": output, **facts}
 
 
 def summarize(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
+
+from krill.budget import Meter
 
 
 class Progress(Protocol):
@@ -31,3 +34,24 @@ class Silent:
     def end(self, stage: str) -> None: ...
 
     def note(self, line: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """The same view of a run whose `meter` is told how far it is."""
+
+    view: Progress
+    meter: Meter
+
+    def begin(self, stage: str, total: int | None) -> None:
+        self.view.begin(stage, total)
+
+    def advance(self, done: int) -> None:
+        self.meter.timeline.advance(done)
+        self.view.advance(done)
+
+    def end(self, stage: str) -> None:
+        self.view.end(stage)
+
+    def note(self, line: str) -> None:
+        self.view.note(line)

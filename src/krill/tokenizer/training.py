@@ -27,7 +27,7 @@ from krill.faults import system_errors
 from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import OutputKind
 from krill.storage.run import DONE, FINISHED, PUBLISHED, Run, RunSummary, changed_inputs, identity_of
-from krill.threads.progress import Progress, Silent
+from krill.threads.progress import Metered, Progress, Silent
 from krill.tokenizer import count as counting
 from krill.tokenizer.count import open_sources
 from krill.tokenizer.files import WRITTEN_FILES, check_rank_file, load_trained, save
@@ -154,6 +154,7 @@ def run_training(
         return [*training_needs(corpus, options, None if engine else workers), *driver_needs(engine)]
 
     with metered_process(limit, workers, floor=floor) as meter, ExitStack() as stack:
+        progress = Metered(progress, meter)
         opened = partial(open_sources, sources, options, output, verify=verify)
         refuse_early(meter, needs, opened)
         corpus = opened()
@@ -167,6 +168,7 @@ def run_training(
             run = stack.enter_context(Run(storage, progress))
             if run.begin(described, overwrite=overwrite) in (FINISHED, PUBLISHED):
                 return _finished(storage)
+            run.watch(meter)
             work = run.stages / "count"
         job = _Training(
             corpus, options, plan, meter, work, progress, described, checkpoint_seconds, engine, run
@@ -178,7 +180,7 @@ def run_training(
                 save(trained, run.dataset, tiktoken=tiktoken, chat=chat)
                 facts["bytes_per_token"] = bytes_per_token(corpus, run.dataset, job.plan.share(SAVING))
             facts["budget"] = meter.report(job.plan)
-            run.publish({**described, **facts})
+            run.publish({**described, **facts, "timeline": meter.timeline.to_json()})
     return TokenizerSummary(DONE, output, {**described, **facts}, facts, trained)
 
 

@@ -126,6 +126,9 @@ class TrainFolder:
     def note(self, name: str, value: Any) -> None:
         write_json(self.output / name, value)
 
+    def noted(self, name: str) -> dict[str, Any] | None:
+        return read_object(self.output / name)
+
     def start(self, run: Mapping[str, Any]) -> None:
         """Remove what an earlier run left, and say which one begins."""
         with storage_errors(self.output):

@@ -142,6 +142,7 @@ class Session:
             "stages": [stage],
             **task.facts(trained, planned.plan),
             "budget": {**plan.to_json(), **measured},
+            "timeline": meter.timeline.to_json(),
             **({} if settings is None else {"settings": settings}),
         }
         self._run.publish(manifest)

@@ -20,7 +20,7 @@ from krill.faults import system_errors
 from krill.storage.folder_storage import FolderStorage
 from krill.storage.outputs import OutputKind, stated_checksums
 from krill.storage.run import DONE, FINISHED, PUBLISHED, Run, RunSummary, identity_of
-from krill.threads.progress import Progress, Silent
+from krill.threads.progress import Metered, Progress, Silent
 
 _KIND: Final = OutputKind("export", stated_checksums)
 
@@ -76,11 +76,14 @@ def export(
             if run.begin(described, overwrite=overwrite) in (FINISHED, PUBLISHED):
                 manifest = Manifest.load(place)
                 return ExportSummary(FINISHED, place, manifest, manifest.to_json())
-            flow = ExportFlow(meter.threads, cost.bytes_in_flight(plan), meter, progress or Silent())
+            shown = Metered(progress or Silent(), meter)
+            flow = ExportFlow(meter.threads, cost.bytes_in_flight(plan), meter, shown)
             with meter.stage("export") as stage:
                 files = ExportWriter(source, options, cost, plan, run.dataset, flow).write(tokenizer)
             budget, seconds = meter.report(plan), meter.seconds
-            manifest = Manifest(**described, budget=budget, seconds=seconds, **_figures(source, files, stage))
+            figures = _figures(source, files, stage)
+            figures["extra"]["timeline"] = meter.timeline.to_json()
+            manifest = Manifest(**described, budget=budget, seconds=seconds, **figures)
             manifest.save(run.dataset)
             run.publish()
     return ExportSummary(DONE, place, manifest, manifest.to_json())
