@@ -1,0 +1,112 @@
+"""Examples of dropped documents that a run has kept, and near-duplicates side by side.
+
+In: `examples.jsonl` of a run. Out: texts for a page, with what differs marked. Held in memory: the file,
+which a run bounds at 20 examples of 2 kB for each reason, and its texts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import orjson
+
+from krill.report.figures import Figures
+from krill.report.parts import Beside, Part, Piece, Text, Texts
+from krill.report.runs import ReportedRun
+
+EXAMPLES: Final = "examples.jsonl"
+_MOST_BYTES: Final = 16_000_000
+_MOST_OF_PAGE: Final = 900_000
+_LONGEST: Final = 2000
+_MOST_PAIRS: Final = 20
+
+
+def read_examples(run: ReportedRun) -> list[Figures] | None:
+    """The examples in the file's order; None where the run kept none. Lines that are damaged are left out."""
+    content = run.files.read(EXAMPLES, _MOST_BYTES)
+    if content is None:
+        return None
+    found = []
+    for line in content.splitlines():
+        try:
+            value: Any = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            run.figures.note(f"a line of `{EXAMPLES}` is not JSON")
+            continue
+        example = Figures(value)
+        if example.text("text") is not None and example.text("reason") is not None:
+            found.append(example)
+    return found
+
+
+def example_parts(examples: Sequence[Figures], describe: Any) -> Iterator[Part]:
+    """Examples by reason, each behind a line that is opened. All reasons together stay below a size: of each
+    as many as fit its part."""
+    reasons: dict[str, list[Figures]] = {}
+    for example in examples:
+        if not example.inner("kept", wanted=False):
+            reasons.setdefault(example.text("reason") or "", []).append(example)
+    each = _MOST_OF_PAGE // max(1, len(reasons))
+    for reason, found in reasons.items():
+        texts, left = [], each
+        for example in found:
+            text = _text_of(example)
+            left -= len(text.encode(errors="replace"))
+            if left < 0 and texts:
+                break
+            texts.append(Text(place_of(example), [Piece(text)]))
+        shown = (
+            f"{len(texts)} of {len(found)} kept examples"
+            if len(texts) < len(found)
+            else _examples(len(texts))
+        )
+        yield Texts(f"{describe(reason)}: {shown}", texts)
+
+
+def duplicate_parts(examples: Sequence[Figures]) -> Iterator[Part]:
+    """What was kept beside what was dropped for it."""
+    pairs = [example for example in examples if example.inner("kept", wanted=False)]
+    for example in pairs[:_MOST_PAIRS]:
+        kept = example.inner("kept")
+        left, right = marked(_text_of(kept), _text_of(example))
+        heading = f"{example.text('reason')} in {place_of(example)}"
+        yield Beside(
+            heading,
+            [Text(f"kept: {place_of(kept)}", left), Text(f"dropped: {place_of(example)}", right)],
+        )
+
+
+def marked(left: str, right: str) -> tuple[list[Piece], list[Piece]]:
+    """Both texts in pieces; what only one of them has is marked."""
+    words = [re.findall(r"\w+|\s+|[^\w\s]", text) for text in (left, right)]
+    matcher = difflib.SequenceMatcher(None, *words, autojunk=False)
+    pieces: tuple[list[Piece], list[Piece]] = ([], [])
+    for what, left_from, left_to, right_from, right_to in matcher.get_opcodes():
+        sides = (("removed", words[0][left_from:left_to]), ("added", words[1][right_from:right_to]))
+        for side, (mark, some) in zip(pieces, sides, strict=True):
+            if some:
+                side.append(Piece("".join(some), "" if what == "equal" else mark))
+    return pieces
+
+
+def place_of(example: Figures) -> str:
+    """Where a document stood, in a few words."""
+    file, position = example.text("file", wanted=False), example.count("position", wanted=False)
+    language, length = example.text("language", wanted=False), example.count("bytes", wanted=False)
+    found = [file or "an unknown file"]
+    found += [] if position is None else [f"at {position:,}"]
+    found += [] if language is None else [f"language {language}"]
+    found += [] if length is None else [f"{length:,} bytes"]
+    return ", ".join(found)
+
+
+def _text_of(example: Figures) -> str:
+    text = example.text("text", wanted=False) or ""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _examples(number: int) -> str:
+    return "1 example" if number == 1 else f"{number} examples"
