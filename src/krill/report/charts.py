@@ -35,7 +35,9 @@ _VARIABLES: Final = {
     **dict(zip((_INK, _SOFT, _RULE, _BAND, _LEVEL), ("ink", "soft", "rule", "band", "level"), strict=True)),
     **{colour: f"line{place}" for place, colour in enumerate(_LINE)},
 }
-_STYLE: Final = {
+_STYLE: Final[dict[Any, Any]] = {
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
     "svg.fonttype": "none",
     "svg.hashsalt": "krill",
     "text.parse_math": False,
@@ -96,7 +98,7 @@ def line_chart(
     spans: Sequence[Span] = (),
 ) -> Chart:
     """A chart of lines; the scale begins at zero if `y` is in bytes."""
-    thinned = [Line(line.label, thin(line.points), line.colour) for line in lines]
+    thinned = [Line(line.label, thin(line.points, _MOST_POINTS // len(lines)), line.colour) for line in lines]
     drawn, above = _levels_in_sight(thinned, levels)
     svg = _drawn(thinned, x, y, drawn, spans)
     beyond = "".join(f" {level.label} is above the chart." for level in above)
@@ -106,9 +108,9 @@ def line_chart(
     return Chart(title, _described(title, thinned, y) + beyond, svg, legend, table)
 
 
-def thin(points: Sequence[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
-    """At most 400 points, evenly, the last among them."""
-    step = -(-len(points) // _MOST_POINTS) or 1
+def thin(points: Sequence[tuple[float, float | None]], most: int) -> list[tuple[float, float | None]]:
+    """At most so many points and one, evenly, the last among them."""
+    step = -(-len(points) // most) or 1
     return [*points[:-1:step], *points[-1:]]
 
 
@@ -141,7 +143,6 @@ def _described(title: str, lines: Sequence[Line], y: Axis) -> str:
 def _drawn(lines: Sequence[Line], x: Axis, y: Axis, levels: Sequence[Level], spans: Sequence[Span]) -> Markup:
     try:
         import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtra("a report", "report") from error
@@ -153,7 +154,7 @@ def _drawn(lines: Sequence[Line], x: Axis, y: Axis, levels: Sequence[Level], spa
             _draw_span(axes, span, place)
         for line in lines:
             values = [float("nan") if value is None else value for _, value in line.points]
-            alone = {"marker": "o", "markersize": 3.5} if len(values) < 3 else {}
+            alone: dict[str, Any] = {"marker": "o", "markersize": 3.5} if len(values) < 3 else {}
             axes.plot(
                 [place for place, _ in line.points], values, color=_LINE[line.colour], linewidth=1.6, **alone
             )
@@ -171,7 +172,7 @@ def _drawn(lines: Sequence[Line], x: Axis, y: Axis, levels: Sequence[Level], spa
             )
         _scale(axes, x, y, levels)
         written = io.StringIO()
-        FigureCanvasSVG(figure).print_svg(written, metadata={"Date": None, "Creator": None})
+        figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
     return _for_page(written.getvalue())
 
 

@@ -5,8 +5,8 @@ In: a run. Out: sections of a page. Held in memory: their rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import orjson
 
@@ -22,6 +22,7 @@ from krill.report.parts import (
     Part,
     Section,
     Table,
+    Value,
     bar,
     count,
     duration,
@@ -90,7 +91,7 @@ def memory_section(run: ReportedRun) -> Section:
     limit, peak = budget.count("limit", wanted=False), budget.count("measured_peak", wanted=False)
     predicted, least = budget.count("predicted_peak", wanted=False), budget.count("least", wanted=False)
     figures = {"budget": limit, "predicted peak": predicted, "measured peak": peak}
-    figures["of this process and its children (PSS)"] = budget.count("tree_pss", wanted=False)
+    figures["with its children (PSS)"] = budget.count("tree_pss", wanted=False)
     facts = [(name, format_size(value)) for name, value in figures.items() if value is not None]
     threads = budget.count("threads", wanted=False)
     facts += [] if threads is None else [("threads", f"{threads:,}")]
@@ -189,7 +190,7 @@ def time_section(run: ReportedRun) -> Section:
     spent = [stage.number("seconds", wanted=False) or 0.0 for stage in stages]
     total = max(run.figures.number("seconds", wanted=False) or 0.0, sum(spent))
     predicted = run.figures.inner("predicted", wanted=False).inner("stages", wanted=False)
-    rows = []
+    rows: list[list[Value]] = []
     for stage, taken in zip(stages, spent, strict=True):
         name, done = stage.text("name") or "?", stage.count("bytes", wanted=False)
         rate = (
@@ -197,11 +198,11 @@ def time_section(run: ReportedRun) -> Section:
         )
         counts = [count(stage.count(what, wanted=False)) for what in ("documents", "tokens")]
         expected = seconds(predicted.number(name, wanted=False))
-        rows.append((name, seconds(taken), bar(taken, total), size(done), rate, *counts, expected))
+        rows.append([name, seconds(taken), bar(taken, total), size(done), rate, *counts, expected])
     if rows:
         rest = max(0.0, total - sum(spent))
         nothing = [Cell("-")] * 5
-        rows.append(("between and before stages", seconds(rest), bar(rest, total), *nothing))
+        rows.append(["between and before stages", seconds(rest), bar(rest, total), *nothing])
         columns = ("stage", "seconds", "share of all", "bytes", "rate", "documents", "tokens", "predicted")
         section.parts.append(Table("Where the seconds went", columns, rows))
     chart = _throughput(run)
@@ -232,7 +233,7 @@ def _throughput(run: ReportedRun) -> Part | None:
 
 def config_section(run: ReportedRun) -> Section:
     section = Section("config", "Config")
-    rows = [(key, value) for key, value in flat(run.config.values)]
+    rows = [(key, cut(value)) for key, value in flat(run.config.values)]
     if rows:
         section.parts.append(Table("What shaped the output", ("key", "value"), rows[:_MOST_ROWS]))
     files = run.figures.values.get("inputs")
@@ -247,14 +248,20 @@ def config_section(run: ReportedRun) -> Section:
     return section
 
 
-def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Keys with dots, and their values as JSON; long ones cut."""
-    for key, inner in value.items():
-        if isinstance(inner, dict) and inner:
-            yield from flat(inner, f"{prefix}{key}.")
-        else:
-            shown = orjson.dumps(inner, default=str).decode()
-            yield f"{prefix}{key}", shown if len(shown) <= _LONGEST_VALUE else f"{shown[:_LONGEST_VALUE]}..."
+def flat(value: object, key: str = "") -> Iterator[tuple[str, str]]:
+    """Keys with dots and places, such as `preprocess.filters[0].name`, and their values as JSON."""
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from flat(inner, f"{key}.{name}" if key else name)
+    elif isinstance(value, list) and any(isinstance(inner, dict) for inner in value):
+        for place, inner in enumerate(value):
+            yield from flat(inner, f"{key}[{place}]")
+    elif key:
+        yield key, orjson.dumps(value, default=str).decode()
+
+
+def cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
 def length_table(caption: str, buckets: list[tuple[int, int, int]], what: str) -> Table:

@@ -5,12 +5,12 @@ In: runs. Out: one section. Held in memory: its rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from krill.pipeline.summary import describe_reason
 from krill.report.charts import line_chart
-from krill.report.common import BYTES, SECONDS, flat, timeline_samples
+from krill.report.common import BYTES, SECONDS, cut, flat, timeline_samples
 from krill.report.figures import Figures
 from krill.report.parts import Cell, Line, Note, Part, Section, Table, Value, count, number, seconds, size
 from krill.report.runs import ReportedRun
@@ -25,8 +25,14 @@ _COUNTS: Final = {
     "duplicates": ("duplicates", "duplicates"),
 }
 _MEMORY: Final = {"budget": "limit", "predicted peak": "predicted_peak", "measured peak": "measured_peak"}
-_TOP: Final = {"vocab_size": "vocabulary", "bytes_per_token": "bytes per token", "parameters": "parameters"}
-_TOP_TRAINING: Final = {"steps": "steps", "final_loss": "last loss", "bits_per_byte": "bits per byte"}
+_TOP: Final = {
+    "vocab_size": "vocabulary",
+    "bytes_per_token": "bytes per token",
+    "parameters": "parameters",
+    "steps": "steps",
+    "final_loss": "last loss",
+    "bits_per_byte": "bits per byte",
+}
 
 
 def comparison_section(runs: Sequence[ReportedRun], names: Sequence[str]) -> Section:
@@ -38,15 +44,11 @@ def comparison_section(runs: Sequence[ReportedRun], names: Sequence[str]) -> Sec
         ["seconds", *(seconds(run.figures.number("seconds", wanted=False)) for run in runs)],
     ]
     for label, (part, name) in _COUNTS.items():
-        rows += _row(
-            runs, label, lambda f, p=part, n=name: count(f.inner(p, wanted=False).count(n, wanted=False))
-        )
+        rows += _row(label, [count(_inner(run, part).count(name, wanted=False)) for run in runs])
     for label, name in _MEMORY.items():
-        rows += _row(
-            runs, label, lambda f, n=name: size(f.inner("budget", wanted=False).count(n, wanted=False))
-        )
-    for name, label in {**_TOP, **_TOP_TRAINING}.items():
-        rows += _row(runs, label, lambda f, n=name: number(f.number(n, wanted=False)))
+        rows += _row(label, [size(_inner(run, "budget").count(name, wanted=False)) for run in runs])
+    for name, label in _TOP.items():
+        rows += _row(label, [number(run.figures.number(name, wanted=False)) for run in runs])
     section.parts.append(Table("Figures of the runs", columns, rows))
     section.parts += _memory_over_time(runs, names)
     section.parts += _by_name(runs, columns, "Documents dropped, by reason", "dropped")
@@ -55,9 +57,12 @@ def comparison_section(runs: Sequence[ReportedRun], names: Sequence[str]) -> Sec
     return section
 
 
-def _row(runs: Sequence[ReportedRun], label: str, read: Callable[[Figures], Cell]) -> list[list[Value]]:
+def _inner(run: ReportedRun, name: str) -> Figures:
+    return run.figures.inner(name, wanted=False)
+
+
+def _row(label: str, cells: Sequence[Cell]) -> list[list[Value]]:
     """Nothing where no run has the figure."""
-    cells = [read(run.figures) for run in runs]
     return [[label, *cells]] if any(cell.value is not None for cell in cells) else []
 
 
@@ -107,5 +112,5 @@ def _configs(runs: Sequence[ReportedRun], names: Sequence[str]) -> Part:
     differing = [key for key in keys if len({one.get(key) for one in found}) > 1]
     if not differing:
         return Note("Their configs are the same in all that shapes the output.")
-    rows = [[key, *(one.get(key, "-") for one in found)] for key in differing]
+    rows = [[key, *(cut(one.get(key, "-")) for one in found)] for key in differing]
     return Table("Keys of the config that differ", ("key", *names), rows)

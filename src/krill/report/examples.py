@@ -51,7 +51,8 @@ def example_parts(examples: Sequence[Figures], describe: Any) -> Iterator[Part]:
             reasons.setdefault(example.text("reason") or "", []).append(example)
     each = _MOST_OF_PAGE // max(1, len(reasons))
     for reason, found in reasons.items():
-        texts, left = [], each
+        texts: list[Text] = []
+        left = each
         for example in found:
             text = _text_of(example)
             left -= len(text.encode(errors="replace"))
@@ -82,7 +83,7 @@ def duplicate_parts(examples: Sequence[Figures]) -> Iterator[Part]:
 def marked(left: str, right: str) -> tuple[list[Piece], list[Piece]]:
     """Both texts in pieces; what only one of them has is marked."""
     words = [re.findall(r"\w+|\s+|[^\w\s]", text) for text in (left, right)]
-    matcher = difflib.SequenceMatcher(None, *words, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, words[0], words[1], autojunk=False)
     pieces: tuple[list[Piece], list[Piece]] = ([], [])
     for what, left_from, left_to, right_from, right_to in matcher.get_opcodes():
         sides = (("removed", words[0][left_from:left_to]), ("added", words[1][right_from:right_to]))

@@ -33,17 +33,22 @@ class Figures:
         # bool is an int to Python; what is beyond 64 bits no run has counted.
         if type(value) is int and 0 <= value < 2**63:
             return value
-        return self._wrong(name, "a count", value)
+        self._wrong(name, "a count", value)
+        return None
 
     def number(self, name: str, *, wanted: bool = True) -> float | None:
         value = self._get(name, wanted)
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300:
             return float(value)  # of NaN, the comparison is false
-        return self._wrong(name, "a number", value)
+        self._wrong(name, "a number", value)
+        return None
 
     def text(self, name: str, *, wanted: bool = True) -> str | None:
         value = self._get(name, wanted)
-        return value if isinstance(value, str) else self._wrong(name, "a text", value)
+        if isinstance(value, str):
+            return value
+        self._wrong(name, "a text", value)
+        return None
 
     def inner(self, name: str, *, wanted: bool = True) -> Figures:
         """The object of that name; an empty one where there is none."""

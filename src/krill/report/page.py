@@ -144,7 +144,7 @@ def render(page: Page) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["numbered"] = numbered
+    environment.filters |= {"numbered": numbered, "code": _code}
     script = (_HERE / "script.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     from krill import __version__
@@ -155,6 +155,16 @@ def render(page: Page) -> str:
         script_hash=digest,
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
         version=__version__,
+    )
+
+
+def _code(text: str) -> Markup:
+    """What stands between backticks as code."""
+    parts = [Markup("{}").format(escape(part)) for part in text.split("`")]
+    if len(parts) % 2 == 0:
+        return Markup("`").join(parts)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else part for place, part in enumerate(parts)
     )
 
 

@@ -134,7 +134,10 @@ def seconds(value: float | None) -> Cell:
 
 
 def number(value: float | None) -> Cell:
-    return Cell("-") if value is None else Cell(f"{value:,.4g}", value)
+    if value is None:
+        return Cell("-")
+    whole = value == int(value) and abs(value) < 1e15
+    return Cell(f"{int(value):,}" if whole else f"{value:,.4g}", value)
 
 
 def share(value: float, whole: float) -> Cell:
