@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from krill.pipeline.summary import describe_reason
 from krill.report.charts import line_chart
 from krill.report.common import BYTES, SECONDS, cut, flat, timeline_samples
 from krill.report.figures import Figures
@@ -75,6 +74,8 @@ def _memory_over_time(runs: Sequence[ReportedRun], names: Sequence[str]) -> list
 
 
 def _by_name(runs: Sequence[ReportedRun], columns: Sequence[str], caption: str, name: str) -> list[Part]:
+    from krill.pipeline.summary import describe_reason
+
     found = [
         dict(run.figures.inner("documents", wanted=False).inner(name, wanted=False).counts()) for run in runs
     ]

@@ -84,9 +84,9 @@ def write_report(
     limit, target = resolve_limit(memory), Path(output)
     if target.is_dir():
         raise ConfigError(f"--output `{target}` is a folder", hint=f"--output {target / 'report.html'}")
-    runs = [open_run(path, limit) for path in dict.fromkeys(paths)]
     with Meter(limit) as meter:
         meter.plan([Need("the page", _PAGE)])
+        runs = [open_run(path, limit) for path in dict.fromkeys(paths)]
         html = render(make_page(runs, samples=samples, memory=memory)).encode()
     if len(html) > MOST_BYTES:
         raise InputError(
