@@ -24,6 +24,7 @@
 #include "corpus/text_reader.hpp"
 #include "dedup/hash.hpp"
 #include "text/clean.hpp"
+#include "text/pick.hpp"
 
 namespace krill::bindings {
 
@@ -194,12 +195,36 @@ std::vector<size_t> read_files(Guarded<Reader>& self, const std::vector<nb::byte
   return outcome.suspects;
 }
 
+// The documents that cleaning left out, as they came.
+struct DroppedDocuments {
+  text::PickedColumn column;
+  Buffer<uint64_t> starts;
+  Buffer<uint8_t> nulls;
+};
+
 struct CleanDocuments {
   text::CleanColumn column;
   Buffer<uint64_t> starts;
   Buffer<dedup::Hash> hashes;
   corpus::Counts counts;
+  DroppedDocuments dropped;
 };
+
+DroppedDocuments dropped_of(const corpus::DocumentBatch& batch, const text::TextColumn& raw,
+                            const Buffer<int64_t>& kept) {
+  Buffer<uint8_t> is_dropped(raw.rows);
+  std::fill_n(is_dropped.data(), raw.rows, uint8_t{1});
+  for (size_t row = 0; row < kept.size(); ++row) is_dropped[static_cast<size_t>(kept[row])] = 0;
+  DroppedDocuments dropped{pick_texts(raw, is_dropped.data()), Buffer<uint64_t>(raw.rows - kept.size()),
+                           Buffer<uint8_t>(raw.rows - kept.size())};
+  size_t out = 0;
+  for (size_t row = 0; row < raw.rows; ++row) {
+    if (is_dropped[row] == 0) continue;
+    dropped.starts[out] = batch.starts[row];
+    dropped.nulls[out++] = batch.text.null_mask[row];
+  }
+  return dropped;
+}
 
 CleanDocuments cleaned(const corpus::DocumentBatch& batch, bool strip, int64_t min_chars) {
   const corpus::Rows& text = batch.text;
@@ -212,7 +237,8 @@ CleanDocuments cleaned(const corpus::DocumentBatch& batch, bool strip, int64_t m
   for (size_t row = 0; row < rows; ++row) starts[row] = batch.starts[static_cast<size_t>(column.kept[row])];
   Buffer<dedup::Hash> hashes =
       dedup::hash_documents({column.offsets.data(), rows, column.data.data(), column.data.size()}, 0);
-  return {std::move(column), std::move(starts), std::move(hashes), batch.counts};
+  DroppedDocuments dropped = dropped_of(batch, raw, column.kept);
+  return {std::move(column), std::move(starts), std::move(hashes), batch.counts, std::move(dropped)};
 }
 
 // Reading, parsing, cleaning and hashing are one call, since each hand-over of the GIL costs about as much as
@@ -232,8 +258,12 @@ nb::tuple read_clean(Guarded<Reader>& self, const nb::bytes& name, uint64_t star
   nb::dict counts = to_dict(found->counts);
   counts["too_short"] = found->column.counts.too_short;
   counts["invalid_utf8"] = found->column.counts.invalid_utf8;
-  return nb::make_tuple(to_numpy(std::move(found->column.offsets)), to_numpy(std::move(found->column.data)),
-                        to_numpy(std::move(found->starts)), to_numpy(std::move(found->hashes)), counts);
+  DroppedDocuments& dropped = found->dropped;
+  return nb::make_tuple(
+      to_numpy(std::move(found->column.offsets)), to_numpy(std::move(found->column.data)),
+      to_numpy(std::move(found->starts)), to_numpy(std::move(found->hashes)), counts,
+      nb::make_tuple(to_numpy(std::move(dropped.column.offsets)), to_numpy(std::move(dropped.column.data)),
+                     to_numpy(std::move(dropped.starts)), to_numpy(std::move(dropped.nulls))));
 }
 
 template <class Reader>

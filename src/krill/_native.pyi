@@ -72,8 +72,11 @@ class _Reader:
 
     def read_clean(
         self, path: bytes, start: int, end: int, strip: bool, min_chars: int
-    ) -> tuple[_Int64s, _UInt8s, _UInt64s, _UInt64s, dict[str, int]]:
-        """`read_range`, `take`, `clean` and `hash_documents` in one: offsets, data, starts, hashes, counts.
+    ) -> tuple[
+        _Int64s, _UInt8s, _UInt64s, _UInt64s, dict[str, int], tuple[_Int64s, _UInt8s, _UInt64s, _UInt8s]
+    ]:
+        """`read_range`, `take`, `clean` and `hash_documents` in one: offsets, data, starts, hashes, counts;
+        then what cleaning dropped, as it came: offsets, data, starts, null mask.
 
         Carried columns are left out, and the counts are those of both.
         """

@@ -17,9 +17,10 @@ from krill.config.messages import shown
 from krill.config.schema import KrillConfig
 
 _SHAPES_OUTPUT = {"seed", "datasets", "tokenizer", "preprocess"}
-# `on_error` only decides whether a run with malformed records ends; these tokenizer keys are for training.
+# `on_error` only decides whether a run with malformed records ends, `samples` what is kept beside the rows;
+# these tokenizer keys are for training.
 _SHAPES_NOTHING = {
-    "preprocess": {"prepared_path", "batch_rows", "on_error"},
+    "preprocess": {"prepared_path", "batch_rows", "on_error", "samples"},
     "tokenizer": {
         "vocab_size",
         "pattern",

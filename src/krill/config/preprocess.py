@@ -155,6 +155,11 @@ class PreprocessConfig(Section):
     rejected: bool = key(
         False, "Also write the documents that were dropped, with the reason, as `rejected-*.parquet`."
     )
+    samples: bool = key(
+        True,
+        "Keep up to 20 examples for each reason for a drop, 2 kB of text each, as `examples.jsonl`; `false` "
+        "leaves their text out of the run, for sharing.",
+    )
     dedup: DedupConfig = Field(
         default_factory=DedupConfig,
         description="Which documents are dropped as copies of earlier ones: `none`, `exact`, `bloom`, "

@@ -122,7 +122,8 @@ class RangeBlock(FileBlock):
         return not self.source.source.columns
 
     def clean_documents(self, strip: bool, min_chars: int) -> Documents:
-        """What cleaning leaves of the documents, with their hashes, in one native call."""
+        """What cleaning leaves of the documents, with their hashes, in one native call; and what it dropped,
+        without reasons."""
         reader = DocumentReader(self.source, self.limits, self.start)
         return reader.read_clean(self.start, self.end, strip, min_chars)
 

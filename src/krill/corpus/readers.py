@@ -97,21 +97,31 @@ class DocumentReader:
             self._reader.read_range(path, start, end)
 
     def read_clean(self, start: int, end: int, strip: bool, min_chars: int) -> Documents:
-        """The documents in [start, end) of a local file, cleaned and hashed; without carried columns."""
+        """The documents in [start, end) of a local file, cleaned and hashed; without carried columns. What
+        was dropped is in `rejected`, as it came and without its reason."""
         with self._reading(start, end) as path:
-            offsets, data, starts, hashes, counts = self._reader.read_clean(
+            offsets, data, starts, hashes, counts, dropped = self._reader.read_clean(
                 path, start, end, strip, min_chars
             )
         self._see(counts)
-        starts += np.uint64(self._file.position(0))
-        batch = pa.RecordBatch.from_arrays([text_column(offsets, data), as_arrow(starts)], schema=_PLAIN)
-        return Documents(batch, {name: count for name, count in counts.items() if count}, hashes=hashes)
+        batch = self._plain(offsets, data, starts)
+        rejected = (self._plain(*dropped),) if len(dropped[2]) else ()
+        counts = {name: count for name, count in counts.items() if count}
+        return Documents(batch, counts, rejected, hashes)
 
     def take(self) -> Documents:
         """The documents gathered, without the open one."""
         taken = _taken(self._reader, self._names, self._file.position(0))
         self._see(taken.counts)
         return taken
+
+    def _plain(self, offsets: Any, data: Any, starts: Any, nulls: Any = None) -> pa.RecordBatch:
+        starts += np.uint64(self._file.position(0))
+        there = None
+        if nulls is not None and nulls.any():
+            there = pa.py_buffer(np.packbits(nulls == 0, bitorder="little"))
+        columns = [text_column(offsets, data, there), as_arrow(starts)]
+        return pa.RecordBatch.from_arrays(columns, schema=_PLAIN)
 
     @contextmanager
     def _reading(self, start: int, end: int) -> Iterator[bytes]:

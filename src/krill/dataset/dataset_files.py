@@ -25,7 +25,7 @@ _OF_SPLITS: Final = "dataset_dict.json"
 # What an unfinished run may have left in an output that is written in place.
 _NAMES: Final = re.compile(
     r"(?:(?:train|validation)/)?(?:(?:data|text|rejected)-\d+\.(?:arrow|parquet)|state\.json|dataset_info\.json)"
-    r"|dataset_dict\.json"
+    r"|dataset_dict\.json|examples\.jsonl"
 )
 
 

@@ -30,6 +30,7 @@ from krill.pipeline.stages.base import UnitSource
 from krill.pipeline.stages.dedup import Dedup
 from krill.pipeline.stages.dedup_phases import dedup_phases
 from krill.pipeline.stages.encode import Encode
+from krill.pipeline.stages.examples import Examples
 from krill.pipeline.stages.pack import Pack
 from krill.pipeline.stages.rejected import Rejected
 from krill.pipeline.stages.scan import Scan
@@ -148,6 +149,8 @@ def build_stages(
             stages.append(ShuffleRows(context, pack))
     if settings.rejected and scan is not None:
         stages.append(Rejected(context, scan, [*dropping, source], encode))
+    if settings.samples:
+        stages.append(Examples(context, [stage for stage in stages if isinstance(stage, Scan | Trim)]))
     return stages
 
 

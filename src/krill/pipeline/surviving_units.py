@@ -29,7 +29,7 @@ from krill.errors import InputError
 from krill.storage import CommitLog
 from krill.storage.commits import damaged, reading_artifact
 from krill.text import Step
-from krill.text.clean import CleanText
+from krill.text.clean import CleanText, with_reasons
 from krill.text.step import rejected_rows, with_columns, with_statistics
 
 KEEP: Final = "keep"
@@ -91,13 +91,13 @@ def survivors(block: BlockOfDocuments, steps: Sequence[Step], *, collect: bool =
     """The documents of `block` that pass every step, and why the others did not: with `collect`, the others
     themselves."""
     first = steps[0] if steps else None
-    if isinstance(first, CleanText) and isinstance(block, RangeBlock) and block.cleans and not collect:
+    if isinstance(first, CleanText) and isinstance(block, RangeBlock) and block.cleans:
         documents = block.clean_documents(first.strip, first.min_chars)
+        rejected = tuple(map(with_reasons, documents.rejected or ())) if collect else None
         steps = steps[1:]
     else:
-        documents = block.documents()
-    if collect:
-        documents = replace(documents, rejected=())
+        documents, rejected = block.documents(), () if collect else None
+    documents = replace(documents, rejected=rejected)
     for step in steps:
         documents = step.apply(documents)
     return documents

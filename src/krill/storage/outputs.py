@@ -54,6 +54,7 @@ def stated_checksums(manifest: Mapping[str, Any]) -> dict[str, str]:
             split = described.get("split")
             _add_stated(found, described.get("shards"), f"{split}/" if isinstance(split, str) else "")
     _add_stated(found, manifest.get("files"), "")
+    _add_stated(found, [manifest.get("examples")], "")
     return found
 
 

@@ -120,6 +120,7 @@ class Run:
         self.storage = storage
         self.description: Mapping[str, Any] = {}
         self.continued = False
+        self._ended = False
         self._progress = progress or Silent()
 
     def __enter__(self) -> Self:
@@ -230,17 +231,23 @@ class Run:
         """Keep what the meter sees with the run, as long as that is unfinished; one that continues goes on
         from there."""
         earlier = self.storage.noted(TIMELINE) if self.continued else None
-        meter.timeline.keep_by(lambda timeline: self.storage.note(TIMELINE, timeline), earlier)
+        meter.timeline.keep_by(self._keep, earlier)
+
+    def _keep(self, timeline: Mapping[str, Any]) -> None:
+        if not self._ended:
+            self.storage.note(TIMELINE, timeline)
 
     def publish(self, manifest: Mapping[str, Any] | None = None, *, threads: int = 1) -> None:
         """Let everybody see the output, whose manifest is written last: here, or before by the caller."""
         if manifest is not None:
             timeline = {name: in_one_line(manifest[name]) for name in ("timeline",) if name in manifest}
             write_json(self.dataset / MANIFEST, {**manifest, **timeline})
+        self._ended = True
         self.storage.publish(threads=threads)
 
     def discard(self, *, threads: int = 1) -> None:
         """Leave no trace of an unfinished run."""
+        self._ended = True
         self.storage.discard(threads=threads)
 
 

@@ -81,6 +81,11 @@ def valid_text(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(at, "text", without_invalid(batch.column(at)))
 
 
+def with_reasons(dropped: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows that cleaning dropped, each with its reason."""
+    return _rejected(dropped, np.zeros(dropped.num_rows, np.bool_), null_flags(dropped.column("text")))
+
+
 def _rejected(
     batch: pa.RecordBatch, keep: NDArray[np.bool_], null_mask: NDArray[np.uint8] | None
 ) -> pa.RecordBatch:

@@ -97,6 +97,7 @@ def test_the_identity_holds_every_key_that_is_not_left_out_on_purpose() -> None:
         "prepared_path",
         "batch_rows",
         "on_error",
+        "samples",
     }
     assert identity["datasets"] == whole["datasets"]
     # What is left are the tokenizer's place and the special tokens, the first of which separates documents.

@@ -159,7 +159,7 @@ def test_splits_have_folders_of_their_own_and_one_manifest(tmp_path: Path) -> No
     datasets = pytest.importorskip("datasets")
     summary = prepare(tmp_path, split={"validation": 0.2}, shuffle=True)
     names = {path.name for path in summary.output.iterdir()}
-    assert names == {"train", "validation", "dataset_dict.json", "krill-run.json"}
+    assert names == {"train", "validation", "dataset_dict.json", "examples.jsonl", "krill-run.json"}
     opened = datasets.load_from_disk(str(summary.output))
     for split in ("train", "validation"):
         theirs = [(row["input_ids"], row["seq_lengths"]) for row in opened[split]]

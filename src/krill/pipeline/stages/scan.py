@@ -28,6 +28,7 @@ from krill.errors import InputError
 from krill.pipeline.chat_tokens import Renders
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import minhash_of
+from krill.pipeline.examples import EXAMPLES, ExampleSet, examples_of
 from krill.pipeline.needs import MB, Sizing, spills_text
 from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import PipelineStage, bundle_sizes, describe_units, in_bundles
@@ -76,6 +77,8 @@ class Wanted:
     spill: bool = False
     """Whether survivors are kept of all units; those of sequential files always are."""
     rejected: bool = False
+    samples: bool = False
+    """Whether examples of what is dropped are kept."""
     positions: bool = False
     """Whether the positions of what is hashed are kept."""
 
@@ -95,6 +98,7 @@ class ScannedBlock:
     positions: NDArray[np.uint64] | None = None
     spilled: pa.Buffer | None = None
     rejected: Sequence[pa.Buffer] = ()
+    examples: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
 class Scan(PipelineStage):
@@ -125,6 +129,7 @@ class Scan(PipelineStage):
             minhash_of(dedup),
             spill=not only_hashes and spills_text(context.config, corpus),
             rejected=not only_hashes and settings.rejected,
+            samples=not only_hashes and settings.samples,
             positions=not only_hashes and dedup.index != "files",
         )
         self._only_hashes = only_hashes
@@ -162,6 +167,7 @@ class Scan(PipelineStage):
         # What conversations are compared with is rendered already.
         steps = [step for step in context.steps if not (self._only_hashes and isinstance(step, Renders))]
         sequential: list[int] = []
+        known = ExampleSet()
 
         def starts() -> Iterator[Start]:
             for start in map(Start.from_json, tasks):
@@ -181,8 +187,8 @@ class Scan(PipelineStage):
                 (unit, ((spilling(unit), block) for block in blocks))
                 for unit, blocks in self.corpus.walk(committed, starts())
             ),
-            lambda unit: UnitScan.begin(log, unit, wanted, spilling=spilling(unit)),
-            lambda item: _scan_block(steps, item[1], wanted, spilling=item[0]),
+            lambda unit: UnitScan.begin(log, unit, wanted, known, spilling=spilling(unit)),
+            lambda item: _scan_block(steps, item[1], wanted, known, spilling=item[0]),
             in_flight=context.plan.share(SCANNING),
             size=lambda item: scan_cost(item[1].nbytes),
         )
@@ -237,8 +243,11 @@ class Scan(PipelineStage):
             self._checked.add(ordinal)
 
 
-def _scan_block(steps: Sequence[Step], block: Block, wanted: Wanted, *, spilling: bool) -> ScannedBlock:
-    documents = survivors(block, steps, collect=wanted.rejected)
+def _scan_block(
+    steps: Sequence[Step], block: Block, wanted: Wanted, known: ExampleSet, *, spilling: bool
+) -> ScannedBlock:
+    documents = survivors(block, steps, collect=wanted.rejected or wanted.samples)
+    rejected = documents.rejected or ()
     batch = documents.batch
     text = batch.column("text")
     # Also where nothing compares documents: they show whether the input has changed since.
@@ -254,7 +263,8 @@ def _scan_block(steps: Sequence[Step], block: Block, wanted: Wanted, *, spilling
         wanted.minhash.bands_of(text) if wanted.minhash is not None else None,
         _positions(batch, wanted.hashes) if wanted.positions else None,
         spill(batch) if spilling else None,
-        [spill(valid_text(rejected)) for rejected in documents.rejected or ()],
+        [spill(valid_text(rows)) for rows in rejected] if wanted.rejected else (),
+        examples_of(rejected, known) if wanted.samples else {},
     )
 
 
@@ -282,13 +292,17 @@ class UnitScan:
 
     unit: Unit
     files: UnitFiles
+    known: ExampleSet | None
     end: UnitEnd = field(default_factory=lambda: UnitEnd(None))
     blocks: list[dict[str, Any]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=lambda: {"documents": 0, "text_bytes": 0, "bytes_read": 0})
+    examples: ExampleSet = field(default_factory=ExampleSet)
 
     @classmethod
-    def begin(cls, log: CommitLog, unit: Unit, wanted: Wanted, *, spilling: bool) -> UnitScan:
+    def begin(
+        cls, log: CommitLog, unit: Unit, wanted: Wanted, known: ExampleSet, *, spilling: bool
+    ) -> UnitScan:
         names = {
             HASHES: wanted.hashes is not None,
             BANDS: wanted.minhash is not None,
@@ -297,7 +311,7 @@ class UnitScan:
             REJECTED: wanted.rejected,
         }
         files = log.begin(unit.position, *(name for name, asked in names.items() if asked))
-        return cls(unit, files)
+        return cls(unit, files, known if wanted.samples else None)
 
     def add(self, block: ScannedBlock) -> None:
         seen: dict[str, Any] = {"documents": block.documents}
@@ -316,6 +330,9 @@ class UnitScan:
             seen["rejected"] = [[self.files.write(REJECTED, part), part.size] for part in block.rejected]
         self.blocks.append(seen)
         self.end = block.end
+        if self.known is not None:
+            self.examples.add_all(block.examples)
+            self.known.add_all(block.examples)
         add_counts(self.counts, block.counts)
         for name, value in (
             ("documents", block.documents),
@@ -331,6 +348,7 @@ class UnitScan:
                 "end": self.end.to_json(),
                 "blocks": self.blocks,
                 "counts": self.counts,
+                **({} if self.known is None else {EXAMPLES: self.examples.to_json()}),
                 **self.totals,
             }
         )

@@ -8,7 +8,6 @@ are dropped and counted. Held in memory: the blocks being trimmed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from krill.dedup import keep_lines
 from krill.dedup.exact import Level
 from krill.engines import StageReport
 from krill.pipeline.context import Context
+from krill.pipeline.examples import ExampleSet, examples_of
 from krill.pipeline.stages.base import PipelineStage, bundle_sizes, describe_units, in_bundles
 from krill.pipeline.stages.dedup import Dedup
 from krill.pipeline.stages.scan import SCANNING, Scan, ScannedBlock, UnitScan, Wanted, scan_cost, scan_needs
@@ -69,17 +69,18 @@ class Trim(PipelineStage):
         settings = context.config.preprocess
         level = settings.dedup.level
         assert level != "document"
-        wanted = Wanted(spill=True, rejected=settings.rejected)
+        wanted = Wanted(spill=True, rejected=settings.rejected, samples=settings.samples)
+        known = ExampleSet()
         clean = CleanText(strip=settings.strip, min_chars=settings.min_chars)
 
         def begin(position: int) -> UnitScan:
             unit = Unit.from_json(scanned.record(position)["unit"])
-            return UnitScan.begin(log, unit, wanted, spilling=True)
+            return UnitScan.begin(log, unit, wanted, known, spilling=True)
 
         context.make_units(
             ((position, _flagged(scanned, units, resolved, position)) for position in tasks),
             begin,
-            lambda item: _trim_block(*item, clean, level, collect=wanted.rejected),
+            lambda item: _trim_block(*item, clean, level, wanted, known),
             in_flight=context.plan.share(SCANNING),
             size=lambda item: scan_cost(item[0].nbytes),
         )
@@ -114,17 +115,20 @@ def _flagged(
 
 
 def _trim_block(
-    block: SurvivingBlock, flags: NDArray[np.uint8], clean: CleanText, level: Level, *, collect: bool
+    block: SurvivingBlock,
+    flags: NDArray[np.uint8],
+    clean: CleanText,
+    level: Level,
+    wanted: Wanted,
+    known: ExampleSet,
 ) -> ScannedBlock:
     batch, _ = block.read()
     before = text_bytes(batch)
     at = batch.schema.get_field_index("text")
     text = keep_lines(batch.column(at), flags, level)
-    documents = Documents(batch.set_column(at, "text", text), {REMOVED: int((flags == 0).sum())})
-    if collect:
-        documents = replace(documents, rejected=())
-    documents = clean.apply(documents)
-    left = documents.batch
+    counts = {REMOVED: int((flags == 0).sum())}
+    documents = clean.apply(Documents(batch.set_column(at, "text", text), counts, rejected=()))
+    left, rejected = documents.batch, documents.rejected or ()
     return ScannedBlock(
         end=UnitEnd(None),
         bytes_read=before,
@@ -132,5 +136,6 @@ def _trim_block(
         text_bytes=text_bytes(left),
         counts=documents.counts,
         spilled=spill(left),
-        rejected=[spill(rows) for rows in documents.rejected or ()],
+        rejected=[spill(rows) for rows in rejected] if wanted.rejected else (),
+        examples=examples_of(rejected, known) if wanted.samples else {},
     )
