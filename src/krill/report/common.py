@@ -37,7 +37,7 @@ SECONDS: Final = Axis("seconds since the start", "seconds")
 BYTES: Final = Axis("memory", "bytes")
 _MOST_ROWS: Final = 500
 _LONGEST_VALUE: Final = 300
-_RATES: Final = 100
+_RATES: Final = 50
 _OLDER: Final = "it was made by a version that did not keep this"
 
 
@@ -89,32 +89,34 @@ def memory_section(run: ReportedRun) -> Section:
     budget = run.figures.inner("budget", wanted=run.state == "finished")
     section = Section("memory", "Memory")
     limit, peak = budget.count("limit", wanted=False), budget.count("measured_peak", wanted=False)
-    predicted, least = budget.count("predicted_peak", wanted=False), budget.count("least", wanted=False)
+    predicted = budget.count("predicted_peak", wanted=False)
     figures = {"budget": limit, "predicted peak": predicted, "measured peak": peak}
     figures["with its children (PSS)"] = budget.count("tree_pss", wanted=False)
     facts = [(name, format_size(value)) for name, value in figures.items() if value is not None]
     threads = budget.count("threads", wanted=False)
     facts += [] if threads is None else [("threads", f"{threads:,}")]
     section.parts += [Facts(facts)] if facts else []
-    if limit is not None and peak is not None:
-        section.parts.append(_judgement(limit, peak, least))
+    section.parts += budget_notes(run)
     section.parts.append(_memory_chart(run, limit, predicted))
     section.parts += _stage_peaks(run)
     section.parts += _shares(budget)
     return section
 
 
-def _judgement(limit: int, peak: int, least: int | None) -> Note:
+def budget_notes(run: ReportedRun) -> list[Part]:
+    """Whether the budget was kept, and which one would have done."""
+    budget = run.figures.inner("budget", wanted=False)
+    limit, peak = budget.count("limit", wanted=False), budget.count("measured_peak", wanted=False)
+    least = budget.count("least", wanted=False)
+    if not limit or peak is None:
+        return []
     if peak > limit:
-        return Note(
-            f"The run held {format_size(peak)}, over its budget of {format_size(limit)}; its output is whole,"
-            " its plan was wrong.",
-            warns=True,
-        )
+        fact = f"The run held {format_size(peak)}, over its budget of {format_size(limit)}"
+        return [Note(f"{fact}; its output is whole, its plan was wrong.", warns=True)]
     held = f"The run held at most {format_size(peak)}, {percent(peak / limit)} of its budget."
-    if least is None:
-        return Note(f"{held} `krill estimate CONFIG` says the smallest budget that would do.")
-    return Note(f"{held} With as many threads, `{memory_flag(least)}` would have done.")
+    if not least:
+        return [Note(f"{held} `krill estimate CONFIG` says the smallest budget that would do.")]
+    return [Note(f"{held} With as many threads, `{memory_flag(least)}` would have done.")]
 
 
 def _memory_chart(run: ReportedRun, limit: int | None, predicted: int | None) -> Part:
@@ -202,7 +204,7 @@ def time_section(run: ReportedRun) -> Section:
     if rows:
         rest = max(0.0, total - sum(spent))
         nothing = [Cell("-")] * 5
-        rows.append(["between and before stages", seconds(rest), bar(rest, total), *nothing])
+        rows.append(["outside of stages", seconds(rest), bar(rest, total), *nothing])
         columns = ("stage", "seconds", "share of all", "bytes", "rate", "documents", "tokens", "predicted")
         section.parts.append(Table("Where the seconds went", columns, rows))
     chart = _throughput(run)
@@ -227,7 +229,11 @@ def _throughput(run: ReportedRun) -> Part | None:
             before_at, before = at, done
     rate = Axis("bytes a second", "bytes")
     return line_chart(
-        "Throughput over time", [Line("bytes a second", points, 2)], SECONDS, rate, spans=_spans(run.timeline)
+        "Bytes a second over time",
+        [Line("bytes a second", points, 2)],
+        SECONDS,
+        rate,
+        spans=_spans(run.timeline),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from krill.errors import BudgetError, InputError, KrillError
 from krill.report.common import (
+    budget_notes,
     config_section,
     length_table,
     memory_section,
@@ -74,6 +75,7 @@ def _overview(run: ReportedRun) -> Section:
             facts.append((label, f"{rows:,} of {length:,} tokens"))
     section.parts.append(Facts(facts))
     section.parts += _why(documents, read, kept)
+    section.parts += budget_notes(run)
     return section
 
 

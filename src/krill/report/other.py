@@ -5,7 +5,14 @@ In: a run. Out: its sections: all its counts, memory, time, config. Held in memo
 
 from __future__ import annotations
 
-from krill.report.common import config_section, memory_section, run_facts, status_notes, time_section
+from krill.report.common import (
+    budget_notes,
+    config_section,
+    memory_section,
+    run_facts,
+    status_notes,
+    time_section,
+)
 from krill.report.parts import Facts, Section, Table, bar, count
 from krill.report.runs import ReportedRun
 
@@ -19,7 +26,7 @@ def other_sections(run: ReportedRun) -> list[Section]:
         for name, value in run.figures.values.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and name not in _KNOWN
     ]
-    overview.parts.append(Facts(run_facts(run) + figures))
+    overview.parts += [Facts(run_facts(run) + figures), *budget_notes(run)]
     for name in ("counts", "figures", "scores"):
         counts = list(run.figures.inner(name, wanted=False).counts())
         most = max((value for _, value in counts), default=0)

@@ -13,6 +13,7 @@ from typing import Final
 
 from krill.errors import KrillError
 from krill.report.common import (
+    budget_notes,
     config_section,
     length_table,
     memory_section,
@@ -52,7 +53,7 @@ def tokenizer_sections(run: ReportedRun, memory: str | int) -> list[Section]:
     for name in _FACTS:
         value = run.figures.number(name, wanted=False)
         facts += [] if value is None else [(name.replace("_", " "), f"{value:,.6g}")]
-    overview.parts.append(Facts(facts))
+    overview.parts += [Facts(facts), *budget_notes(run)]
     texts, vocabulary = Section("texts", "Texts by token"), Section("vocabulary", "Vocabulary")
     try:
         with _opened(run, memory) as tokenizer:

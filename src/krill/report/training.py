@@ -13,7 +13,14 @@ import orjson
 
 from krill.budget import format_size
 from krill.report.charts import Axis, Level, line_chart
-from krill.report.common import config_section, memory_section, run_facts, status_notes, time_section
+from krill.report.common import (
+    budget_notes,
+    config_section,
+    memory_section,
+    run_facts,
+    status_notes,
+    time_section,
+)
 from krill.report.figures import Figures
 from krill.report.parts import Chart, Facts, Line, Note, Part, Section, Table, number
 from krill.report.runs import MOST_READ, ReportedRun
@@ -38,7 +45,7 @@ def training_sections(run: ReportedRun) -> list[Section]:
     for name in _FACTS:
         value = run.figures.number(name, wanted=False)
         facts += [] if value is None else [(name.replace("_", " "), f"{value:,.6g}")]
-    overview.parts.append(Facts(facts))
+    overview.parts += [Facts(facts), *budget_notes(run)]
     lines = read_metrics(run)
     curves = Section("curves", "Curves", curve_parts([(run.name, run, lines)], alone=True))
     sections = [overview, curves, _model(run), memory_section(run), time_section(run), config_section(run)]
