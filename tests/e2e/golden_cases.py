@@ -143,7 +143,8 @@ def digests(folder: Path) -> dict[str, Any]:
         if path.is_file() and path.name != "krill-run.json"
     }
     manifest = json.loads((folder / "krill-run.json").read_bytes())
-    read = {key: manifest[key] for key in ("documents", "tokens", "merges", "features") if key in manifest}
+    keys = ("documents", "tokens", "distributions", "merges", "features")
+    read = {key: manifest[key] for key in keys if key in manifest}
     return {"identity": manifest.get("identity"), "manifest": read, "files": files}
 
 

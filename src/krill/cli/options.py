@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from cyclopts import Parameter
 
@@ -164,6 +164,10 @@ class ConfigOptions(BudgetOptions):
 
     set: Annotated[tuple[str, ...], Parameter(consume_multiple=False, negative="", show_default=False)] = ()
     """Change one key of the config: --set preprocess.sequence_len=4096. May be given several times."""
+
+    def without_samples(self, wanted: bool) -> Self:
+        """The same, where `wanted` with a run that keeps no text of what it drops."""
+        return replace(self, set=(*self.set, "preprocess.samples=false")) if wanted else self
 
     def load(self, config: str, engine: EngineOptions | None = None, **more: Any) -> KrillConfig:
         """The config with these changes; `more` are top-level keys that only some verbs have."""

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from krill.budget import format_size
 from krill.cli.formats import Row, format_count, format_duration, format_memory, format_rate
-from krill.cli.options import ConfigOptions, EngineOptions, OutputOptions, Overwrite, VerifyOptions, at_least
+from krill.cli.options import (
+    ConfigOptions,
+    EngineOptions,
+    OutputOptions,
+    Overwrite,
+    Switch,
+    VerifyOptions,
+    at_least,
+)
 
 if TYPE_CHECKING:
     from krill.dataset import Manifest
@@ -24,6 +32,7 @@ def preprocess(
     /,
     *,
     overwrite: Overwrite = False,
+    no_samples: Switch = False,
     disk: str | None = None,
     task: str | None = None,
     wait: Annotated[float | None, at_least(0)] = None,
@@ -45,12 +54,15 @@ def preprocess(
     task
         Do one share of the work, such as 3/16, beside other processes on any machines that see the same
         folders; when all have ended, `--task finish` puts the dataset in its place.
+    no_samples
+        Keep no text of documents that are dropped (`preprocess.samples: false`), for a run that is shared.
     wait
         With --task, the seconds to wait while none of the others gets on; 600 by default.
     """
     from krill.cli.progress import watch
     from krill.cli.screen import print_notices, print_result
 
+    options = options.without_samples(no_samples)
     loaded = options.load(config, engine, disk=disk, verify=verify.override)
     from krill.engines.rank import FINISH, PATIENCE, Rank
     from krill.errors import ConfigError

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from krill.cli.options import ConfigOptions, OutputOptions, Overwrite, VerifyOptions
+from krill.cli.options import ConfigOptions, OutputOptions, Overwrite, Switch, VerifyOptions
 from krill.cli.streams import standard_output
 from krill.errors import KrillError
 
@@ -25,6 +25,7 @@ def run(
     /,
     *,
     overwrite: Overwrite = False,
+    no_samples: Switch = False,
     options: ConfigOptions = ConfigOptions(),  # noqa: B008  a frozen value, never changed
     verify: VerifyOptions = VerifyOptions(),  # noqa: B008
     display: OutputOptions = OutputOptions(),  # noqa: B008
@@ -42,7 +43,10 @@ def run(
     ----------
     config
         The config file (YAML).
+    no_samples
+        Keep no text of documents that are dropped (`preprocess.samples: false`), for a run that is shared.
     """
+    options = options.without_samples(no_samples)
     # A mistake in the config is found before any step starts.
     loaded = options.load(config, verify=verify.override)
     steps = _steps(loaded)

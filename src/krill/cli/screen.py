@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, cast
@@ -69,7 +70,8 @@ def print_result(
 ) -> None:
     """The end of a command: as JSON, as rows for people, or nothing with --quiet.
 
-    `made` says what a finished output has in common with the one that was asked for, `then` what to do next.
+    `made` says what a finished output has in common with the one that was asked for, `then` what to do next:
+    after it comes the report of a run, which is what has both.
     """
     finished = facts.get("status") == "finished"
     if not finished:
@@ -82,8 +84,11 @@ def print_result(
         if finished:
             console.print(f"nothing to do: {facts['output']} is finished, made {made}\n")
         print_rows(rows())
-        if then is not None:
-            console.print(f"\nnext: {then}")
+        steps = [] if then is None else [then]
+        if made and facts["output"] is not None:
+            steps.append(f"krill report {shlex.quote(facts['output'])}")
+        if steps:
+            console.print("\nnext: " + "\n      ".join(steps))
 
 
 def warn_over_budget(budget: Mapping[str, Any]) -> None:

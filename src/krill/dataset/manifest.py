@@ -200,8 +200,9 @@ class Manifest:
             if part is not None:
                 # One shard a line: indented like the rest, every batch offset would take a line of its own.
                 part["shards"] = [in_one_line(shard) for shard in part["shards"]]
-        if "timeline" in content:
-            content["timeline"] = in_one_line(content["timeline"])
+        for name in ("timeline", "distributions"):
+            if name in content:
+                content[name] = in_one_line(content[name])
         write_json(Path(folder) / MANIFEST_NAME, content)
 
     def to_json(self) -> dict[str, Any]:

@@ -55,6 +55,7 @@ def validate(path: str | Path, *, threads: int = 1) -> Report:
     manifest = Manifest.load(folder)
     if manifest.command == "export":
         return _validate_export(folder, manifest)
+    _check_examples(folder, manifest)
     checks: list[_TokenShard | _TextShard] = []
     if manifest.parts:
         assert manifest.tokenizer is not None, "Manifest.load refuses a dataset without its tokenizer"
@@ -102,6 +103,14 @@ def _validate_export(folder: Path, manifest: Manifest) -> Report:
         tokens=sum(file.tokens or 0 for file in files),
         documents=documents,
     )
+
+
+def _check_examples(folder: Path, manifest: Manifest) -> None:
+    """The examples of dropped documents are as they were written, where a run has kept some."""
+    fields = Fields(dict(manifest.extra), source=str(folder / MANIFEST_NAME))
+    if fields.has("examples"):
+        file = ShardInfo.from_fields(fields.inner("examples"))
+        VerifiedReads(ShardFile(folder, file)).finish(hint=DAMAGED_HINT)
 
 
 def _check_dataset_files(folder: Path, parts: Sequence[DatasetPart]) -> None:

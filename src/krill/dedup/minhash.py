@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +105,9 @@ class MinhashResult:
     """Clusters that they are in."""
     largest: int
     """Documents of this run in the largest of them."""
+    sizes: tuple[int, ...] = field(default=(), compare=False)
+    """How many clusters whose first document is of this run have how many documents: entry k counts those
+    with 2^(k-1) to 2^k - 1."""
 
 
 def dedup_minhash(
@@ -194,19 +197,24 @@ def write_clusters(
     """Write which documents are kept, and perhaps the clusters, of units with `counts` documents after
     `prior` ones."""
     records = None if cluster_files is None else UnitRecords(counts, cluster_files)
+    found = np.zeros(64, np.int64)
     try:
-        duplicates = write_keep_files(_flags(clusters, prior, records), counts, keep_files)
+        duplicates = write_keep_files(_flags(clusters, prior, records, found), counts, keep_files)
         if records is not None:
             records.finish()
     except BaseException:
         if records is not None:
             records.abort()
         raise
-    return MinhashResult(duplicates, clusters.count, clusters.largest)
+    largest = int(np.flatnonzero(found).max(initial=-1))
+    return MinhashResult(duplicates, clusters.count, clusters.largest, tuple(found[: largest + 1].tolist()))
 
 
-def _flags(clusters: Clusters, prior: int, records: UnitRecords | None) -> Iterator[NDArray[np.uint8]]:
-    """Flags of the documents that are kept, without prior ones; clusters go to `records` on the way."""
+def _flags(
+    clusters: Clusters, prior: int, records: UnitRecords | None, found: NDArray[np.int64]
+) -> Iterator[NDArray[np.uint8]]:
+    """Flags of the documents that are kept, without prior ones; clusters go to `records` on the way, and
+    `found` counts them by the binary digits of their sizes."""
     first = 0
     for smallest, sizes in clusters.labels():
         own = slice(max(0, prior - first), None)
@@ -218,7 +226,11 @@ def _flags(clusters: Clusters, prior: int, records: UnitRecords | None) -> Itera
             block["cluster"][smallest[own] < prior] = SEEN_BEFORE
             block["size"] = sizes[own]
             records.write(block)
-        yield (smallest[own] == numbers).view(np.uint8)
+        kept = smallest[own] == numbers
+        of_clusters = sizes[own][kept]
+        _, digits = np.frexp(of_clusters[of_clusters > 1].astype(np.float64))
+        found += np.bincount(digits, minlength=len(found))
+        yield kept.view(np.uint8)
 
 
 def plan_bands(documents: int, bands: int, *, share: int, workers: int) -> ShufflePlan:

@@ -29,6 +29,10 @@ class StageReport:
     """Tokens that were kept or dropped, by the manifest's names."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
     """What the manifest says of the files that it wrote, by the manifest's names."""
+    by_source: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """The same counts as `counts`, of each source by its number."""
+    distributions: Mapping[str, Any] = field(default_factory=dict)
+    """How long documents are, by the manifest's names."""
     shortage: tuple[str, str | None] | None = None
     """Why nothing can be made of what is left, and what to do about it."""
 

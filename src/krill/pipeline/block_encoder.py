@@ -27,6 +27,8 @@ from krill.dataset import Layout, smallest_dtype
 from krill.errors import ConfigError
 from krill.pack.masked import MASKED_DTYPE
 from krill.pipeline.chat_tokens import ChatTokens
+from krill.pipeline.distributions import Languages, languages_of, text_sizes
+from krill.pipeline.examples import ExampleSet, examples_of
 from krill.pipeline.surviving_units import SurvivingBlock
 from krill.text import Step
 from krill.tokenizer import Encoder
@@ -76,6 +78,8 @@ class BlockEncoder:
     row: int | None
     rejected: bool = False
     """Whether the documents that are dropped are wanted."""
+    samples: bool = False
+    """Whether a few of them are."""
     chats: ChatTokens | None = None
     """How conversations are encoded, where documents are such."""
 
@@ -96,16 +100,21 @@ class BlockEncoder:
             validation=settings.split.validation,
             row=None if settings.packing == "wrapped" or config.is_chat else settings.sequence_len,
             rejected=settings.rejected,
+            samples=settings.samples,
             chats=ChatTokens.of(config, steps),
         )
 
-    def encode(self, block: SurvivingBlock, files: Sequence[CorpusFile], *, counting: bool) -> EncodedBlock:
+    def encode(
+        self, block: SurvivingBlock, files: Sequence[CorpusFile], known: ExampleSet, *, counting: bool
+    ) -> EncodedBlock:
         """The tokens of a block, by split; while `counting`, only the number of its documents."""
-        batch, counts = block.read()
+        documents = block.documents()
+        batch, counts = documents.batch, documents.counts
         text = batch.column("text")
-        read = int(text.nbytes)
+        examples = examples_of(documents.rejected or (), known)
+        seen = SeenBlock(len(text), int(text.nbytes), examples, text_sizes(batch), languages_of(batch))
         if counting:  # its source is full: nothing of it is wanted but its number
-            return EncodedBlock(len(text), read, counts, np.empty(0, np.uint8), np.empty(0, np.uint32))
+            return EncodedBlock(seen, counts, np.empty(0, np.uint8), np.empty(0, np.uint32))
         codes: NDArray[np.uint8] | None = None
         with naming_document(files, batch.column("position")):
             if self.chats is not None:
@@ -127,7 +136,7 @@ class BlockEncoder:
             if not chosen.all():
                 tokens = _native.select_documents(ids, lengths, chosen.view(np.uint8))
             splits.append((tokens[0].astype(self.dtype, copy=False), tokens[1]))
-        return EncodedBlock(len(text), read, counts, outcomes, lengths, tuple(splits))
+        return EncodedBlock(seen, counts, outcomes, lengths, tuple(splits))
 
     def _outcomes(self, text: pa.Array, lengths: NDArray[np.uint32]) -> NDArray[np.uint8]:
         """The split of each document, or the reason why it is dropped."""
@@ -142,18 +151,37 @@ class BlockEncoder:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenBlock:
+    """What was read: how many documents and bytes, what was dropped on the way, the size of each document,
+    and which are in which language."""
+
+    documents: int
+    bytes_read: int
+    examples: Mapping[str, Sequence[Any]]
+    sizes: NDArray[np.int64]
+    languages: Languages
+
+
+@dataclass(frozen=True, slots=True)
 class EncodedBlock:
     """What one block gave: all documents' outcomes and lengths, and the ids and lengths of each split.
 
     Of a block that was only counted, as its source is full, there is no outcome and no tokens.
     """
 
-    documents: int
-    bytes_read: int
+    seen: SeenBlock
     counts: Mapping[str, int]
     outcomes: NDArray[np.uint8]
     lengths: NDArray[np.uint32]
     splits: tuple[tuple[NDArray[Any], NDArray[np.uint32]], ...] = ()
+
+    @property
+    def documents(self) -> int:
+        return self.seen.documents
+
+    @property
+    def bytes_read(self) -> int:
+        return self.seen.bytes_read
 
     def until(self, document: int) -> EncodedBlock:
         """The same without the documents from this one on."""
@@ -162,7 +190,7 @@ class EncodedBlock:
         for split, (ids, of_split) in enumerate(self.splits):
             chosen = outcomes == split
             splits.append((ids[: lengths[chosen].sum(dtype="int64")], of_split[: chosen.sum()]))
-        return EncodedBlock(self.documents, self.bytes_read, self.counts, outcomes, lengths, tuple(splits))
+        return EncodedBlock(self.seen, self.counts, outcomes, lengths, tuple(splits))
 
 
 class TokenQuota:

@@ -24,6 +24,8 @@ MOST_EXAMPLES: Final = 20
 TEXT_BYTES: Final = 2048
 EXAMPLES: Final = "examples"
 """What a unit's record calls them."""
+DROPPED: Final = "dropped"
+"""The same of documents of which only the place is known."""
 # Constants of SplitMix64.
 _GAMMA, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 _LARGEST: Final = 2**64
@@ -48,26 +50,35 @@ def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return values ^ (values >> np.uint64(31))
 
 
+class Place(NamedTuple):
+    """Where a document is that was dropped: its row in a block of a unit."""
+
+    hash: int
+    unit: int
+    block: int
+    row: int
+
+
 class ExampleSet:
-    """The examples of each reason so far."""
+    """The examples of each reason so far, or their places: sequences that begin with a hash."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[Example]] = {}
+        self._found: dict[str, list[Sequence[Any]]] = {}
 
-    def add(self, reason: str, examples: Iterable[Example]) -> None:
+    def add(self, reason: str, examples: Iterable[Sequence[Any]]) -> None:
         """Of equal hashes, as pieces of one row have, those that come first are kept."""
-        found = sorted([*self._found.get(reason, ()), *examples], key=lambda example: example.hash)
+        found = sorted([*self._found.get(reason, ()), *examples], key=lambda example: int(example[0]))
         self._found[reason] = found[:MOST_EXAMPLES]
 
-    def add_all(self, found: Mapping[str, Iterable[Any]]) -> None:
+    def add_all(self, found: Mapping[str, Iterable[Sequence[Any]]]) -> None:
         """Those of a block, or of a unit's record."""
         for reason, examples in found.items():
-            self.add(reason, (Example(*example) for example in examples))
+            self.add(reason, examples)
 
     def bound(self, reason: str) -> int:
         """Hashes from here on need no look: there are enough below."""
         found = self._found.get(reason, [])
-        return found[-1].hash if len(found) == MOST_EXAMPLES else _LARGEST
+        return int(found[-1][0]) if len(found) == MOST_EXAMPLES else _LARGEST
 
     def to_json(self) -> dict[str, list[Any]]:
         return {reason: list(map(list, self._found[reason])) for reason in sorted(self._found)}
@@ -82,6 +93,15 @@ def examples_of(rejected: Sequence[pa.RecordBatch], known: ExampleSet | None = N
             bound = _LARGEST if known is None else known.bound(reason)
             found.add(reason, _best(rows, hashes, members, bound))
     return found.to_json()
+
+
+def places_of(unit: int, block: int, before: int, rows: NDArray[np.int64]) -> Iterator[Place]:
+    """Of rows of a block, those that may be examples; `before` is how many rows of the unit precede it."""
+    numbers = rows.astype(np.uint64) + np.uint64(before)
+    with np.errstate(over="ignore"):
+        hashes = mixed(mixed(np.array([unit], np.uint64)) + numbers)
+    for at in np.argsort(hashes, kind="stable")[:MOST_EXAMPLES].tolist():
+        yield Place(int(hashes[at]), unit, block, int(rows[at]))
 
 
 def example_at(rows: pa.RecordBatch, row: int, hashed: int) -> Example:

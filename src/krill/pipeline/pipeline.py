@@ -45,7 +45,7 @@ from krill.text import Step
 from krill.text.user_step import Function
 from krill.tokenizer import Encoder
 
-STAGES: Final = (Scan, Dedup, Trim, Text, Encode, CountWindows, Pack, ShuffleRows, Rejected)
+STAGES: Final = (Scan, Dedup, Trim, Text, Encode, CountWindows, Pack, ShuffleRows, Rejected, Examples)
 """All that there are, to be asked what they need and what they take."""
 
 # What the manifest says of the shards that stages wrote.
@@ -99,7 +99,9 @@ class Unscanned:
     context: Context
 
     def units(self) -> SurvivingUnits:
-        return SurvivingUnits(self.context.corpus, self.context.steps, None)
+        context = self.context
+        samples = context.config.preprocess.samples
+        return SurvivingUnits(context.corpus, context.steps, None, collect=samples)
 
     def records(self) -> CommitLog | None:
         return None
@@ -150,8 +152,14 @@ def build_stages(
     if settings.rejected and scan is not None:
         stages.append(Rejected(context, scan, [*dropping, source], encode))
     if settings.samples:
-        stages.append(Examples(context, [stage for stage in stages if isinstance(stage, Scan | Trim)]))
+        stages.append(Examples(context, _dropping(stages, settings.dedup.level)))
     return stages
+
+
+def _dropping(stages: Sequence[Stage], level: str) -> list[Stage]:
+    """The stages that drop documents: `Dedup` finds lines or paragraphs where these are compared."""
+    kinds = (Scan, Trim, Text, Encode, Dedup) if level == "document" else (Scan, Trim, Text, Encode)
+    return [stage for stage in stages if isinstance(stage, kinds)]
 
 
 @dataclass(slots=True)
@@ -166,6 +174,8 @@ class Pipeline:
     kept: int = 0
     tokens: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, Any] = field(default_factory=dict)
+    by_source: dict[int, dict[str, int]] = field(default_factory=dict)
+    distributions: dict[str, Any] = field(default_factory=dict)
 
     def run(self, engine: Engine) -> None:
         """Have the missing tasks of all stages done, one stage after the other."""
@@ -196,7 +206,15 @@ class Pipeline:
     def other_outputs(self) -> dict[str, Any]:
         """What else they state for the manifest."""
         others = {name: found for name, found in self.outputs.items() if name not in _PARTS}
-        return {"duplicates": None, **others}
+        return {"duplicates": None, **others, "distributions": self._distributions()}
+
+    def _distributions(self) -> dict[str, Any]:
+        sources = []
+        for number, dataset in enumerate(self.context.config.datasets):
+            kept = dict(self.distributions["sources"].get(number, {}))
+            counted = document_counts(self.by_source.get(number, {}), kept.pop("documents", 0))
+            sources.append({"source": dataset.path, **counted, "bytes": 0, "tokens": 0, **kept})
+        return {**self.distributions, "sources": sources}
 
     def _add(self, report: StageReport, timing: dict[str, Any]) -> None:
         for name in ("bytes", "documents", "tokens"):
@@ -206,6 +224,9 @@ class Pipeline:
             self.kept = report.kept
         self.tokens |= report.token_counts
         self.outputs |= report.outputs
+        self.distributions |= report.distributions
+        for source, counts in report.by_source.items():
+            add_counts(self.by_source.setdefault(source, {}), counts)
         if report.shortage is not None:
             raise self._nothing_left(*report.shortage)
 

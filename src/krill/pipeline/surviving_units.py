@@ -140,6 +140,8 @@ class SurvivingBlock:
     clusters: NDArray[Any] | None = None
     set_aside: Sequence[SpilledBlock] = ()
     """What the scan has rejected."""
+    collect: bool = False
+    """Whether what steps drop is wanted."""
 
     @property
     def nbytes(self) -> int:
@@ -147,11 +149,15 @@ class SurvivingBlock:
 
     def read(self) -> tuple[pa.RecordBatch, Mapping[str, int]]:
         """The surviving documents, and what was counted while reading."""
+        documents = self.documents()
+        return documents.batch, documents.counts
+
+    def documents(self) -> Documents:
+        """The same with what was dropped on the way, where nobody has seen it before."""
         documents = self._survivors()
-        batch = documents.batch
         if self.keep is not None and not self.keep.all():
-            batch = pick_rows(batch, self.keep.view(bool))
-        return batch, documents.counts
+            documents = replace(documents, batch=pick_rows(documents.batch, self.keep.view(bool)))
+        return documents
 
     def rejected(self) -> Iterator[pa.RecordBatch]:
         """The other documents, each with its `reason`: what the scan set aside, then duplicates."""
@@ -166,7 +172,7 @@ class SurvivingBlock:
             yield copies
 
     def _survivors(self) -> Documents:
-        documents = survivors(self.block, self.steps)
+        documents = survivors(self.block, self.steps, collect=self.collect)
         if self.expected is not None:
             self._check_unchanged(documents)
         if self.clusters is None:
@@ -195,6 +201,8 @@ class SurvivingUnits:
     scanned: CommitLog | None
     resolved: CommitLog | None = None
     clusters: bool = False
+    collect: bool = False
+    """Whether what steps drop is wanted, where nothing was scanned."""
 
     def tasks(self) -> Iterator[Any]:
         """Each unit as a task names it: by its position or, where nothing was scanned, as a whole."""
@@ -209,7 +217,7 @@ class SurvivingUnits:
 
     def _fresh(self, unit: Unit) -> Iterator[SurvivingBlock]:
         for block in self.corpus.blocks(unit):
-            yield SurvivingBlock(block, self.steps, self._path(block))
+            yield SurvivingBlock(block, self.steps, self._path(block), collect=self.collect)
 
     def _seen(self, position: int, record: Mapping[str, Any]) -> Iterator[SurvivingBlock]:
         keep = self._keep(position, record["documents"])

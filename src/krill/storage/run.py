@@ -39,7 +39,7 @@ CONTINUING: Final = "continuing an earlier run of this command"
 
 RUN: Final = "run.json"
 TIMELINE: Final = "timeline.json"
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 """Of the files that an unfinished run keeps, as `run.json` states it; Krill 0.1 stated none."""
 
 # What differs between two runs beside their configs and lists of input files, in words.

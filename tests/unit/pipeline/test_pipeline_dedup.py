@@ -48,7 +48,7 @@ def test_near_duplicates_are_dropped_and_their_clusters_told(tmp_path: Path) -> 
     found = run(tmp_path, source, dedup=dedup, rejected=True)
     assert kept(tmp_path) == [texts[0], texts[1], texts[3]]
     assert found["documents"]["dropped"] == {"duplicate": 3}
-    assert found["duplicates"] == {"duplicates": 3, "clusters": 2, "largest": 3}
+    assert found["duplicates"] == {"duplicates": 3, "clusters": 2, "largest": 3, "sizes": [0, 0, 2]}
     table = pq.read_table(tmp_path / "out" / "text-00000.parquet")
     assert table["cluster"].to_pylist() == [0, 1, 3]
     assert table["cluster_size"].to_pylist() == [3, 2, 1]

@@ -14,7 +14,7 @@ import krill
 from krill import _native
 from krill.dataset import Dataset
 from krill.errors import ConfigError
-from krill.pipeline.block_encoder import EncodedBlock, TokenQuota, missing_bos
+from krill.pipeline.block_encoder import EncodedBlock, SeenBlock, TokenQuota, missing_bos
 from krill.tokenizer import ByteEncoder
 from krill.tokenizer.open import open_file
 
@@ -125,9 +125,8 @@ def encoded(outcomes: list[int], lengths: list[int]) -> EncodedBlock:
     for split in (0, 1):
         chosen = [at for at, outcome in enumerate(outcomes) if outcome == split]
         runs.append((ids[np.isin(ids, chosen)], np.array([lengths[at] for at in chosen], np.uint32)))
-    return EncodedBlock(
-        len(lengths), 0, {}, np.array(outcomes, np.uint8), np.array(lengths, np.uint32), tuple(runs)
-    )
+    seen = SeenBlock(len(lengths), 0, {}, np.zeros(len(lengths), np.int64), [])
+    return EncodedBlock(seen, {}, np.array(outcomes, np.uint8), np.array(lengths, np.uint32), tuple(runs))
 
 
 def test_a_quota_ends_with_the_first_document_that_does_not_fit() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -46,14 +48,25 @@ def _blocks(path: Path, **given: Any) -> list[RangeBlock]:
 
 def _facts(documents: Documents) -> tuple[Any, ...]:
     counts = {name: count for name, count in documents.counts.items() if count}
-    return documents.batch.schema.names, documents.batch.to_pydict(), counts, hashes_of(documents).tolist()
+    rejected = [
+        # Null texts and bytes that are not UTF-8 as they came.
+        [(field.name, rows.column(field.name).cast(pa.large_binary()).to_pylist()) for field in rows.schema]
+        for rows in map(_as_binary, documents.rejected or ())
+    ]
+    batch = documents.batch
+    return batch.schema.names, batch.to_pydict(), counts, hashes_of(documents).tolist(), rejected
+
+
+def _as_binary(rows: pa.RecordBatch) -> pa.RecordBatch:
+    positions = pa.array(list(map(str, rows.column("position").to_pylist())), pa.large_string())
+    return rows.set_column(rows.schema.get_field_index("position"), "position", positions)
 
 
 def _in_both_ways(path: Path, clean: CleanText) -> tuple[list[Any], list[Any]]:
     """What the one call gives for each block, and what the steps give one after the other."""
-    at_once = [survivors(block, [clean]) for block in _blocks(path)]
+    at_once = [survivors(block, [clean], collect=True) for block in _blocks(path)]
     assert all(documents.hashes is not None for documents in at_once)
-    apart = [clean.apply(block.documents()) for block in _blocks(path)]
+    apart = [clean.apply(replace(block.documents(), rejected=())) for block in _blocks(path)]
     assert all(documents.hashes is None for documents in apart)
     return [_facts(each) for each in at_once], [_facts(each) for each in apart]
 

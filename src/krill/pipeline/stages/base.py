@@ -50,6 +50,10 @@ class PipelineStage(Stage):
         """What it would take; None if this config has no such stage, or it takes next to nothing."""
         return None
 
+    def source_of(self, position: int) -> int:
+        """The number of the source that a unit is of."""
+        return self.context.corpus.files[file_and_offset(position)[0]].dataset
+
     def text_bytes(self, records: CommitLog | None) -> int | None:
         """Bytes of text that were kept so far, or of the input where nothing was scanned."""
         if records is not None:

@@ -27,12 +27,14 @@ from krill.pipeline.dedup_needs import (
     index_needs,
     minhash_of,
 )
+from krill.pipeline.distributions import Distributions
 from krill.pipeline.needs import Sizing
 from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.seen_before import EarlierRuns, against_files, hash_files
 from krill.pipeline.stages.base import PipelineStage
-from krill.pipeline.stages.scan import Scan
-from krill.pipeline.surviving_units import CLUSTERS, KEEP, SurvivingUnits
+from krill.pipeline.stages.scan import BANDS, HASHES, Scan
+from krill.pipeline.surviving_units import CLUSTERS, KEEP, SurvivingUnits, read_keep
+from krill.pipeline.twins import Twins
 from krill.storage import CommitLog
 
 RESOLVE: Final = "resolve"
@@ -85,6 +87,12 @@ class Dedup(PipelineStage):
     def records(self) -> CommitLog:
         return self.scan.log
 
+    def twins(self) -> Twins:
+        """Finds the kept documents that duplicates are copies of."""
+        minhash = minhash_of(self.settings)
+        name, width = (HASHES, 2) if minhash is None else (BANDS, minhash.bands)
+        return Twins(self.scan.log, self.log, name, width, every=minhash is None)
+
     def seen_before(self) -> list[str]:
         """Files of what is not to be kept again, as tasks name them."""
         context = self.context
@@ -122,7 +130,15 @@ class Dedup(PipelineStage):
         if self.settings.level == "document":
             report.counts = {"duplicate": found["duplicates"]}
             report.kept = self.scan.documents - found["duplicates"]
+            report.by_source = self._by_source()
         return report
+
+    def _by_source(self) -> dict[int, dict[str, int]]:
+        dropped = Distributions()
+        for unit, record in self.scan.log:
+            kept = int(read_keep(self.log.path(unit, KEEP), record["documents"]).sum(dtype="int64"))
+            dropped.add_counts(self.source_of(unit), {"duplicate": record["documents"] - kept})
+        return dropped.counts
 
     def describe(self, tasks: Sequence[Any]) -> str:
         return self.name

@@ -8,8 +8,7 @@ document of the training split that would exceed them, in all splits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby, repeat
 from pathlib import Path
@@ -19,23 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krill.budget import Need
-from krill.corpus.documents import OFFSET_BITS, Unit
+from krill.corpus.documents import Unit
 from krill.engines import StageReport
 from krill.pack import TokenFiles
-from krill.pack.masked import is_learned
 from krill.pipeline.block_encoder import (
     CUT,
     DROPS,
-    LONGER_THAN_ROW,
     OUTCOMES,
-    OVER_MAX_TOKENS,
-    OVER_QUOTA,
     TOO_FEW,
-    TOO_MANY,
-    TRAIN,
     UNTRAINED,
     BlockEncoder,
-    EncodedBlock,
     TokenQuota,
     layout_of,
     packed_dtype,
@@ -43,6 +35,8 @@ from krill.pipeline.block_encoder import (
 )
 from krill.pipeline.chat_tokens import AS_TEXT, CUT_SHORT
 from krill.pipeline.context import Context
+from krill.pipeline.distributions import KEPT, Distributions
+from krill.pipeline.examples import ExampleSet
 from krill.pipeline.needs import MB, Sizing
 from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import (
@@ -54,8 +48,9 @@ from krill.pipeline.stages.base import (
     unit_position,
 )
 from krill.pipeline.surviving_units import add_counts
+from krill.pipeline.unit_tokens import UnitTokens, token_files
 from krill.storage import CommitLog
-from krill.storage.commits import UnitFiles, damaged, reading_artifact
+from krill.storage.commits import damaged, reading_artifact
 from krill.tokenizer import Encoder
 from krill.tokenizer.open import encoder_needs
 
@@ -84,8 +79,8 @@ class Encode(PipelineStage):
 
     def __init__(self, context: Context, source: UnitSource, encoder: Encoder, *, counted: bool) -> None:
         super().__init__(context, "encode")
-        self._source = source
-        self._counted = counted
+        self.source = source
+        self.counted = counted
         self._encoder = BlockEncoder.of(context.config, encoder, context.steps)
         self.layout = layout_of(context.config, encoder.vocab_size)
         self.token_dtype = packed_dtype(self.layout)
@@ -120,7 +115,7 @@ class Encode(PipelineStage):
         return StageCost("encode", expected.reading_seconds("encode"), expected.token_bytes)
 
     def tasks(self) -> Iterable[Any]:
-        return self._source.units().tasks()
+        return self.source.units().tasks()
 
     def missing(self, tasks: Iterable[Any]) -> Iterator[Any]:
         log = self.log
@@ -137,8 +132,9 @@ class Encode(PipelineStage):
 
     def run(self, tasks: Iterable[Any]) -> None:
         """Of a source with a quota, they are all that are missing."""
-        context, log, encoder, units = self.context, self.log, self._encoder, self._source.units()
+        context, log, encoder, units = self.context, self.log, self._encoder, self.source.units()
         files, cost = context.corpus.files, chat_cost if self.layout.labels else encode_cost
+        known = ExampleSet()
         quotas = [TokenQuota(dataset.max_tokens) for dataset in context.config.datasets]
         if any(dataset.max_tokens is not None for dataset in context.config.datasets):
             for _, record in log:
@@ -146,7 +142,7 @@ class Encode(PipelineStage):
 
         def begin(task: Any) -> UnitTokens:
             dataset = self._dataset_of(task)
-            return UnitTokens.begin(log, unit_position(task), dataset, quotas[dataset], encoder)
+            return UnitTokens.begin(log, unit_position(task), dataset, quotas[dataset], encoder, known)
 
         context.make_units(
             (
@@ -154,7 +150,7 @@ class Encode(PipelineStage):
                 for task in tasks
             ),
             begin,
-            lambda item: encoder.encode(item[1], files, counting=item[0].full),
+            lambda item: encoder.encode(item[1], files, known, counting=item[0].full),
             in_flight=context.plan.share(ENCODING),
             size=lambda item: cost(item[1].nbytes),
         )
@@ -162,6 +158,7 @@ class Encode(PipelineStage):
     def finish(self) -> StageReport:
         report = StageReport()
         counts: dict[str, int] = {}
+        found = Distributions()
         tokens = {"kept": 0, "dropped_short": 0}
         is_chat = self.layout.labels
         if is_chat or self.context.config.preprocess.max_length is not None:
@@ -169,10 +166,10 @@ class Encode(PipelineStage):
         if is_chat:
             tokens["trained"] = 0
         for _, record in self.log:
-            here = record["counts"]
-            if self._counted:
-                here = {name: here[name] for name in (*DROPS, CUT, CUT_SHORT, AS_TEXT) if name in here}
+            here, source = self._own_counts(record), record["dataset"]
             add_counts(counts, here)
+            found.add_counts(source, here)
+            found.add_kept(source, record[KEPT])
             for split in self.splits:
                 report.documents += record[split]["documents"]
                 report.tokens += record[split]["tokens"]
@@ -184,9 +181,17 @@ class Encode(PipelineStage):
             report.bytes += record["bytes_read"]
         self.tokens = report.tokens
         report.counts, report.token_counts, report.kept = counts, tokens, report.documents
+        report.by_source, report.distributions = found.counts, found.to_json()
         report.shortage = self._mostly_untrained(counts.get(UNTRAINED, 0), report.documents)
         self._save_streams()
         return report
+
+    def _own_counts(self, record: Mapping[str, Any]) -> Mapping[str, int]:
+        """What a unit's record counts, without what an earlier stage has counted."""
+        counts: Mapping[str, int] = record["counts"]
+        if not self.counted:
+            return counts
+        return {name: counts[name] for name in (*DROPS, CUT, CUT_SHORT, AS_TEXT) if name in counts}
 
     def describe(self, tasks: Sequence[Any]) -> str:
         units = [task if isinstance(task, int) else Unit.from_json(task) for task in tasks]
@@ -198,7 +203,7 @@ class Encode(PipelineStage):
     def _mostly_untrained(self, untrained: int, kept: int) -> tuple[str, str | None] | None:
         """What is wrong where nothing is learned in too many conversations: a template without markers of
         what is learned, or roles that no message has."""
-        records, config = self._source.records() if self._counted else None, self.context.config
+        records, config = self.source.records() if self.counted else None, self.context.config
         untrained += sum(record["counts"].get(UNTRAINED, 0) for _, record in records or ())
         most, chats = config.preprocess.max_untrained, self._encoder.chats
         if chats is None or untrained <= most * (untrained + kept):
@@ -221,7 +226,7 @@ class Encode(PipelineStage):
         return self._known[number]
 
     def _dataset_of(self, task: Any) -> int:
-        return self.context.corpus.files[unit_position(task) >> OFFSET_BITS].dataset
+        return self.source_of(unit_position(task))
 
     def _save_streams(self) -> None:
         """What all units gave, in one place: a worker that packs needs no record of each."""
@@ -254,93 +259,12 @@ class Encode(PipelineStage):
         )
 
 
-@dataclass(slots=True)
-class UnitTokens:
-    """The token files of the unit being encoded."""
-
-    dataset: int
-    quota: TokenQuota
-    encoder: BlockEncoder
-    files: UnitFiles
-    taken: dict[str, dict[str, int]]
-    tokens_dropped: int = 0
-    tokens_too_many: int = 0
-    trained: int = 0
-    bytes_read: int = 0
-    full: bool = False
-    counts: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def begin(
-        cls, log: CommitLog, position: int, dataset: int, quota: TokenQuota, encoder: BlockEncoder
-    ) -> UnitTokens:
-        names = [name for split in encoder.splits for name in token_files(split)]
-        names += [OUTCOMES] if encoder.rejected else []
-        taken = {split: {"documents": 0, "tokens": 0} for split in encoder.splits}
-        return cls(dataset, quota, encoder, log.begin(position, *names), taken)
-
-    def add(self, block: EncodedBlock) -> None:
-        """Append what a block gave, as far as the source's quota goes."""
-        self.bytes_read += block.bytes_read
-        add_counts(self.counts, block.counts)
-        block = self.quota.take(block)
-        self.full = self.quota.full
-        # A block that was only counted has no tokens.
-        for split, (ids, lengths) in zip(self.encoder.splits, block.splits, strict=False):
-            for name, values in zip(token_files(split), (ids, lengths), strict=True):
-                self.files.write(name, values)
-            self.taken[split]["documents"] += len(lengths)
-            self.taken[split]["tokens"] += len(ids)
-            if self.encoder.chats is not None:
-                self.trained += int(is_learned(ids).sum())
-        if self.encoder.rejected:
-            self.files.write(OUTCOMES, block.outcomes)
-            self.files.write(OUTCOMES, bytes([OVER_QUOTA]) * (block.documents - len(block.outcomes)))
-        self._count_dropped(block)
-
-    def _count_dropped(self, block: EncodedBlock) -> None:
-        too_few, too_many = block.outcomes == TOO_FEW, block.outcomes == TOO_MANY
-        longer = block.outcomes == LONGER_THAN_ROW
-        reasons = dict(enumerate(DROPS, start=TOO_FEW))
-        numbers = {name: int((block.outcomes == code).sum()) for code, name in reasons.items()}
-        numbers[OVER_MAX_TOKENS] = block.documents - len(block.outcomes)
-        add_counts(self.counts, numbers)
-        self.tokens_dropped += int(block.lengths[too_few].sum(dtype="int64"))
-        self.tokens_too_many += int(block.lengths[too_many | longer].sum(dtype="int64"))
-        if self.encoder.row is not None:
-            longer = sum(int((lengths > self.encoder.row).sum()) for _, lengths in block.splits)
-            add_counts(self.counts, {CUT: longer})
-
-    def commit(self) -> int:
-        return self.files.commit(
-            {
-                "dataset": self.dataset,
-                **self.taken,
-                "tokens_dropped": self.tokens_dropped,
-                "tokens_too_many": self.tokens_too_many,
-                **({} if self.encoder.chats is None else {"trained": self.trained}),
-                "bytes_read": self.bytes_read,
-                "full": self.full,
-                "counts": self.counts,
-            }
-        )
-
-    def abort(self) -> None:
-        self.files.abort()
-
-
 def dropped_codes(log: CommitLog, unit: int) -> NDArray[np.uint8]:
     """For each document of a unit 0, or the number (from 1) of the reason in `DROPS` why it was dropped."""
     path = log.path(unit, OUTCOMES)
     with reading_artifact(path):
         outcomes = np.fromfile(path, np.uint8)
     return np.where(outcomes < TOO_FEW, 0, outcomes - np.uint8(TOO_FEW - 1)).astype(np.uint8)
-
-
-def token_files(split: str) -> tuple[str, str]:
-    """A unit's files of ids and of lengths."""
-    prefix = "" if split == TRAIN else f"{split}-"
-    return f"{prefix}tokens", f"{prefix}lengths"
 
 
 def token_path(log: CommitLog, split: str, unit: int, name: str) -> Path:

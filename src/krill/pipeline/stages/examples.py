@@ -1,40 +1,63 @@
 """Examples: a few documents for each reason for a drop, as `examples.jsonl` beside the manifest.
 
-In: what the records of earlier stages hold of documents that they dropped. Out: one JSON object a line,
-sorted by stage, reason and hash. Held in memory: the examples, 2 kB of text each.
+In: what the records of earlier stages hold of documents that they dropped, or where these are; their blocks
+are read again. Out: one JSON object a line, sorted by stage, reason and hash. Held in memory: the examples,
+2 kB of text each, and the blocks that are read.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import orjson
 
+from krill.budget import Need
 from krill.corpus.documents import file_and_offset
 from krill.engines import Stage, StageReport
 from krill.pipeline.context import Context
-from krill.pipeline.examples import EXAMPLES, Example, ExampleSet
-from krill.pipeline.stages.base import PipelineStage
+from krill.pipeline.examples import DROPPED, EXAMPLES, Example, ExampleSet, Place, example_at
+from krill.pipeline.needs import MB, Sizing, largest_nbytes
+from krill.pipeline.stages.base import PipelineStage, unit_position
+from krill.pipeline.stages.dedup import Dedup
+from krill.pipeline.stages.encode import Encode
+from krill.pipeline.surviving_units import SurvivingUnits
+from krill.pipeline.twins import duplicate_places
 from krill.storage.atomic import write_bytes
 
 EXAMPLES_FILE: Final = "examples.jsonl"
+READING: Final = "blocks being read for examples"
+
+Blocks = dict[tuple[int, int], list[Place]]
+"""What is wanted of each block, by its unit and its number."""
+
+
+def reading_cost(nbytes: int) -> int:
+    """A block as it is read and cleaned, and the examples of all reasons."""
+    return 3 * nbytes + 4 * MB
 
 
 class Examples(PipelineStage):
-    """Gathers what `reading` stages dropped while they read, in one task."""
+    """Gathers what each of `stages` dropped, in one task."""
 
-    def __init__(self, context: Context, reading: Sequence[Stage]) -> None:
+    def __init__(self, context: Context, stages: Sequence[Stage]) -> None:
         super().__init__(context, EXAMPLES)
-        self._reading = reading
+        self._stages = sorted(stages, key=lambda stage: stage.name)
+
+    @staticmethod
+    def needs(sizing: Sizing) -> Iterator[Need]:
+        if sizing.config.preprocess.samples:
+            yield sizing.blocks_in_flight(READING, EXAMPLES, reading_cost, sizing.block + MB)
 
     def tasks(self) -> Iterable[int]:
         return [0]
 
     def run(self, tasks: Iterable[Any]) -> None:
         for task in tasks:
-            content = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in self._lines())
+            lines = (line for stage in self._stages for line in self._lines(stage))
+            content = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
             path = self.context.folder.dataset / EXAMPLES_FILE
             write_bytes(path, content)
             facts = {"file": EXAMPLES_FILE, "rows": content.count(b"\n"), "bytes": len(content)}
@@ -47,14 +70,57 @@ class Examples(PipelineStage):
     def describe(self, tasks: Sequence[Any]) -> str:
         return self.name
 
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        for stage in sorted(self._reading, key=lambda stage: stage.name):
-            found = ExampleSet()
-            for _, record in stage.log:
-                found.add_all(record.get(EXAMPLES, {}))
-            for reason, examples in found.to_json().items():
-                for example in examples:
-                    yield {"stage": stage.name, "reason": reason, **self._described(Example(*example))}
+    def _lines(self, stage: Stage) -> Iterator[dict[str, Any]]:
+        """What a stage dropped, by reason."""
+        if isinstance(stage, Dedup):
+            found, kept = self._duplicates(stage)
+        else:
+            found, kept = self._dropped(stage), {}
+        for reason, examples in found.to_json().items():
+            for example in examples:
+                line = {"stage": stage.name, "reason": reason, **self._described(Example(*example))}
+                twin = kept.get(example[0])
+                yield line if twin is None else {**line, "kept": self._described(twin)}
+
+    def _dropped(self, stage: Stage) -> ExampleSet:
+        found, places = ExampleSet(), ExampleSet()
+        counted = isinstance(stage, Encode) and stage.counted  # reading dropped nothing, or as before
+        for _, record in stage.log:
+            found.add_all({} if counted else record.get(EXAMPLES, {}))
+            places.add_all(record.get(DROPPED, {}))
+        if isinstance(stage, Encode):
+            chosen = {reason: [Place(*place) for place in some] for reason, some in places.to_json().items()}
+            read = self._read(stage.source.units(), [place for some in chosen.values() for place in some])
+            for reason, some in chosen.items():
+                found.add(reason, (read[place] for place in some))
+        return found
+
+    def _duplicates(self, dedup: Dedup) -> tuple[ExampleSet, dict[int, Example]]:
+        """Examples of duplicates, and by their hashes the kept documents that they are copies of."""
+        found = ExampleSet()
+        places = duplicate_places(dedup.scan.log, dedup.log)
+        twins = dedup.twins().of(places)
+        read = self._read(dedup.scan.units(), [*places, *twins.values()])
+        found.add("duplicate", (read[place] for place in places))
+        return found, {place.hash: read[twin] for place, twin in twins.items()}
+
+    def _read(self, units: SurvivingUnits, places: Iterable[Place]) -> dict[Place, Example]:
+        """The documents at these places, each block read once."""
+        blocks: Blocks = {}
+        for place in dict.fromkeys(places):
+            blocks.setdefault((place.unit, place.block), []).append(place)
+        wanted = {unit for unit, _ in blocks}
+        tasks = {unit_position(task): task for task in units.tasks() if unit_position(task) in wanted}
+        cost = reading_cost(largest_nbytes(self.context.config))
+        found: dict[Place, Example] = {}
+        for read in self.context.map(
+            lambda item: _read_block(units, tasks[item[0][0]], item[0][1], item[1]),
+            blocks.items(),
+            in_flight=self.context.plan.share(READING),
+            size=lambda _: cost,
+        ):
+            found |= read
+        return found
 
     def _described(self, example: Example) -> dict[str, Any]:
         ordinal, offset = file_and_offset(example.position)
@@ -67,3 +133,11 @@ class Examples(PipelineStage):
             "bytes": example.bytes,
         }
         return found if example.language is None else {**found, "language": example.language}
+
+
+def _read_block(
+    units: SurvivingUnits, task: Any, number: int, places: Sequence[Place]
+) -> Mapping[Place, Example]:
+    block = next(islice(units.blocks(task), number, None))
+    batch, _ = block.read()
+    return {place: example_at(batch, place.row, place.hash) for place in places}

@@ -33,6 +33,7 @@ from krill.pack.rows import Rows
 from krill.pack.stored import BEGINNINGS, PIECES, TOKENS
 from krill.pipeline.block_encoder import TRAIN, VALIDATION
 from krill.pipeline.context import Context
+from krill.pipeline.distributions import RowShapes
 from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import PipelineStage
 from krill.pipeline.stages.windows import PACKING, CountWindows, PackedSource, Split, pack_cost
@@ -85,10 +86,12 @@ class WriteRows(PipelineStage):
 
         def write(shard: RowRange) -> tuple[Path, dict[str, Any]]:
             path = folder / token_shard_name(shard.number)
+            shapes = RowShapes()
             with ShardWriter(path, self.layout) as writer:
                 for rows in self._read(split, shard):
+                    shapes.add(*rows[2:])
                     writer.write(self._row_batch(rows))
-                return path, writer.close().to_json()
+                return path, {"shard": writer.close().to_json(), "shapes": shapes.to_json()}
 
         for shard, (path, record) in self._map(split, write, numbers):
             log.commit(shard.number, record, [path])
@@ -118,11 +121,15 @@ class WriteRows(PipelineStage):
         write_dataset_parts(self.context.folder.dataset, parts)
         size = sum(shard.bytes for written in shards for shard in written)
         outputs = dict(zip(("dataset", VALIDATION), parts, strict=False))
-        return StageReport(bytes=size, tokens=tokens, outputs=outputs)
+        shapes = RowShapes()
+        for split in splits:
+            for _, record in self.log_of(split.name):
+                shapes.add_record(record["shapes"])
+        return StageReport(bytes=size, tokens=tokens, outputs=outputs, distributions=shapes.to_json())
 
     def _written(self, split: Split) -> list[ShardInfo]:
         log = self.log_of(split.name)
-        return [ShardInfo.from_json(log.record(shard.number)) for shard in self.ranges(split)]
+        return [ShardInfo.from_json(log.record(shard.number)["shard"]) for shard in self.ranges(split)]
 
     def _source_rows(self, split: Split) -> tuple[SourceRows, ...]:
         weights = self.windows.encode.weights

@@ -28,6 +28,7 @@ from krill.errors import InputError
 from krill.pipeline.chat_tokens import Renders
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import minhash_of
+from krill.pipeline.distributions import Distributions
 from krill.pipeline.examples import EXAMPLES, ExampleSet, examples_of
 from krill.pipeline.needs import MB, Sizing, spills_text
 from krill.pipeline.prediction import ExpectedInput, StageCost
@@ -200,13 +201,16 @@ class Scan(PipelineStage):
     def finish(self) -> StageReport:
         report = StageReport()
         counts: dict[str, int] = {}
-        for _, record in self.log:
+        found = Distributions()
+        for position, record in self.log:
             add_counts(counts, record["counts"])
+            if not self._only_hashes:
+                found.add_counts(self.source_of(position), record["counts"])
             report.bytes += record["bytes_read"]
             report.documents += record["documents"]
         self.documents = report.documents
         if not self._only_hashes:
-            report.counts, report.kept = counts, report.documents
+            report.counts, report.kept, report.by_source = counts, report.documents, found.counts
         return report
 
     def describe(self, tasks: Sequence[Any]) -> str:

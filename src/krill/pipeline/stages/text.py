@@ -15,16 +15,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from krill.budget import Kind, Need
+from krill.corpus import Documents
 from krill.dataset import ShardInfo, TextPart, TextShardWriter
 from krill.dataset.shard import text_shard_name
 from krill.engines import StageReport
 from krill.pipeline.context import Context
+from krill.pipeline.distributions import Distributions, KeptSizes, languages_of, text_sizes
+from krill.pipeline.examples import EXAMPLES, ExampleSet, examples_of
 from krill.pipeline.needs import MB, SMALLER_DOCUMENTS, Sizing, largest_nbytes
 from krill.pipeline.prediction import ExpectedInput, StageCost
-from krill.pipeline.stages.base import PipelineStage, UnitSource
+from krill.pipeline.stages.base import PipelineStage, UnitSource, unit_position
 from krill.pipeline.surviving_units import SurvivingUnits, add_counts
 
 WRITING: Final = "text being written"
@@ -139,9 +143,9 @@ class Text(TextShards):
         source, carried = self.source.units(), self.context.corpus.carried()
 
         def write(units: Sequence[Any], path: Path) -> dict[str, Any]:
-            counts: dict[str, int] = {}
-            batches = self._kept(source, units, counts)
-            return {"shard": write_shard(path, carried, batches), "counts": counts}
+            seen = SeenUnits(self.context.config.preprocess.samples)
+            shard = write_shard(path, carried, self._kept(source, units, seen))
+            return {"shard": shard, **seen.to_json()}
 
         self.write_all(tasks, text_shard_name, write)
 
@@ -152,11 +156,16 @@ class Text(TextShards):
             documents=written.rows,
             outputs={"text": written},
         )
+        counts: dict[str, int] = {}
+        found = Distributions()
+        for _, record in self.log:
+            add_counts(counts, record["counts"])
+            for dataset, of_source, kept in record["sources"]:
+                found.add_counts(dataset, of_source)
+                found.add_kept(dataset, kept)
+        report.distributions = found.to_json()
         if self.source.records() is None:  # nobody has counted what reading dropped
-            counts: dict[str, int] = {}
-            for _, record in self.log:
-                add_counts(counts, record["counts"])
-            report.counts, report.kept = counts, written.rows
+            report.counts, report.kept, report.by_source = counts, written.rows, found.counts
         if not written.rows:
             report.shortage = "no document is left", None
         return report
@@ -165,15 +174,41 @@ class Text(TextShards):
         return self.text_bytes(self.source.records())
 
     def _kept(
-        self, source: SurvivingUnits, units: Sequence[Any], counts: dict[str, int]
+        self, source: SurvivingUnits, units: Sequence[Any], seen: SeenUnits
     ) -> Iterator[pa.RecordBatch]:
         for unit in units:
+            dataset = self.source_of(unit_position(unit))
             for block in source.blocks(unit):
                 self.context.check_wanted()
-                batch, block_counts = block.read()
-                add_counts(counts, block_counts)
-                yield batch
-                self.context.progress.advance(batch.nbytes)
+                documents = block.documents()
+                seen.add(dataset, documents)
+                yield documents.batch
+                self.context.progress.advance(documents.batch.nbytes)
+
+
+class SeenUnits:
+    """What the record of a shard says of the units in it."""
+
+    def __init__(self, samples: bool) -> None:
+        self._examples = ExampleSet() if samples else None
+        self._counts: dict[int, dict[str, int]] = {}
+        self._kept: dict[int, KeptSizes] = {}
+
+    def add(self, dataset: int, documents: Documents) -> None:
+        batch = documents.batch
+        add_counts(self._counts.setdefault(dataset, {}), documents.counts)
+        kept = np.ones(batch.num_rows, np.bool_)
+        self._kept.setdefault(dataset, KeptSizes()).add(text_sizes(batch), None, languages_of(batch), kept)
+        if self._examples is not None and documents.rejected:
+            self._examples.add_all(examples_of(documents.rejected))
+
+    def to_json(self) -> dict[str, Any]:
+        counts: dict[str, int] = {}
+        for of_source in self._counts.values():
+            add_counts(counts, of_source)
+        sources = [[number, self._counts[number], kept.to_json()] for number, kept in self._kept.items()]
+        examples = {} if self._examples is None else {EXAMPLES: self._examples.to_json()}
+        return {"counts": counts, "sources": sources, **examples}
 
 
 def write_shard(path: Path, carried: pa.Schema, batches: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from krill.dedup import keep_lines
 from krill.dedup.exact import Level
 from krill.engines import StageReport
 from krill.pipeline.context import Context
+from krill.pipeline.distributions import Distributions
 from krill.pipeline.examples import ExampleSet, examples_of
 from krill.pipeline.stages.base import PipelineStage, bundle_sizes, describe_units, in_bundles
 from krill.pipeline.stages.dedup import Dedup
@@ -88,11 +89,13 @@ class Trim(PipelineStage):
     def finish(self) -> StageReport:
         report = StageReport()
         counts: dict[str, int] = {}
-        for _, record in self.log:
+        found = Distributions()
+        for position, record in self.log:
             add_counts(counts, record["counts"])
+            found.add_counts(self.source_of(position), record["counts"])
             report.documents += record["documents"]
             report.bytes += record["bytes_read"]
-        report.counts, report.kept = counts, report.documents
+        report.counts, report.kept, report.by_source = counts, report.documents, found.counts
         return report
 
     def describe(self, tasks: Sequence[Any]) -> str:
