@@ -30,26 +30,38 @@ from krill.report.parts import (
     Table,
     Text,
     Texts,
+    Value,
     bar,
     count,
     number,
     percent,
     share,
+    size,
 )
 from krill.report.runs import ReportedRun
 
 _SHOWN_ROWS: Final = 3
 _SHOWN_CHARACTERS: Final = 4000
+_MOST_SOURCES: Final = 200
+# Histograms that a run keeps: their name, and what they show.
+_LENGTHS: Final = (
+    ("document_bytes", "Kept documents by bytes", "bytes"),
+    ("document_tokens", "Kept documents by tokens", "tokens"),
+    ("row_documents", "Rows by the documents in them", "documents"),
+    ("row_document_tokens", "Documents in rows by tokens", "tokens"),
+)
 _NO_SAMPLES: Final = "Texts are left out of this report."
 
 
-def dataset_sections(run: ReportedRun, memory: str | int, samples: bool) -> list[Section]:
+def dataset_sections(run: ReportedRun, memory: str | int, samples: bool, room: int) -> list[Section]:
+    """`room` is how many bytes of the page its examples may take."""
     found = read_examples(run) if samples else []
     sections = [
         _overview(run),
-        _documents(run, found, samples),
+        _documents(run, found, samples, 3 * room // 4),
         _sources(run),
-        _duplicates(run, found or [], samples),
+        _lengths(run),
+        _duplicates(run, found or [], samples, room // 4),
         _rows(run, memory, samples),
         memory_section(run),
         time_section(run),
@@ -97,7 +109,7 @@ def _why(documents: Figures, read: int | None, kept: int | None) -> list[Part]:
     return [Note(f"{percent(1 - kept / read)} of the documents were dropped: {named}{rest}.")]
 
 
-def _documents(run: ReportedRun, examples: list[Figures] | None, samples: bool) -> Section:
+def _documents(run: ReportedRun, examples: list[Figures] | None, samples: bool, room: int) -> Section:
     from krill.pipeline.summary import NOTES, describe_reason
 
     section = Section("documents", "Documents")
@@ -123,35 +135,114 @@ def _documents(run: ReportedRun, examples: list[Figures] | None, samples: bool) 
     elif examples is None:
         section.parts += [Note("This run kept no examples of dropped documents.")] if dropped else []
     else:
-        section.parts += example_parts(examples, describe_reason)
+        section.parts += example_parts(examples, describe_reason, room)
     return section
 
 
 def _sources(run: ReportedRun) -> Section:
-    """Tokens of each weighted source."""
+    """What each source and each language gave."""
     section = Section("sources", "Sources and languages")
+    found = run.figures.inner("distributions", wanted=False)
+    section.parts += _source_table(found.inners("sources", wanted=False))
+    section.parts += _language_table(found.inner("languages", wanted=False))
     for part in ("dataset", "validation"):
         weighted = run.figures.inner(part, wanted=False).inners("sources", wanted=False)
-        entries = [
-            (str(s.count("dataset")), s.number("weight"), s.count("rows"), s.count("tokens"))
+        rows = [
+            (
+                str(s.count("dataset")),
+                number(s.number("weight")),
+                count(s.count("rows")),
+                count(s.count("tokens")),
+            )
             for s in weighted
         ]
-        most = max((tokens or 0 for *_, tokens in entries), default=0)
-        if entries:
-            rows = [(name, number(w), count(r), count(t), bar(t, most)) for name, w, r, t in entries]
-            columns = ("dataset", "weight", "rows", "tokens", "tokens, as a bar")
-            section.parts.append(Table(f"Sources of the rows ({part})", columns, rows))
+        columns = ("dataset", "weight", "rows", "tokens")
+        section.parts += [Table(f"Rows of weighted sources ({part})", columns, rows)] if rows else []
     return section
 
 
-def _duplicates(run: ReportedRun, examples: list[Figures], samples: bool) -> Section:
+def _source_table(sources: list[Figures]) -> list[Part]:
+    from krill.pipeline.summary import describe_reason
+
+    rows: list[list[Value]] = []
+    most = max((source.count("tokens", wanted=False) or 0 for source in sources), default=0)
+    for source in sources[:_MOST_SOURCES]:
+        read, kept = source.count("read"), source.count("kept")
+        size_of, tokens = source.count("bytes"), source.count("tokens", wanted=False)
+        dropped = dict(source.inner("dropped", wanted=False).counts())
+        why = describe_reason(max(dropped, key=dropped.__getitem__)) if dropped else "-"
+        shares: list[Value] = [
+            count(read),
+            count(kept),
+            share(kept or 0, read or 0),
+            why,
+            size(size_of),
+            count(tokens),
+        ]
+        rows.append([source.text("source") or "?", *shares, bar(tokens, most), _density(size_of, tokens)])
+    columns = (
+        "source",
+        "read",
+        "kept",
+        "share kept",
+        "dropped most often",
+        "bytes",
+        "tokens",
+        "as a bar",
+        "bytes a token",
+    )
+    return [Table("By source", columns, rows)] if rows else []
+
+
+def _language_table(languages: Figures) -> list[Part]:
+    rows: list[list[Value]] = []
+    inners = {name: languages.inner(name) for name in languages.values}
+    documents = {name: found.count("documents", wanted=False) or 0 for name, found in inners.items()}
+    most = max(documents.values(), default=0)
+    for name in sorted(inners, key=lambda name: -documents[name]):
+        text, tokens = (inners[name].count(what, wanted=False) for what in ("bytes", "tokens"))
+        shown = bar(documents[name], most)
+        rows.append([name, count(documents[name]), shown, size(text), count(tokens), _density(text, tokens)])
+    columns = ("language", "documents", "as a bar", "bytes", "tokens", "bytes a token")
+    return [Table("Kept documents by language", columns, rows[:_MOST_SOURCES])] if rows else []
+
+
+def _density(size_of: int | None, tokens: int | None) -> Cell:
+    return Cell(f"{size_of / tokens:.2f}", size_of / tokens) if size_of and tokens else Cell("-")
+
+
+def _lengths(run: ReportedRun) -> Section:
+    """How long documents are, and what they are in rows."""
+    section = Section("lengths", "Lengths")
+    found = run.figures.inner("distributions", wanted=False)
+    for name, caption, what in _LENGTHS:
+        buckets = histogram(found, name)
+        section.parts += [length_table(caption, buckets, what)] if buckets else []
+    return section
+
+
+def histogram(figures: Figures, name: str) -> list[tuple[int, int, int]]:
+    """Least, most and how many, from a list whose entry k counts what has k binary digits."""
+    counts = figures.list(name, wanted=False)[:64]
+    if not all(type(n) is int and n >= 0 for n in counts):
+        figures.note(f"`{name}` is not a list of counts")
+        return []
+    places = [place for place, n in enumerate(counts) if n]
+    spread = range(places[0], places[-1] + 1) if places else range(0)
+    return [(2 ** (k - 1) if k else 0, 2**k - 1, counts[k]) for k in spread]
+
+
+def _duplicates(run: ReportedRun, examples: list[Figures], samples: bool, room: int) -> Section:
     section = Section("duplicates", "Duplicates")
     found = run.figures.inner("duplicates", wanted=False)
-    facts = [(name, f"{n:,}") for name, n in found.counts()]
+    numbers = [(name, found.count(name, wanted=False)) for name in ("duplicates", "clusters", "largest")]
+    facts = [(name.replace("largest", "largest cluster"), f"{n:,}") for name, n in numbers if n is not None]
     if not facts:
         return section
     section.parts.append(Facts(facts))
-    pairs = list(duplicate_parts(examples))
+    sizes = histogram(found, "sizes")
+    section.parts += [length_table("Clusters by their documents", sizes, "documents")] if sizes else []
+    pairs = list(duplicate_parts(examples, room))
     if pairs:
         section.parts.append(
             Note("What only the kept document has is underlined; what only the dropped one has is in bold.")
@@ -191,9 +282,10 @@ def _rows(run: ReportedRun, memory: str | int, samples: bool) -> Section:
     part = found.dataset
     if part is None:
         return section
-    buckets = [(bucket.low, bucket.high, bucket.count) for bucket in part.piece_lengths]
-    of = f"{part.sampled_rows:,} of {part.rows:,} rows"
-    section.parts.append(length_table(f"Documents in rows by tokens ({of})", buckets, "tokens"))
+    if not run.figures.inner("distributions", wanted=False):
+        buckets = [(bucket.low, bucket.high, bucket.count) for bucket in part.piece_lengths]
+        of = f"{part.sampled_rows:,} of {part.rows:,} rows"
+        section.parts.append(length_table(f"Documents in rows by tokens ({of})", buckets, "tokens"))
     texts = []
     for row in part.samples:
         heading = f"row {row.row:,}: {len(row.input_ids):,} tokens, {len(row.seq_lengths):,} documents"

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import orjson
+from markupsafe import escape as escape_html
 
+from krill.errors import escape
 from krill.report.figures import Figures
 from krill.report.parts import Beside, Part, Piece, Text, Texts
 from krill.report.runs import ReportedRun
 
 EXAMPLES: Final = "examples.jsonl"
 _MOST_BYTES: Final = 16_000_000
-_MOST_OF_PAGE: Final = 900_000
+# Bytes around a piece of text in the page.
+_TAGS: Final = 40
 _LONGEST: Final = 2000
 _MOST_PAIRS: Final = 20
 
@@ -42,42 +45,45 @@ def read_examples(run: ReportedRun) -> list[Figures] | None:
     return found
 
 
-def example_parts(examples: Sequence[Figures], describe: Any) -> Iterator[Part]:
-    """Examples by reason, each behind a line that is opened. All reasons together stay below a size: of each
-    as many as fit its part."""
+def example_parts(examples: Sequence[Figures], describe: Callable[[str], str], room: int) -> Iterator[Part]:
+    """Examples by reason, each behind a line that is opened: of each reason as many as fit its part of `room`
+    bytes."""
     reasons: dict[str, list[Figures]] = {}
     for example in examples:
         if not example.inner("kept", wanted=False):
             reasons.setdefault(example.text("reason") or "", []).append(example)
-    each = _MOST_OF_PAGE // max(1, len(reasons))
     for reason, found in reasons.items():
-        texts: list[Text] = []
-        left = each
-        for example in found:
-            text = _text_of(example)
-            left -= len(text.encode(errors="replace"))
-            if left < 0 and texts:
-                break
-            texts.append(Text(place_of(example), [Piece(text)]))
-        shown = (
-            f"{len(texts)} of {len(found)} kept examples"
-            if len(texts) < len(found)
-            else _examples(len(texts))
+        all_texts = [Text(place_of(example), [Piece(_text_of(example))]) for example in found]
+        texts = list(_fitting(([text] for text in all_texts), room // len(reasons)))
+        of = "" if len(texts) == len(found) else f" of {len(found)}"
+        yield Texts(
+            f"{describe(reason)}: {len(texts)}{of} example{'' if len(found) == 1 else 's'}",
+            [text for group in texts for text in group],
         )
-        yield Texts(f"{describe(reason)}: {shown}", texts)
 
 
-def duplicate_parts(examples: Sequence[Figures]) -> Iterator[Part]:
-    """What was kept beside what was dropped for it."""
-    pairs = [example for example in examples if example.inner("kept", wanted=False)]
-    for example in pairs[:_MOST_PAIRS]:
-        kept = example.inner("kept")
-        left, right = marked(_text_of(kept), _text_of(example))
-        heading = f"{example.text('reason')} in {place_of(example)}"
-        yield Beside(
-            heading,
-            [Text(f"kept: {place_of(kept)}", left), Text(f"dropped: {place_of(example)}", right)],
+def duplicate_parts(examples: Sequence[Figures], room: int) -> Iterator[Part]:
+    """What was kept beside what was dropped for it, as many as fit `room` bytes."""
+    pairs: list[list[Text]] = []
+    for example in examples:
+        kept = example.inner("kept", wanted=False)
+        if kept and len(pairs) < _MOST_PAIRS:
+            left, right = marked(_text_of(kept), _text_of(example))
+            places = f"kept: {place_of(kept)}", f"dropped: {place_of(example)}"
+            pairs.append([Text(places[0], left), Text(places[1], right)])
+    for place, pair in enumerate(_fitting(pairs, room)):
+        yield Beside(f"Pair {place + 1}", pair)
+
+
+def _fitting(groups: Iterable[list[Text]], room: int) -> Iterator[list[Text]]:
+    """The first of some groups of texts, as long as the page has room for them."""
+    for texts in groups:
+        room -= sum(
+            _TAGS + len(escape_html(escape(piece.text)).encode()) for text in texts for piece in text.pieces
         )
+        if room < 0:
+            return
+        yield texts
 
 
 def marked(left: str, right: str) -> tuple[list[Piece], list[Piece]]:
@@ -107,7 +113,3 @@ def place_of(example: Figures) -> str:
 def _text_of(example: Figures) -> str:
     text = example.text("text", wanted=False) or ""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-
-
-def _examples(number: int) -> str:
-    return "1 example" if number == 1 else f"{number} examples"

@@ -35,6 +35,8 @@ from krill.storage.atomic import write_bytes
 MOST_RUNS: Final = 6
 """As many as there are colours for their lines."""
 MOST_BYTES: Final = 2_000_000
+# What examples of documents take of it at most.
+_EXAMPLES: Final = 1_000_000
 # Measured above what a command holds after loading: Matplotlib with one figure 40 MB, the page twice.
 _PAGE: Final = 60_000_000
 _HERE: Final = Path(__file__).parent
@@ -99,7 +101,8 @@ def write_report(
 
 
 def make_page(runs: Sequence[ReportedRun], *, samples: bool, memory: str | int) -> Page:
-    made = [_sections(run, samples, memory) for run in runs]
+    room = _EXAMPLES // len(runs)
+    made = [_sections(run, samples, memory, room) for run in runs]
     for run, sections in zip(runs, made, strict=True):
         sections[0].parts[:0] = fault_notes(run)
     if len(runs) == 1:
@@ -123,9 +126,9 @@ def names_of(runs: Sequence[ReportedRun]) -> list[str]:
     return short if len(set(short)) == len(short) else [run.path for run in runs]
 
 
-def _sections(run: ReportedRun, samples: bool, memory: str | int) -> list[Section]:
+def _sections(run: ReportedRun, samples: bool, memory: str | int, room: int) -> list[Section]:
     if run.command in _DATASETS:
-        return dataset_sections(run, memory, samples)
+        return dataset_sections(run, memory, samples, room)
     if run.command in _TRAININGS:
         return training_sections(run)
     if run.command in TOKENIZERS:

@@ -118,6 +118,37 @@ def test_the_page_loads_nothing_and_runs_its_own_script_alone(dataset: Path) -> 
     assert len(names) == len(set(names))
 
 
+def test_examples_stand_under_their_reasons_and_duplicates_beside_what_was_kept(dataset: Path) -> None:
+    page = page_of(dataset)
+    short = re.search(
+        r"<summary>fewer than min_chars characters: 1 example</summary>(.*?)</details>", page, re.DOTALL
+    )
+    assert short is not None and "too short</pre>" in short[1]
+    beside = re.findall(r"<h3>Pair \d</h3>\s*<div class=\"beside\">(.*?)</div>\s*</div>", page, re.DOTALL)
+    assert len(beside) == 2
+    assert all(pair.count(SECRET) >= 2 for pair in beside)
+    assert "<mark" not in "".join(beside)  # they are equal
+
+
+def test_examples_take_no_more_of_the_page_than_their_part(copied: Path) -> None:
+    example = {"stage": "scan", "reason": "language", "file": "a", "text": "<" * 2000}
+    twin = {**example, "reason": "duplicate", "text": "a <b> " * 300, "kept": {"text": "a &b& " * 300}}
+    lines = [{**example, "reason": f"language{number}"} for number in range(2000)] + [twin] * 50
+    (copied / "examples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert 500_000 < len(page_of(copied)) < MOST_BYTES
+
+
+def test_a_dataset_says_how_long_documents_are_and_what_each_source_gave(dataset: Path) -> None:
+    text = shown(page_of(dataset))
+    found = json.loads((dataset / "krill-run.json").read_text())["distributions"]
+    assert sum(found["document_bytes"]) == 61
+    for power, number in enumerate(found["document_bytes"]):
+        if number:
+            assert f"{2 ** (power - 1):,} to {2**power - 1:,} {number} {number / 61:.1%}" in text
+    source = found["sources"][0]
+    assert f"{source['source']} 64 61 95.3% duplicates" in text
+
+
 def test_two_runs_are_compared_by_what_differs(dataset: Path, tmp_path: Path) -> None:
     other = make_dataset(tmp_path, "other", sequence_len=64, min_chars=400)
     text = shown(page_of(dataset, other))
