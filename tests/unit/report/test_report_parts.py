@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.report.charts import thin
-from krill.report.examples import marked
+from krill.report.examples import common_words, marked
 from krill.report.parts import duration, number, percent
 from krill.report.tokenizer import script_of
 
@@ -17,8 +17,27 @@ WORDS = st.text("ab .,\n", max_size=40)
 def test_marked_texts_are_the_texts_and_what_is_unmarked_is_common(left: str, right: str) -> None:
     sides = marked(left, right)
     assert ["".join(piece.text for piece in side) for side in sides] == [left, right]
-    common = [[piece.text for piece in side if not piece.mark] for side in sides]
+    common = ["".join(piece.text for piece in side if not piece.mark) for side in sides]
     assert common[0] == common[1]
+
+
+def reference_common(left: list[str], right: list[str]) -> int:
+    """The length of the longest common subsequence, by the table of the textbooks."""
+    row = [0] * (len(right) + 1)
+    for word in left:
+        above, row = row, [0]
+        for place, other in enumerate(right):
+            row.append(above[place] + 1 if word == other else max(row[-1], above[place + 1]))
+    return row[-1]
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=80), st.lists(st.sampled_from("abcd"), max_size=80))
+def test_common_words_are_the_most_that_can_be(left: list[str], right: list[str]) -> None:
+    common = common_words(left, right)
+    assert len(common) == reference_common(left, right)
+    assert all(left[place] == right[other] for place, other in common.items())
+    pairs = sorted(common.items())
+    assert [other for _, other in pairs] == sorted(set(common.values()))
 
 
 def test_a_word_that_differs_is_marked_on_both_sides() -> None:
