@@ -21,6 +21,8 @@ from krill.corpus.arrays import as_numpy
 from krill.corpus.buffers import text_buffers
 
 MOST_EXAMPLES: Final = 20
+MOST_REASONS: Final = 100
+"""Of a stage; a user's own filters may give any number."""
 TEXT_BYTES: Final = 2048
 EXAMPLES: Final = "examples"
 """What a unit's record calls them."""
@@ -66,7 +68,13 @@ class ExampleSet:
         self._found: dict[str, list[Sequence[Any]]] = {}
 
     def add(self, reason: str, examples: Iterable[Sequence[Any]]) -> None:
-        """Of equal hashes, as pieces of one row have, those that come first are kept."""
+        """Of equal hashes, as pieces of one row have, those that come first are kept; of too many reasons,
+        those that are first by name."""
+        if reason not in self._found and len(self._found) >= MOST_REASONS:
+            last = max(self._found)
+            if reason > last:
+                return
+            del self._found[last]
         found = sorted([*self._found.get(reason, ()), *examples], key=lambda example: int(example[0]))
         self._found[reason] = found[:MOST_EXAMPLES]
 
@@ -95,12 +103,14 @@ def examples_of(rejected: Sequence[pa.RecordBatch], known: ExampleSet | None = N
     return found.to_json()
 
 
-def places_of(unit: int, block: int, before: int, rows: NDArray[np.int64]) -> Iterator[Place]:
-    """Of rows of a block, those that may be examples; `before` is how many rows of the unit precede it."""
+def places_of(unit: int, block: int, before: int, rows: NDArray[np.int64], bound: int) -> Iterator[Place]:
+    """Of rows of a block, those that may be examples: with hashes below `bound`, the smallest. `before` is
+    how many rows of the unit precede the block."""
     numbers = rows.astype(np.uint64) + np.uint64(before)
     with np.errstate(over="ignore"):
         hashes = mixed(mixed(np.array([unit], np.uint64)) + numbers)
-    for at in np.argsort(hashes, kind="stable")[:MOST_EXAMPLES].tolist():
+    below = np.flatnonzero(hashes <= np.uint64(max(bound, 1) - 1))
+    for at in below[np.argsort(hashes[below])[:MOST_EXAMPLES]].tolist():
         yield Place(int(hashes[at]), unit, block, int(rows[at]))
 
 
@@ -114,11 +124,12 @@ def example_at(rows: pa.RecordBatch, row: int, hashed: int) -> Example:
 
 
 def grouped(column: pa.Array) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Each string of a column, and its rows."""
+    """Each string of a column, and its rows; `np.unique` would load another part of NumPy."""
     hashes = _native.hash_documents(*text_buffers(column))[:, 0]
-    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-    for group, row in enumerate(first.tolist()):
-        yield column[row].as_py(), np.flatnonzero(inverse == group)
+    order = np.argsort(hashes, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(hashes[order])) + 1):
+        if len(rows):
+            yield column[int(rows[0])].as_py(), rows
 
 
 def _best(

@@ -33,7 +33,7 @@ def duplicate_places(scanned: CommitLog, resolved: CommitLog) -> list[Place]:
         for number, block in enumerate(record["blocks"]):
             rows = np.flatnonzero(dropped[first : first + block["documents"]])
             if len(rows):
-                chosen.add(KEEP, places_of(unit, number, first, rows))
+                chosen.add(KEEP, places_of(unit, number, first, rows, chosen.bound(KEEP)))
             first += block["documents"]
     return [Place(*place) for place in chosen.to_json().get(KEEP, ())]
 
@@ -72,7 +72,7 @@ class Twins:
     ) -> Iterator[tuple[int, NDArray[np.uint64]]]:
         """Kept documents of a unit with a number that some duplicate has, of a hash the first of two."""
         columns = slice(0, 1 if self.every else None)
-        known = np.unique(np.concatenate([numbers[columns] for numbers in wanted.values()]))
+        known = np.sort(np.concatenate([numbers[columns] for numbers in wanted.values()]))
         flags = np.zeros(1 << _BITS, np.bool_)
         flags[known & np.uint64((1 << _BITS) - 1)] = True
         documents = self.scanned.record(unit)["documents"]
@@ -81,7 +81,9 @@ class Twins:
             numbers = self._read(unit, first, min(_ROWS, documents - first))
             likely = flags[numbers[:, columns] & np.uint64((1 << _BITS) - 1)].any(axis=1)
             rows = np.flatnonzero(likely & keep[first : first + len(numbers)])
-            for row in rows[np.isin(numbers[rows, columns], known).any(axis=1)].tolist():
+            found = numbers[rows, columns]
+            nearest = known[np.minimum(np.searchsorted(known, found), len(known) - 1)]
+            for row in rows[(nearest == found).any(axis=1)].tolist():
                 yield first + row, numbers[row]
 
     def _numbers(self, place: Place) -> NDArray[np.uint64]:

@@ -104,8 +104,8 @@ class UnitTokens:
         for code, reason in enumerate(DROPS, start=TOO_FEW):
             rows = np.flatnonzero(outcomes == code)
             if len(rows):
-                found = places_of(self.position, self.blocks, self.documents, rows)
-                self.dropped.add(reason, found)
+                bound = self.dropped.bound(reason)
+                self.dropped.add(reason, places_of(self.position, self.blocks, self.documents, rows, bound))
         self.blocks += 1
         self.documents += seen.documents
 

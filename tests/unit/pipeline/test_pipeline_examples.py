@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import krill
+from chat_jobs import write_tokenizer
 from krill.dataset import validate
 from krill.errors import InputError
-from krill.pipeline.examples import MOST_EXAMPLES, TEXT_BYTES, ExampleSet, examples_of
+from krill.pipeline.examples import MOST_EXAMPLES, MOST_REASONS, TEXT_BYTES, ExampleSet, examples_of
 from oracles.examples import reference_examples
 from properties import tried
 
@@ -58,6 +59,15 @@ def test_examples_are_the_references_in_any_order_and_any_parts(
         known.add_all(found)
         gathered.add_all(json.loads(json.dumps(found)))
     assert gathered.to_json() == expected
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_of_very_many_reasons_the_first_by_name_have_examples(backwards: bool) -> None:
+    dropped = [(f"reason {number:04}", number, b"text") for number in range(3 * MOST_REASONS)]
+    gathered = ExampleSet()
+    for one in reversed(dropped) if backwards else dropped:
+        gathered.add_all(examples_of([batch_of([one])]))
+    assert gathered.to_json() == reference_examples(dropped[:MOST_REASONS])
 
 
 def article(seed: int, changed: int = 0) -> str:
@@ -260,3 +270,33 @@ def test_languages_are_counted_where_a_filter_has_measured_them(tmp_path: Path) 
             }
             for language, own in (("de", texts[3:]), ("en", texts[:3]))
         }
+
+
+@pytest.mark.parametrize("dedup", ["none", "exact"])
+def test_conversations_have_examples_of_the_rows_as_they_came(tmp_path: Path, dedup: str) -> None:
+    chats: list[Any] = [[{"role": "user", "content": f"question {n}"}] for n in range(3)]
+    good = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "an answer"}]
+    rows = [{"messages": chat} for chat in [[], *chats, *([good] * 40), "no list"]]
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = {
+        "datasets": [{"path": str(source), "type": "chat_template"}],
+        "tokenizer": {"path": str(write_tokenizer(tmp_path / "tokenizer"))},
+        "chat_template": "chatml",
+        "preprocess": {
+            "prepared_path": str(tmp_path / "out"),
+            "sequence_len": 64,
+            "min_length": 0,
+            "min_chars": 0,
+            "dedup": dedup,
+            "on_error": "skip",
+            "max_untrained": 0.9,
+        },
+    }
+    manifest = krill.preprocess(config, memory="400MB").manifest
+    found = lines(tmp_path)
+    dropped = manifest.documents["dropped"]
+    assert Counter(line["reason"] for line in found) == {name: min(20, n) for name, n in dropped.items()}
+    (empty,) = [line for line in found if line["reason"] == "empty_conversation"]
+    assert json.loads(empty["text"]) == {"messages": []}
+    assert {line["reason"] for line in found} >= {"empty_conversation", "untrained"}
