@@ -32,7 +32,7 @@ def report(
         What `krill preprocess`, `tokenizer train`, `train`, `qa prepare`, `qa train`, `export` made, here or
         in an object store; a folder with a `tokenizer.json`; or a config (YAML), for its `prepared_path`.
     output
-        The page; a file of that name is replaced.
+        The page; an earlier report of that name is replaced.
     no_samples
         Leave all texts of documents out, for sharing.
     memory

@@ -13,6 +13,7 @@ import base64
 import hashlib
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from krill.budget import Meter, Need, format_size, resolve_limit
-from krill.errors import ConfigError, InputError, escape
+from krill.errors import ConfigError, InputError, StorageError, escape
 from krill.report.charts import CHART
 from krill.report.common import fault_notes
 from krill.report.comparison import comparison_section
@@ -31,6 +32,7 @@ from krill.report.runs import ReportedRun, open_run
 from krill.report.tokenizer import tokenizer_sections, tokenizers_section
 from krill.report.training import training_sections, trainings_section
 from krill.storage.atomic import write_bytes
+from krill.storage.input_file import open_regular
 
 MOST_RUNS: Final = 6
 """As many as there are colours for their lines."""
@@ -39,6 +41,9 @@ MOST_BYTES: Final = 2_000_000
 _EXAMPLES: Final = 1_000_000
 # Measured above what a command holds after loading: Matplotlib with one figure 40 MB, the page twice.
 _PAGE: Final = 60_000_000
+# By which a report is known as one, in its first bytes.
+_OURS: Final = b'<meta name="generator" content="krill report">'
+_HEAD: Final = 200
 _HERE: Final = Path(__file__).parent
 _DATASETS: Final = ("preprocess", "export")
 _TRAININGS: Final = ("train", "qa train")
@@ -84,8 +89,7 @@ def write_report(
             f"{len(paths)} runs are named, and a report shows 1 to {MOST_RUNS}", hint="make several reports"
         )
     limit, target = resolve_limit(memory), Path(output)
-    if target.is_dir():
-        raise ConfigError(f"--output `{target}` is a folder", hint=f"--output {target / 'report.html'}")
+    _check_target(target)
     with Meter(limit) as meter:
         meter.plan([Need("the page", _PAGE)])
         runs = [open_run(path, limit) for path in dict.fromkeys(paths)]
@@ -98,6 +102,17 @@ def write_report(
         )
     write_bytes(target, html)
     return ReportSummary(target, len(html), runs)
+
+
+def _check_target(target: Path) -> None:
+    """The page may replace another report, and nothing else."""
+    if target.is_dir():
+        raise ConfigError(f"--output `{target}` is a folder", hint=f"--output {target / 'report.html'}")
+    if target.is_symlink() or target.exists():
+        with suppress(OSError), open_regular(target) as file:
+            if _OURS in file.read(_HEAD):
+                return
+        raise StorageError(f"`{target}` is not a report: it was not touched", hint="choose another --output")
 
 
 def make_page(runs: Sequence[ReportedRun], *, samples: bool, memory: str | int) -> Page:
@@ -132,7 +147,7 @@ def _sections(run: ReportedRun, samples: bool, memory: str | int, room: int) -> 
     if run.command in _TRAININGS:
         return training_sections(run)
     if run.command in TOKENIZERS:
-        return tokenizer_sections(run, memory)
+        return tokenizer_sections(run, memory, samples)
     return other_sections(run)
 
 

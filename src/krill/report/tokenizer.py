@@ -47,7 +47,7 @@ _MOST_TOKENS: Final = 30_000
 _FACTS: Final = ("vocab_size", "merges", "words", "unique_words", "input_bytes", "bytes_per_token")
 
 
-def tokenizer_sections(run: ReportedRun, memory: str | int) -> list[Section]:
+def tokenizer_sections(run: ReportedRun, memory: str | int, samples: bool) -> list[Section]:
     overview = Section("overview", "Overview", status_notes(run))
     facts = run_facts(run)
     for name in _FACTS:
@@ -61,7 +61,7 @@ def tokenizer_sections(run: ReportedRun, memory: str | int) -> list[Section]:
                 texts.parts.append(Note("The tokenizer is in an object store, and is not read for a report."))
             else:
                 texts.parts += _text_parts(tokenizer)
-                vocabulary.parts += _vocabulary_parts(tokenizer)
+                vocabulary.parts += _vocabulary_parts(tokenizer, samples)
     except KrillError as error:
         texts.parts.append(Note(f"The tokenizer cannot be opened: {error.message}.", warns=True))
     sections = [overview, texts, vocabulary]
@@ -139,7 +139,7 @@ def _density(text: str, tokens: int) -> Cell:
     return Cell(f"{value:.2f}", value)
 
 
-def _vocabulary_parts(tokenizer: Tokenizer) -> list[Part]:
+def _vocabulary_parts(tokenizer: Tokenizer, samples: bool) -> list[Part]:
     step = -(-tokenizer.vocab_size // _MOST_TOKENS)
     lengths: Counter[int] = Counter()
     scripts: Counter[str] = Counter()
@@ -156,11 +156,14 @@ def _vocabulary_parts(tokenizer: Tokenizer) -> list[Part]:
     buckets = [(length, length, n) for length, n in sorted(lengths.items())]
     total, most = sum(scripts.values()), max(scripts.values(), default=0)
     rows = [(name, count(n), share(n, total), bar(n, most)) for name, n in scripts.most_common()]
-    return [
+    parts: list[Part] = [
         Table(f"Tokens by script{of}", ("script", "tokens", "share", "as a bar"), rows),
         length_table(f"Tokens by length{of}", buckets, "characters"),
-        Texts("The longest tokens", [Text(f"{len(token)} characters", [Piece(token)]) for token in longest]),
     ]
+    if samples:
+        texts = [Text(f"{len(token)} characters", [Piece(token)]) for token in longest]
+        parts.append(Texts("The longest tokens", texts))
+    return parts
 
 
 def script_of(token: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from krill.errors import BudgetError, ConfigError, InputError
+from krill.errors import BudgetError, ConfigError, InputError, StorageError
 from krill.report.page import MOST_BYTES, write_report
 from report_runs import (
     HOSTILE,
@@ -266,5 +266,9 @@ def test_a_budget_that_is_too_small_and_an_output_that_is_a_folder_are_refused(
         page_of(dataset, memory="20MB")
     with pytest.raises(ConfigError, match="is a folder"):
         write_report([str(dataset)], tmp_path)
+    (tmp_path / "notes.html").write_text("<!doctype html>")
+    with pytest.raises(StorageError, match="is not a report: it was not touched"):
+        write_report([str(dataset)], tmp_path / "notes.html")
+    assert (tmp_path / "notes.html").read_text() == "<!doctype html>"
     with pytest.raises(ConfigError, match="7 runs are named"):
         write_report(["a"] * 7, tmp_path / "report.html")
