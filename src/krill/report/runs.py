@@ -117,11 +117,10 @@ def open_run(path: str, limit: int) -> ReportedRun:
         timeline = _object(work, TIMELINE, limit)
         found = _run(path, "unfinished", begun, output, folder, timeline=timeline)
         return found if begun.get("spill_dir") else _with_units(found, work)
-    if folder is not None and (folder if folder.is_file() else folder / TOKENIZER).name == TOKENIZER:
-        at = folder if folder.is_file() else folder / TOKENIZER
-        if at.is_file():
-            files = LocalFiles(at.parent)
-            return _run(path, "finished", {}, files, at.parent, command="tokenizer", name=at.parent.name)
+    file = folder if folder is None or folder.is_file() else folder / TOKENIZER
+    if file is not None and file.name == TOKENIZER and file.is_file():
+        files = LocalFiles(file.parent)
+        return _run(path, "finished", {}, files, file.parent, command="tokenizer", name=file.parent.name)
     raise InputError(f"`{path}` {_what_it_is(folder)}", hint=_HINT)
 
 

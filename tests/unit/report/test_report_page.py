@@ -8,11 +8,12 @@ import html
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
-from krill.errors import BudgetError, ConfigError, InputError, StorageError
+from krill.errors import BudgetError, ConfigError, InputError, MissingExtra, StorageError
 from krill.report.page import MOST_BYTES, write_report
 from report_runs import (
     HOSTILE,
@@ -237,6 +238,12 @@ def test_rows_that_are_gone_are_said_to_be(copied: Path) -> None:
 def test_a_run_that_kept_no_timeline_says_so(copied: Path) -> None:
     change_manifest(copied, timeline=None)
     assert "There is no chart of memory over time" in shown(page_of(copied))
+
+
+def test_without_matplotlib_the_extra_is_named(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match="a report needs the extra `report`"):
+        page_of(dataset)
 
 
 def test_what_is_not_a_run_is_refused(tmp_path: Path) -> None:
