@@ -31,11 +31,12 @@ def test_the_summary_tells_questions_features_and_memory(krill, arguments, tmp_p
     assert "nothing to do" in krill(*arguments).out
 
 
-def test_json_is_the_manifest_with_where_and_how_it_ended(krill, arguments, tmp_path) -> None:
+def test_json_is_the_manifest_but_its_timeline_and_how_it_ended(krill, arguments, tmp_path) -> None:
     result = krill(*arguments, "--json", "--quiet", "--max-examples", "5", "--max-segments", "1").result
     assert (result["status"], result["output"]) == ("done", str(tmp_path / "out"))
     assert (result["examples"], result["features"]) == (5, 5)
     stored = json.loads((Path(result["output"]) / "krill-run.json").read_text())
+    assert len(stored.pop("timeline")["samples"]) > 0  # only in the file
     assert {key: result[key] for key in stored} == stored
 
 
