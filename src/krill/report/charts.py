@@ -4,7 +4,7 @@ In: lines of points, levels, and spans of time with names. Out: SVG for a page, 
 Held in memory: one figure, and Matplotlib.
 
 Drawn by Matplotlib. Measured for twelve charts of 512 points, with imports: Matplotlib 1.8 s, 73 MB of memory
-(of which NumPy, which Krill has anyway, 30 MB) and 243 kB; Vega-Lite by vl-convert 1.7 s, 117 MB, 252 kB, by
+(of which NumPy, which Krill has anyway, 17 MB) and 243 kB; Vega-Lite by vl-convert 1.7 s, 117 MB, 252 kB, by
 a library of 84 MB with a JavaScript engine in it. A page has one to six charts, and may hold 200 MB in all.
 """
 

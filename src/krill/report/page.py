@@ -39,7 +39,8 @@ MOST_RUNS: Final = 6
 MOST_BYTES: Final = 2_000_000
 # What examples of documents take of it at most.
 _EXAMPLES: Final = 1_000_000
-# Measured above what a command holds after loading: Matplotlib with one figure 40 MB, the page twice.
+# Measured above what is held when it is planned: 57 MB for 16 charts of two trainings, with Matplotlib. What
+# rows and tokenizers need besides is planned when they are read; with 120 MB a page is made without rows.
 _PAGE: Final = 60_000_000
 # By which a report is known as one, in its first bytes.
 _OURS: Final = b'<meta name="generator" content="krill report">'
