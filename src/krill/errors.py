@@ -6,6 +6,9 @@ that the command line ends with. Whatever is not a `KrillError` is a bug and exi
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 # Characters of a message: a name or a value in it may be a megabyte.
 _LONGEST = 8000
 _BEGINNING, _END = 6000, 1500
@@ -17,6 +20,26 @@ def readable(text: str) -> str:
         return text
     left_out = len(text) - _BEGINNING - _END
     return f"{text[:_BEGINNING]} ... ({left_out:,} characters left out) ... {text[-_END:]}"
+
+
+# What a terminal or a browser obeys instead of showing it: control characters but for tabs and line ends, C1
+# codes (a terminal may obey U+009B as it does ESC `[`), marks that change the direction of text, and
+# separators that some viewers take for line ends.
+_OBEYED: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]|\r(?!\n)"
+)
+
+
+def escape(text: str) -> str:
+    """The text as any terminal or page may show it; line ends and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def escape_json(text: str) -> str:
+    """The same for JSON: the result is JSON of the same value."""
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class KrillError(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -223,3 +224,15 @@ def test_objects_of_others_in_a_bucket_are_neither_lost_nor_published_over(remot
     store.rm("corpus/out/NOTES.md")
     assert remote.preprocess("--quiet", "--overwrite").code == 0
     assert contents(in_store(store)) == contents(before)
+
+
+def test_a_report_reads_a_run_where_it_is(remote: Job, store: Any) -> None:
+    assert remote.preprocess().code == 0
+    made = remote.run("report", "s3://corpus/out", "--json")
+    assert made.code == 0, made.err
+    page = (remote.folder / "report.html").read_text()
+    assert re.search(r"<dt>documents</dt><dd>\d+ of 400 kept", page)
+    assert "<figcaption>Memory over time" in page
+    assert "The rows are in an object store" in page
+    absent = remote.run("report", "s3://corpus/nothing")
+    check_error(absent, 3, "`s3://corpus/nothing` is not the output of a run", hint="name the output")

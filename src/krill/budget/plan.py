@@ -72,6 +72,8 @@ class Plan:
     shares: tuple[Share, ...] = field(default=())
     before: int = 0
     """The most that the process held until the plan was made, as when a model was loaded."""
+    least: int = 0
+    """The smallest budget that the plan could have been made with."""
 
     def share(self, name: str) -> int:
         """The bytes of the part `name`: the only way to learn what it may use."""
@@ -111,6 +113,7 @@ class Plan:
             "limit": self.limit,
             "base": self.base,
             "predicted_peak": self.predicted_peak,
+            "least": self.least,
             "shares": [
                 {
                     "name": s.name,
@@ -152,7 +155,8 @@ def resolve_limit(memory: str | int) -> int:
 def make_plan(limit: int, base: int, needs: Sequence[Need], *, reserve: int = 0, before: int = 0) -> Plan:
     """Share `limit` out over `needs` on top of `base`, or refuse; so many bytes are left free."""
     minimum = Plan(limit, base, tuple(_share(need, need.minimum) for need in needs), before)
-    if minimum.worst_peak + reserve > limit:
+    least = minimum.worst_peak + reserve
+    if least > limit:
         raise _refusal(minimum, needs, reserve)
     shares = []
     wanting = [need for need in needs if need.useful > need.minimum]
@@ -168,7 +172,7 @@ def make_plan(limit: int, base: int, needs: Sequence[Need], *, reserve: int = 0,
             )
             extra = min(need.useful - need.minimum, spare // rivals)
         shares.append(_share(need, need.minimum + extra))
-    return Plan(limit, base, tuple(shares), before)
+    return Plan(limit, base, tuple(shares), before, least)
 
 
 def _share(need: Need, size: int) -> Share:

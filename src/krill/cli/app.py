@@ -56,7 +56,7 @@ for verb in ("train", "encode", "decode", "compare"):
     tokenizer.command(_verb(f"tokenizer_{verb}", verb))
 for verb in ("prepare", "train", "evaluate"):
     qa.command(_verb(f"qa_{verb}", verb))
-for verb in ("preprocess", "run", "train", "evaluate", "estimate", "validate", "export"):
+for verb in ("preprocess", "run", "train", "evaluate", "estimate", "validate", "export", "report"):
     app.command(_verb(verb, verb))
 app.command(_verb("tokenizer_train", "train_tokenizer"))
 app.command(_verb("generate", "generate"), name=["generate", "inference"])

@@ -14,8 +14,8 @@ from rich.text import Text
 from krill.budget.size import format_size
 from krill.cli.formats import Row
 from krill.cli.options import OutputOptions
-from krill.cli.streams import TrustedWriter, escape, escape_json, standard_output
-from krill.errors import readable
+from krill.cli.streams import TrustedWriter, standard_output
+from krill.errors import escape, escape_json, readable
 
 _LABEL_WIDTH = 14
 

@@ -12,27 +12,10 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import sys
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
-# Control characters but for tabs and line ends, C1 codes (a terminal may obey U+009B as it does ESC `[`),
-# marks that change the direction of text, and separators that some viewers take for line ends.
-_OBEYED: Final = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]|\r(?!\n)"
-)
-
-
-def escape(text: str) -> str:
-    """The text as any terminal may show it; line ends and tabs stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
-def escape_json(text: str) -> str:
-    """The same for JSON: the result is JSON of the same value."""
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+from krill.errors import escape
 
 
 class TerminalStream(io.TextIOBase):

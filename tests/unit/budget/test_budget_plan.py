@@ -96,5 +96,6 @@ def test_the_plan_goes_into_the_manifest():
         "limit": 200 * MB,
         "base": 80 * MB,
         "predicted_peak": 90 * MB,
+        "least": 90 * MB,
         "shares": [{"name": "a", "bytes": 10 * MB, "expected": 10 * MB, "kind": "watched", "during": "scan"}],
     }

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from krill.cli import generate, screen
-from krill.cli.streams import TerminalStream, escape, escape_json
+from krill.cli.streams import TerminalStream
+from krill.errors import escape, escape_json
 
 OBEYED = {
     *map(chr, range(0x20)),

@@ -1,0 +1,178 @@
+"""The page of `krill tokenizer train`, or of any `tokenizer.json`: texts by token, and the vocabulary.
+
+In: a run or a folder with a tokenizer. Out: sections. Held in memory: the tokenizer, and the counts.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from krill.errors import KrillError
+from krill.report.common import (
+    budget_notes,
+    config_section,
+    length_table,
+    memory_section,
+    run_facts,
+    status_notes,
+    time_section,
+)
+from krill.report.parts import (
+    Cell,
+    Facts,
+    Note,
+    Part,
+    Piece,
+    Section,
+    Table,
+    Text,
+    Texts,
+    Value,
+    bar,
+    count,
+    share,
+)
+from krill.report.runs import TOKENIZER, ReportedRun
+from krill.report.sample_texts import SAMPLE_TEXTS
+from krill.tokenizer.tokenizer import Tokenizer, open_within
+
+COLOURS: Final = 5
+"""Of tokens that follow each other, as the stylesheet has them."""
+# Tokens that are decoded for the tables of the vocabulary.
+_MOST_TOKENS: Final = 30_000
+_FACTS: Final = ("vocab_size", "merges", "words", "unique_words", "input_bytes", "bytes_per_token")
+
+
+def tokenizer_sections(run: ReportedRun, memory: str | int, samples: bool) -> list[Section]:
+    overview = Section("overview", "Overview", status_notes(run))
+    facts = run_facts(run)
+    for name in _FACTS:
+        value = run.figures.number(name, wanted=False)
+        facts += [] if value is None else [(name.replace("_", " "), f"{value:,.6g}")]
+    overview.parts += [Facts(facts), *budget_notes(run)]
+    texts, vocabulary = Section("texts", "Texts by token"), Section("vocabulary", "Vocabulary")
+    try:
+        with _opened(run, memory) as tokenizer:
+            if tokenizer is None:
+                texts.parts.append(Note("The tokenizer is in an object store, and is not read for a report."))
+            else:
+                texts.parts += _text_parts(tokenizer)
+                vocabulary.parts += _vocabulary_parts(tokenizer, samples)
+    except KrillError as error:
+        texts.parts.append(Note(f"The tokenizer cannot be opened: {error.message}.", warns=True))
+    sections = [overview, texts, vocabulary]
+    if run.command != "tokenizer":
+        sections += [memory_section(run), time_section(run), config_section(run)]
+    return [section for section in sections if section.parts]
+
+
+def tokenizers_section(runs: Sequence[tuple[str, ReportedRun]], memory: str | int) -> Section:
+    """The same texts under several tokenizers."""
+    section = Section("tokenizers", "The same texts by several tokenizers")
+    names, pieces = [], []
+    for name, run in runs:
+        try:
+            with _opened(run, memory) as tokenizer:
+                if tokenizer is not None:
+                    pieces.append({text: token_pieces(tokenizer, text) for text in SAMPLE_TEXTS.values()})
+                    names.append(name)
+        except KrillError as error:
+            section.parts.append(Note(f"{name}: {error.message}.", warns=True))
+    if not names:
+        return section
+    rows: list[list[Value]] = [
+        [what, *(_density(text, len(found[text])) for found in pieces)] for what, text in SAMPLE_TEXTS.items()
+    ]
+    section.parts.append(Table("Bytes per token", ("text", *names), rows))
+    for what, text in SAMPLE_TEXTS.items():
+        found = [
+            Text(f"{name}: {len(one[text])} tokens", one[text])
+            for name, one in zip(names, pieces, strict=True)
+        ]
+        section.parts.append(Texts(what, found, shown=what in ("English", "Japanese")))
+    return section
+
+
+@contextmanager
+def _opened(run: ReportedRun, memory: str | int) -> Iterator[Tokenizer | None]:
+    if run.folder is None:
+        yield None
+        return
+    folder = run.folder.parent if run.folder.is_file() else run.folder
+    with open_within(folder / TOKENIZER, memory, 1) as tokenizer:
+        yield tokenizer
+
+
+def token_pieces(tokenizer: Tokenizer, text: str) -> list[Piece]:
+    """A text by its tokens, each in another colour than the one before; a token that is a part of a character
+    shows its bytes' number instead."""
+    ids, offsets = tokenizer.encode_offsets(text)
+    pieces, end = [], 0
+    for place, (number, (begin, stop)) in enumerate(zip(ids.tolist(), offsets.tolist(), strict=True)):
+        shown = text[max(begin, end) : stop] if stop > end else f"\u27e8{number}\u27e9"
+        end = max(end, stop)
+        pieces.append(Piece(shown, f"token{place % COLOURS}", f"id {number}"))
+    return pieces
+
+
+def _text_parts(tokenizer: Tokenizer) -> list[Part]:
+    found = {what: token_pieces(tokenizer, text) for what, text in SAMPLE_TEXTS.items()}
+    rows = [
+        (what, count(len(text)), count(len(found[what])), _density(text, len(found[what])))
+        for what, text in SAMPLE_TEXTS.items()
+    ]
+    columns = ("text", "characters", "tokens", "bytes per token")
+    texts = [Text(f"{what}: {len(pieces)} tokens", pieces) for what, pieces in found.items()]
+    note = "A number in \u27e8\u27e9 is the id of a token that ends a character which the token before began."
+    return [
+        Texts("Colours change with every token", texts, shown=True),
+        Table("Texts", columns, rows, note=note),
+    ]
+
+
+def _density(text: str, tokens: int) -> Cell:
+    value = len(text.encode()) / max(1, tokens)
+    return Cell(f"{value:.2f}", value)
+
+
+def _vocabulary_parts(tokenizer: Tokenizer, samples: bool) -> list[Part]:
+    step = -(-tokenizer.vocab_size // _MOST_TOKENS)
+    lengths: Counter[int] = Counter()
+    scripts: Counter[str] = Counter()
+    longest: list[str] = []
+    for number in range(0, tokenizer.vocab_size, step):
+        try:
+            token = tokenizer.decode([number])
+        except KrillError:
+            continue  # an id that no token has
+        lengths[len(token)] += 1
+        scripts[script_of(token)] += 1
+        longest = sorted([*longest, token], key=len, reverse=True)[:20] if len(token) > 8 else longest
+    of = "" if step == 1 else f" (every {step}th of {tokenizer.vocab_size:,})"
+    buckets = [(length, length, n) for length, n in sorted(lengths.items())]
+    total, most = sum(scripts.values()), max(scripts.values(), default=0)
+    rows = [(name, count(n), share(n, total), bar(n, most)) for name, n in scripts.most_common()]
+    parts: list[Part] = [
+        Table(f"Tokens by script{of}", ("script", "tokens", "share", "as a bar"), rows),
+        length_table(f"Tokens by length{of}", buckets, "characters"),
+    ]
+    if samples:
+        texts = [Text(f"{len(token)} characters", [Piece(token)]) for token in longest]
+        parts.append(Texts("The longest tokens", texts))
+    return parts
+
+
+def script_of(token: str) -> str:
+    """The script of a token's first letter, as Unicode names it."""
+    if "\ufffd" in token:
+        return "part of a character"
+    for character in token:
+        if character.isalpha():
+            return unicodedata.name(character, "unknown").split()[0].lower()
+    if any(character.isdigit() for character in token):
+        return "digits"
+    return "spaces" if not token.strip() else "signs"
