@@ -52,7 +52,7 @@ def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return values ^ (values >> np.uint64(31))
 
 
-class Place(NamedTuple):
+class DroppedPlace(NamedTuple):
     """Where a document is that was dropped: its row in a block of a unit."""
 
     hash: int
@@ -103,7 +103,9 @@ def examples_of(rejected: Sequence[pa.RecordBatch], known: ExampleSet | None = N
     return found.to_json()
 
 
-def places_of(unit: int, block: int, before: int, rows: NDArray[np.int64], bound: int) -> Iterator[Place]:
+def places_of(
+    unit: int, block: int, before: int, rows: NDArray[np.int64], bound: int
+) -> Iterator[DroppedPlace]:
     """Of rows of a block, those that may be examples: with hashes below `bound`, the smallest. `before` is
     how many rows of the unit precede the block."""
     numbers = rows.astype(np.uint64) + np.uint64(before)
@@ -111,7 +113,7 @@ def places_of(unit: int, block: int, before: int, rows: NDArray[np.int64], bound
         hashes = mixed(mixed(np.array([unit], np.uint64)) + numbers)
     below = np.flatnonzero(hashes <= np.uint64(max(bound, 1) - 1))
     for at in below[np.argsort(hashes[below])[:MOST_EXAMPLES]].tolist():
-        yield Place(int(hashes[at]), unit, block, int(rows[at]))
+        yield DroppedPlace(int(hashes[at]), unit, block, int(rows[at]))
 
 
 def example_at(rows: pa.RecordBatch, row: int, hashed: int) -> Example:

@@ -30,7 +30,7 @@ from krill.pipeline.stages.base import UnitSource
 from krill.pipeline.stages.dedup import Dedup
 from krill.pipeline.stages.dedup_phases import dedup_phases
 from krill.pipeline.stages.encode import Encode
-from krill.pipeline.stages.examples import Examples
+from krill.pipeline.stages.examples import KeepExamples
 from krill.pipeline.stages.pack import Pack
 from krill.pipeline.stages.rejected import Rejected
 from krill.pipeline.stages.scan import Scan
@@ -45,7 +45,7 @@ from krill.text import Step
 from krill.text.user_step import Function
 from krill.tokenizer import Encoder
 
-STAGES: Final = (Scan, Dedup, Trim, Text, Encode, CountWindows, Pack, ShuffleRows, Rejected, Examples)
+STAGES: Final = (Scan, Dedup, Trim, Text, Encode, CountWindows, Pack, ShuffleRows, Rejected, KeepExamples)
 """All that there are, to be asked what they need and what they take."""
 
 # What the manifest says of the shards that stages wrote.
@@ -152,7 +152,7 @@ def build_stages(
     if settings.rejected and scan is not None:
         stages.append(Rejected(context, scan, [*dropping, source], encode))
     if settings.samples:
-        stages.append(Examples(context, _dropping(stages, settings.dedup.level)))
+        stages.append(KeepExamples(context, _dropping(stages, settings.dedup.level)))
     return stages
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from krill.pipeline.examples import ExampleSet, Place, places_of
+from krill.pipeline.examples import DroppedPlace, ExampleSet, places_of
 from krill.pipeline.surviving_units import KEEP, read_keep
 from krill.storage import CommitLog
 from krill.storage.commits import reading_artifact
@@ -24,7 +24,7 @@ _ROWS: Final = 2**14
 _BITS: Final = 20
 
 
-def duplicate_places(scanned: CommitLog, resolved: CommitLog) -> list[Place]:
+def duplicate_places(scanned: CommitLog, resolved: CommitLog) -> list[DroppedPlace]:
     """Of the documents that are not kept, those that are examples."""
     chosen = ExampleSet()
     for unit, record in scanned:
@@ -35,7 +35,7 @@ def duplicate_places(scanned: CommitLog, resolved: CommitLog) -> list[Place]:
             if len(rows):
                 chosen.add(KEEP, places_of(unit, number, first, rows, chosen.bound(KEEP)))
             first += block["documents"]
-    return [Place(*place) for place in chosen.to_json().get(KEEP, ())]
+    return [DroppedPlace(*place) for place in chosen.to_json().get(KEEP, ())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class Twins:
     width: int
     every: bool
 
-    def of(self, places: Sequence[Place]) -> dict[Place, Place]:
+    def of(self, places: Sequence[DroppedPlace]) -> dict[DroppedPlace, DroppedPlace]:
         """The kept document of each duplicate, where there is one."""
         wanted = {place: self._numbers(place) for place in places}
-        found: dict[Place, Place] = {}
+        found: dict[DroppedPlace, DroppedPlace] = {}
         last = max((place.unit for place in places), default=-1)
         for unit in self.scanned.units():
             if unit > last or len(found) == len(wanted):
@@ -68,7 +68,7 @@ class Twins:
         return bool(equal.all() if self.every else equal.any())
 
     def _candidates(
-        self, unit: int, wanted: Mapping[Place, NDArray[np.uint64]]
+        self, unit: int, wanted: Mapping[DroppedPlace, NDArray[np.uint64]]
     ) -> Iterator[tuple[int, NDArray[np.uint64]]]:
         """Kept documents of a unit with a number that some duplicate has, of a hash the first of two."""
         columns = slice(0, 1 if self.every else None)
@@ -86,7 +86,7 @@ class Twins:
             for row in rows[(nearest == found).any(axis=1)].tolist():
                 yield first + row, numbers[row]
 
-    def _numbers(self, place: Place) -> NDArray[np.uint64]:
+    def _numbers(self, place: DroppedPlace) -> NDArray[np.uint64]:
         blocks = self.scanned.record(place.unit)["blocks"]
         before = sum(block["documents"] for block in blocks[: place.block])
         numbers: NDArray[np.uint64] = self._read(place.unit, before + place.row, 1)[0]
@@ -98,10 +98,10 @@ class Twins:
             numbers = np.fromfile(path, np.uint64, count * self.width, offset=8 * self.width * first)
         return numbers.reshape(-1, self.width)
 
-    def _place(self, unit: int, row: int) -> Place:
+    def _place(self, unit: int, row: int) -> DroppedPlace:
         number = 0
         blocks: Sequence[Mapping[str, Any]] = self.scanned.record(unit)["blocks"]
         while row >= blocks[number]["documents"]:
             row -= blocks[number]["documents"]
             number += 1
-        return Place(0, unit, number, row)
+        return DroppedPlace(0, unit, number, row)

@@ -61,7 +61,7 @@ _FAR_ABOVE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ReferenceLine:
     """A value that lines are compared with, such as a budget."""
 
     label: str
@@ -94,7 +94,7 @@ def line_chart(
     x: Axis,
     y: Axis,
     *,
-    levels: Sequence[Level] = (),
+    levels: Sequence[ReferenceLine] = (),
     spans: Sequence[Span] = (),
 ) -> Chart:
     """A chart of lines; the scale begins at zero if `y` is in bytes."""
@@ -114,7 +114,9 @@ def thin(points: Sequence[tuple[float, float | None]], most: int) -> list[tuple[
     return [*points[:-1:step], *points[-1:]]
 
 
-def _levels_in_sight(lines: Sequence[Line], levels: Sequence[Level]) -> tuple[list[Level], list[Level]]:
+def _levels_in_sight(
+    lines: Sequence[Line], levels: Sequence[ReferenceLine]
+) -> tuple[list[ReferenceLine], list[ReferenceLine]]:
     most = max((value for line in lines for _, value in line.points if value is not None), default=0.0)
     drawn = [level for level in levels if level.value <= _FAR_ABOVE * most]
     return drawn, [level for level in levels if level not in drawn]
@@ -140,7 +142,9 @@ def _described(title: str, lines: Sequence[Line], y: Axis) -> str:
     return f"{title}: {'; '.join(facts)}." if facts else f"{title}: nothing was measured."
 
 
-def _drawn(lines: Sequence[Line], x: Axis, y: Axis, levels: Sequence[Level], spans: Sequence[Span]) -> Markup:
+def _drawn(
+    lines: Sequence[Line], x: Axis, y: Axis, levels: Sequence[ReferenceLine], spans: Sequence[Span]
+) -> Markup:
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -192,7 +196,7 @@ def _draw_span(axes: Any, span: Span, place: int) -> None:
     )
 
 
-def _scale(axes: Any, x: Axis, y: Axis, levels: Sequence[Level]) -> None:
+def _scale(axes: Any, x: Axis, y: Axis, levels: Sequence[ReferenceLine]) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.set_xlabel(x.label)

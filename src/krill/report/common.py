@@ -12,15 +12,15 @@ import orjson
 
 from krill.budget import format_size
 from krill.budget.plan import memory_flag
-from krill.report.charts import Axis, Level, Span, line_chart
+from krill.report.charts import Axis, ReferenceLine, Span, line_chart
 from krill.report.figures import Figures
 from krill.report.parts import (
     Cell,
     Facts,
     Line,
     Note,
+    PageSection,
     Part,
-    Section,
     Table,
     Value,
     bar,
@@ -84,10 +84,10 @@ def run_facts(run: ReportedRun) -> list[tuple[str, str]]:
     return facts
 
 
-def memory_section(run: ReportedRun) -> Section:
+def memory_section(run: ReportedRun) -> PageSection:
     """Memory over time against the budget, the plan's shares, the prediction and the peak."""
     budget = run.figures.inner("budget", wanted=run.state == "finished")
-    section = Section("memory", "Memory")
+    section = PageSection("memory", "Memory")
     limit, peak = budget.count("limit", wanted=False), budget.count("measured_peak", wanted=False)
     predicted = budget.count("predicted_peak", wanted=False)
     figures = {"budget": limit, "predicted peak": predicted, "measured peak": peak}
@@ -123,8 +123,8 @@ def _memory_chart(run: ReportedRun, limit: int | None, predicted: int | None) ->
     samples = list(timeline_samples(run.timeline))
     if not samples:
         return Note(f"There is no chart of memory over time: {_OLDER}.")
-    levels = [] if limit is None else [Level(f"budget {format_size(limit)}", limit)]
-    levels += [] if predicted is None else [Level(f"predicted {format_size(predicted)}", predicted)]
+    levels = [] if limit is None else [ReferenceLine(f"budget {format_size(limit)}", limit)]
+    levels += [] if predicted is None else [ReferenceLine(f"predicted {format_size(predicted)}", predicted)]
     held = Line("memory held", [(at, held) for at, held, _ in samples])
     return line_chart("Memory over time", [held], SECONDS, BYTES, levels=levels, spans=_spans(run.timeline))
 
@@ -185,9 +185,9 @@ def _shares(budget: Figures) -> list[Part]:
     ]
 
 
-def time_section(run: ReportedRun) -> Section:
+def time_section(run: ReportedRun) -> PageSection:
     """Where the seconds went, and the throughput over time."""
-    section = Section("time", "Time")
+    section = PageSection("time", "Time")
     stages = run.figures.inners("stages", wanted=False)
     spent = [stage.number("seconds", wanted=False) or 0.0 for stage in stages]
     total = max(run.figures.number("seconds", wanted=False) or 0.0, sum(spent))
@@ -237,8 +237,8 @@ def _throughput(run: ReportedRun) -> Part | None:
     )
 
 
-def config_section(run: ReportedRun) -> Section:
-    section = Section("config", "Config")
+def config_section(run: ReportedRun) -> PageSection:
+    section = PageSection("config", "Config")
     rows = [(key, cut(value)) for key, value in flat(run.config.values)]
     if rows:
         section.parts.append(Table("What shaped the output", ("key", "value"), rows[:_MOST_ROWS]))

@@ -11,7 +11,7 @@ from typing import Final
 from krill.report.charts import line_chart
 from krill.report.common import BYTES, SECONDS, cut, flat, timeline_samples
 from krill.report.figures import Figures
-from krill.report.parts import Cell, Line, Note, Part, Section, Table, Value, count, number, seconds, size
+from krill.report.parts import Cell, Line, Note, PageSection, Part, Table, Value, count, number, seconds, size
 from krill.report.runs import ReportedRun
 
 # Figures that runs are compared by: what it is called, where it is, how it is read and shown.
@@ -34,8 +34,8 @@ _TOP: Final = {
 }
 
 
-def comparison_section(runs: Sequence[ReportedRun], names: Sequence[str]) -> Section:
-    section = Section("compared", "Figures")
+def comparison_section(runs: Sequence[ReportedRun], names: Sequence[str]) -> PageSection:
+    section = PageSection("compared", "Figures")
     columns = ("figure", *names)
     rows: list[list[Value]] = [
         ["command", *(run.command for run in runs)],

@@ -23,12 +23,12 @@ from krill.report.figures import Figures
 from krill.report.parts import (
     Cell,
     Facts,
+    HeadedText,
     Note,
+    PageSection,
     Part,
     Piece,
-    Section,
     Table,
-    Text,
     Texts,
     Value,
     bar,
@@ -53,7 +53,7 @@ _LENGTHS: Final = (
 _NO_SAMPLES: Final = "Texts are left out of this report."
 
 
-def dataset_sections(run: ReportedRun, memory: str | int, samples: bool, room: int) -> list[Section]:
+def dataset_sections(run: ReportedRun, memory: str | int, samples: bool, room: int) -> list[PageSection]:
     """`room` is how many bytes of the page its examples may take."""
     found = read_examples(run) if samples else []
     sections = [
@@ -70,8 +70,8 @@ def dataset_sections(run: ReportedRun, memory: str | int, samples: bool, room: i
     return [section for section in sections if section.parts]
 
 
-def _overview(run: ReportedRun) -> Section:
-    section = Section("overview", "Overview", status_notes(run))
+def _overview(run: ReportedRun) -> PageSection:
+    section = PageSection("overview", "Overview", status_notes(run))
     documents = run.figures.inner("documents", wanted=run.state == "finished")
     facts = run_facts(run)
     read, kept = (documents.count(name, wanted=False) for name in ("read", "kept"))
@@ -109,10 +109,10 @@ def _why(documents: Figures, read: int | None, kept: int | None) -> list[Part]:
     return [Note(f"{percent(1 - kept / read)} of the documents were dropped: {named}{rest}.")]
 
 
-def _documents(run: ReportedRun, examples: list[Figures] | None, samples: bool, room: int) -> Section:
+def _documents(run: ReportedRun, examples: list[Figures] | None, samples: bool, room: int) -> PageSection:
     from krill.pipeline.summary import NOTES, describe_reason
 
-    section = Section("documents", "Documents")
+    section = PageSection("documents", "Documents")
     documents = run.figures.inner("documents", wanted=False)
     read, kept = documents.count("read", wanted=False), documents.count("kept", wanted=False)
     dropped = dict(documents.inner("dropped", wanted=False).counts())
@@ -139,9 +139,9 @@ def _documents(run: ReportedRun, examples: list[Figures] | None, samples: bool, 
     return section
 
 
-def _sources(run: ReportedRun) -> Section:
+def _sources(run: ReportedRun) -> PageSection:
     """What each source and each language gave."""
-    section = Section("sources", "Sources and languages")
+    section = PageSection("sources", "Sources and languages")
     found = run.figures.inner("distributions", wanted=False)
     section.parts += _source_table(found.inners("sources", wanted=False))
     section.parts += _language_table(found.inner("languages", wanted=False))
@@ -211,9 +211,9 @@ def _density(size_of: int | None, tokens: int | None) -> Cell:
     return Cell(f"{size_of / tokens:.2f}", size_of / tokens) if size_of and tokens else Cell("-")
 
 
-def _lengths(run: ReportedRun) -> Section:
+def _lengths(run: ReportedRun) -> PageSection:
     """How long documents are, and what they are in rows."""
-    section = Section("lengths", "Lengths")
+    section = PageSection("lengths", "Lengths")
     found = run.figures.inner("distributions", wanted=False)
     for name, caption, what in _LENGTHS:
         buckets = histogram(found, name)
@@ -232,8 +232,8 @@ def histogram(figures: Figures, name: str) -> list[tuple[int, int, int]]:
     return [(2 ** (k - 1) if k else 0, 2**k - 1, counts[k]) for k in spread]
 
 
-def _duplicates(run: ReportedRun, examples: list[Figures], samples: bool, room: int) -> Section:
-    section = Section("duplicates", "Duplicates")
+def _duplicates(run: ReportedRun, examples: list[Figures], samples: bool, room: int) -> PageSection:
+    section = PageSection("duplicates", "Duplicates")
     found = run.figures.inner("duplicates", wanted=False)
     numbers = [(name, found.count(name, wanted=False)) for name in ("duplicates", "clusters", "largest")]
     facts = [(name.replace("largest", "largest cluster"), f"{n:,}") for name, n in numbers if n is not None]
@@ -253,9 +253,9 @@ def _duplicates(run: ReportedRun, examples: list[Figures], samples: bool, room: 
     return section
 
 
-def _rows(run: ReportedRun, memory: str | int, samples: bool) -> Section:
+def _rows(run: ReportedRun, memory: str | int, samples: bool) -> PageSection:
     """Lengths of documents in rows, and a few rows as text, of conversations with what is learned marked."""
-    section = Section("rows", "Rows")
+    section = PageSection("rows", "Rows")
     trained, tokens = (
         run.figures.inner("tokens", wanted=False).count(name, wanted=False) for name in ("trained", "kept")
     )
@@ -291,10 +291,10 @@ def _rows(run: ReportedRun, memory: str | int, samples: bool) -> Section:
         heading = f"row {row.row:,}: {len(row.input_ids):,} tokens, {len(row.seq_lengths):,} documents"
         if isinstance(row, SampleChats) and row.pieces is not None:
             texts.append(
-                Text(heading, _cut([Piece(text, "learned" if on else "") for text, on in row.pieces]))
+                HeadedText(heading, _cut([Piece(text, "learned" if on else "") for text, on in row.pieces]))
             )
         elif row.text is not None:
-            texts.append(Text(heading, _cut([Piece(row.text)])))
+            texts.append(HeadedText(heading, _cut([Piece(row.text)])))
     if texts:
         marked = " What is learned is marked." if trained is not None else ""
         section.parts.append(Texts(f"Rows as text.{marked}", texts, shown=trained is not None))

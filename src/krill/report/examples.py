@@ -16,7 +16,7 @@ from markupsafe import escape as escape_html
 
 from krill.errors import escape
 from krill.report.figures import Figures
-from krill.report.parts import Beside, Part, Piece, Text, Texts
+from krill.report.parts import Beside, HeadedText, Part, Piece, Texts
 from krill.report.runs import ReportedRun
 
 EXAMPLES: Final = "examples.jsonl"
@@ -53,7 +53,7 @@ def example_parts(examples: Sequence[Figures], describe: Callable[[str], str], r
         if not example.inner("kept", wanted=False):
             reasons.setdefault(example.text("reason") or "", []).append(example)
     for reason, found in reasons.items():
-        all_texts = [Text(place_of(example), [Piece(_text_of(example))]) for example in found]
+        all_texts = [HeadedText(place_of(example), [Piece(_text_of(example))]) for example in found]
         texts = list(_fitting(([text] for text in all_texts), room // len(reasons)))
         of = "" if len(texts) == len(found) else f" of {len(found)}"
         yield Texts(
@@ -64,18 +64,18 @@ def example_parts(examples: Sequence[Figures], describe: Callable[[str], str], r
 
 def duplicate_parts(examples: Sequence[Figures], room: int) -> Iterator[Part]:
     """What was kept beside what was dropped for it, as many as fit `room` bytes."""
-    pairs: list[list[Text]] = []
+    pairs: list[list[HeadedText]] = []
     for example in examples:
         kept = example.inner("kept", wanted=False)
         if kept and len(pairs) < _MOST_PAIRS:
             left, right = marked(_text_of(kept), _text_of(example))
             places = f"kept: {place_of(kept)}", f"dropped: {place_of(example)}"
-            pairs.append([Text(places[0], left), Text(places[1], right)])
+            pairs.append([HeadedText(places[0], left), HeadedText(places[1], right)])
     for place, pair in enumerate(_fitting(pairs, room)):
         yield Beside(f"Pair {place + 1}", pair)
 
 
-def _fitting(groups: Iterable[list[Text]], room: int) -> Iterator[list[Text]]:
+def _fitting(groups: Iterable[list[HeadedText]], room: int) -> Iterator[list[HeadedText]]:
     """The first of some groups of texts, as long as the page has room for them."""
     for texts in groups:
         room -= sum(

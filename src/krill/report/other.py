@@ -13,14 +13,14 @@ from krill.report.common import (
     status_notes,
     time_section,
 )
-from krill.report.parts import Facts, Section, Table, bar, count
+from krill.report.parts import Facts, PageSection, Table, bar, count
 from krill.report.runs import ReportedRun
 
 _KNOWN = ("format", "seconds")
 
 
-def other_sections(run: ReportedRun) -> list[Section]:
-    overview = Section("overview", "Overview", status_notes(run))
+def other_sections(run: ReportedRun) -> list[PageSection]:
+    overview = PageSection("overview", "Overview", status_notes(run))
     figures = [
         (name.replace("_", " "), f"{value:,.6g}")
         for name, value in run.figures.values.items()

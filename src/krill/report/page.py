@@ -27,7 +27,7 @@ from krill.report.common import fault_notes
 from krill.report.comparison import comparison_section
 from krill.report.dataset import dataset_sections
 from krill.report.other import other_sections
-from krill.report.parts import Section
+from krill.report.parts import PageSection
 from krill.report.runs import ReportedRun, open_run
 from krill.report.tokenizer import tokenizer_sections, tokenizers_section
 from krill.report.training import training_sections, trainings_section
@@ -57,12 +57,12 @@ class View:
 
     key: str
     title: str
-    sections: Sequence[Section]
+    sections: Sequence[PageSection]
     named: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ReportPage:
     title: str
     subtitle: str
     views: Sequence[View]
@@ -116,14 +116,14 @@ def _check_target(target: Path) -> None:
         raise StorageError(f"`{target}` is not a report: it was not touched", hint="choose another --output")
 
 
-def make_page(runs: Sequence[ReportedRun], *, samples: bool, memory: str | int) -> Page:
+def make_page(runs: Sequence[ReportedRun], *, samples: bool, memory: str | int) -> ReportPage:
     room = _EXAMPLES // len(runs)
     made = [_sections(run, samples, memory, room) for run in runs]
     for run, sections in zip(runs, made, strict=True):
         sections[0].parts[:0] = fault_notes(run)
     if len(runs) == 1:
         views = [View(section.key, section.title, [section], named=False) for section in made[0]]
-        return Page(f"{runs[0].name}: krill {runs[0].command}", runs[0].path, views)
+        return ReportPage(f"{runs[0].name}: krill {runs[0].command}", runs[0].path, views)
     names = names_of(runs)
     compared = [comparison_section(runs, names)]
     trainings = [(name, run) for name, run in zip(names, runs, strict=True) if run.command in _TRAININGS]
@@ -133,7 +133,7 @@ def make_page(runs: Sequence[ReportedRun], *, samples: bool, memory: str | int) 
     views = [View("compare", "Compared", compared)]
     for place, (name, sections) in enumerate(zip(names, made, strict=True)):
         views.append(View(f"run{place + 1}", name, sections))
-    return Page(" and ".join(names), f"{len(runs)} runs compared", views)
+    return ReportPage(" and ".join(names), f"{len(runs)} runs compared", views)
 
 
 def names_of(runs: Sequence[ReportedRun]) -> list[str]:
@@ -142,7 +142,7 @@ def names_of(runs: Sequence[ReportedRun]) -> list[str]:
     return short if len(set(short)) == len(short) else [run.path for run in runs]
 
 
-def _sections(run: ReportedRun, samples: bool, memory: str | int, room: int) -> list[Section]:
+def _sections(run: ReportedRun, samples: bool, memory: str | int, room: int) -> list[PageSection]:
     if run.command in _DATASETS:
         return dataset_sections(run, memory, samples, room)
     if run.command in _TRAININGS:
@@ -152,7 +152,7 @@ def _sections(run: ReportedRun, samples: bool, memory: str | int, room: int) -> 
     return other_sections(run)
 
 
-def render(page: Page) -> str:
+def render(page: ReportPage) -> str:
     from jinja2 import Environment, StrictUndefined
 
     numbers = itertools.count(1)

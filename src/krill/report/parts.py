@@ -85,7 +85,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class HeadedText:
     """A text from the data, in pieces; `key` says what their marks mean."""
 
     heading: str
@@ -98,7 +98,7 @@ class Texts:
 
     kind: ClassVar[str] = "texts"
     summary: str
-    texts: Sequence[Text]
+    texts: Sequence[HeadedText]
     shown: bool = False
 
 
@@ -108,14 +108,14 @@ class Beside:
 
     kind: ClassVar[str] = "beside"
     heading: str
-    texts: Sequence[Text]
+    texts: Sequence[HeadedText]
 
 
 Part = Table | Facts | Note | Chart | Texts | Beside
 
 
 @dataclass(slots=True)
-class Section:
+class PageSection:
     key: str
     title: str
     parts: list[Part] = field(default_factory=list)

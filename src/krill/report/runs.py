@@ -32,7 +32,7 @@ MOST_READ: Final = 64_000_000
 _HINT: Final = "name the output of a `krill` command, such as `preprocess.prepared_path`"
 
 
-class Files(Protocol):
+class RunFiles(Protocol):
     """The files of a run, by their names from its folder on."""
 
     def read(self, name: str, most: int) -> bytes | None:
@@ -43,7 +43,7 @@ class Files(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LocalFiles:
+class FolderFiles:
     folder: Path
 
     def read(self, name: str, most: int) -> bytes | None:
@@ -90,7 +90,7 @@ class ReportedRun:
     state: Literal["finished", "unfinished"]
     command: str
     figures: Figures
-    files: Files
+    files: RunFiles
     folder: Path | None
     timeline: Figures
     units: dict[str, int] = field(default_factory=dict)
@@ -119,12 +119,12 @@ def open_run(path: str, limit: int) -> ReportedRun:
         return found if begun.get("spill_dir") else _with_units(found, work)
     file = folder if folder is None or folder.is_file() else folder / TOKENIZER
     if file is not None and file.name == TOKENIZER and file.is_file():
-        files = LocalFiles(file.parent)
+        files = FolderFiles(file.parent)
         return _run(path, "finished", {}, files, file.parent, command="tokenizer", name=file.parent.name)
     raise InputError(f"`{path}` {_what_it_is(folder)}", hint=_HINT)
 
 
-def _places(path: str) -> tuple[Files, Files, Path | None]:
+def _places(path: str) -> tuple[RunFiles, RunFiles, Path | None]:
     """The output, the folder of its unfinished run, and the output as a folder of this machine."""
     if is_object_url(path):
         parent, _, name = path.rpartition("/")
@@ -132,10 +132,10 @@ def _places(path: str) -> tuple[Files, Files, Path | None]:
         return StoredFiles(store, name), StoredFiles(store, f".{name}.krill"), None
     folder = Path(path)
     real = folder.resolve() if folder.is_symlink() else folder
-    return LocalFiles(real), LocalFiles(real.absolute().parent / f".{real.absolute().name}.krill"), real
+    return FolderFiles(real), FolderFiles(real.absolute().parent / f".{real.absolute().name}.krill"), real
 
 
-def _object(files: Files, name: str, limit: int) -> dict[str, Any] | None:
+def _object(files: RunFiles, name: str, limit: int) -> dict[str, Any] | None:
     content = files.read(name, min(MOST_MANIFEST, limit))
     if content is None:
         return None
@@ -159,7 +159,7 @@ def _run(
     path: str,
     state: Literal["finished", "unfinished"],
     value: dict[str, Any],
-    files: Files,
+    files: RunFiles,
     folder: Path | None,
     *,
     command: str | None = None,
@@ -185,7 +185,7 @@ def _guessed_command(figures: Figures) -> str:
     return next((command for key, command in known.items() if key in config), "unknown")
 
 
-def _with_units(run: ReportedRun, work: Files) -> ReportedRun:
+def _with_units(run: ReportedRun, work: RunFiles) -> ReportedRun:
     """How many tasks each stage has committed, by the records that lie in its folder."""
     for name in work.names(""):
         found = re.fullmatch(r"(?:stages/|[0-9a-f]{64}/)([^/]+)/([^/]+)", name)

@@ -24,12 +24,12 @@ from krill.report.common import (
 from krill.report.parts import (
     Cell,
     Facts,
+    HeadedText,
     Note,
+    PageSection,
     Part,
     Piece,
-    Section,
     Table,
-    Text,
     Texts,
     Value,
     bar,
@@ -47,14 +47,14 @@ _MOST_TOKENS: Final = 30_000
 _FACTS: Final = ("vocab_size", "merges", "words", "unique_words", "input_bytes", "bytes_per_token")
 
 
-def tokenizer_sections(run: ReportedRun, memory: str | int, samples: bool) -> list[Section]:
-    overview = Section("overview", "Overview", status_notes(run))
+def tokenizer_sections(run: ReportedRun, memory: str | int, samples: bool) -> list[PageSection]:
+    overview = PageSection("overview", "Overview", status_notes(run))
     facts = run_facts(run)
     for name in _FACTS:
         value = run.figures.number(name, wanted=False)
         facts += [] if value is None else [(name.replace("_", " "), f"{value:,.6g}")]
     overview.parts += [Facts(facts), *budget_notes(run)]
-    texts, vocabulary = Section("texts", "Texts by token"), Section("vocabulary", "Vocabulary")
+    texts, vocabulary = PageSection("texts", "Texts by token"), PageSection("vocabulary", "Vocabulary")
     try:
         with _opened(run, memory) as tokenizer:
             if tokenizer is None:
@@ -70,9 +70,9 @@ def tokenizer_sections(run: ReportedRun, memory: str | int, samples: bool) -> li
     return [section for section in sections if section.parts]
 
 
-def tokenizers_section(runs: Sequence[tuple[str, ReportedRun]], memory: str | int) -> Section:
+def tokenizers_section(runs: Sequence[tuple[str, ReportedRun]], memory: str | int) -> PageSection:
     """The same texts under several tokenizers."""
-    section = Section("tokenizers", "The same texts by several tokenizers")
+    section = PageSection("tokenizers", "The same texts by several tokenizers")
     names, pieces = [], []
     for name, run in runs:
         try:
@@ -90,7 +90,7 @@ def tokenizers_section(runs: Sequence[tuple[str, ReportedRun]], memory: str | in
     section.parts.append(Table("Bytes per token", ("text", *names), rows))
     for what, text in SAMPLE_TEXTS.items():
         found = [
-            Text(f"{name}: {len(one[text])} tokens", one[text])
+            HeadedText(f"{name}: {len(one[text])} tokens", one[text])
             for name, one in zip(names, pieces, strict=True)
         ]
         section.parts.append(Texts(what, found, shown=what in ("English", "Japanese")))
@@ -126,7 +126,7 @@ def _text_parts(tokenizer: Tokenizer) -> list[Part]:
         for what, text in SAMPLE_TEXTS.items()
     ]
     columns = ("text", "characters", "tokens", "bytes per token")
-    texts = [Text(f"{what}: {len(pieces)} tokens", pieces) for what, pieces in found.items()]
+    texts = [HeadedText(f"{what}: {len(pieces)} tokens", pieces) for what, pieces in found.items()]
     note = "A number in \u27e8\u27e9 is the id of a token that ends a character which the token before began."
     return [
         Texts("Colours change with every token", texts, shown=True),
@@ -161,7 +161,7 @@ def _vocabulary_parts(tokenizer: Tokenizer, samples: bool) -> list[Part]:
         length_table(f"Tokens by length{of}", buckets, "characters"),
     ]
     if samples:
-        texts = [Text(f"{len(token)} characters", [Piece(token)]) for token in longest]
+        texts = [HeadedText(f"{len(token)} characters", [Piece(token)]) for token in longest]
         parts.append(Texts("The longest tokens", texts))
     return parts
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from krill.budget import format_size
-from krill.report.charts import Axis, Level, line_chart
+from krill.report.charts import Axis, ReferenceLine, line_chart
 from krill.report.common import (
     budget_notes,
     config_section,
@@ -22,7 +22,7 @@ from krill.report.common import (
     time_section,
 )
 from krill.report.figures import Figures
-from krill.report.parts import Chart, Facts, Line, Note, Part, Section, Table, number
+from krill.report.parts import Chart, Facts, Line, Note, PageSection, Part, Table, number
 from krill.report.runs import MOST_READ, ReportedRun
 
 METRICS: Final = "metrics.jsonl"
@@ -39,23 +39,23 @@ _FACTS: Final = ("parameters", "steps", "tokens", "tokens_per_second", "final_lo
 Points = list[tuple[float, float | None]]
 
 
-def training_sections(run: ReportedRun) -> list[Section]:
-    overview = Section("overview", "Overview", status_notes(run))
+def training_sections(run: ReportedRun) -> list[PageSection]:
+    overview = PageSection("overview", "Overview", status_notes(run))
     facts = run_facts(run)
     for name in _FACTS:
         value = run.figures.number(name, wanted=False)
         facts += [] if value is None else [(name.replace("_", " "), f"{value:,.6g}")]
     overview.parts += [Facts(facts), *budget_notes(run)]
     lines = read_metrics(run)
-    curves = Section("curves", "Curves", curve_parts([(run.name, run, lines)], alone=True))
+    curves = PageSection("curves", "Curves", curve_parts([(run.name, run, lines)], alone=True))
     sections = [overview, curves, _model(run), memory_section(run), time_section(run), config_section(run)]
     return [section for section in sections if section.parts]
 
 
-def trainings_section(runs: Sequence[tuple[str, ReportedRun]]) -> Section:
+def trainings_section(runs: Sequence[tuple[str, ReportedRun]]) -> PageSection:
     """The same curves of several runs over each other."""
     read = [(name, run, read_metrics(run)) for name, run in runs]
-    return Section("trainings", "Trainings over each other", curve_parts(read, alone=False))
+    return PageSection("trainings", "Trainings over each other", curve_parts(read, alone=False))
 
 
 def read_metrics(run: ReportedRun) -> list[Figures]:
@@ -86,7 +86,7 @@ def curve_parts(read: Sequence[tuple[str, ReportedRun, list[Figures]]], *, alone
         charts += _overlaid(read, "validation", "loss", "Validation loss", "")
     for what, (title, unit) in _CURVES.items():
         limit = read[0][1].figures.inner("budget", wanted=False).count("limit", wanted=False)
-        levels = [Level(f"budget {format_size(limit)}", limit)] if alone and unit and limit else []
+        levels = [ReferenceLine(f"budget {format_size(limit)}", limit)] if alone and unit and limit else []
         charts += _overlaid(read, "train", what, title, unit, levels)
     return charts
 
@@ -97,7 +97,7 @@ def _overlaid(
     what: str,
     title: str,
     unit: str,
-    levels: Sequence[Level] = (),
+    levels: Sequence[ReferenceLine] = (),
 ) -> list[Chart]:
     lines = [
         Line(name, points, place + 1)
@@ -117,8 +117,8 @@ def points_of(lines: Sequence[Figures], kind: str, what: str) -> Points:
     return points
 
 
-def _model(run: ReportedRun) -> Section:
-    section = Section("model", "Model")
+def _model(run: ReportedRun) -> PageSection:
+    section = PageSection("model", "Model")
     for name, caption in (("model", "Shape"), ("parameters_by_part", "Parameters by part")):
         values = run.figures.inner(name, wanted=False)
         rows = [(key, number(values.number(key))) for key in values.values]

@@ -18,7 +18,7 @@ from krill.budget import Need
 from krill.corpus.documents import file_and_offset
 from krill.engines import Stage, StageReport
 from krill.pipeline.context import Context
-from krill.pipeline.examples import DROPPED, EXAMPLES, Example, ExampleSet, Place, example_at
+from krill.pipeline.examples import DROPPED, EXAMPLES, DroppedPlace, Example, ExampleSet, example_at
 from krill.pipeline.needs import MB, Sizing, largest_nbytes
 from krill.pipeline.stages.base import PipelineStage, unit_position
 from krill.pipeline.stages.dedup import Dedup
@@ -30,7 +30,7 @@ from krill.storage.atomic import write_bytes
 EXAMPLES_FILE: Final = "examples.jsonl"
 READING: Final = "blocks being read for examples"
 
-Blocks = dict[tuple[int, int], list[Place]]
+Blocks = dict[tuple[int, int], list[DroppedPlace]]
 """What is wanted of each block, by its unit and its number."""
 
 
@@ -39,7 +39,7 @@ def reading_cost(nbytes: int) -> int:
     return 3 * nbytes + 4 * MB
 
 
-class Examples(PipelineStage):
+class KeepExamples(PipelineStage):
     """Gathers what each of `stages` dropped, in one task."""
 
     def __init__(self, context: Context, stages: Sequence[Stage]) -> None:
@@ -89,7 +89,9 @@ class Examples(PipelineStage):
             found.add_all({} if counted else record.get(EXAMPLES, {}))
             places.add_all(record.get(DROPPED, {}))
         if isinstance(stage, Encode):
-            chosen = {reason: [Place(*place) for place in some] for reason, some in places.to_json().items()}
+            chosen = {
+                reason: [DroppedPlace(*place) for place in some] for reason, some in places.to_json().items()
+            }
             read = self._read(stage.source.units(), [place for some in chosen.values() for place in some])
             for reason, some in chosen.items():
                 found.add(reason, (read[place] for place in some))
@@ -104,7 +106,7 @@ class Examples(PipelineStage):
         found.add("duplicate", (read[place] for place in places))
         return found, {place.hash: read[twin] for place, twin in twins.items()}
 
-    def _read(self, units: SurvivingUnits, places: Iterable[Place]) -> dict[Place, Example]:
+    def _read(self, units: SurvivingUnits, places: Iterable[DroppedPlace]) -> dict[DroppedPlace, Example]:
         """The documents at these places, each block read once."""
         blocks: Blocks = {}
         for place in dict.fromkeys(places):
@@ -112,7 +114,7 @@ class Examples(PipelineStage):
         wanted = {unit for unit, _ in blocks}
         tasks = {unit_position(task): task for task in units.tasks() if unit_position(task) in wanted}
         cost = reading_cost(largest_nbytes(self.context.config))
-        found: dict[Place, Example] = {}
+        found: dict[DroppedPlace, Example] = {}
         for read in self.context.map(
             lambda item: _read_block(units, tasks[item[0][0]], item[0][1], item[1]),
             blocks.items(),
@@ -136,8 +138,8 @@ class Examples(PipelineStage):
 
 
 def _read_block(
-    units: SurvivingUnits, task: Any, number: int, places: Sequence[Place]
-) -> Mapping[Place, Example]:
+    units: SurvivingUnits, task: Any, number: int, places: Sequence[DroppedPlace]
+) -> Mapping[DroppedPlace, Example]:
     block = next(islice(units.blocks(task), number, None))
     batch, _ = block.read()
     return {place: example_at(batch, place.row, place.hash) for place in places}
