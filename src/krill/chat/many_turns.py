@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from krill.chat.forms import Message
@@ -71,34 +70,40 @@ def place_many_turns(
 def _places(text: str, owners: Sequence[Owner], spaces: Mapping[int, tuple[str, str]]) -> dict[int, _Place]:
     """The messages by number whose sentinels stand together, each once. Whitespace beside a sentinel that is
     the message's own counts as a part of it."""
-    found = list(SENTINEL.finditer(text))
-    begins, ends = [], [0]
-    for match in found:
+    known: dict[Any, Any] = {}  # what is the same in many messages is held once
+
+    def once(value: Any) -> Any:
+        return known.setdefault(value, value)
+
+    whose, escapes, begins, ends = [], [], [], [0]
+    for match in SENTINEL.finditer(text):
         before, after = spaces.get(int(match[2]), ("", ""))
         begin, end = match.start() - len(before), match.end()
         begins.append(begin if begin >= ends[-1] and text.startswith(before, begin) else match.start())
         ends.append(end + len(after) if text.startswith(after, end) else end)
+        whose.append(owners[int(match[2])].message)
+        escapes.append(once(match[1]))
     begins.append(len(text))
-    literals = [text[end:begin] for end, begin in zip(ends, begins, strict=True)]
+    literals = [once(text[end:begin]) for end, begin in zip(ends, begins, strict=True)]
     places: dict[int, _Place] = {}
     apart: set[int] = set()
-    whose = ((owners[int(match[2])].message, number) for number, match in enumerate(found))
-    for message, group in groupby(whose, key=itemgetter(0)):
-        numbers = [number for _, number in group]
-        first, last = numbers[0], numbers[-1]
+    for message, group in groupby(range(len(whose)), key=whose.__getitem__):
+        first, *more = group
+        last = more[-1] if more else first
         if message in places:
             apart.add(message)
-        escapes = tuple(match[1] for match in found[first : last + 1])
-        around = _Around(literals[first], tuple(literals[first + 1 : last + 1]), literals[last + 1], escapes)
-        places[message] = _Place(begins[first], ends[last + 1], around)
+        between = tuple(literals[first + 1 : last + 1])
+        around = _Around(literals[first], between, literals[last + 1], tuple(escapes[first : last + 1]))
+        places[message] = _Place(begins[first], ends[last + 1], once(around))
     return {message: place for message, place in places.items() if message not in apart}
 
 
 def _spaces(value: Any) -> Iterator[tuple[int, tuple[str, str]]]:
-    """The whitespace of messages beside each sentinel in them."""
+    """The whitespace of messages beside the sentinels in them, where there is any."""
     if isinstance(value, str):
         for match in _SPACED.finditer(value):
-            yield int(match[2]), (match[1], match[3])
+            if match[1] or match[3]:
+                yield int(match[2]), (match[1], match[3])
     elif isinstance(value, Mapping | Sequence):
         for item in value.values() if isinstance(value, Mapping) else value:
             yield from _spaces(item)

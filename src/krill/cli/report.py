@@ -21,10 +21,10 @@ def report(
     memory: str = "auto",
     display: OutputOptions = OutputOptions(),  # noqa: B008  a frozen value, never changed
 ) -> None:
-    """Make a page of one run, or of several beside each other: where documents went and why, memory over time
-    against the budget, where the seconds went, texts by token, curves of a training.
+    """Make a page to look at: where documents went and why, memory, time, tokens, curves.
 
-    The page is one file that needs no network. Runs may be finished, stopped or at work.
+    The page is one file that needs no network. Runs may be finished, stopped or at work; several
+    are compared.
 
     Parameters
     ----------

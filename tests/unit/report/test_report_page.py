@@ -26,7 +26,8 @@ from report_runs import (
 )
 
 
-def page_of(*paths: Path, samples: bool = True, memory: str = "1GB") -> str:
+def page_of(*paths: Path, samples: bool = True, memory: str = "8GB") -> str:
+    """A page; other tests may have left much in this process."""
     output = paths[0].parent / "report.html"
     write_report([str(path) for path in paths], output, samples=samples, memory=memory)
     return output.read_text(encoding="utf-8")
