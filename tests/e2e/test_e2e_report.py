@@ -122,7 +122,7 @@ def test_every_chart_has_its_data_and_a_table(browser: Browser, pages: dict[str,
             figure.querySelectorAll('table tbody tr').length])"""
     )
     assert len(charts) >= 2
-    assert all(label > 10 and length > 100 and rows >= 2 for label, length, rows in charts)
+    assert all(label > 10 and length > 100 and rows >= 2 for label, length, rows in charts), charts
     assert browser.errors() == []
 
 

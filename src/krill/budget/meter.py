@@ -124,10 +124,10 @@ class Meter:
         figures: dict[str, Any] = {"name": name, "seconds": 0.0, "peak": 0}
         begun = time.monotonic()
         try:
-            self._sample()
+            self._sample(due=True)
             with self.timeline.stage(name):
                 yield figures
-            self._sample()
+            self._sample(due=True)
             figures |= {"seconds": round(time.monotonic() - begun, 3), "peak": self.stages[name]}
             # Slow to read (a walk over all that is held), so once a stage and not with every sample; and not
             # in the Python API, where most of it is the caller's, who may hold gigabytes.
@@ -224,10 +224,10 @@ class Meter:
                     _native.trim(code=True)
                     samples = 0
 
-    def _sample(self) -> None:
+    def _sample(self, *, due: bool = False) -> None:
         used = self.used
         self._peak = max(self._peak, used)
-        self.timeline.sample(used)
+        self.timeline.sample(used, due=due)
         if self._stage:
             self.stages[self._stage] = max(self.stages.get(self._stage, 0), used)
 

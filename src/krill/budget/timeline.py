@@ -1,7 +1,7 @@
 """What a run held over time, and how far it was: a fixed number of samples, however long it takes.
 
-In: what is held and done, many times a second. Out: at most `MOST_SAMPLES` of them at even intervals, and
-when each stage began and ended. Held in memory: these.
+In: what is held and done, many times a second. Out: at most `MOST_SAMPLES` of them at even intervals and
+where stages begin and end, and when each did. Held in memory: these.
 
 When there are too many, two neighbours become one and the interval doubles. A sample has the most that was
 held since the one before, so no peak that the meter saw is lost.
@@ -54,12 +54,13 @@ class Timeline:
         with self._lock:
             self._done += done
 
-    def sample(self, held: int) -> None:
-        """What is held now; called more often than samples are kept."""
+    def sample(self, held: int, *, due: bool = False) -> None:
+        """What is held now; called more often than samples are kept, but for those that are `due`."""
         with self._lock:
             now = self.seconds
             self._most = max(self._most, held)
-            if self._samples and now < self._samples[-1][0] + self.interval - _EARLY:
+            wait = _EARLY if due else self.interval - _EARLY
+            if self._samples and now < self._samples[-1][0] + wait:
                 return
             self._samples.append((now, self._most, self._done))
             self._most = 0

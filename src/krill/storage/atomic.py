@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from krill.errors import StorageError
+from krill.faults import refused_resources
 
 TEMPORARY_SUFFIX = ".krill-tmp"
 _SYSTEM_ROOTS = (Path("/dev"), Path("/proc"), Path("/sys"))
@@ -43,10 +44,13 @@ _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, 
 
 @contextmanager
 def storage_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an OSError of the body, which must do nothing but write `path`, into a StorageError."""
+    """Turn an OSError of the body, which must do nothing but write `path`, into a StorageError; one that the
+    system refused memory or an open file into a BudgetError."""
     try:
         yield
     except OSError as error:
+        if (refused := refused_resources(error)) is not None:
+            raise refused from error
         fact, hint = _REMEDIES.get(
             error.errno or 0, (error.strerror or str(error), "check the device, or choose another folder")
         )

@@ -27,7 +27,7 @@ _OBJECT_BYTES: Final = 232
 _PAGES: Final = 2**16  # large values begin and end in pages of their own
 _LIST_BYTES: Final = 64
 _VALUE_BYTES: Final = 64
-_QUOTE_BYTES: Final = 40  # a string, by its two quotes; as a key of a large object it takes this much
+_QUOTE_BYTES: Final = 42  # a string, by its two quotes; as a key of a large object it takes this much
 
 
 class ClosedOnExit(ABC):
