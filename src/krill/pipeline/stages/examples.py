@@ -19,7 +19,7 @@ from krill.corpus.documents import file_and_offset
 from krill.engines import Stage, StageReport
 from krill.pipeline.context import Context
 from krill.pipeline.examples import DROPPED, EXAMPLES, DroppedPlace, Example, ExampleSet, example_at
-from krill.pipeline.needs import MB, Sizing, largest_nbytes
+from krill.pipeline.needs import MB, Sizing
 from krill.pipeline.stages.base import PipelineStage, unit_position
 from krill.pipeline.stages.dedup import Dedup
 from krill.pipeline.stages.encode import Encode
@@ -113,15 +113,10 @@ class KeepExamples(PipelineStage):
             blocks.setdefault((place.unit, place.block), []).append(place)
         wanted = {unit for unit, _ in blocks}
         tasks = {unit_position(task): task for task in units.tasks() if unit_position(task) in wanted}
-        cost = reading_cost(largest_nbytes(self.context.config))
         found: dict[DroppedPlace, Example] = {}
-        for read in self.context.map(
-            lambda item: _read_block(units, tasks[item[0][0]], item[0][1], item[1]),
-            blocks.items(),
-            in_flight=self.context.plan.share(READING),
-            size=lambda _: cost,
-        ):
-            found |= read
+        for (unit, number), some in blocks.items():  # one by one: each may take a whole page of its file
+            self.context.check_wanted()
+            found |= _read_block(units, tasks[unit], number, some)
         return found
 
     def _described(self, example: Example) -> dict[str, Any]:
