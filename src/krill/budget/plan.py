@@ -18,7 +18,8 @@ from krill.budget.size import format_size, parse_size
 from krill.errors import BudgetError
 
 # What the same program holds at its start differs from one time to the next: by 2 MB on a busy machine.
-_MARGIN = 3 * 10**6
+# What it loads after its first plan, such as templates, takes up to 3 MB.
+_MARGIN = 6 * 10**6
 # `auto` is half of what the process may use: the other half is the page cache that makes reading fast.
 AUTO_FRACTION = 2
 

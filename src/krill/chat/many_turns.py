@@ -21,6 +21,8 @@ from krill.chat.spans import Render, Turn, TurnSample, too_many
 
 # Of a conversation, so many messages at its beginning are looked at one by one.
 _CHECKED: Final = 64
+# Places of more would be held above what the plan has for a row.
+_MOST: Final = 4096
 _SPACED: Final = re.compile('(\\s*)\U0001fffe"(\\d+)\U0001ffff(\\s*)')
 
 
@@ -43,6 +45,8 @@ def place_many_turns(
     render: Render, messages: Sequence[Message], wanted: Sequence[int], owners: Sequence[Owner]
 ) -> TurnSample:
     """All wanted turns; `ChatDrop` if one can't be placed."""
+    if len(messages) > _MOST:
+        raise too_many(messages)
     text = render(messages, False)
     places = _places(text, owners, dict(_spaces(messages)))
     if not places.keys() >= set(wanted):

@@ -57,7 +57,7 @@ EXPECTED_COLUMN_BYTES: Final = 4000
 # plane make four bytes of each. Measured with rows of a megabyte, of 4 and of 18,000 messages, above the
 # blocks.
 RENDERING: Final = "conversations being rendered"
-RENDERED_PER_BYTE: Final = 34
+RENDERED_PER_BYTE: Final = 16
 PARSED_PER_BYTE: Final = 8
 EXPECTED_RENDERING: Final = 3 * MB
 SMALLER_DOCUMENTS: Final = (

@@ -160,7 +160,10 @@ def test_a_hundred_thousand_messages_are_one_text_or_a_reason(tmp_path: Path) ->
     source = CHATML.replace("{% generation %}", "").replace("{% endgeneration %}", "")
     asking = source + "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     unmarked = open_source(tmp_path / "unmarked", asking).render({"messages": messages}, ChatFormat())
-    assert unmarked == marked
+    assert isinstance(unmarked, ChatDrop) and unmarked.reason == "too_many_turns"
+    fewer = turns(4000)
+    placed = open_source(tmp_path / "fewer", asking).render({"messages": fewer}, ChatFormat())
+    assert placed == open_source(tmp_path / "few", CHATML).render({"messages": fewer}, ChatFormat())
     rewriting = asking.replace("{{ m.content }}", "{{ m.content }}{{ '.' if loop.last }}")
     rewritten = open_source(tmp_path / "rewritten", rewriting, rewritten_turns="unroll")
     dropped = rewritten.render({"messages": messages}, ChatFormat())
