@@ -53,7 +53,7 @@ def test_too_small_a_budget_is_refused_with_needed_given_and_remedy():
         make_plan(100 * MB, 80 * MB, needs, reserve=RESERVE)
     assert caught.value.exit_code == 4
     assert "needs 134 MB, given 100 MB" in caught.value.message
-    assert caught.value.hint == "--memory 137MB would do; or set unit_bytes lower"
+    assert caught.value.hint == "--memory 140MB would do; or set unit_bytes lower"
     assert make_plan(134 * MB, 80 * MB, needs, reserve=RESERVE).worst_peak == 130 * MB
 
 
