@@ -14,6 +14,7 @@ BENCHMARKS = (
     "seed_scale",
     "quality_filters",
     "language",
+    "fasttext_scores",
     "minhash",
     "train_tokenizer",
     "encode",

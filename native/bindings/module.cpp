@@ -27,6 +27,7 @@ void bind_parquet(nb::module_&);
 void bind_literals(nb::module_&);
 void bind_columns(nb::module_&);
 void bind_url(nb::module_&);
+void bind_fasttext(nb::module_&);
 void bind_regex(nb::module_&);
 void bind_pretokenizer(nb::module_&);
 void bind_models(nb::module_&);
@@ -68,5 +69,6 @@ NB_MODULE(_native, m) {
   bind_literals(m);
   bind_columns(m);
   bind_url(m);
+  bind_fasttext(m);
   bind_tokenizer_file(m);
 }

@@ -26,6 +26,7 @@
 #include "fuzz/datatrove_fuzz.hpp"
 #include "fuzz/decoders_fuzz.hpp"
 #include "fuzz/encoder_fuzz.hpp"
+#include "fuzz/fasttext_fuzz.hpp"
 #include "fuzz/kernels_fuzz.hpp"
 #include "fuzz/language_fuzz.hpp"
 #include "fuzz/literals_fuzz.hpp"
@@ -140,6 +141,7 @@ void run(const Input& input) {
   fuzz_decoders(exact.data(), exact.size());
   fuzz_tokenizer_file(exact.data(), exact.size());
   fuzz_url(exact.data(), exact.size());
+  fuzz_fasttext(exact.data(), exact.size());
   current = nullptr;
 }
 

@@ -831,6 +831,23 @@ class UrlFilter:
         """For each URL 0, or the number of the reason why it is listed: domain, subdomain, host, URL, word,
         soft words, subword."""
 
+# ---- fastText models: native/bindings/bind_fasttext.cpp ----
+
+class FastTextModel:
+    def __init__(self, descriptor: int, size: int) -> None:
+        """Reads a model from an open file of that many bytes; `ValueError` says what is wrong with it."""
+
+    @property
+    def labels(self) -> list[bytes]: ...
+    @property
+    def fingerprint(self) -> int: ...
+    def score(
+        self, offsets: _Int64s, data: _Bytes, wanted: _Int32s, join_lines: bool
+    ) -> tuple[_Float32s, _Int32s, _Float32s]:
+        """The scores of the labels `wanted`, document after document; then of each document the likeliest
+        label, -1 for none, and its score. With `join_lines` line ends are left out, else they separate
+        words."""
+
 # ---- patterns and outlines: native/bindings/bind_literals.cpp ----
 
 class LiteralSet:

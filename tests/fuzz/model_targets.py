@@ -9,6 +9,7 @@ from random import Random
 
 import numpy as np
 
+from fasttext_files import ModelFile
 from fuzzing import Target
 from krill.config import load_config
 from mutations import mutate_bytes, mutate_json
@@ -164,7 +165,35 @@ def check_config(folder: Path, random: Random) -> None:
 
 
 WITH_JAX = ("krill.training.saved_model",)
+
+
+def _make_fasttext(folder: Path) -> Mapping[str, Sequence[str]]:
+    files = {
+        "plain": ModelFile(bucket=40, word_ngrams=2, maxn=3),
+        "tree": ModelFile(loss="hs"),
+        "quantised": ModelFile(quantised=True, norms=True, bucket=40, maxn=3, pruned={2: 0, 7: 1}),
+    }
+    for name, file in files.items():
+        (folder / name).mkdir()
+        (folder / name / "model.bin").write_bytes(file.bytes())
+    return {name: ["model.bin"] for name in files}
+
+
+def check_fasttext(folder: Path, random: Random) -> None:
+    from krill.corpus.buffers import text_buffers, text_column_of
+    from krill.text.fasttext import FastTextModel, model_bytes
+
+    path = str(folder / "model.bin")
+    assert model_bytes(path) < 10_000_000
+    model = FastTextModel.load(path)
+    wanted = np.arange(len(model.labels), dtype=np.int32)
+    scores, best, _ = model.native.score(*text_buffers(text_column_of(TEXTS)), wanted, False)
+    assert len(scores) == len(TEXTS) * len(wanted)
+    assert best.max() < len(wanted)
+
+
 MODEL_TARGETS = [
+    Target("fasttext", _make_fasttext, check_fasttext),
     Target("tokenizer", _make_tokenizers, check_tokenizer, mutate_json),
     Target("config", _make_config, check_config),
     Target("saved-model", _make_model, check_model, _mutate_tensors, WITH_JAX),

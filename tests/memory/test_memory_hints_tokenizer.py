@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from tokenizers.pre_tokenizers import ByteLevel
 
+from fasttext_files import ModelFile
+
 MB = 10**6
 Run = Callable[..., Any]
 BASE: dict[str, Any] = {
@@ -135,6 +137,13 @@ def test_a_list_of_two_million_domains(fresh_krill: Run, tmp_path: Path) -> None
         ),
         "130MB",
     )
+
+
+def test_a_fasttext_model_of_fifty_megabytes(fresh_krill: Run, tmp_path: Path, documents: Path) -> None:
+    file = ModelFile(words=words(100_000), dim=32, bucket=300_000, word_ngrams=2)
+    (tmp_path / "model.bin").write_bytes(file.bytes())
+    filters = [{"fasttext": {"model": str(tmp_path / "model.bin"), "keep": {"hq": 0.0}}}]
+    hinted(preprocessed(fresh_krill, tmp_path, documents, filters=filters), "150MB")
 
 
 @pytest.mark.parametrize("form", ["lines", "squad"])

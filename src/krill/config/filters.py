@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from krill.config.fields import Count, Fraction, PathText, Positive, Section, Text, Whole, distinct, key
 from krill.config.keys import nearest
 from krill.config.messages import listed, shown
+from krill.config.web_filters import FastText as FastText
 from krill.config.web_filters import Url as Url
 
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
@@ -125,10 +126,15 @@ class Language(Section):
 
     name: Literal["language"] = "language"
     allow: Annotated[tuple[Text, ...] | None, AfterValidator(_languages)] = key(
-        ("en",), "Languages to keep, as ISO 639-1 codes; `null` for all."
+        ("en",), "Languages to keep, as the model names them (ISO 639-1 codes); `null` for all."
     )
     min_score: Ratio = key(0.65, "How sure the model must be: its score is above this.")
     label_only: bool = key(False, "Measure the language and drop nothing.")
+    model: PathText | None = key(
+        None,
+        "File of a fastText model whose labels are languages, such as `lid.176.bin`; `null` for the model "
+        "that comes with Krill.",
+    )
 
 
 class BlockList(Section):
@@ -171,6 +177,7 @@ Filter = (
     | Language
     | BlockList
     | Url
+    | FastText
     | RepeatedLines
     | RepeatedParagraphs
     | UserStep

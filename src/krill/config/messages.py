@@ -115,7 +115,7 @@ def _fault(detail: ErrorDetails, where: Callable[[Path], str]) -> str:
 def _choices(expected: str) -> str:
     """Pydantic's `'auto', True or False` in backticks and YAML's spelling."""
     return re.sub(
-        r"'([^']*)'|\b(True|False|None)\b", lambda found: f"`{found[1] or _YAML[found[2]]}`", expected
+        r"'([^']*)'|\b(True|False|None)\b", lambda found: f"`{_YAML.get(found[2], found[1])}`", expected
     )
 
 

@@ -6,16 +6,18 @@ the same filter.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from krill.config.fields import PathText, Section, Text, Whole, key
+from krill.config.fields import Fraction, Names, PathText, Section, Text, Whole, key
 from krill.config.messages import SectionFault, listed
 
 EntryList = PathText | tuple[Text, ...]
 """A file with one entry a line, or the entries."""
 
+LABEL_PREFIX: Final = "__label__"
 URL_LISTS: Final = ("domains", "hosts", "urls", "banned_words", "soft_words", "banned_subwords")
 
 
@@ -54,4 +56,45 @@ class Url(Section):
         names = (*URL_LISTS, "patterns", "patterns_file")
         if not any(getattr(self, name) for name in names):
             raise SectionFault(f"must have a list, one of {listed(names)}")
+        return self
+
+
+def _without_prefix(labels: Any) -> Any:
+    """Labels as people write them; in a model they begin with `__label__`."""
+    if isinstance(labels, Mapping):
+        return {_label(label): threshold for label, threshold in labels.items()}
+    return [_label(label) for label in labels] if isinstance(labels, list | tuple) else labels
+
+
+def _label(label: Any) -> Any:
+    return label.removeprefix(LABEL_PREFIX) if isinstance(label, str) else label
+
+
+Thresholds = Annotated[dict[Text, Annotated[float, Fraction()]], BeforeValidator(_without_prefix)]
+
+
+class FastText(Section):
+    """Documents that a fastText model takes for something else."""
+
+    name: Literal["fasttext"] = "fasttext"
+    model: PathText = Field(description="File of a supervised fastText model, `.bin` or `.ftz`.")
+    keep: Thresholds = key(
+        {}, "Labels and their least scores: a document that reaches none of them is dropped."
+    )
+    remove: Thresholds = key(
+        {}, "Labels and scores: a document that reaches one of them is dropped. Not together with `keep`."
+    )
+    scores: Annotated[Names, BeforeValidator(_without_prefix)] = key(
+        (), "More labels whose scores become columns (`preprocess.statistics`)."
+    )
+    newline: Literal[" ", ""] = key(
+        " ", "What a line end is to the model: a space, or nothing as in datatrove, which joins words."
+    )
+
+    @model_validator(mode="after")
+    def _has_labels(self) -> Self:
+        if self.keep and self.remove:
+            raise SectionFault("takes `keep` or `remove`, not both; list it twice for both")
+        if not self.keep and not self.remove and not self.scores:
+            raise SectionFault("must name labels under `keep`, `remove` or `scores`")
         return self

@@ -15,12 +15,13 @@ from krill.config import filters
 from krill.config.fields import Section
 from krill.config.preprocess import PreprocessConfig
 from krill.corpus.documents import BLOCKS_PER_UNIT
-from krill.text import blocklist, language, quality, url_filter
+from krill.text import blocklist, fasttext, language, quality, url_filter
 from krill.text.blocklist import BlockListFilter, blocklist_bytes, searching_bytes
 from krill.text.clean import CleanText, LongEnough
 from krill.text.datatrove_filter import DatatroveFilter, datatrove_need, judged_by_datatrove
+from krill.text.fasttext import FASTTEXT_MODELS, FastTextFilter, FastTextLanguages, fasttext_needs
 from krill.text.language import LanguageFilter
-from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, LANGUAGE_THREAD_BYTES
+from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, LANGUAGE_THREAD_BYTES, load
 from krill.text.step import Fingerprinted, Step
 from krill.text.url_filter import UrlFilter, url_bytes, url_searching_bytes
 from krill.text.user_step import Function, FunctionStep
@@ -30,6 +31,7 @@ REASONS: Final[Mapping[str, str]] = {
     **language.REASONS,
     **blocklist.REASONS,
     **url_filter.REASONS,
+    **fasttext.REASONS,
 }
 """Why filters drop documents, for people; a user's step drops them as `step:NAME`."""
 
@@ -39,7 +41,7 @@ LOADING: Final = "load"
 LANGUAGE_MODEL: Final = "the language model"
 PATTERNS: Final = "patterns of block lists"
 URL_LISTS: Final = "lists of URLs"
-HELD_ALWAYS: Final = (LANGUAGE_MODEL, PATTERNS, URL_LISTS)
+HELD_ALWAYS: Final = (LANGUAGE_MODEL, PATTERNS, URL_LISTS, FASTTEXT_MODELS)
 """What is held in every stage, not only while documents pass the steps."""
 
 _CHANGE_TEXT: Final = (filters.C4, filters.RepeatedLines, filters.RepeatedParagraphs, filters.UserStep)
@@ -80,7 +82,8 @@ def _still_long_enough(settings: PreprocessConfig) -> list[Step]:
 def fingerprints_of(steps: Sequence[Step]) -> list[str]:
     """What shapes the result besides the config: the code of user steps, the patterns in files, the
     version of datatrove where it filters."""
-    return [step.fingerprint() for step in steps if isinstance(step, Fingerprinted)]
+    found = (step.fingerprint() for step in steps if isinstance(step, Fingerprinted))
+    return [fingerprint for fingerprint in found if fingerprint]
 
 
 def step_needs(
@@ -95,7 +98,7 @@ def step_needs(
         scratch = sum(quality.scratch_bytes(group, settings.max_document_bytes, threads) for group in judged)
         expected = threads * len(judged) * quality.EXPECTED_SCRATCH_BYTES
         needs.append(Need("quality filters", scratch, expected=expected))
-    if filters.Language in kinds:
+    if any(isinstance(section, filters.Language) and section.model is None for section in settings.filters):
         held = 0 if made else LANGUAGE_BYTES
         expected = held + threads * LANGUAGE_THREAD_BYTES // 2
         needs.append(Need(LANGUAGE_MODEL, held + threads * LANGUAGE_THREAD_BYTES, expected=expected))
@@ -113,6 +116,7 @@ def step_needs(
         needs.append(Need("patterns in URLs", threads * each, expected=0))
         if not made:
             needs.append(Need(URL_LISTS, sum(map(url_bytes, url_filters)), remedy="shorten the lists"))
+    needs += fasttext_needs(settings.filters, settings.max_document_bytes, threads, made=made)
     if any(map(judged_by_datatrove, settings.filters)):
         needs.append(datatrove_need(settings.max_document_bytes))
     if filters.UserStep in kinds or extra:
@@ -143,7 +147,10 @@ def _step(group: Sequence[Section], *, statistics: bool, label: bool) -> Step:
         case filters.JudgedSection(implementation="datatrove") as section:
             return DatatroveFilter(section)
         case filters.Language() as section:
-            return LanguageFilter(section, statistics, label)
+            model = load() if section.model is None else FastTextLanguages.load(section.model)
+            return LanguageFilter(section, statistics, label, model)
+        case filters.FastText() as section:
+            return FastTextFilter(section, statistics)
         case filters.BlockList() as section:
             return BlockListFilter(section)
         case filters.Url() as section:

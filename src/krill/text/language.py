@@ -1,8 +1,8 @@
 """Language: documents in other languages are dropped, and those of which the model is not sure.
 
 In: cleaned documents. Out: those in a language that is allowed, with a score above the least. Held in memory:
-the model (`language_model.py`), and of a batch two numbers a document. The reference is py3langid itself,
-whose answers are the same: `tests/parity/test_parity_language.py`.
+the model (`language_model.py`, or `fasttext.py`), and of a batch two numbers a document. The reference is
+py3langid itself, whose answers are the same: `tests/parity/test_parity_language.py`.
 
 Counted: `language` is rows dropped for being in another language, `language_unsure` those in an allowed one
 whose score is too low. Measured: `language`, `language_score`; with `label`, of dropped rows as well.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +25,8 @@ from krill.corpus.arrays import as_arrow
 from krill.corpus.buffers import offsets_of, text_buffers, text_column
 from krill.corpus.documents import Documents
 from krill.errors import ConfigError
-from krill.text.language_model import LanguageModel, load
-from krill.text.step import drop, with_columns, with_statistics
+from krill.text.language_model import load
+from krill.text.step import drop, with_columns, with_new_statistics
 
 REASONS: Final[Mapping[str, str]] = {
     "language": "in another language",
@@ -34,15 +34,31 @@ REASONS: Final[Mapping[str, str]] = {
 }
 
 
+class Guesser(Protocol):
+    """A model that says of each document the number of its language, and how sure it is."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The name of each number."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What is known of the model besides the config; empty if nothing."""
+
+    def classify(
+        self, offsets: NDArray[np.int64], data: NDArray[np.uint8]
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class LanguageFilter:
-    """Keeps documents in the languages that `section` allows. Loads the model when it is made."""
+    """Keeps documents in the languages that `section` allows. Loads the model unless it is given one."""
 
     section: Language
     statistics: bool
     label: bool = False
     """Whether both columns are a part of every document, in place of any that have their names."""
-    model: LanguageModel = field(default_factory=load, repr=False)
+    model: Guesser = field(default_factory=load, repr=False)
 
     def __post_init__(self) -> None:
         unknown = [code for code in self.section.allow or () if code not in self.model.languages]
@@ -57,7 +73,7 @@ class LanguageFilter:
 
     def apply(self, documents: Documents) -> Documents:
         offsets, data = text_buffers(documents.batch.column("text"))
-        languages, scores = self.model.native.classify(offsets, data)
+        languages, scores = self.model.classify(offsets, data)
         if self.statistics or self.label:
             documents = self._labelled(documents, languages, scores)
         if self.section.label_only:
@@ -67,27 +83,18 @@ class LanguageFilter:
             codes[~np.isin(self.model.languages, self.section.allow)[languages]] = 1
         return drop(documents, codes, tuple(REASONS))
 
+    def fingerprint(self) -> str:
+        """Changes with the file of a model; empty for the one that comes with Krill."""
+        return self.model.fingerprint
+
     def _labelled(
-        self, documents: Documents, languages: NDArray[np.uint8], scores: NDArray[np.float32]
+        self, documents: Documents, languages: NDArray[Any], scores: NDArray[np.float32]
     ) -> Documents:
         columns = {"language": _names(self.model.languages, languages), "language_score": as_arrow(scores)}
         if not self.label:
-            return _measured(documents, columns)
+            return with_new_statistics(documents, columns)
         batch = with_columns(documents.batch, list(columns.items()))
         return Documents(batch, documents.counts, documents.rejected)
-
-
-def _measured(documents: Documents, columns: Mapping[str, pa.Array]) -> Documents:
-    """The columns under names that no column has yet: corpora often come with a `language`."""
-    taken = documents.batch.schema.names
-    number = 1
-    while any(_numbered(name, number) in taken for name in columns):
-        number += 1
-    return with_statistics(documents, [(_numbered(name, number), column) for name, column in columns.items()])
-
-
-def _numbered(name: str, number: int) -> str:
-    return name if number == 1 else f"{name}_{number}"
 
 
 def _suggestion(unknown: Sequence[str], known: Sequence[str]) -> str:
@@ -95,7 +102,7 @@ def _suggestion(unknown: Sequence[str], known: Sequence[str]) -> str:
     return f"; did you mean {listed(dict.fromkeys(near))}?" if near else ""
 
 
-def _names(languages: Sequence[str], numbers: NDArray[np.uint8]) -> pa.Array:
+def _names(languages: Sequence[str], numbers: NDArray[Any]) -> pa.Array:
     """The name of each number, without Python per row."""
     encoded = np.array([name.encode() for name in languages], np.bytes_)
     letters = encoded.view(np.uint8).reshape(len(languages), -1)[numbers]

@@ -55,6 +55,16 @@ class LanguageModel:
     """The name of each number that `native.classify` gives; the scripts of one language share its name."""
     native: _native.LanguageModel
 
+    @property
+    def fingerprint(self) -> str:
+        return ""  # a part of the installation, as Krill's own code is
+
+    def classify(
+        self, offsets: NDArray[np.int64], data: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """The number of each document's language, and the score."""
+        return self.native.classify(offsets, data)
+
 
 _Differences = tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint32]]
 _OwnEntries = tuple[

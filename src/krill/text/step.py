@@ -70,6 +70,19 @@ def with_statistics(documents: Documents, columns: Sequence[tuple[str, pa.Array]
     return Documents(batch, documents.counts, documents.rejected)
 
 
+def with_new_statistics(documents: Documents, columns: Mapping[str, pa.Array]) -> Documents:
+    """The same under names that no column has yet, by a number at their end: corpora often come with some."""
+    taken = documents.batch.schema.names
+    number = 1
+    while any(_numbered(name, number) in taken for name in columns):
+        number += 1
+    return with_statistics(documents, [(_numbered(name, number), column) for name, column in columns.items()])
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}_{number}"
+
+
 def with_columns(
     batch: pa.RecordBatch,
     columns: Sequence[tuple[str, pa.Array]],
