@@ -36,6 +36,7 @@
 #include "fuzz/normalize_fuzz.hpp"
 #include "fuzz/pack_fuzz.hpp"
 #include "fuzz/parquet_fuzz.hpp"
+#include "fuzz/points_fuzz.hpp"
 #include "fuzz/qa_fuzz.hpp"
 #include "fuzz/quality_fuzz.hpp"
 #include "fuzz/readers_fuzz.hpp"
@@ -141,6 +142,7 @@ void run(const Input& input) {
   fuzz_decoders(exact.data(), exact.size());
   fuzz_tokenizer_file(exact.data(), exact.size());
   fuzz_url(exact.data(), exact.size());
+  fuzz_points(exact.data(), exact.size());
   fuzz_fasttext(exact.data(), exact.size());
   current = nullptr;
 }

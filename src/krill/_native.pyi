@@ -799,6 +799,24 @@ class DatatroveSigner:
 def xxh64_documents(offsets: _Int64s, data: _Bytes) -> _UInt64s:
     """The XXH64 of each document, with the seed 0."""
 
+# ---- sets of characters, and lines: native/bindings/bind_clean.cpp ----
+
+def has_points(offsets: _Int64s, data: _Bytes, set: _Bytes) -> _UInt8s:
+    """For each document, whether it has a character of the set, which is a bit for each code point."""
+
+def remove_points(offsets: _Int64s, data: _Bytes, set: _Bytes) -> tuple[_Int64s, _UInt8s, _UInt32s]:
+    """The documents without the characters of a set, and how many each had."""
+
+class LineList:
+    """Lines, with a line end between them."""
+
+    def __init__(self, joined: _Bytes) -> None: ...
+    def remove_from(
+        self, offsets: _Int64s, data: _Bytes, needed: _Bytes | None
+    ) -> tuple[_Int64s, _UInt8s, _UInt32s]:
+        """The documents without lines that are listed or have no character of the set `needed`, and how many
+        lines each had of these. Whitespace around a line doesn't count, and blank lines stay."""
+
 # ---- lists of URLs: native/bindings/bind_url.cpp ----
 
 class UrlFilter:

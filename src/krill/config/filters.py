@@ -16,7 +16,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from krill.config.fields import Count, Fraction, PathText, Positive, Section, Text, Whole, distinct, key
 from krill.config.keys import nearest
 from krill.config.messages import listed, shown
+from krill.config.web_filters import ControlChars as ControlChars
 from krill.config.web_filters import FastText as FastText
+from krill.config.web_filters import Ftfy as Ftfy
+from krill.config.web_filters import LineCleaner as LineCleaner
 from krill.config.web_filters import Url as Url
 
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
@@ -178,6 +181,9 @@ Filter = (
     | BlockList
     | Url
     | FastText
+    | Ftfy
+    | ControlChars
+    | LineCleaner
     | RepeatedLines
     | RepeatedParagraphs
     | UserStep

@@ -55,6 +55,9 @@ def identity_dict(config: KrillConfig) -> dict[str, Any]:
         ]:
             for name in names:
                 del section[name]
+    for section in found["preprocess"]["filters"]:  # as it was before there were other models
+        if section["name"] == "language" and section["model"] is None:
+            del section["model"]
     # The form of the index shapes nothing, but a run that has begun with one can't go on with another.
     if found["preprocess"]["dedup"]["index"] == "files":
         del found["preprocess"]["dedup"]["index"]

@@ -98,3 +98,47 @@ class FastText(Section):
         if not self.keep and not self.remove and not self.scores:
             raise SectionFault("must name labels under `keep`, `remove` or `scores`")
         return self
+
+
+class Ftfy(Section):
+    """Text that was decoded wrongly is mended by the library ftfy (extra `web`). Names and defaults are those
+    of datatrove's `FTFYFormatter`, which mends and doesn't normalise."""
+
+    name: Literal["ftfy"] = "ftfy"
+    unescape_html: Literal["auto", True, False] = key(
+        "auto", "`&amp;` and the like become characters; `auto`: up to the first line with a `<`."
+    )
+    remove_terminal_escapes: bool = key(True, "Remove what colours text in a terminal.")
+    fix_encoding: bool = key(True, "Mend mojibake: text that was decoded in another encoding than its own.")
+    restore_byte_a0: bool = key(True, "Mojibake: a space may have been a non-breaking one.")
+    replace_lossy_sequences: bool = key(True, "Mojibake: what was lost in part becomes `\ufffd`.")
+    decode_inconsistent_utf8: bool = key(True, "Mojibake: also where the rest of a line is sound.")
+    fix_c1_controls: bool = key(True, "C1 control characters are those of Windows-1252.")
+    fix_latin_ligatures: bool = key(False, "Ligatures become letters.")
+    fix_character_width: bool = key(False, "Fullwidth and halfwidth characters become ordinary ones.")
+    uncurl_quotes: bool = key(False, "Curly quotes become straight.")
+    fix_line_breaks: bool = key(False, "Line ends of all kinds become `\\n`.")
+    fix_surrogates: bool = key(True, "Surrogates become the characters they stand for.")
+    remove_control_chars: bool = key(True, "Remove control characters, as the filter `control_chars` does.")
+    normalization: Literal["NFC", "NFD", "NFKC", "NFKD"] | None = key(None, "Unicode's normal form.")
+    max_decode_length: Annotated[int, Whole(1)] = key(1_000_000, "Characters of a line looked at as one.")
+
+
+class ControlChars(Section):
+    """Control characters that show nothing are removed; tabs and line ends stay."""
+
+    name: Literal["control_chars"] = "control_chars"
+
+
+class LineCleaner(Section):
+    """Lines are removed from documents, whatever the whitespace around them; blank ones stay."""
+
+    name: Literal["lines"] = "lines"
+    symbol_only: bool = key(True, "Remove lines without a letter or a digit of any script.")
+    remove: EntryList = key((), "Remove these lines: a file, or the lines themselves.")
+
+    @model_validator(mode="after")
+    def _removes_something(self) -> Self:
+        if not self.symbol_only and not self.remove:
+            raise SectionFault("must have lines to `remove`, or `symbol_only: true`")
+        return self

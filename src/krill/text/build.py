@@ -18,10 +18,13 @@ from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.text import blocklist, fasttext, language, quality, url_filter
 from krill.text.blocklist import BlockListFilter, blocklist_bytes, searching_bytes
 from krill.text.clean import CleanText, LongEnough
+from krill.text.control_chars import WithoutControlChars
 from krill.text.datatrove_filter import DatatroveFilter, datatrove_need, judged_by_datatrove
 from krill.text.fasttext import FASTTEXT_MODELS, FastTextFilter, FastTextLanguages, fasttext_needs
+from krill.text.ftfy_repair import FtfyRepair, ftfy_need
 from krill.text.language import LanguageFilter
 from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, LANGUAGE_THREAD_BYTES, load
+from krill.text.line_cleaner import LineCleaner, lines_bytes
 from krill.text.step import Fingerprinted, Step
 from krill.text.url_filter import UrlFilter, url_bytes, url_searching_bytes
 from krill.text.user_step import Function, FunctionStep
@@ -44,7 +47,15 @@ URL_LISTS: Final = "lists of URLs"
 HELD_ALWAYS: Final = (LANGUAGE_MODEL, PATTERNS, URL_LISTS, FASTTEXT_MODELS)
 """What is held in every stage, not only while documents pass the steps."""
 
-_CHANGE_TEXT: Final = (filters.C4, filters.RepeatedLines, filters.RepeatedParagraphs, filters.UserStep)
+_CHANGE_TEXT: Final = (
+    filters.C4,
+    filters.RepeatedLines,
+    filters.RepeatedParagraphs,
+    filters.Ftfy,
+    filters.ControlChars,
+    filters.LineCleaner,
+    filters.UserStep,
+)
 
 
 def steps_of(settings: PreprocessConfig, extra: Sequence[Function] = ()) -> list[Step]:
@@ -117,6 +128,11 @@ def step_needs(
         if not made:
             needs.append(Need(URL_LISTS, sum(map(url_bytes, url_filters)), remedy="shorten the lists"))
     needs += fasttext_needs(settings.filters, settings.max_document_bytes, threads, made=made)
+    if filters.Ftfy in kinds:
+        needs.append(ftfy_need(settings.max_document_bytes))
+    cleaners = [section for section in settings.filters if isinstance(section, filters.LineCleaner)]
+    if cleaners:
+        needs.append(Need("lines to remove", sum(map(lines_bytes, cleaners))))
     if any(map(judged_by_datatrove, settings.filters)):
         needs.append(datatrove_need(settings.max_document_bytes))
     if filters.UserStep in kinds or extra:
@@ -155,6 +171,12 @@ def _step(group: Sequence[Section], *, statistics: bool, label: bool) -> Step:
             return BlockListFilter(section)
         case filters.Url() as section:
             return UrlFilter(section)
+        case filters.Ftfy() as section:
+            return FtfyRepair(section)
+        case filters.ControlChars():
+            return WithoutControlChars()
+        case filters.LineCleaner() as section:
+            return LineCleaner(section)
         case filters.UserStep() as section:
             return FunctionStep.named(section.function)
         case _:

@@ -61,6 +61,16 @@ def drop(documents: Documents, codes: NDArray[np.uint8], reasons: Sequence[str])
     return Documents(pick_rows(documents.batch, codes == 0), dict(counts), rejected)
 
 
+def with_texts(documents: Documents, text: pa.Array, note: str, changed: int) -> Documents:
+    """The documents with other texts, `changed` of which are noted."""
+    batch = documents.batch
+    at = batch.schema.get_field_index("text")
+    counts = dict(documents.counts)
+    if changed:
+        counts[note] = counts.get(note, 0) + changed
+    return Documents(batch.set_column(at, pa.field("text", text.type), text), counts, documents.rejected)
+
+
 def with_statistics(documents: Documents, columns: Sequence[tuple[str, pa.Array]]) -> Documents:
     """The documents with columns of what was measured, one value a row, after those they have.
 

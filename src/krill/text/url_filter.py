@@ -151,7 +151,7 @@ def _load(section: Url) -> tuple[_native.UrlFilter, str]:
     digest = blake2b(digest_size=16)
     for number, name in enumerate(URL_LISTS):
         try:
-            for block in _blocks(getattr(section, name)):
+            for block in entry_blocks(getattr(section, name)):
                 if name in _HASHED:
                     native.add_lines(number, block)
                 else:
@@ -189,13 +189,13 @@ def list_size(source: EntryList) -> ListSize:
 @lru_cache(maxsize=32)
 def _list_size(source: EntryList, state: object) -> ListSize:
     entries = nbytes = 0
-    for block in _blocks(source):
+    for block in entry_blocks(source):
         entries += block.count(b"\n")
         nbytes += len(block)
     return ListSize(entries, nbytes)
 
 
-def _blocks(source: EntryList) -> Iterator[bytes]:
+def entry_blocks(source: EntryList) -> Iterator[bytes]:
     """A list in pieces of whole lines."""
     if not isinstance(source, str):
         yield "".join(f"{entry}\n" for entry in source).encode("utf-8", "surrogatepass")
