@@ -55,6 +55,10 @@ class LanguageFilter:
                 hint=f"filters: language: allow takes some of {', '.join(sorted(set(self.model.languages)))}",
             )
 
+    @property
+    def reasons(self) -> Sequence[str]:
+        return tuple(REASONS)
+
     def apply(self, documents: Documents) -> Documents:
         offsets, data = text_buffers(documents.batch.column("text"))
         languages, scores = self.model.native.classify(offsets, data)
@@ -65,7 +69,7 @@ class LanguageFilter:
         codes = np.where(scores > self.section.min_score, 0, 2).astype(np.uint8)
         if self.section.allow is not None:
             codes[~np.isin(self.model.languages, self.section.allow)[languages]] = 1
-        return drop(documents, codes, tuple(REASONS))
+        return drop(documents, codes, self.reasons)
 
     def _labelled(
         self, documents: Documents, languages: NDArray[np.uint8], scores: NDArray[np.float32]
