@@ -38,7 +38,7 @@ from krill.pipeline.stages.shuffle import ShuffleRows
 from krill.pipeline.stages.text import Text
 from krill.pipeline.stages.trim import Trim
 from krill.pipeline.stages.windows import CountWindows
-from krill.pipeline.summary import describe_counts, document_counts
+from krill.pipeline.summary import describe_counts, document_counts, dropped_languages
 from krill.pipeline.surviving_units import KEEP, SurvivingUnits, add_counts
 from krill.storage import CommitLog
 from krill.text import Step
@@ -218,7 +218,9 @@ class Pipeline:
             kept = dict(self.distributions["sources"].get(number, {}))
             counted = self._documents(self.by_source.get(number, {}), kept.pop("documents", 0))
             sources.append({"source": dataset.path, **counted, "bytes": 0, "tokens": 0, **kept})
-        return {**self.distributions, "sources": sources}
+        found = dropped_languages(self.counts)
+        more = {"dropped_languages": found} if found else {}
+        return {**self.distributions, "sources": sources, **more}
 
     def _add(self, report: StageReport, timing: dict[str, Any]) -> None:
         for name in ("bytes", "documents", "tokens"):

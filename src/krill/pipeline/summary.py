@@ -9,6 +9,7 @@ from typing import Any
 from krill.dataset import Manifest
 from krill.storage.run import RunSummary
 from krill.text.build import REASONS
+from krill.text.language import DROPPED_IN
 
 # Counts that are reasons why a document was dropped, in the order in which a document meets them; what the
 # steps name stands between.
@@ -68,11 +69,18 @@ def document_counts(counts: Mapping[str, int], kept: int, steps: Sequence[str] =
     meets them, `steps` are those that its steps name."""
     known = (*_AFTER_STEPS, *NOTES, *_SEEN)
     before = [name for name in _BEFORE_STEPS if name not in steps]
-    met = [name for name in (*steps, *counts) if name not in known]
+    met = [name for name in (*steps, *counts) if name not in known and not name.startswith(DROPPED_IN)]
     order = dict.fromkeys((*before, *met, *_AFTER_STEPS))
     dropped = {name: counts[name] for name in order if counts.get(name)}
     notes = {name: counts[name] for name in NOTES if counts.get(name)}
     return {"read": kept + sum(dropped.values()), "kept": kept, "dropped": dropped, "notes": notes}
+
+
+def dropped_languages(counts: Mapping[str, int]) -> dict[str, int]:
+    """In which languages the documents were that the filter of languages dropped, most frequent first."""
+    found = {name: number for name, number in counts.items() if name.startswith(DROPPED_IN)}
+    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return {name.removeprefix(DROPPED_IN): number for name, number in ordered}
 
 
 def describe_counts(documents: Mapping[str, Any]) -> str:

@@ -29,10 +29,11 @@ LINES: Final = 6
 """Colours that the stylesheet has for lines."""
 _MOST_POINTS: Final = 400
 # Colours that stand for those of the page, which differ by day and night: each becomes a variable of CSS.
-_INK, _SOFT, _RULE, _BAND, _LEVEL = "#010101", "#010102", "#010103", "#010104", "#010105"
+_NAMES: Final = ("ink", "soft", "rule", "band", "level", "paper")
+_INK, _SOFT, _RULE, _BAND, _LEVEL, _PAPER = (f"#01010{place}" for place in range(1, 7))
 _LINE: Final = [f"#0102{place:02x}" for place in range(LINES + 1)]
 _VARIABLES: Final = {
-    **dict(zip((_INK, _SOFT, _RULE, _BAND, _LEVEL), ("ink", "soft", "rule", "band", "level"), strict=True)),
+    **dict(zip((_INK, _SOFT, _RULE, _BAND, _LEVEL, _PAPER), _NAMES, strict=True)),
     **{colour: f"line{place}" for place, colour in enumerate(_LINE)},
 }
 _STYLE: Final[dict[Any, Any]] = {
@@ -194,7 +195,7 @@ def _label(
     colour: str,
     *,
     va: str = "bottom",
-    offset: tuple[float, float] = (0, 2),
+    offset: tuple[float, float] = (0, 3),
     **style: Any,
 ) -> None:
     axes.annotate(
@@ -205,6 +206,7 @@ def _label(
         textcoords="offset points",
         va=va,
         color=colour,
+        bbox={"facecolor": _PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 0.8},
         **style,
     )
 
@@ -236,5 +238,5 @@ def _for_page(svg: str) -> Markup:
     svg = re.sub(r"(url\(#|href=\"#)", rf"\g<1>{CHART}-", svg)
     svg = svg.replace("xlink:href", "href")
     svg = re.sub(r"font: ([\d.]+)px[^;\"]*", r"font-size: \1px", svg)
-    svg = re.sub(r"#01010[1-5]|#0102[0-9a-f]{2}", lambda found: f"var(--{_VARIABLES[found[0]]})", svg)
+    svg = re.sub(r"#01010[1-6]|#0102[0-9a-f]{2}", lambda found: f"var(--{_VARIABLES[found[0]]})", svg)
     return Markup(svg)  # Matplotlib has escaped what is text in it

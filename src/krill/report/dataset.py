@@ -92,7 +92,7 @@ def _sources(run: ReportedRun) -> PageSection:
     section = PageSection("sources", "Sources and languages")
     found = run.figures.inner("distributions", wanted=False)
     section.parts += _source_table(found.inners("sources", wanted=False))
-    section.parts += _language_table(found.inner("languages", wanted=False))
+    section.parts += _language_tables(found)
     for part in ("dataset", "validation"):
         weighted = run.figures.inner(part, wanted=False).inners("sources", wanted=False)
         rows = [
@@ -140,17 +140,27 @@ def _source_table(sources: list[Figures]) -> list[Part]:
     return [Table("By source", columns, rows)] if rows else []
 
 
-def _language_table(languages: Figures) -> list[Part]:
+def _language_tables(found: Figures) -> list[Part]:
+    """What was kept in each language, where that was measured, and what the filter of languages dropped."""
+    languages = found.inner("languages", wanted=False)
     rows: list[list[Value]] = []
     inners = {name: languages.inner(name) for name in languages.values}
-    documents = {name: found.count("documents", wanted=False) or 0 for name, found in inners.items()}
+    documents = {name: inner.count("documents", wanted=False) or 0 for name, inner in inners.items()}
     most = max(documents.values(), default=0)
     for name in sorted(inners, key=lambda name: -documents[name]):
         text, tokens = (inners[name].count(what, wanted=False) for what in ("bytes", "tokens"))
         shown = bar(documents[name], most)
         rows.append([name, count(documents[name]), shown, size(text), count(tokens), _density(text, tokens)])
     columns = ("language", "documents", "as a bar", "bytes", "tokens", "bytes a token")
-    return [Table("Kept documents by language", columns, rows[:_MOST_SOURCES])] if rows else []
+    parts: list[Part] = []
+    parts += [Table("Kept documents by language", columns, rows[:_MOST_SOURCES])] if rows else []
+    dropped = dict(found.inner("dropped_languages", wanted=False).counts())
+    if dropped:
+        most = max(dropped.values())
+        lost = [(name, count(n), bar(n, most)) for name, n in dropped.items()]
+        caption = "Dropped by the filter of languages, by language"
+        parts.append(Table(caption, ("language", "documents", "as a bar"), lost[:_MOST_SOURCES]))
+    return parts
 
 
 def _density(size_of: int | None, tokens: int | None) -> Cell:

@@ -79,7 +79,10 @@ def _fetch_first(part: DatasetPart, files: StoredFiles, folder: Path) -> Dataset
     end = shard.batches[1] if len(shard.batches) > 1 else shard.bytes - len(END_OF_STREAM)
     if end > _MOST_FETCHED:
         shown, most = format_size(end), format_size(_MOST_FETCHED)
-        raise InputError(f"its first record batch has {shown}, and at most {most} are fetched")
+        raise InputError(
+            f"its first record batch has {shown}, and at most {most} are fetched",
+            hint="copy the output into a folder, and make a report of that",
+        )
     path = Path(part.paths(folder)[0])
     path.parent.mkdir(exist_ok=True)
     write_bytes(path, files.read_part(path.relative_to(folder).as_posix(), end) + END_OF_STREAM)

@@ -19,7 +19,6 @@ from krill.report.parts import (
     Value,
     bar,
     count,
-    number,
     seconds,
     size,
 )
@@ -74,7 +73,8 @@ def _speed(
         load = [seconds(trial.load)] if isinstance(trial, EncodeTrial) else []
         times = trial.seconds / done[0].seconds if done[0].seconds else 0.0
         shown = Cell(f"{rate / 1e6:,.1f}", rate)
-        rows.append([_name(trial), shown, bar(rate, most), seconds(trial.seconds), number(times), *load])
+        took = [seconds(trial.seconds), Cell(f"{times:.2f}", times)]
+        rows.append([_name(trial), shown, bar(rate, most), *took, *load])
     load_column = () if isinstance(comparison, Comparison) else ("loading",)
     columns = ("which", "MB/s", "MB/s, as a bar", "time", "times Krill's time", *load_column)
     return Table("Speed", columns, rows)
