@@ -91,6 +91,10 @@ def test_a_run_that_is_killed_and_goes_on_elsewhere_gives_the_bytes_of_a_local_o
     scratch = remote.folder / "scratch"
     assert len(list(scratch.iterdir())) == 1  # what a killed process can't remove
 
+    seen = remote.run("report", "s3://corpus/out", "--json")
+    assert seen.code == 0, seen.err
+    assert [(run["command"], run["state"]) for run in seen.result["runs"]] == [("preprocess", "unfinished")]
+
     ended = remote.preprocess("--json")
     assert ended.code == 0, ended.err
     summary = json.loads(ended.out)

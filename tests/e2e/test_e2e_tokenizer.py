@@ -317,6 +317,8 @@ def test_run_trains_the_tokenizer_first_and_preprocesses_with_it(job):
     assert [(name, step["status"]) for name, step in result["steps"].items()] == [("train-tokenizer", "done")]
     again = job.run("run", "config.yaml", "--json", "--quiet").result
     assert (again["status"], again["steps"]["train-tokenizer"]["status"]) == ("finished", "finished")
+    shown = job.run("run", "config.yaml").out.splitlines()
+    assert shown[-1] == "all steps in one page: krill report out trained"
 
 
 def test_a_config_is_trained_alone_too(job):

@@ -201,7 +201,7 @@ def _duplicates(run: ReportedRun, examples: list[Figures], samples: bool, room: 
     pairs = list(duplicate_parts(examples, room))
     if pairs:
         section.parts.append(
-            Note("What only the kept document has is underlined; what only the dropped one has is in bold.")
+            Note("What only the kept document has is underlined; what only a dropped one has is in bold.")
         )
         section.parts += pairs
     elif not samples:

@@ -99,8 +99,25 @@ def test_what_each_source_lost_stands_side_by_side(tmp_path: Path) -> None:
     ]
 
 
+def test_a_report_says_which_languages_the_filter_dropped(tmp_path: Path) -> None:
+    german = "Die Wale fressen Krill im kalten Ozean, und der Krill frisst Plankton, das dort schwebt."
+    texts = [WHOLE.format(sentence(number)) for number in range(6)] + [f"{german} {n}" for n in range(3)]
+    made = make_dataset(tmp_path, documents=texts, filters=[{"language": {"allow": ["en"]}}])
+    write_report([str(made)], tmp_path / "report.html", memory="8GB", samples=False)
+    page = (tmp_path / "report.html").read_text()
+    assert rows_of(page, "Dropped by the filter of languages, by language") == [["de", "3"]]
+
+
 def test_counts_that_no_step_names_stand_behind_those_that_one_does() -> None:
-    counts = {"duplicate": 1, "step:mine": 2, "language": 3, "too_short": 4, "malformed": 5, "records": 6}
+    counts = {
+        "duplicate": 1,
+        "step:mine": 2,
+        "language:de": 3,
+        "language": 3,
+        "too_short": 4,
+        "malformed": 5,
+        "records": 6,
+    }
     steps = ["not_text", "too_short", "language"]
     assert list(document_counts(counts, 10, steps)["dropped"]) == [
         "malformed",

@@ -151,6 +151,24 @@ def test_examples_stand_under_their_reasons_and_duplicates_beside_what_was_kept(
     assert "<mark" not in "".join(beside)  # they are equal
 
 
+def test_copies_of_one_document_stand_beside_it_and_large_clusters_first(copied: Path) -> None:
+    def twin(kept: int, text: str) -> dict[str, object]:
+        first = {"file": "a", "position": kept, "text": "the whale eats krill"}
+        return {"stage": "resolve", "reason": "duplicate", "file": "b", "text": text, "kept": first}
+
+    lines = [twin(1, "the whale eats krill"), *(twin(2, f"the whale eats {n} krill") for n in range(5))]
+    (copied / "examples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = page_of(copied)
+    headings = re.findall(r"<h3>((?:Pair|Cluster).*?)</h3>", page)
+    assert headings == [
+        "Cluster 1, 5 of its copies: 7.0% of the characters differ",
+        "Pair 2: equal as far as they are kept",
+    ]
+    cluster = page[page.index("Cluster 1") : page.index("Pair 2")]
+    assert cluster.count("<pre") == 4
+    assert re.findall(r'<mark class="(\w+)">(.*?)</mark>', cluster) == [("added", f"{n} ") for n in range(3)]
+
+
 def test_examples_take_no_more_of_the_page_than_their_part(copied: Path) -> None:
     example = {"stage": "scan", "reason": "language", "file": "a", "text": "<" * 2000}
     twin = {**example, "reason": "duplicate", "text": "a <b> " * 300, "kept": {"text": "a &b& " * 300}}
@@ -176,7 +194,8 @@ def test_two_runs_are_compared_by_what_differs(dataset: Path, tmp_path: Path) ->
     assert "2 runs compared" in text
     assert "preprocess.sequence_len 128 64" in text
     assert "preprocess.min_chars 50 400" in text
-    assert "documents kept 61" in text
+    assert re.search(r"documents kept 61 (\d+) -\d+\.\d%", text)
+    assert re.search(r"documents read 64 64 0%", text)
     assert "Memory of the runs over time" in text
     assert (
         "preprocess.dedup.method"
