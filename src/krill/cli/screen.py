@@ -106,13 +106,15 @@ def console_of(*, stderr: bool = False) -> Console:
 
 
 def _labelled(label: str, style: str, message: str) -> None:
-    console_of(stderr=True).print(Text(label, style) + plain(message))
+    console_of(stderr=True).print(Text.assemble((label, style), plain(message)))
 
 
 def print_rows(rows: Iterable[Row]) -> None:
     console = console_of()
     for label, fact in rows:
-        console.print(plain(f"{readable(label):{_LABEL_WIDTH}} ", "bold") + plain(readable(fact)))
+        console.print(
+            Text.assemble(plain(f"{readable(label):{_LABEL_WIDTH}} ", "bold"), plain(readable(fact)))
+        )
 
 
 def plain(text: str, style: str = "") -> Text:
