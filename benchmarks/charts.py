@@ -1,8 +1,8 @@
 """Charts of what benchmarks measured: bars, one panel for each measure.
 
-In: `docs/measured/NAME.json`. Out: NAME.svg beside it. `python benchmarks/charts.py` draws all of them; a benchmark
-that was run draws its own. A figure is written as in the table, and a bar's length is that of the figure: axes
-begin at zero and none is broken.
+In: `docs/measured/NAME.json`. Out: NAME.svg beside it. `python benchmarks/charts.py` draws all of them; a
+benchmark that was run draws its own. A figure is written as in the table, and a bar is as long as its figure:
+axes begin at zero and none is broken.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def _rate(unit: str) -> tuple[str, str]:
 CHARTS = {
     "clean_text": Chart("Read, clean, deduplicate, write 500 MB: one core", [SECONDS, PEAK], "program"),
     "preprocess": Chart("krill preprocess and other pipelines: one core", [SECONDS, PEAK], "program", "job"),
-    "seed_scale": Chart("Short documents, cleaned, deduplicated, tokenised, packed", [PEAK, SECONDS], "program", "documents"),
+    "seed_scale": Chart(
+        "Short documents, cleaned, deduplicated, tokenised, packed", [PEAK, SECONDS], "program", "documents"
+    ),
     "train_tokenizer": Chart(
         "Training a tokenizer of 32,000 tokens on 480 MB: one thread",
         [SECONDS, PEAK],
@@ -62,9 +64,21 @@ CHARTS = {
         "tokenizer",
         among=lambda row: row["threads"] == 1,
     ),
-    "loading": Chart("Tokens for training, from the page cache: one core", [_rate("Millions of tokens a second")], "program", "job"),
-    "train": Chart("Training 1.4 million parameters: two threads", [_rate("Tokens a second"), PEAK], "program"),
-    "qa": Chart("Features for question answering: one core", [_rate("Questions for each second of CPU time"), PEAK], "program", "tokenizer"),
+    "loading": Chart(
+        "Tokens for training, from the page cache: one core",
+        [_rate("Millions of tokens a second")],
+        "program",
+        "job",
+    ),
+    "train": Chart(
+        "Training 1.4 million parameters: two threads", [_rate("Tokens a second"), PEAK], "program"
+    ),
+    "qa": Chart(
+        "Features for question answering: one core",
+        [_rate("Questions for each second of CPU time"), PEAK],
+        "program",
+        "tokenizer",
+    ),
     "datatrove_steps": Chart(
         "Steps inside a datatrove pipeline: one core", [_rate("MB/s")], "program", "job"
     ),
@@ -101,7 +115,9 @@ def _panel(
             middle = y - 5
             parts += [
                 text(_LEFT, y, _plain(_label(row, chart)), anchor="start"),
-                rectangle(_BAR, middle - _THICK / 2, length, _THICK, "ours" if chart.is_ours(row) else "peer"),
+                rectangle(
+                    _BAR, middle - _THICK / 2, length, _THICK, "ours" if chart.is_ours(row) else "peer"
+                ),
                 text(_BAR + length + 8, y, _figure(results, row, key), anchor="start"),
             ]
     return parts, y
@@ -134,11 +150,11 @@ def _plain(label: str) -> str:
 
 def _described(results: Results, chart: Chart, rows: Sequence[Row]) -> str:
     """The chart in words."""
-    facts = [
-        f"{_plain(_label(row, chart))}{f' ({_group_title(chart, row[chart.group])})' if chart.group else ''}: "
-        + ", ".join(_figure(results, row, key) for key, _ in chart.panels)
-        for row in rows
-    ]
+    facts = []
+    for row in rows:
+        figures = ", ".join(_figure(results, row, key) for key, _ in chart.panels)
+        group = f"{_group_title(chart, row[chart.group])}, " if chart.group else ""
+        facts.append(f"{group}{_plain(_label(row, chart))}: {figures}")
     return f"{chart.title}. {'; '.join(facts)}"
 
 

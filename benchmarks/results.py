@@ -1,8 +1,8 @@
-"""What benchmarks measured: printed as a table while they run, kept as `docs/measured/NAME.json`, drawn as NAME.svg.
+"""What benchmarks measured: printed as a table while they run, kept as JSON, drawn as SVG.
 
-In: rows of figures. Out: both files, from which `make pictures` makes the charts and the tables of the
-documentation. Rows that a benchmark did not measure this time stay as they were, with their own date. Set BENCH_RESULTS to
-another folder for a trial that is not to be kept.
+In: rows of figures. Out: `docs/measured/NAME.json` and NAME.svg, from which the documentation has its tables
+and charts (`make pictures`). Rows that a benchmark did not measure this time stay as they were, with their
+own date. Set BENCH_RESULTS to another folder for a trial that is not to be kept.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ class Results:
     def to_json(self) -> str:
         """JSON with a line for each column and row, for diffs that can be read."""
         head = {
-            key: getattr(self, key) for key in ("name", "command", "machine", "versions") if getattr(self, key)
+            key: getattr(self, key)
+            for key in ("name", "command", "machine", "versions")
+            if getattr(self, key)
         }
-        columns = [
-            {key: value for key, value in vars(column).items() if value} for column in self.columns
-        ]
+        columns = [{key: value for key, value in vars(column).items() if value} for column in self.columns]
         lists = {"keys": list(self.keys), "columns": columns, "rows": self.rows}
         parts = [f' "{key}": {json.dumps(value, ensure_ascii=False)}' for key, value in head.items()]
         for key, values in lists.items():

@@ -1,8 +1,8 @@
 """Plain SVG for charts and diagrams: text stays text, and nothing is loaded from elsewhere.
 
-In: what to draw. Out: SVG with a paper of its own, whose colours follow the reader's light or dark mode, so that it
-reads on any page. Written by hand: what is drawn is rectangles, lines and words, and the bytes must not depend
-on the version of a library, since tests compare them.
+In: what to draw. Out: SVG with a paper of its own, whose colours follow the reader's light or dark mode, so
+that it reads on any page. Written by hand: what is drawn is rectangles, lines and words, and the bytes must
+not depend on the version of a library, since tests compare them.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def svg(width: float, height: float, title: str, parts: Sequence[str], *, size: 
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}"'
             f' height="{height:g}" font-family="system-ui, sans-serif" font-size="{size}" role="img">',
             f"<title>{escape(title)}</title>",
-            f"<style>{_style(drawn, 1)}\n@media (prefers-color-scheme: dark) {{ {_style(drawn, 2)} }}</style>",
+            f"<style>{_style(drawn, 1)}",
+            f"@media (prefers-color-scheme: dark) {{ {_style(drawn, 2)} }}</style>",
             *([f"<defs>{head}</defs>"] if "#head" in drawn else []),
             drawn,
             "</svg>\n",

@@ -1,7 +1,7 @@
 """Diagrams of the documentation.
 
-In: `run.json`, the facts of a real run, for the plan and the dataset's layout; nothing for the others. Out: SVG. A test
-compares the files with what these functions draw.
+In: `run.json`, the facts of a real run, for the plan and the dataset's layout; nothing for the others. Out:
+SVG. A test compares the files with what these functions draw.
 """
 
 from __future__ import annotations
@@ -111,7 +111,16 @@ def pipeline() -> str:
         y += step
     parts += [
         arrow(left + width / 2, y, left + width / 2, y + 30),
-        box(left, y + 30, width, 62, "run", "dataset", "rows of sequence_len tokens,", "and krill-run.json, written last"),
+        box(
+            left,
+            y + 30,
+            width,
+            62,
+            "run",
+            "dataset",
+            "rows of sequence_len tokens,",
+            "and krill-run.json, written last",
+        ),
         frame(left + width + 44, y + 8, 290, 84, "disk", "commit log, on disk"),
         text(left + width + 56, y + 46, "every 32 MB of input, in each stage:", anchor="start"),
         text(left + width + 56, y + 46 + LINE, "a run that was killed goes on there", anchor="start"),
@@ -148,7 +157,10 @@ def plan() -> str:
     for stage in stages[1:]:
         own = [share for share in shares if share["during"] == stage]
         named = ", ".join(f"{share['name']} {megabytes(share['bytes'])}" for share in own)
-        parts += [text(left, y + 12, stage, anchor="start", bold=True), *_bar(budget, always, own, scale, y + 20)]
+        parts += [
+            text(left, y + 12, stage, anchor="start", bold=True),
+            *_bar(budget, always, own, scale, y + 20),
+        ]
         parts.append(text(left, y + 56, named, anchor="start", kind="soft", size=12))
         y += 72
     parts += _plan_levels(budget, left, scale, top - 12, y + 8)
@@ -189,7 +201,9 @@ def _bar(
 
 def _plan_levels(budget: dict[str, Any], left: float, scale: float, top: float, bottom: float) -> list[str]:
     """What the lines across the bars are: the budget above, the prediction and the peak below."""
-    peaks = sorted((budget[key], name) for key, name in (("predicted_peak", "predicted"), ("measured_peak", "measured")))
+    peaks = sorted(
+        (budget[key], name) for key, name in (("predicted_peak", "predicted"), ("measured_peak", "measured"))
+    )
     levels = [
         (budget["limit"], "budget", "end", top),
         (*peaks[0], "end", bottom),
@@ -229,19 +243,36 @@ def layout() -> str:
     y += 18
     parts += [
         path(f"M60,{y - 12:g} V{y + 10:g}"),
-        text(72, y + 4, f"{shard['file']}: {shard['rows']:,} rows in {shard['batches']:,} record batches of {batch:,}", anchor="start"),
+        text(
+            72,
+            y + 4,
+            f"{shard['file']}: {shard['rows']:,} rows in {shard['batches']:,} record batches of {batch:,}",
+            anchor="start",
+        ),
         *_cells(y + 18, ["batch 0", "batch 1", "batch 2", "...", f"batch {shard['batches'] - 1:,}"], "stage"),
         path(f"M60,{y + 60:g} V{y + 82:g}"),
-        text(72, y + 76, f"a row: {run['sequence_len']:,} tokens ({run['token_dtype']}), never padded", anchor="start"),
+        text(
+            72,
+            y + 76,
+            f"a row: {run['sequence_len']:,} tokens ({run['token_dtype']}), never padded",
+            anchor="start",
+        ),
     ]
     y += 92
     parts += _row(run, y)
     y += 84
     parts += [
-        text(20, y, "seq_lengths says where documents begin. The manifest has the place of every", anchor="start"),
+        text(
+            20,
+            y,
+            "seq_lengths says where documents begin. The manifest has the place of every",
+            anchor="start",
+        ),
         text(20, y + LINE + 2, "batch: any row is one small read.", anchor="start"),
     ]
-    return svg(600, y + 40, "A dataset on disk: files, record batches, rows, documents in a row", parts, size=14)
+    return svg(
+        600, y + 40, "A dataset on disk: files, record batches, rows, documents in a row", parts, size=14
+    )
 
 
 def _cells(y: float, names: Sequence[str], kind: str) -> list[str]:

@@ -3,7 +3,7 @@
     python docs/pictures/draw.py                # all, with a run of a minute and Chromium
     python docs/pictures/draw.py drawn          # what needs neither: diagrams, charts, tables
 
-In: the repository. Out: `docs/pictures/`, the charts in `docs/measured/`, the tables in README.md and `docs/`.
+In: the repository. Out: `docs/pictures/`, the charts in `docs/measured/`, tables in README.md and `docs/`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The run that the pictures are of: the source files of Python's library and of the installed packages, in 256 MB.
+"""The run that the pictures are of: sources of Python's library and of the installed packages, in 256 MB.
 
-In: a folder to work in. Out: a config, a tokenizer, a dataset, a report, and what was printed on a terminal; the facts
-that diagrams are drawn from are kept as `run.json` beside this file. All paths are relative: nothing in a picture
-names the machine.
+In: a folder to work in. Out: a config, a tokenizer, a dataset, a report, and what was printed on a terminal;
+the facts that diagrams are drawn from are kept as `run.json` beside this file. All paths are relative: no
+picture names the machine.
 """
 
 from __future__ import annotations

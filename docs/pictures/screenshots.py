@@ -1,7 +1,6 @@
 """Reports as a browser shows them: Chromium of the system, by day and by night, as WebP.
 
-In: a page. Out: a picture of each of some tabs. Held in memory: nothing but the picture; the browser is a process of
-its own.
+In: a page. Out: a picture of each of some tabs. Held in memory: the picture; the browser is another process.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ FLAGS = (
 _WIDTH = 1040
 # Where the next table or heading begins that is not in the picture, or else a folded text, or the page's end.
 _END = """
-const shown = [...document.querySelectorAll('caption, h3, details, footer')].filter(part => part.checkVisibility());
+const parts = [...document.querySelectorAll('caption, h3, details, footer')];
+const shown = parts.filter(part => part.checkVisibility());
 const end = shown.find(part => part.textContent.trim().startsWith(arguments[0]))
     ?? shown.find(part => part.matches('details, footer'));
 return end.getBoundingClientRect().top + window.scrollY;
@@ -49,7 +49,9 @@ def take(page: Path, views: Sequence[View]) -> None:
 
     browser, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
     if browser is None or driver is None:
-        sys.exit("error: there is no Chromium with its driver here\nhint: apt-get install chromium chromium-driver")
+        sys.exit(
+            "error: there is no Chromium with its driver here\nhint: apt-get install chromium chromium-driver"
+        )
     options = webdriver.ChromeOptions()
     options.binary_location = browser
     for flag in FLAGS:

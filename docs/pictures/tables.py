@@ -1,6 +1,6 @@
 """Tables of the documentation that show what was measured.
 
-In: `docs/measured/*.json`. Out: pages in which the table below each `<!-- measured: NAME -->` is that of NAME.
+In: `docs/measured/*.json`. Out: pages in which the table below `<!-- measured: NAME -->` is that of NAME.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A command as it looks on a terminal: run under a pseudo-terminal, drawn by Rich as SVG.
 
-In: a command. Out: the last picture that it left on the screen, progress bars in their final state. Held in memory:
-the screen.
+In: a command. Out: what it left on the screen, with progress bars in their final state. Held in memory: all
+that it wrote.
 """
 
 from __future__ import annotations
@@ -44,13 +44,24 @@ _FORM = """\
 </g>
 </svg>
 """
+
+
+def _rgb(colour: str) -> tuple[int, int, int]:
+    red, green, blue = bytes.fromhex(colour)
+    return red, green, blue
+
+
 _THEME = TerminalTheme(
-    (22, 27, 34),
-    (230, 237, 243),
-    [(72, 79, 88), (255, 123, 114), (63, 185, 80), (210, 153, 34), (88, 166, 255), (188, 140, 255)]
-    + [(57, 197, 207), (177, 186, 196)],
-    [(110, 118, 129), (255, 161, 152), (86, 211, 100), (227, 179, 65), (121, 192, 255), (210, 168, 255)]
-    + [(86, 212, 221), (255, 255, 255)],
+    _rgb("161b22"),
+    _rgb("e6edf3"),
+    [
+        _rgb(colour)
+        for colour in ["484f58", "ff7b72", "3fb950", "d29922", "58a6ff", "bc8cff", "39c5cf", "b1bac4"]
+    ],
+    [
+        _rgb(colour)
+        for colour in ["6e7681", "ffa198", "56d364", "e3b341", "79c0ff", "d2a8ff", "56d4dd", "ffffff"]
+    ],
 )
 
 
