@@ -106,7 +106,7 @@ def console_of(*, stderr: bool = False) -> Console:
 
 
 def _labelled(label: str, style: str, message: str) -> None:
-    console_of(stderr=True).print(Text.assemble((label, style), plain(message)))
+    console_of(stderr=True).print(Text(label, style) + plain(message))
 
 
 def print_rows(rows: Iterable[Row]) -> None:
