@@ -94,7 +94,7 @@ def draw(results: Results) -> str:
         y += 36
         parts.append(text(_LEFT, y, heading, anchor="start", bold=True))
         y += 4
-        drawn, y = _panel(results, chart, rows, key, y)
+        drawn, y = _panel(results, chart, [row for row in rows if key in row], key, y)
         parts += drawn
     return svg(WIDTH, y + 20, _described(results, chart, rows), parts, size=14)
 

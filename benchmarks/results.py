@@ -10,16 +10,19 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from measured import Outcome
+
 MEASURED = Path(__file__).resolve().parent.parent / "docs" / "measured"
 Row = dict[str, Any]
-"""Figures by the keys of columns, and `date`, when they were measured; text where there is no figure."""
+"""Figures by the keys of columns and of what no table shows, and `date`; text where there is no figure."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,9 @@ class Results:
             print(_head(self.columns), flush=True)
         row = {key: round(value, 4) if isinstance(value, float) else value for key, value in figures.items()}
         self.rows.append({**row, "date": datetime.now(UTC).date().isoformat()})
-        print(_line(column.cell(row) for column in self.columns), flush=True)
+        shown = {column.key for column in self.columns}
+        more = ", ".join(f"{key} {value}" for key, value in row.items() if key not in shown)
+        print(f"{_line(column.cell(row) for column in self.columns)} {more}".rstrip(), flush=True)
 
     def save(self) -> None:
         """Write the figures and draw them."""
@@ -74,20 +79,24 @@ class Results:
         folder = Path(os.environ.get("BENCH_RESULTS", MEASURED))
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{self.name}.json"
-        kept = load(file) if file.exists() else self
-        merged = Results(
-            self.name,
-            self.columns,
-            self.command,
-            {**kept.versions, **self.versions},
-            machine_in_words(),
-            [*_merged(kept.rows, self.rows, self.keys)],
-            self.keys,
-        )
-        file.write_text(merged.to_json(), encoding="utf-8")
+        self.machine = machine_in_words()
+        whole = replace(self, rows=self._beside(load(file)) if file.exists() else self.rows)
+        file.write_text(whole.to_json(), encoding="utf-8")
         if self.name in CHARTS:
-            file.with_suffix(".svg").write_text(draw(merged), encoding="utf-8")
+            file.with_suffix(".svg").write_text(draw(whole), encoding="utf-8")
         print(f"\n{file.name} in {folder.name}/ has these figures", flush=True)
+
+    def _beside(self, kept: Results) -> list[Row]:
+        """These rows in place of those that were measured again; the others with what was true of them."""
+
+        def which(row: Row) -> tuple[Any, ...]:
+            return tuple(row.get(key) for key in self.keys)
+
+        facts = {key: getattr(kept, key) for key in ("command", "machine", "versions")}
+        before = {key: fact for key, fact in facts.items() if fact != getattr(self, key)}
+        again = {which(row): row for row in self.rows}
+        stay = [again.pop(which(row), {**before, **row}) for row in kept.rows]
+        return [*stay, *again.values()]
 
     def to_json(self) -> str:
         """JSON with a line for each column and row, for diffs that can be read."""
@@ -126,9 +135,26 @@ def measured(name: str) -> Results:
     return load(MEASURED / f"{name}.json")
 
 
-def versions_of(*packages: str) -> dict[str, str]:
-    """The installed versions of peers."""
-    return {package: version(package) for package in packages}
+def again(name: str, *packages: str, **versions: str) -> Results:
+    """The same columns without rows, to be measured again beside these installed packages."""
+    kept = measured(name)
+    installed = {package: version(package) for package in packages}
+    return Results(name, kept.columns, command_line(), {**installed, **versions}, keys=kept.keys)
+
+
+def figures(outcome: Outcome, *, beside: Outcome | None = None) -> Row:
+    """Seconds and peak of a command; `beside` another one, also how many times that one's they are."""
+    row: Row = {"seconds": outcome.seconds, "peak": outcome.peak / 1e6}
+    if beside not in (None, outcome):
+        row |= {"times": outcome.seconds / beside.seconds, "times_peak": outcome.peak / beside.peak}
+    return row
+
+
+def command_line() -> str:
+    """What was typed, without the places of this machine."""
+    words = ["PATH" if "/" in word else word for word in sys.argv[1:]]
+    script, size = f"benchmarks/{Path(sys.argv[0]).name}", os.environ.get("BENCH_MB")
+    return " ".join([*([f"BENCH_MB={size}"] if size else []), "python", script, *words])
 
 
 def machine_in_words() -> str:
@@ -136,16 +162,6 @@ def machine_in_words() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{cores} cores, {platform.machine()}, {memory / 1e9:.0f} GB, Python {platform.python_version()}"
-
-
-def _merged(kept: Sequence[Row], new: Sequence[Row], keys: Sequence[str]) -> Iterable[Row]:
-    def which(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(row.get(key) for key in keys)
-
-    measured_now = {which(row): row for row in new}
-    for row in kept:
-        yield measured_now.pop(which(row), row)
-    yield from measured_now.values()
 
 
 def _head(columns: Sequence[Column]) -> str:
