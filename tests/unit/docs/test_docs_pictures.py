@@ -151,6 +151,18 @@ def test_a_benchmark_replaces_the_rows_that_it_measured_again_and_draws_them(
     assert "| peer | 8.0 | 100 MB |" in capsys.readouterr().out
 
 
+def test_the_command_is_kept_without_places_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "sys.argv", ["/home/me/benchmarks/encode.py", "--mb", "5", "--peers-python", "/opt/bin/python"]
+    )
+    monkeypatch.setenv("BENCH_MB", "7")
+    command = "BENCH_MB=7 python benchmarks/encode.py --mb 5 --peers-python PATH"
+    made = results.again("encode", "tokenizers", gigatoken="1.0")
+    assert made.command == command
+    assert made.versions.keys() == {"tokenizers", "gigatoken"}
+    assert (made.rows, made.columns) == ([], results.measured("encode").columns)
+
+
 def test_a_terminal_shows_what_is_left_on_its_screen(tmp_path: Path) -> None:
     program = r"printf 'half\033[2K\rwhole <&>\r\n\033[1mbold\033[0m \033[32mgreen\033[0m'"
     written = terminal.run(["sh", "-c", program], tmp_path)
