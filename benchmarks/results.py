@@ -82,7 +82,7 @@ class Results:
         self.machine = machine_in_words()
         whole = replace(self, rows=self._beside(load(file)) if file.exists() else self.rows)
         file.write_text(whole.to_json(), encoding="utf-8")
-        if self.name in CHARTS:
+        if self.name in CHARTS and any(map(CHARTS[self.name].among, whole.rows)):
             file.with_suffix(".svg").write_text(draw(whole), encoding="utf-8")
         print(f"\n{file.name} in {folder.name}/ has these figures", flush=True)
 

@@ -151,6 +151,16 @@ def test_a_benchmark_replaces_the_rows_that_it_measured_again_and_draws_them(
     assert "| peer | 8.0 | 100 MB |" in capsys.readouterr().out
 
 
+def test_rows_that_no_chart_shows_are_kept_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCH_RESULTS", str(tmp_path))
+    made = results.again("train_tokenizer")
+    made.add(text="3 MB", trainer="Krill", budget="256MB", threads=1, seconds=1.0, rate=3.0, peak=100)
+    made.save()
+    assert [file.name for file in tmp_path.iterdir()] == ["train_tokenizer.json"]
+
+
 def test_the_command_is_kept_without_places_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "sys.argv", ["/home/me/benchmarks/encode.py", "--mb", "5", "--peers-python", "/opt/bin/python"]
