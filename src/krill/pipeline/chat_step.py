@@ -24,7 +24,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from krill.chat import ChatDrop, ChatFormat, ChatRenderer, RenderedChat
+from krill.chat import REASONS, ChatDrop, ChatFormat, ChatRenderer, RenderedChat
 from krill.corpus.arrays import as_arrow, pick_rows
 from krill.corpus.buffers import offsets_of, text_buffers, text_column
 from krill.corpus.documents import Documents, file_and_offset
@@ -48,6 +48,10 @@ class RenderChat:
     skip: bool
     """Whether rows at fault are counted and left out."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        return tuple(REASONS)
 
     def apply(self, documents: Documents) -> Documents:
         batch = documents.batch
