@@ -124,6 +124,8 @@ class ExpectedInput:
     scanned: bool
     spilled: bool
     """Whether the scan keeps the documents for the stages after it."""
+    scanning: int
+    """Of all threads, how many run the steps at once."""
 
     def total(self, name: str) -> int:
         """One of the sample's totals, for all of the input."""
@@ -142,8 +144,11 @@ class ExpectedInput:
         return int((1 - sample.documents / sample.records) * self.total("spilled_bytes"))
 
     def seconds(self, *names: str) -> float:
-        text = self.sizes.text_bytes
-        return sum(text * self.sample.per_byte(f"{name}_seconds") for name in names) / self.threads
+        text, sample = self.sizes.text_bytes, self.sample
+        return sum(
+            text * sample.per_byte(f"{name}_seconds") / (self.scanning if name == "scan" else self.threads)
+            for name in names
+        )
 
     def reading_seconds(self, name: str) -> float:
         """Of a stage that reads the documents for good, which scans them again unless they were kept."""
