@@ -60,6 +60,8 @@ RENDERING: Final = "conversations being rendered"
 RENDERED_PER_BYTE: Final = 16
 PARSED_PER_BYTE: Final = 8
 EXPECTED_RENDERING: Final = 3 * MB
+# On top of that, what is on its way to a process that renders and back.
+EXPECTED_ON_THE_WAY: Final = 2 * MB
 # A process that renders: Python and Jinja, then what a row takes, and a block with its renderings. Input of a
 # few blocks is rendered before such a process has started.
 RENDERING_PROCESSES: Final = "processes that render conversations"
@@ -208,7 +210,7 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         LEAST_SLACK,
         Kind.WATCHED,
         useful=HEAP_SLACK,
-        expected=min(HEAP_SLACK, sizing.text_bytes // 8),
+        expected=min(HEAP_SLACK, sizing.text_bytes // (3 if sizing.config.is_chat else 8)),
     )
     if sizing.sizes is not None:
         yield from input_needs(sizing.sizes, threads)
@@ -217,7 +219,7 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
     steps = step_needs(settings, threads, sizing.own_steps, made=sizing.made)
     if sizing.config.is_chat:
         longest = settings.max_document_bytes * (RENDERED_PER_BYTE + PARSED_PER_BYTE * (threads - 1))
-        expected = EXPECTED_RENDERING * threads
+        expected = EXPECTED_RENDERING * threads + EXPECTED_ON_THE_WAY * sizing.processes
         steps.append(Need(RENDERING, longest, Kind.WATCHED, expected=expected, remedy=SMALLER_DOCUMENTS))
         if sizing.processes:
             each = process_bytes(sizing.config) * sizing.processes

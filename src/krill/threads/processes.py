@@ -170,8 +170,8 @@ def _lost(code: int, memory: int) -> BudgetError:
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     return BudgetError(
         f"a worker process {how}, {_TRIES} times with the same work",
-        hint="see whether the machine runs out of memory, and run the same command again; with --threads 1 the"
-        " work is done in one process",
+        hint="see whether the machine runs out of memory, and run the same command again; with --threads 1"
+        " the work is done in one process",
     )
 
 
