@@ -21,6 +21,7 @@ from krill.dedup import Pending
 from krill.engines import Engine, Stage, StageReport
 from krill.errors import InputError
 from krill.pipeline.block_encoder import layout_of
+from krill.pipeline.chat_tokens import ChatTokens
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import minhash_of
 from krill.pipeline.needs import InputSizes, Sizing, reading_needs, scans, sizes_of, spills_text
@@ -80,7 +81,8 @@ def predict(
 ) -> RunPrediction:
     """What the stages will take, from a sample of the input; each of the workers has so many threads, and
     processes that render conversations."""
-    sample = sample_input(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
+    minhash, chats = minhash_of(config.preprocess.dedup), ChatTokens.of(config, steps)
+    sample = sample_input(corpus, steps, minhash, encoder, chats)
     width = 0 if encoder is None else layout_of(config, encoder.vocab_size).token_bytes
     sizes, scanned = sample.sizes(sizes_of(corpus)), scans(config, corpus)
     spilled = scanned and spills_text(config, corpus)
