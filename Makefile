@@ -19,7 +19,7 @@ JAX_TESTS = $(shell grep -rlx 'pytestmark = pytest.mark.jax' tests --include='te
 WITH_JAX = $(sort $(shell grep -rl 'mark\.jax' tests --include='test_*.py'))
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2 --output-sync=target
 
-.PHONY: help demo test most-tests checks jax-tests lint unit fuzz short-fuzz soak bench docs clean
+.PHONY: help demo test most-tests checks jax-tests lint unit fuzz short-fuzz soak bench pictures docs clean
 
 help:
 	@echo "make demo    a tokenizer, a dataset, a model, from the Python standard library's own sources"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench   speed and memory beside the peers (minutes; nothing else should run)"
 	@echo "make fuzz    noise for FUZZ_SECONDS=$(FUZZ_SECONDS) each: the native core under ASan and UBSan, then every reader; then hostile inputs"
 	@echo "make soak    the long tests: gigabytes and hundreds of kills"
+	@echo "make pictures  the pictures and measured tables of the documentation, from a real run (needs Chromium)"
 	@echo "make docs    the documentation into site/, strictly"
 
 demo: .venv/tools
@@ -74,6 +75,9 @@ soak: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
+
+pictures: .venv/dev
+	$(BIN)/python docs/pictures/draw.py
 
 docs: .venv/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict

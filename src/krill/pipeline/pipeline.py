@@ -21,6 +21,7 @@ from krill.dedup import Pending
 from krill.engines import Engine, Stage, StageReport
 from krill.errors import InputError
 from krill.pipeline.block_encoder import layout_of
+from krill.pipeline.chat_tokens import ChatTokens
 from krill.pipeline.context import Context
 from krill.pipeline.dedup_needs import minhash_of
 from krill.pipeline.needs import InputSizes, Sizing, reading_needs, scans, sizes_of, spills_text
@@ -60,10 +61,12 @@ def preprocess_needs(
     *,
     own_steps: Sequence[Function] = (),
     made: bool | None = None,
+    processes: int = 0,
 ) -> list[Need]:
-    """The needs of this config's stages; with `sizes`, what such input will make of them. Those of the same
-    name are counted once."""
-    sizing = Sizing(config, threads, sizes, own_steps, sizes is not None if made is None else made)
+    """The needs of this config's stages; with `sizes`, what such input will make of them, and with so many
+    `processes` that render conversations. Those of the same name are counted once."""
+    made = sizes is not None if made is None else made
+    sizing = Sizing(config, threads, sizes, own_steps, made, processes)
     needs = [*reading_needs(sizing), *(need for stage in STAGES for need in stage.needs(sizing))]
     return list({(need.name, need.during): need for need in needs}.values())
 
@@ -75,13 +78,20 @@ def predict(
     encoder: Encoder | None,
     threads: int,
     workers: int = 1,
+    processes: int = 0,
 ) -> RunPrediction:
-    """What the stages will take, from a sample of the input; each of the workers has so many threads."""
-    sample = sample_input(corpus, steps, minhash_of(config.preprocess.dedup), encoder)
+    """What the stages will take, from a sample of the input; each of the workers has so many threads, and
+    processes that render conversations."""
+    minhash, chats = minhash_of(config.preprocess.dedup), ChatTokens.of(config, steps)
+    sample = sample_input(corpus, steps, minhash, encoder, chats)
     width = 0 if encoder is None else layout_of(config, encoder.vocab_size).token_bytes
     sizes, scanned = sample.sizes(sizes_of(corpus)), scans(config, corpus)
     spilled = scanned and spills_text(config, corpus)
-    expected = ExpectedInput(config, sample, sizes, width, threads * workers, workers, scanned, spilled)
+    # Without processes, one thread at a time renders.
+    scanning = workers if config.is_chat and not processes else threads * workers
+    expected = ExpectedInput(
+        config, sample, sizes, width, threads * workers, workers, scanned, spilled, scanning
+    )
     costs = [cost for stage in STAGES if (cost := stage.predict(expected)) is not None]
     return RunPrediction(
         sizes,
@@ -254,6 +264,7 @@ class Pipeline:
         context.progress.begin(name, total)
         with context.meter.stage(name):
             yield timing
+        context.release_steps()
         context.folder.files.evict()
         context.progress.end(name)
         timing["seconds"] = round(time.monotonic() - begun, 3)
