@@ -32,7 +32,7 @@ help:
 	@echo "make docs    the documentation into site/, strictly"
 
 demo: .venv/tools
-	@$(SIDE_BY_SIDE) .venv/train
+	@$(SIDE_BY_SIDE) .venv/demo
 	@$(BIN)/python examples/demo.py
 
 test: .venv/tools
@@ -98,11 +98,11 @@ $(MODULES): | .venv/tools
 
 # What `pip install -e .[dev]` does, in parts that run side by side: Krill itself, which a compiler is busy with,
 # and most of what others have made. Ninja is to take no job of this make for its own.
-.venv/dev .venv/train: .venv/%: .venv/%-packages .venv/native
+.venv/dev .venv/demo: .venv/%: .venv/%-packages .venv/native
 	@touch $@
 
 # The build asks NumPy where its headers are: it has to be there whole, or not at all.
-.venv/native .venv/torch .venv/dev-packages: | .venv/train-packages
+.venv/native .venv/torch .venv/dev-packages: | .venv/demo-packages
 
 .venv/native: .venv/tools $(SOURCES) $(MODULES)
 	MAKEFLAGS= $(PIP) install -q --no-deps --no-build-isolation -C cmake.define.KRILL_WERROR=ON -e .
@@ -118,8 +118,10 @@ $(MODULES): | .venv/tools
 	@rm -rf build/wheels
 	@touch $@
 
-.venv/dev-packages .venv/train-packages: .venv/%-packages: .venv/tools pyproject.toml
-	$(INSTALL) -r pyproject.toml --extra $*
+.venv/dev-packages: EXTRAS := dev
+.venv/demo-packages: EXTRAS := train report
+.venv/dev-packages .venv/demo-packages: .venv/tools pyproject.toml
+	$(INSTALL) -r pyproject.toml $(EXTRAS:%=--extra %)
 	@touch $@
 
 build/fuzz/krill_fuzz: .venv/tools $(SOURCES)

@@ -116,6 +116,7 @@ def test_the_map_names_every_package() -> None:
         "errors.py",
         "faults.py",
         "lazy.py",
+        "notebook.py",
         "shards.py",
     }
     assert set(packages()) == there
