@@ -18,9 +18,8 @@ Size = Callable[..., int]
 
 
 def _replaced(text: Any, old: str = "", new: str = "", count: int | None = None) -> int:
-    text = str(text)
-    found = text.count(str(old))
-    return len(text) + found * len(str(new))
+    replaced = str(text)
+    return len(replaced) + replaced.count(str(old)) * len(str(new))
 
 
 def _joined(items: Iterable[Any], separator: str = "", attribute: Any = None) -> int:
