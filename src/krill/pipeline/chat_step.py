@@ -24,7 +24,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from krill.chat import ChatDrop, ChatFormat, ChatRenderer, RenderedChat
+from krill.chat import REASONS, ChatDrop, ChatFormat, ChatRenderer, RenderedChat
 from krill.chat.blocks import Outcome, decode_answer, encode_request, parse_row
 from krill.corpus.arrays import as_arrow, pick_rows
 from krill.corpus.buffers import offsets_of, text_buffers, text_column
@@ -52,6 +52,10 @@ class RenderChat:
     processes: WorkerProcesses | None = field(default=None, repr=False)
     """What renders, where it is not this process."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        return tuple(REASONS)
 
     def apply(self, documents: Documents) -> Documents:
         batch = documents.batch

@@ -114,9 +114,9 @@ def sizes_of(corpus: Corpus) -> InputSizes:
 def input_needs(sizes: InputSizes, threads: int) -> Iterator[Need]:
     """What the input makes a run hold besides its blocks."""
     if sizes.held is not None:
-        # One thread has one piece of it at a time.
+        # One thread has one piece of it at a time, and the gaps in the heap that the pieces before have left.
         few = threads == 1 and sizes.held.minimum < LARGE_PIECE and sizes.held.expected is not None
-        yield replace(sizes.held, expected=sizes.held.minimum) if few else sizes.held
+        yield replace(sizes.held, expected=4 * sizes.held.minimum // 3) if few else sizes.held
     if sizes.each_batch:
         # Those being read, and those gathered for a row group of text.
         held = sizes.each_batch * (threads + 3)

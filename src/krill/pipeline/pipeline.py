@@ -39,10 +39,11 @@ from krill.pipeline.stages.shuffle import ShuffleRows
 from krill.pipeline.stages.text import Text
 from krill.pipeline.stages.trim import Trim
 from krill.pipeline.stages.windows import CountWindows
-from krill.pipeline.summary import describe_counts, document_counts
+from krill.pipeline.summary import describe_counts, document_counts, dropped_languages
 from krill.pipeline.surviving_units import KEEP, SurvivingUnits, add_counts
 from krill.storage import CommitLog
 from krill.text import Step
+from krill.text.build import reasons_of
 from krill.text.user_step import Function
 from krill.tokenizer import Encoder
 
@@ -210,8 +211,11 @@ class Pipeline:
     def facts(self) -> dict[str, Any]:
         """What the stages found, by the names that the manifest gives it."""
         parts = {name: self.outputs.get(name) for name in _PARTS}
-        documents = document_counts(self.counts, self.kept)
+        documents = self._documents(self.counts, self.kept)
         return {"stages": self.timings, "documents": documents, "tokens": self.tokens, **parts}
+
+    def _documents(self, counts: Mapping[str, int], kept: int) -> dict[str, Any]:
+        return document_counts(counts, kept, reasons_of(self.context.steps))
 
     def other_outputs(self) -> dict[str, Any]:
         """What else they state for the manifest."""
@@ -222,9 +226,11 @@ class Pipeline:
         sources = []
         for number, dataset in enumerate(self.context.config.datasets):
             kept = dict(self.distributions["sources"].get(number, {}))
-            counted = document_counts(self.by_source.get(number, {}), kept.pop("documents", 0))
+            counted = self._documents(self.by_source.get(number, {}), kept.pop("documents", 0))
             sources.append({"source": dataset.path, **counted, "bytes": 0, "tokens": 0, **kept})
-        return {**self.distributions, "sources": sources}
+        found = dropped_languages(self.counts)
+        more = {"dropped_languages": found} if found else {}
+        return {**self.distributions, "sources": sources, **more}
 
     def _add(self, report: StageReport, timing: dict[str, Any]) -> None:
         for name in ("bytes", "documents", "tokens"):
@@ -241,7 +247,7 @@ class Pipeline:
             raise self._nothing_left(*report.shortage)
 
     def _nothing_left(self, fact: str, hint: str | None) -> InputError:
-        counts = document_counts(self.counts, self.kept)
+        counts = self._documents(self.counts, self.kept)
         self.discard()  # nothing to continue with: a changed config must not be refused for it
         return InputError(
             f"{fact}: {counts['read']:,} documents read; {describe_counts(counts) or 'none dropped'}",

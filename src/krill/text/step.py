@@ -47,6 +47,14 @@ class Fingerprinted(Protocol):
 
 
 @runtime_checkable
+class NamesReasons(Protocol):
+    """A step that names why it drops documents, in the order in which it looks at them."""
+
+    @property
+    def reasons(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
 class Releases(Protocol):
     """A step that has worker processes: they end until it is applied again."""
 
