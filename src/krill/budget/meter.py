@@ -69,10 +69,10 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def tree_pss_bytes(process: int | None = None) -> int | None:
+def tree_pss_bytes(root: int | None = None) -> int | None:
     """Proportional memory of this process, or another, and its children; None where the kernel doesn't
     report it."""
-    waiting, total = [os.getpid() if process is None else process], 0
+    waiting, total = [os.getpid() if root is None else root], 0
     while waiting:
         folder = Path("/proc", str(waiting.pop()))
         try:
