@@ -25,7 +25,7 @@ from krill.text.ftfy_repair import FtfyRepair, ftfy_need
 from krill.text.language import LanguageFilter
 from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, LANGUAGE_THREAD_BYTES, load
 from krill.text.line_cleaner import LineCleaner, lines_bytes
-from krill.text.step import Fingerprinted, Step
+from krill.text.step import Fingerprinted, NamesReasons, Step
 from krill.text.url_filter import UrlFilter, url_bytes, url_searching_bytes
 from krill.text.user_step import Function, FunctionStep
 
@@ -95,6 +95,12 @@ def fingerprints_of(steps: Sequence[Step]) -> list[str]:
     version of datatrove where it filters."""
     found = (step.fingerprint() for step in steps if isinstance(step, Fingerprinted))
     return [fingerprint for fingerprint in found if fingerprint]
+
+
+def reasons_of(steps: Sequence[Step]) -> list[str]:
+    """Why the steps drop documents, in the order in which a document meets the reasons."""
+    named = (step.reasons for step in steps if isinstance(step, NamesReasons))
+    return list(dict.fromkeys(reason for reasons in named for reason in reasons))
 
 
 def step_needs(

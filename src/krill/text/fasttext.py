@@ -123,6 +123,10 @@ class FastTextFilter:
         object.__setattr__(self, "_labels", labels)
         object.__setattr__(self, "_numbers", model.numbers(labels))
 
+    @property
+    def reasons(self) -> Sequence[str]:
+        return tuple(REASONS)
+
     def apply(self, documents: Documents) -> Documents:
         offsets, data = text_buffers(documents.batch.column("text"))
         join_lines = self.section.newline == ""
@@ -136,7 +140,7 @@ class FastTextFilter:
             codes[~_reached(columns, self.section.keep)] = 1
         if self.section.remove:
             codes[_reached(columns, self.section.remove)] = 2
-        return drop(documents, codes, tuple(REASONS))
+        return drop(documents, codes, self.reasons)
 
     def fingerprint(self) -> str:
         """Changes with the file of the model."""

@@ -10,6 +10,7 @@ whose score is too low. Measured: `language`, `language_score`; with `label`, of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -32,6 +33,9 @@ REASONS: Final[Mapping[str, str]] = {
     "language": "in another language",
     "language_unsure": "in an allowed language, but not surely",
 }
+
+DROPPED_IN: Final = "language:"
+"""Before a language in counts: documents that were dropped in it, for one of these reasons."""
 
 
 class Guesser(Protocol):
@@ -66,10 +70,15 @@ class LanguageFilter:
             named, more = unknown[:MOST_LISTED], len(unknown) - MOST_LISTED
             others = f" and {more:,} more" if more > 0 else ""
             suggestion = _suggestion(named, self.model.languages)
+            known = sorted(filter(None, set(self.model.languages)))
             raise ConfigError(
                 f"the language model does not know {listed(named)}{others}{suggestion}",
-                hint=f"filters: language: allow takes some of {', '.join(sorted(set(self.model.languages)))}",
+                hint=f"filters: language: allow takes some of {', '.join(known)}",
             )
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        return tuple(REASONS)
 
     def apply(self, documents: Documents) -> Documents:
         offsets, data = text_buffers(documents.batch.column("text"))
@@ -81,7 +90,15 @@ class LanguageFilter:
         codes = np.where(scores > self.section.min_score, 0, 2).astype(np.uint8)
         if self.section.allow is not None:
             codes[~np.isin(self.model.languages, self.section.allow)[languages]] = 1
-        return drop(documents, codes, tuple(REASONS))
+        return self._with_languages(drop(documents, codes, self.reasons), languages[codes != 0])
+
+    def _with_languages(self, documents: Documents, dropped: NDArray[Any]) -> Documents:
+        """The documents that are left, with what languages the others were in among the counts."""
+        counts = Counter(documents.counts)
+        for at, number in enumerate(np.bincount(dropped).tolist()):
+            if number:
+                counts[f"{DROPPED_IN}{self.model.languages[at]}"] += number
+        return Documents(documents.batch, dict(counts), documents.rejected)
 
     def fingerprint(self) -> str:
         """Changes with the file of a model; empty for the one that comes with Krill."""

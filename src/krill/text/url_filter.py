@@ -10,7 +10,7 @@ Counted: a document is dropped for the first of `REASONS` that holds. The names 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -77,8 +77,12 @@ class UrlFilter:
         object.__setattr__(self, "patterns", None if patterns is None else BlockListFilter(patterns))
         object.__setattr__(self, "_digest", digest)
 
+    @property
+    def reasons(self) -> Sequence[str]:
+        return tuple(REASONS)
+
     def apply(self, documents: Documents) -> Documents:
-        return drop(documents, self.judge(self._urls(documents.batch)), tuple(REASONS))
+        return drop(documents, self.judge(self._urls(documents.batch)), self.reasons)
 
     def judge(self, urls: pa.Array) -> NDArray[np.uint8]:
         """For each URL 0, or k if it is dropped for the k-th of `REASONS`."""

@@ -29,7 +29,7 @@ from krill.text.fasttext import (
     fasttext_needs,
     model_bytes,
 )
-from krill.text.language import LanguageFilter
+from krill.text.language import DROPPED_IN, LanguageFilter
 from oracles.fasttext import reference_scores
 from properties import tried
 
@@ -132,7 +132,7 @@ def test_a_model_of_languages_labels_documents_and_knows_when_it_knows_nothing(t
     step = LanguageFilter(section, statistics=True, model=model)
     result = step.apply(documents_of([*TEXTS[:2], "unknown"]))
     assert result.batch["language"].to_pylist() == best
-    assert result.counts == {"too_short": 3, "language": 1}
+    assert result.counts == {"too_short": 3, "language": 1, DROPPED_IN: 1}
     with pytest.raises(ConfigError, match="does not know `fr`"):
         LanguageFilter(Language(allow=("fr",), model=path), statistics=False, model=model)
 
