@@ -233,6 +233,11 @@ def test_a_report_reads_a_run_where_it_is(remote: Job, store: Any) -> None:
     page = (remote.folder / "report.html").read_text()
     assert re.search(r"<dt>documents</dt><dd>\d+ of 400 kept", page)
     assert "<figcaption>Memory over time" in page
-    assert "The rows are in an object store" in page
+    rows = re.search(r"<summary>Rows from the beginning as text</summary>(.*?)</details>", page, re.DOTALL)
+    assert rows is not None
+    texts = re.findall(r"<pre[^>]*>\n(.*?)</pre>", rows[1], re.DOTALL)
+    assert len(texts) == 3
+    assert all(document(0)[:8] in text or "document" in text for text in texts)
+    assert re.search(r"<summary>Pair|<h3>Pair 1: equal as far as they are kept</h3>", page)
     absent = remote.run("report", "s3://corpus/nothing")
     check_error(absent, 3, "`s3://corpus/nothing` is not the output of a run", hint="name the output")

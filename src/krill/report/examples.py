@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -16,7 +16,7 @@ from markupsafe import escape as escape_html
 
 from krill.errors import escape
 from krill.report.figures import Figures
-from krill.report.parts import Beside, HeadedText, Part, Piece, Texts
+from krill.report.parts import Beside, HeadedText, Part, Piece, Texts, percent
 from krill.report.runs import ReportedRun
 
 EXAMPLES: Final = "examples.jsonl"
@@ -45,19 +45,22 @@ def read_examples(run: ReportedRun) -> list[Figures] | None:
     return found
 
 
-def example_parts(examples: Sequence[Figures], describe: Callable[[str], str], room: int) -> Iterator[Part]:
-    """Examples by reason, each behind a line that is opened: of each reason as many as fit its part of `room`
-    bytes."""
-    reasons: dict[str, list[Figures]] = {}
+def example_parts(
+    examples: Sequence[Figures], dropped: Mapping[str, int], describe: Callable[[str], str], room: int
+) -> Iterator[Part]:
+    """Examples by reason in the order of `dropped`, each behind a line that is opened: of each reason as many
+    as fit its part of `room` bytes."""
+    reasons: dict[str, list[Figures]] = {reason: [] for reason in dropped}
     for example in examples:
         if not example.inner("kept", wanted=False):
             reasons.setdefault(example.text("reason") or "", []).append(example)
+    reasons = {reason: found for reason, found in reasons.items() if found}
     for reason, found in reasons.items():
         all_texts = [HeadedText(place_of(example), [Piece(_text_of(example))]) for example in found]
         texts = list(_fitting(([text] for text in all_texts), room // len(reasons)))
-        of = "" if len(texts) == len(found) else f" of {len(found)}"
+        of = dropped.get(reason, len(found))
         yield Texts(
-            f"{describe(reason)}: {len(texts)}{of} example{'' if len(found) == 1 else 's'}",
+            f"{describe(reason)}: {len(texts)} of {of:,} document{'' if of == 1 else 's'}",
             [text for group in texts for text in group],
         )
 
@@ -72,7 +75,16 @@ def duplicate_parts(examples: Sequence[Figures], room: int) -> Iterator[Part]:
             places = f"kept: {place_of(kept)}", f"dropped: {place_of(example)}"
             pairs.append([HeadedText(places[0], left), HeadedText(places[1], right)])
     for place, pair in enumerate(_fitting(pairs, room)):
-        yield Beside(f"Pair {place + 1}", pair)
+        yield Beside(f"Pair {place + 1}: {_difference(pair)}", pair)
+
+
+def _difference(pair: Sequence[HeadedText]) -> str:
+    """How far two texts are the same, in a few words."""
+    marked_pieces = [piece.text for text in pair for piece in text.pieces if piece.mark]
+    if not marked_pieces:
+        return "equal as far as they are kept"
+    whole = sum(len(piece.text) for text in pair for piece in text.pieces)
+    return f"{percent(sum(map(len, marked_pieces)) / whole)} of the characters differ"
 
 
 def _fitting(groups: Iterable[list[HeadedText]], room: int) -> Iterator[list[HeadedText]]:

@@ -21,7 +21,7 @@ from krill.corpus.documents import Documents
 from krill.errors import ConfigError
 from krill.text import Step
 from krill.text.blocklist import blocklist_bytes
-from krill.text.build import REASONS, fingerprints_of, step_needs, steps_of
+from krill.text.build import REASONS, fingerprints_of, reasons_of, step_needs, steps_of
 from krill.text.clean import LongEnough
 from krill.text.language_model import LANGUAGE_BYTES
 from krill.text.user_step import FunctionStep
@@ -244,3 +244,14 @@ def test_the_preset_judges_real_text_the_same_however_it_is_cut_into_batches(sam
     assert expected.batch.num_rows + counts.total() - counts["invalid_utf8"] == len(texts)
     assert 0 < expected.batch.num_rows < len(texts) // 2  # most of the sample is lists, tables and code
     assert set(expected.batch["language"].to_pylist()) == {"en"}
+
+
+def test_reasons_stand_in_the_order_in_which_documents_meet_them() -> None:
+    filters = ["fineweb", {"blocklist": {"patterns": ["x"]}}, "gopher_quality", "c4"]
+    settings = PreprocessConfig.model_validate({"min_words": 3, "filters": filters})
+    found = reasons_of(steps_of(settings, [lambda batch: batch]))
+    families = dict.fromkeys(reason.partition("_")[0] for reason in found)
+    assert list(families) == ["not", "too", "fineweb", "blocklisted", "gopher", "c4", "step:<lambda>"]
+    assert found[:4] == ["not_text", "too_short", "too_long", "too_few_words"]
+    assert len(found) == len(set(found))
+    assert set(found[:-1]) - {"not_text", "too_short"} <= set(REASONS)

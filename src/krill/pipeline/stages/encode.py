@@ -21,6 +21,7 @@ from krill.budget import Need
 from krill.corpus.documents import Unit
 from krill.engines import StageReport
 from krill.pack import TokenFiles
+from krill.pack.masked import MASKED_DTYPE
 from krill.pipeline.block_encoder import (
     CUT,
     DROPS,
@@ -54,6 +55,7 @@ from krill.storage.commits import damaged, reading_artifact
 from krill.tokenizer import Encoder
 from krill.tokenizer.open import encoder_needs
 
+MASKED_BYTES: Final = np.dtype(MASKED_DTYPE).itemsize
 ENCODING: Final = "blocks being encoded"
 # Bytes of a block for each of its tokens, most often.
 EXPECTED_TOKEN: Final = 1.5
@@ -84,7 +86,7 @@ class Encode(PipelineStage):
         self._encoder = BlockEncoder.of(context.config, encoder, context.steps)
         self.layout = layout_of(context.config, encoder.vocab_size)
         self.token_dtype = packed_dtype(self.layout)
-        self.token_bytes = 4 if self.layout.labels else self.layout.dtype.itemsize
+        self.token_bytes = MASKED_BYTES if self.layout.labels else self.layout.dtype.itemsize
         """Of a token until it is in a row."""
         self.splits = self._encoder.splits
         self.weights = source_weights(context.config)
@@ -112,7 +114,10 @@ class Encode(PipelineStage):
     def predict(expected: ExpectedInput) -> StageCost | None:
         if expected.config.preprocess.output == "text":
             return None
-        return StageCost("encode", expected.reading_seconds("encode"), expected.token_bytes)
+        # Until they are in rows, tokens of conversations have no labels but a bit.
+        is_chat = expected.config.is_chat
+        spilled = expected.total("tokens") * MASKED_BYTES if is_chat else expected.token_bytes
+        return StageCost("encode", expected.reading_seconds("encode"), spilled)
 
     def tasks(self) -> Iterable[Any]:
         return self.source.units().tasks()
