@@ -2972,7 +2972,7 @@ const Property kPropertyNames[931] = {
     {"warangciti", 57712},
     {"wcho", 57705},
     {"whitespace", 15719},
-    {"word", 5262},
+    {"word", 17082},
     {"wspace", 15719},
     {"xdigit", 18755},
     {"xidc", 57719},
