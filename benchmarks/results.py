@@ -135,11 +135,19 @@ def measured(name: str) -> Results:
     return load(MEASURED / f"{name}.json")
 
 
-def again(name: str, *packages: str, **versions: str) -> Results:
-    """The same columns without rows, to be measured again beside these installed packages."""
-    kept = measured(name)
+def again(
+    name: str, *packages: str, columns: Sequence[Column] = (), keys: Sequence[str] = (), **versions: str
+) -> Results:
+    """Columns without rows, to be measured beside these installed packages.
+
+    They are those of the file that was kept; `columns` and `keys` are for a benchmark of which none is.
+    """
+    file = MEASURED / f"{name}.json"
+    if file.exists():
+        kept = load(file)
+        columns, keys = kept.columns, kept.keys
     installed = {package: version(package) for package in packages}
-    return Results(name, kept.columns, command_line(), {**installed, **versions}, keys=kept.keys)
+    return Results(name, columns, command_line(), {**installed, **versions}, keys=tuple(keys))
 
 
 def figures(outcome: Outcome, *, beside: Outcome | None = None) -> Row:

@@ -69,15 +69,15 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def tree_pss_bytes(process: int | None = None) -> int | None:
+def tree_pss_bytes(root: int | None = None) -> int | None:
     """Proportional memory of this process, or another, and its children; None where the kernel doesn't
     report it."""
-    waiting, total = [os.getpid() if process is None else process], 0
+    waiting, total = [os.getpid() if root is None else root], 0
     while waiting:
-        process = Path("/proc", str(waiting.pop()))
+        folder = Path("/proc", str(waiting.pop()))
         try:
-            memory = (process / "smaps_rollup").read_text()
-            children = "".join(path.read_text() for path in process.glob("task/*/children"))
+            memory = (folder / "smaps_rollup").read_text()
+            children = "".join(path.read_text() for path in folder.glob("task/*/children"))
         except OSError:
             continue  # a child that has ended
         total += sum(int(line.split()[1]) * 1024 for line in memory.splitlines() if line.startswith("Pss:"))

@@ -38,7 +38,7 @@ from krill.pipeline.chat_tokens import AS_TEXT, CUT_SHORT
 from krill.pipeline.context import Context
 from krill.pipeline.distributions import KEPT, Distributions
 from krill.pipeline.examples import ExampleSet
-from krill.pipeline.needs import MB, Sizing
+from krill.pipeline.needs import MB, Sizing, step_stages
 from krill.pipeline.prediction import ExpectedInput, StageCost
 from krill.pipeline.stages.base import (
     PipelineStage,
@@ -106,6 +106,9 @@ class Encode(PipelineStage):
         expected = sizing.block + int(each * sizing.tokens_per_byte * sizing.block) + MB
         if settings.filters:  # most of what they have passed is in blocks that are not full
             expected //= 2
+        if sizing.processes and "encode" in step_stages(sizing.config):
+            # Rendering takes longer: one block less is there at once.
+            expected = expected * sizing.threads // (sizing.threads + 1)
         cost = chat_cost if is_chat else encode_cost
         yield sizing.blocks_in_flight(ENCODING, "encode", cost, expected)
         yield from encoder_needs(sizing.config.tokenizer, settings.max_document_bytes, sizing.threads)
