@@ -128,7 +128,9 @@ size_t PublicSuffixes::suffix_labels(std::string_view lowered) const {
     const auto below = nodes_.find(lowered.substr(next));
     if (below == nodes_.end() || lowered.substr(next).empty()) {
       if (!node->second.all_below) break;
-      const bool is_exception = nodes_.contains("!" + std::string(lowered.substr(next)));
+      std::string exception(1, '!');
+      exception.append(lowered.substr(next));
+      const bool is_exception = nodes_.contains(exception);
       return is_exception ? labels : labels + 1;
     }
     node = below;
