@@ -32,6 +32,7 @@ void bind_models(nb::module_&);
 void bind_normalize(nb::module_&);
 void bind_decoders(nb::module_&);
 void bind_tokenizer_file(nb::module_&);
+void bind_web(nb::module_&);
 
 }  // namespace krill::bindings
 
@@ -67,4 +68,5 @@ NB_MODULE(_native, m) {
   bind_literals(m);
   bind_columns(m);
   bind_tokenizer_file(m);
+  bind_web(m);
 }

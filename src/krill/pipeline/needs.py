@@ -20,6 +20,7 @@ from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.corpus.formats import Format
 from krill.storage.object_store import PART_BYTES, is_object_url
 from krill.text.build import HELD_ALWAYS, step_needs
+from krill.text.extract import extracting_need
 from krill.text.user_step import Function
 
 MB: Final = 10**6
@@ -80,6 +81,8 @@ class InputSizes:
     each_batch: int = 0
     block_bytes: int | None = None
     tokens_per_byte: float = 1.0
+    largest_page: int = 0
+    """Of web pages, before their text is extracted; 0 if there are none."""
 
 
 def sizes_of(corpus: Corpus) -> InputSizes:
@@ -99,6 +102,7 @@ def sizes_of(corpus: Corpus) -> InputSizes:
         reading,
         mapped,
         corpus.each_batch_bytes,
+        largest_page=corpus.largest_page,
     )
 
 
@@ -157,7 +161,8 @@ class Sizing:
     @property
     def largest(self) -> int:
         """`Block.nbytes` of the largest block."""
-        return largest_nbytes(self.config)
+        page = 0 if self.sizes is None or not self.sizes.largest_page else self.sizes.largest_page
+        return max(largest_nbytes(self.config), 2 * page)
 
     @property
     def block(self) -> int:
@@ -208,6 +213,8 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         longest = settings.max_document_bytes * (RENDERED_PER_BYTE + PARSED_PER_BYTE * (threads - 1))
         expected = EXPECTED_RENDERING * threads
         steps.append(Need(RENDERING, longest, Kind.WATCHED, expected=expected, remedy=SMALLER_DOCUMENTS))
+    if sizing.sizes is not None and sizing.sizes.largest_page:
+        steps.append(extracting_need(sizing.sizes.largest_page, threads))
     yield from _step_needs(sizing.config, steps)
 
 
@@ -228,13 +235,15 @@ def spills_text(config: KrillConfig, corpus: Corpus) -> bool:
     """Whether the scan keeps the surviving documents: where reading them again would cost more.
 
     Input that is read in order would have to be decoded again from its beginning; filters would run again,
-    and conversations be rendered again.
+    conversations be rendered and the text of pages be extracted again.
     """
-    return corpus.sequential or bool(config.preprocess.filters) or config.is_chat
+    made = config.is_chat or corpus.largest_page > 0
+    return corpus.sequential or bool(config.preprocess.filters) or made
 
 
 def scans(config: KrillConfig, corpus: Corpus) -> bool:
     """Whether documents are read once before those that are kept are read for good."""
     settings = config.preprocess
-    twice = settings.output == "both" and (bool(settings.filters) or config.is_chat)
+    made = bool(settings.filters) or config.is_chat or corpus.largest_page > 0
+    twice = settings.output == "both" and made
     return settings.dedup.method != "none" or corpus.sequential or settings.rejected or twice

@@ -23,6 +23,7 @@ from krill.pipeline.input import open_against, open_input, writes_parquet
 from krill.pipeline.needs import sizes_of
 from krill.pipeline.pipeline import build_stages, preprocess_needs
 from krill.pipeline.seen_before import earlier_runs
+from krill.pipeline.web_input import web_steps
 from krill.storage.atomic import storage_errors
 from krill.storage.commits import LOCAL, RunPaths
 from krill.storage.mirror import Scratch
@@ -68,7 +69,7 @@ def open_run(address: str, identity: str, resources: Resources, workers: int, he
         metered_process(resources.memory, threads, floor=resources.floor, parquet=writes_parquet(config))
     )
     corpus, against = open_input(config), open_against(config)
-    steps = chat_steps(config, corpus.files, steps_of(config.preprocess))
+    steps = web_steps(config, corpus, chat_steps(config, corpus.files, steps_of(config.preprocess)))
     plan = meter.plan(preprocess_needs(config, threads, sizes_of(corpus)))
     encoder = None
     if config.preprocess.output != "text":
