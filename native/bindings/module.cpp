@@ -26,6 +26,7 @@ void bind_datatrove(nb::module_&);
 void bind_parquet(nb::module_&);
 void bind_literals(nb::module_&);
 void bind_columns(nb::module_&);
+void bind_url(nb::module_&);
 void bind_regex(nb::module_&);
 void bind_pretokenizer(nb::module_&);
 void bind_models(nb::module_&);
@@ -67,6 +68,7 @@ NB_MODULE(_native, m) {
   bind_parquet(m);
   bind_literals(m);
   bind_columns(m);
+  bind_url(m);
   bind_tokenizer_file(m);
   bind_web(m);
 }

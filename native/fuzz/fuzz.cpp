@@ -42,6 +42,7 @@
 #include "fuzz/scanner_fuzz.hpp"
 #include "fuzz/tokenizer_file_fuzz.hpp"
 #include "fuzz/training_fuzz.hpp"
+#include "fuzz/url_fuzz.hpp"
 
 // Sanitizers are to end in SIGABRT, where the input is saved.
 extern "C" const char* __asan_default_options() { return "abort_on_error=1"; }
@@ -138,6 +139,7 @@ void run(const Input& input) {
   fuzz_normalize(exact.data(), exact.size());
   fuzz_decoders(exact.data(), exact.size());
   fuzz_tokenizer_file(exact.data(), exact.size());
+  fuzz_url(exact.data(), exact.size());
   current = nullptr;
 }
 

@@ -799,6 +799,38 @@ class DatatroveSigner:
 def xxh64_documents(offsets: _Int64s, data: _Bytes) -> _UInt64s:
     """The XXH64 of each document, with the seed 0."""
 
+# ---- lists of URLs: native/bindings/bind_url.cpp ----
+
+class UrlFilter:
+    """Lists of domains, hosts, URLs, words and soft words, with room for so many `entries` of each, and
+    `subwords`, their number and bytes."""
+
+    def __init__(
+        self,
+        entries: tuple[int, int, int, int, int],
+        subwords: tuple[int, int],
+        soft_word_threshold: int,
+        ignore_case: bool,
+    ) -> None: ...
+    def add_lines(self, list: int, lines: _Bytes) -> None:
+        """Entries of a list, by its number, one a line."""
+
+    def add_subwords(self, lines: _Bytes) -> None: ...
+    def add_suffix(self, rule: str) -> None:
+        """A rule of a public suffix list, in lower case."""
+
+    def finish(self) -> None:
+        """Call after the last entry was added, before the first URL is judged."""
+
+    @property
+    def size(self) -> int: ...
+    def fingerprints(self) -> list[int]:
+        """A hash of the entries of each list but subwords."""
+
+    def judge(self, offsets: _Int64s, data: _Bytes) -> _UInt8s:
+        """For each URL 0, or the number of the reason why it is listed: domain, subdomain, host, URL, word,
+        soft words, subword."""
+
 # ---- patterns and outlines: native/bindings/bind_literals.cpp ----
 
 class LiteralSet:

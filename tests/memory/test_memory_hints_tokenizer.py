@@ -115,6 +115,28 @@ def test_a_block_list_of_many_patterns(fresh_krill: Run, tmp_path: Path, documen
     hinted(preprocessed(fresh_krill, tmp_path, documents, filters=filters), "120MB")
 
 
+def test_a_list_of_two_million_domains(fresh_krill: Run, tmp_path: Path) -> None:
+    with (tmp_path / "domains.txt").open("w") as file:
+        file.writelines(f"{number:x}-shop-{number % 977}.example.com\n" for number in range(2_000_000))
+    rows = ({"text": "word " * 200, "url": f"https://{number:x}.org/"} for number in range(2000))
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = {
+        "datasets": [{"path": str(tmp_path / "pages.jsonl"), "columns": ["url"]}],
+        "preprocess": {
+            "prepared_path": str(tmp_path / "out"),
+            "output": "text",
+            "filters": [{"url": {"domains": str(tmp_path / "domains.txt")}}],
+        },
+    }
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    hinted(
+        lambda memory: fresh_krill(
+            *("preprocess", tmp_path / "config.yaml", "--memory", memory, "--threads", "1", "--quiet")
+        ),
+        "130MB",
+    )
+
+
 @pytest.mark.parametrize("form", ["lines", "squad"])
 def test_a_question_with_many_answers(fresh_krill: Run, tmp_path: Path, form: str) -> None:
     context = "The answer is forty two, as everybody knows. " * 20

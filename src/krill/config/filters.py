@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from krill.config.fields import Count, Fraction, PathText, Positive, Section, Text, Whole, distinct, key
 from krill.config.keys import nearest
 from krill.config.messages import listed, shown
+from krill.config.web_filters import Url as Url
 
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
@@ -169,6 +170,7 @@ Filter = (
     | FineWeb
     | Language
     | BlockList
+    | Url
     | RepeatedLines
     | RepeatedParagraphs
     | UserStep
@@ -192,8 +194,11 @@ PRESETS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 }
 """Entries that stand for several filters: FineWeb's own order, with and without what is English."""
 
-# What datatrove's `LanguageFilter` calls them; everywhere else its names are Krill's.
-_LANGUAGE_KEYS = {"languages": "allow", "language_threshold": "min_score"}
+# What datatrove calls them; everywhere else its names are Krill's.
+_OTHER_KEYS: Mapping[str, Mapping[str, str]] = {
+    "language": {"languages": "allow", "language_threshold": "min_score"},
+    "url": {"extra_domains": "domains", "extra_urls": "urls", "soft_banned_words": "soft_words"},
+}
 
 _NAMES = tuple(str(model.model_fields["name"].default) for model in FILTERS)
 
@@ -226,10 +231,11 @@ def _sections(entry: Any) -> Iterator[Any]:
 
 
 def _renamed(name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    if name != "language":
+    keys = _OTHER_KEYS.get(name)
+    if keys is None:
         return options
-    renamed = {_LANGUAGE_KEYS.get(key, key): value for key, value in options.items()}
-    if isinstance(renamed.get("allow"), str):
+    renamed = {keys.get(key, key): value for key, value in options.items()}
+    if name == "language" and isinstance(renamed.get("allow"), str):
         renamed["allow"] = [renamed["allow"]]
     return renamed
 

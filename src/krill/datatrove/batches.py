@@ -52,6 +52,14 @@ def as_valid_batch(documents: Sequence[Document]) -> pa.RecordBatch:
     return valid_text(as_batch(documents))
 
 
+def metadata_column(documents: Sequence[Document], name: str) -> pa.Array:
+    """What documents have under a key of their metadata; null where that is no text."""
+    values = (document.metadata.get(name) for document in documents)
+    texts = [value if isinstance(value, str) else None for value in values]
+    encoded = [None if text is None else text.encode("utf-8", "ignore") for text in texts]
+    return pa.array(encoded, pa.large_binary()).view(pa.large_string())
+
+
 def _texts(documents: Sequence[Document]) -> pa.Array:
     texts = [document.text for document in documents]
     try:

@@ -21,16 +21,17 @@ from datatrove.utils.typeshelper import StatHints
 
 from krill.budget import parse_size
 from krill.config import load_config
+from krill.config.filters import Url
 from krill.corpus.arrays import as_numpy
 from krill.corpus.documents import Documents
-from krill.datatrove.batches import BATCH_BYTES, as_batch, as_valid_batch, in_batches
+from krill.datatrove.batches import BATCH_BYTES, as_batch, as_valid_batch, in_batches, metadata_column
 from krill.errors import ConfigError
 from krill.text import CleanText, Step, language
 from krill.text.build import changes_text, filter_steps
 from krill.text.quality import QualityFilter
 
-# Krill has the names of three of datatrove's filters before their reasons.
-_NAMED: Final = ("gopher_", "c4_", "fineweb_")
+# Krill has the names of some of datatrove's filters before their reasons.
+_NAMED: Final = ("gopher_", "c4_", "fineweb_", "url_")
 _GOPHER_REPETITION: Final = ("gopher_empty", "gopher_dup", "gopher_top_")
 
 
@@ -41,6 +42,8 @@ class TextStep(BaseFilter):
     type = "krill"
     changes_text = True
     """Whether texts may be others afterwards; if not, they are not read back."""
+    metadata: tuple[str, ...] = ()
+    """Keys of documents' metadata that the steps take as columns."""
     cleans = False
     """Whether the steps themselves remove what is not UTF-8, and count it."""
 
@@ -84,6 +87,8 @@ class TextStep(BaseFilter):
         if self._made is None:
             self._made = self.steps()
         batch = as_batch(documents) if self.cleans else as_valid_batch(documents)
+        for name in self.metadata:
+            batch = batch.append_column(name, metadata_column(documents, name))
         result = Documents(batch, {}, ())
         for step in self._made:
             result = step.apply(result)
@@ -91,11 +96,11 @@ class TextStep(BaseFilter):
         if self.changes_text:
             for place, text in zip(_places(result.batch), result.batch["text"].to_pylist(), strict=True):
                 documents[place].text = text
-        _annotate(documents, result.batch)
+        _annotate(documents, result.batch, self.metadata)
         assert result.rejected is not None
         dropped: dict[int, str | None] = {}
         for rows in result.rejected:
-            _annotate(documents, rows)
+            _annotate(documents, rows, self.metadata)
             reasons = map(self.reason, rows["reason"].to_pylist())
             dropped.update(zip(_places(rows), reasons, strict=True))
         return dropped
@@ -171,6 +176,8 @@ class Filters(TextStep):
         self.filters = filters
         self.settings = load_config({"preprocess": {"filters": list(filters), "min_chars": 0}}).preprocess
         self.changes_text = changes_text(self.settings)
+        urls = (section.column for section in self.settings.filters if isinstance(section, Url))
+        self.metadata = tuple(dict.fromkeys(urls))
 
     def steps(self) -> Sequence[Step]:
         return filter_steps(self.settings, label=True)
@@ -189,9 +196,9 @@ def _places(batch: pa.RecordBatch) -> list[int]:
     return places
 
 
-def _annotate(documents: Sequence[Document], batch: pa.RecordBatch) -> None:
+def _annotate(documents: Sequence[Document], batch: pa.RecordBatch, given: Sequence[str]) -> None:
     """What steps have added to documents, such as their language, becomes metadata of theirs."""
-    added = [name for name in batch.schema.names if name not in ("text", "position", "reason")]
+    added = [name for name in batch.schema.names if name not in ("text", "position", "reason", *given)]
     if not added:
         return
     places = _places(batch)

@@ -22,7 +22,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from krill import _native
 from krill.config import filters
@@ -89,11 +91,14 @@ class BlockListFilter:
         object.__setattr__(self, "_digest", made.digest.hexdigest())
 
     def apply(self, documents: Documents) -> Documents:
-        text = documents.batch.column("text")
+        return drop(documents, self.found_in(documents.batch.column("text")), tuple(REASONS))
+
+    def found_in(self, text: pa.Array) -> NDArray[np.uint8]:
+        """For each text of a `large_string` column 1 if a pattern is found in it."""
         found = self._literals.search(*text_buffers(text))
         for search in self.searches:
             found |= as_numpy(_search(text, search, self.section.ignore_case).cast(pa.uint8()), "uint8")
-        return drop(documents, found, tuple(REASONS))
+        return found
 
     def fingerprint(self) -> str:
         """Changes when a pattern does, in the config or in the file."""

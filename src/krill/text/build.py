@@ -15,16 +15,22 @@ from krill.config import filters
 from krill.config.fields import Section
 from krill.config.preprocess import PreprocessConfig
 from krill.corpus.documents import BLOCKS_PER_UNIT
-from krill.text import blocklist, language, quality
+from krill.text import blocklist, language, quality, url_filter
 from krill.text.blocklist import BlockListFilter, blocklist_bytes, searching_bytes
 from krill.text.clean import CleanText, LongEnough
 from krill.text.datatrove_filter import DatatroveFilter, datatrove_need, judged_by_datatrove
 from krill.text.language import LanguageFilter
 from krill.text.language_model import LANGUAGE_BYTES, LANGUAGE_LOADING_BYTES, LANGUAGE_THREAD_BYTES
 from krill.text.step import Fingerprinted, Step
+from krill.text.url_filter import UrlFilter, url_bytes, url_searching_bytes
 from krill.text.user_step import Function, FunctionStep
 
-REASONS: Final[Mapping[str, str]] = {**quality.REASONS, **language.REASONS, **blocklist.REASONS}
+REASONS: Final[Mapping[str, str]] = {
+    **quality.REASONS,
+    **language.REASONS,
+    **blocklist.REASONS,
+    **url_filter.REASONS,
+}
 """Why filters drop documents, for people; a user's step drops them as `step:NAME`."""
 
 LOADING: Final = "load"
@@ -32,7 +38,8 @@ LOADING: Final = "load"
 
 LANGUAGE_MODEL: Final = "the language model"
 PATTERNS: Final = "patterns of block lists"
-HELD_ALWAYS: Final = (LANGUAGE_MODEL, PATTERNS)
+URL_LISTS: Final = "lists of URLs"
+HELD_ALWAYS: Final = (LANGUAGE_MODEL, PATTERNS, URL_LISTS)
 """What is held in every stage, not only while documents pass the steps."""
 
 _CHANGE_TEXT: Final = (filters.C4, filters.RepeatedLines, filters.RepeatedParagraphs, filters.UserStep)
@@ -100,6 +107,12 @@ def step_needs(
         needs.append(Need("block lists", threads * each, expected=0))
         if not made:
             needs.append(Need(PATTERNS, sum(map(blocklist_bytes, blocklists))))
+    url_filters = [section for section in settings.filters if isinstance(section, filters.Url)]
+    if url_filters:
+        each = sum(url_searching_bytes(section, settings.max_document_bytes) for section in url_filters)
+        needs.append(Need("patterns in URLs", threads * each, expected=0))
+        if not made:
+            needs.append(Need(URL_LISTS, sum(map(url_bytes, url_filters)), remedy="shorten the lists"))
     if any(map(judged_by_datatrove, settings.filters)):
         needs.append(datatrove_need(settings.max_document_bytes))
     if filters.UserStep in kinds or extra:
@@ -133,6 +146,8 @@ def _step(group: Sequence[Section], *, statistics: bool, label: bool) -> Step:
             return LanguageFilter(section, statistics, label)
         case filters.BlockList() as section:
             return BlockListFilter(section)
+        case filters.Url() as section:
+            return UrlFilter(section)
         case filters.UserStep() as section:
             return FunctionStep.named(section.function)
         case _:
