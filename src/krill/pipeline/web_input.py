@@ -10,19 +10,25 @@ from collections.abc import Sequence
 
 from krill.config import DatasetConfig, KrillConfig
 from krill.corpus import Corpus
+from krill.corpus.pages import PAGE_COLUMNS
 from krill.corpus.readers import Limits
 from krill.text import Step
 from krill.text.extract import ExtractPages, PageSettings, resiliparse_extractor
+from krill.text.url_filter import UrlFilter
 
 
 def web_steps(config: KrillConfig, corpus: Corpus, steps: Sequence[Step]) -> list[Step]:
-    """The steps of a config with the extraction of pages before them, if there are any."""
+    """The steps of a config with the extraction of pages before them, if there are any; before that, what an
+    address decides."""
     if not corpus.largest_page:
         return list(steps)
     preprocess = config.preprocess
     limits = Limits(preprocess.unit_bytes, preprocess.max_document_bytes, preprocess.oversize == "drop")
     extract = ExtractPages([page_settings(dataset) for dataset in config.datasets], corpus.files, limits)
-    return [extract, *steps]
+    by_address = [
+        step for step in steps if isinstance(step, UrlFilter) and step.section.column in PAGE_COLUMNS
+    ]
+    return [*by_address, extract, *(step for step in steps if step not in by_address)]
 
 
 def page_settings(dataset: DatasetConfig) -> PageSettings:
