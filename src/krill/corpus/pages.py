@@ -75,7 +75,7 @@ class Page(NamedTuple):
     """One page: where its record begins, what it holds, and what is known of it."""
 
     offset: int
-    body: bytes
+    body: bytes | memoryview
     url: bytes
     date: bytes
     id: bytes
@@ -110,12 +110,12 @@ def http_page(page: Page, answer: memoryview, named_type: bytes, limit: int) -> 
     kind = mime_type(named_type or stated)
     if (kind or b"text/html").decode("latin-1") not in HTML_TYPES | PLAIN_TYPES:
         return "content_type"
-    data: bytes | str = bytes(body)
     if b"chunked" in fields.get(b"transfer-encoding", b"").lower():
-        data = _unchunked(bytes(body))
+        body = memoryview(_unchunked(bytes(body)))
+    data: memoryview | bytes | str = body
     encoding = fields.get(b"content-encoding", b"").lower().strip()
     if encoding not in (b"", b"identity"):
-        data = _decoded(data, encoding, limit)
+        data = _decoded(bytes(body), encoding, limit)
     if isinstance(data, str):
         return data
     return checked_page(page._replace(body=data, content_type=kind, charset=_charset(stated)), limit)
@@ -126,7 +126,7 @@ def plain_page(page: Page, content: memoryview, stated: bytes, limit: int) -> Pa
     kind = mime_type(stated)
     if kind.decode("latin-1") not in HTML_TYPES | PLAIN_TYPES:
         return "content_type"
-    found = page._replace(body=bytes(content), content_type=kind, charset=_charset(stated))
+    found = page._replace(body=content, content_type=kind, charset=_charset(stated))
     return checked_page(found, limit)
 
 
@@ -134,7 +134,7 @@ def checked_page(page: Page, limit: int) -> Page | str:
     """The page, or why it is none: it is too large, or something else than it is called."""
     if len(page.body) > limit:
         return "page_too_large"
-    head = page.body[:_SNIFFED]
+    head = bytes(page.body[:_SNIFFED])
     wide = head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")) or page.charset.lower().startswith(
         _WIDE
     )
@@ -166,9 +166,14 @@ def _charset(stated: bytes) -> bytes:
 
 def _split_head(answer: memoryview) -> tuple[bytes, memoryview]:
     head = bytes(answer[:_LONGEST_HEADER])
-    found = [(at, len(end)) for end in (b"\r\n\r\n", b"\n\n") if (at := head.find(end)) >= 0]
-    at, length = min(found, default=(len(head), 0))
-    return head[:at], answer[at + length :]
+    end = head.find(b"\r\n\r\n")
+    if end >= 0:
+        head = head[:end]
+    # Some servers leave out the carriage returns.
+    bare = head.find(b"\n\n")
+    if bare >= 0:
+        return head[:bare], answer[bare + 2 :]
+    return head, answer[len(head) + 4 :]
 
 
 def _unchunked(body: bytes) -> bytes:
@@ -187,9 +192,8 @@ def _unchunked(body: bytes) -> bytes:
     return b"".join(chunks) if chunks else body
 
 
-def _decoded(body: bytes | str, encoding: bytes, limit: int) -> bytes | str:
+def _decoded(body: bytes, encoding: bytes, limit: int) -> bytes | str:
     """What a page unfolds to, or why it does not; one that was unfolded before is as it is."""
-    assert isinstance(body, bytes)
     decoders: Mapping[bytes, Callable[[bytes, int], bytes]] = {
         b"gzip": _inflated,
         b"x-gzip": _inflated,
@@ -225,7 +229,7 @@ def _from_brotli(body: bytes, limit: int) -> bytes:
     return bytes(decoded)
 
 
-def _strings(values: Sequence[bytes]) -> pa.Array:
+def _strings(values: Sequence[bytes | memoryview]) -> pa.Array:
     return text_column(
         offsets_of([len(value) for value in values]), np.frombuffer(b"".join(values), np.uint8)
     )

@@ -161,7 +161,7 @@ class Sizing:
     @property
     def largest(self) -> int:
         """`Block.nbytes` of the largest block."""
-        page = 0 if self.sizes is None or not self.sizes.largest_page else self.sizes.largest_page
+        page = 0 if self.sizes is None else self.sizes.largest_page
         return max(largest_nbytes(self.config), 2 * page)
 
     @property
@@ -214,7 +214,8 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
         expected = EXPECTED_RENDERING * threads
         steps.append(Need(RENDERING, longest, Kind.WATCHED, expected=expected, remedy=SMALLER_DOCUMENTS))
     if sizing.sizes is not None and sizing.sizes.largest_page:
-        steps.append(extracting_need(sizing.sizes.largest_page, threads))
+        seen = sizing.block // 2 if sizing.block > 2 * block_nbytes(sizing.config) else 0
+        steps.append(extracting_need(sizing.sizes.largest_page, threads, seen))
     yield from _step_needs(sizing.config, steps)
 
 

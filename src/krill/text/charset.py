@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Final
 
 from krill.errors import MissingExtra
@@ -28,23 +29,23 @@ _MARKS: Final = (
 )
 
 
-def decode_page(body: bytes, stated: str, *, html: bool) -> str:
-    """The text of `body`; `stated` is the charset that its server names, or empty."""
+def decode_page(body: bytes, stated: str, *, html: bool) -> tuple[str, bool]:
+    """The text of `body`, and whether that is its UTF-8; `stated` is the charset that its server names."""
     for mark, charset in _MARKS:
         if body.startswith(mark):
-            return body[len(mark) :].decode(charset, "replace")
+            return body[len(mark) :].decode(charset, "replace"), False
     last = "utf-8"
     for charset in _charsets(body, stated, html=html):
         try:
-            return body.decode(charset)
+            return body.decode(charset), charset == "utf-8"
         except LookupError:
             continue
         except UnicodeError:
             last = charset
         text = body.decode(charset, "replace")
         if text.count("\ufffd") * _FAULTS <= len(text):
-            return text
-    return body.decode(last, "replace")
+            return text, False
+    return body.decode(last, "replace"), False
 
 
 def _charsets(body: bytes, stated: str, *, html: bool) -> Iterator[str]:
@@ -73,6 +74,7 @@ def _named(charset: str | None) -> Iterator[str]:
         yield charset
 
 
+@cache
 def _resiliparse() -> tuple[Callable[..., str | None], Callable[..., str | None]]:
     try:
         from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5

@@ -18,7 +18,7 @@ from __future__ import annotations
 import html as entities
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -66,15 +66,17 @@ class Extractor(Protocol):
     def __call__(self, page: str, /) -> tuple[str, str]: ...
 
 
-def extracting_need(largest_page: int, threads: int) -> Need:
-    """What extraction holds: the largest page of all threads, and a large one of each."""
+def extracting_need(largest_page: int, threads: int, seen: int = 0) -> Need:
+    """What extraction holds: the largest page of all threads, and a large one of each other. A block of one
+    page of `seen` bytes was in a sample of the input."""
     largest = _PER_BYTE * largest_page + _PER_TAG * MAX_TAGS
     each = min(_LARGE_PAGE, largest)
+    most = _LOADED_BYTES + largest + (threads - 1) * each
     return Need(
         EXTRACTING,
-        _LOADED_BYTES + largest + (threads - 1) * each,
+        most,
         Kind.WATCHED,
-        expected=_LOADED_BYTES + threads * 3_000_000,
+        expected=min(_LOADED_BYTES + threads * 3_000_000 + _PER_BYTE * seen, most),
         remedy="set extract.max_page_bytes lower",
     )
 
@@ -165,21 +167,25 @@ class _Page:
     """In HTML, unless it is `plain`."""
     plain: bool
     url: str
+    body: bytes | None
+    """The text in UTF-8, if that is how the page was sent."""
 
     def utf8(self) -> bytes:
-        return self.text.encode("utf-8", "replace")
+        return self.text.encode("utf-8", "replace") if self.body is None else self.body
 
 
-def _pages(batch: pa.RecordBatch) -> Any:
+def _pages(batch: pa.RecordBatch) -> Iterator[_Page]:
     """The pages of a batch, each decoded when it is asked for."""
     offsets, data = text_buffers(batch.column("text"))
     bodies = memoryview(data.data)
     others = [batch.column(name).to_pylist() for name in (CHARSET, "content_type", "url")]
     for (start, end), charset, kind, url in zip(pairwise(offsets.tolist()), *others, strict=True):
         plain = kind in PLAIN_TYPES
-        text = decode_page(bytes(bodies[start:end]), charset, html=not plain)
-        # Browsers drop them, and parsers hold ten bytes for each.
-        yield _Page(text.replace("\0", ""), plain, url)
+        body = bytes(bodies[start:end])
+        text, is_utf8 = decode_page(body, charset, html=not plain)
+        if "\0" in text:  # browsers drop them, and parsers hold ten bytes for each
+            text, is_utf8 = text.replace("\0", ""), False
+        yield _Page(text, plain, url, body if is_utf8 else None)
 
 
 def _without_skipped(documents: Documents, skip_urls: frozenset[str]) -> Documents:
