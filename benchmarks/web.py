@@ -3,7 +3,7 @@
 All read the same crawl, of pages with menus, scripts and tables around real text; the texts of Krill and of
 the bare loop are compared one by one. Krill's figures are those of the whole command, starting, cleaning
 and writing Parquet included; the bare loop keeps nothing. They take turns, and the median counts: by CPU
-seconds where others compute on the machine. datatrove reads the first tenth. `python benchmarks/web.py`,
+seconds where others compute on the machine. datatrove reads the first fiftieth. `python benchmarks/web.py`,
 with BENCH_WARC_MB megabytes (100) and BENCH_TURNS turns (3); BENCH_HTML names a folder of HTML files to
 take pages from instead.
 """
@@ -62,24 +62,24 @@ print(pages)
 
 
 def write_crawls(folder: Path) -> tuple[Path, Path]:
-    """A crawl of the wanted size, and the first tenth of it."""
+    """A crawl of the wanted size, and the first fiftieth of it."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
     from web_crawl import Answer, response_record
 
-    whole, tenth = folder / "crawl.warc.gz", folder / "tenth.warc.gz"
+    whole, part = folder / "crawl.warc.gz", folder / "part.warc.gz"
     pages = _pages()
     size = 0
-    with whole.open("wb") as file, tenth.open("wb") as start:
+    with whole.open("wb") as file, part.open("wb") as start:
         for number in range(10**9):
             if size >= SIZE:
                 break
             record = response_record(Answer(f"https://example.org/{number}", next(pages)), number)
             packed = gzip.compress(record, 6)
             file.write(packed)
-            if size < SIZE // 10:
+            if size < SIZE // 50:
                 start.write(packed)
             size += len(record)
-    return whole, tenth
+    return whole, part
 
 
 def _pages() -> Iterator[bytes]:
@@ -145,7 +145,7 @@ def peer_run(folder: Path, script: str, *arguments: str) -> Outcome:
 def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        whole, tenth = write_crawls(folder)
+        whole, part = write_crawls(folder)
         print(f"{SIZE / 1e6:.0f} MB of WARC, {whole.stat().st_size / 1e6:.0f} MB compressed\n")
         runs: dict[str, list[Outcome]] = {}
         for _ in range(TURNS):
@@ -154,12 +154,12 @@ def main() -> None:
                 runs.setdefault(f"krill, {threads} thread", []).append(krill_run(folder, whole, threads))
                 pages, digest = texts_digest(folder / "out")
                 assert [str(pages), digest] == runs["FastWARC + Resiliparse"][-1].out.split()
-        trafilatura = peer_run(folder, _DATATROVE, str(tenth.parent), tenth.name)
+        trafilatura = peer_run(folder, _DATATROVE, str(part.parent), part.name)
         print(f"{'':26} {'seconds':>8} {'CPU':>8} {'MB/s CPU':>9} {'peak':>8}")
         found = {}
         for name, outcomes in runs.items():
             found[name] = _line(name, outcomes, SIZE)
-        peer = _line("datatrove + Trafilatura", [trafilatura], SIZE / 10)
+        peer = _line("datatrove + Trafilatura", [trafilatura], SIZE / 50)
         bare, one, two = found.values()
         by_cpu, by_clock = one[1] / bare[1], one[0] / bare[0]
         print(f"\none thread beside the bare loop: {by_cpu:.2f}x by CPU, {by_clock:.2f}x by the clock")
