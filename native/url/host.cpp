@@ -1,6 +1,7 @@
 #include "url/host.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "text/utf8.hpp"
 
@@ -74,11 +75,17 @@ void host_of(std::string_view url, std::string& host) {
     while (remove_dot(rest)) {
     }
   }
-  host.assign(rest);
-  if (is_ascii(rest)) return;
-  for (const std::string_view dot : kOtherDots)
-    for (size_t at = host.find(dot); at != std::string::npos; at = host.find(dot, at))
-      host.replace(at, dot.size(), ".");
+  if (is_ascii(rest)) {
+    host.assign(rest);
+    return;
+  }
+  host.clear();
+  while (!rest.empty()) {
+    const auto dot = std::find_if(std::begin(kOtherDots), std::end(kOtherDots),
+                                  [&](std::string_view text) { return rest.starts_with(text); });
+    host.push_back(dot == std::end(kOtherDots) ? rest.front() : '.');
+    rest.remove_prefix(dot == std::end(kOtherDots) ? 1 : dot->size());
+  }
 }
 
 PublicSuffixes::PublicSuffixes() : lowercase_(normalize::make_lowercase()) {}

@@ -90,8 +90,12 @@ class BlockListFilter:
         object.__setattr__(self, "_literals", made.literals())
         object.__setattr__(self, "_digest", made.digest.hexdigest())
 
+    @property
+    def reasons(self) -> Sequence[str]:
+        return tuple(REASONS)
+
     def apply(self, documents: Documents) -> Documents:
-        return drop(documents, self.found_in(documents.batch.column("text")), tuple(REASONS))
+        return drop(documents, self.found_in(documents.batch.column("text")), self.reasons)
 
     def found_in(self, text: pa.Array) -> NDArray[np.uint8]:
         """For each text of a `large_string` column 1 if a pattern is found in it."""

@@ -101,6 +101,10 @@ class ExtractPages:
     watch: PageWatch = field(default_factory=PageWatch, repr=False)
     _large: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
+    @property
+    def reasons(self) -> Sequence[str]:
+        return _REASONS
+
     def apply(self, documents: Documents) -> Documents:
         if CHARSET not in documents.batch.schema.names:
             return documents

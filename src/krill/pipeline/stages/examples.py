@@ -8,7 +8,7 @@ are read again. Out: one JSON object a line, sorted by stage, reason and hash. H
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -29,9 +29,6 @@ from krill.storage.atomic import write_bytes
 
 EXAMPLES_FILE: Final = "examples.jsonl"
 READING: Final = "blocks being read for examples"
-
-Blocks = dict[tuple[int, int], list[DroppedPlace]]
-"""What is wanted of each block, by its unit and its number."""
 
 
 def reading_cost(nbytes: int) -> int:
@@ -107,16 +104,19 @@ class KeepExamples(PipelineStage):
         return found, {place.hash: read[twin] for place, twin in twins.items()}
 
     def _read(self, units: SurvivingUnits, places: Iterable[DroppedPlace]) -> dict[DroppedPlace, Example]:
-        """The documents at these places, each block read once."""
-        blocks: Blocks = {}
+        """The documents at these places, each unit read once and no further than it must be."""
+        wanted: dict[int, dict[int, list[DroppedPlace]]] = {}
         for place in dict.fromkeys(places):
-            blocks.setdefault((place.unit, place.block), []).append(place)
-        wanted = {unit for unit, _ in blocks}
-        tasks = {unit_position(task): task for task in units.tasks() if unit_position(task) in wanted}
+            wanted.setdefault(place.unit, {}).setdefault(place.block, []).append(place)
         found: dict[DroppedPlace, Example] = {}
-        for (unit, number), some in blocks.items():  # one by one: each may take a whole page of its file
-            self.context.check_wanted()
-            found |= _read_block(units, tasks[unit], number, some)
+        for task in units.tasks():  # one by one: each may take a whole page of its file
+            blocks = wanted.get(unit_position(task), {})
+            for number, block in enumerate(islice(units.blocks(task), max(blocks, default=-1) + 1)):
+                self.context.check_wanted()
+                if number in blocks:
+                    batch, _ = block.read()
+                    found |= {place: example_at(batch, place.row, place.hash) for place in blocks[number]}
+                del block  # not to be held beside the next
         return found
 
     def _described(self, example: Example) -> dict[str, Any]:
@@ -130,11 +130,3 @@ class KeepExamples(PipelineStage):
             "bytes": example.bytes,
         }
         return found if example.language is None else {**found, "language": example.language}
-
-
-def _read_block(
-    units: SurvivingUnits, task: Any, number: int, places: Sequence[DroppedPlace]
-) -> Mapping[DroppedPlace, Example]:
-    block = next(islice(units.blocks(task), number, None))
-    batch, _ = block.read()
-    return {place: example_at(batch, place.row, place.hash) for place in places}

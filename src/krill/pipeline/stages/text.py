@@ -46,7 +46,7 @@ def text_cost(nbytes: int) -> int:
 
 def expected_text(nbytes: int, shards: int) -> int:
     """The same of most blocks, with so many being written at once."""
-    return (4 * nbytes + 2 * MB) * shards + 7 * MB * (shards - 1)
+    return (4 * nbytes + 3 * MB) * shards + 8 * MB * (shards - 1)
 
 
 class TextShards(PipelineStage):
