@@ -24,6 +24,7 @@ BENCHMARKS = (
     "loading_torch",
     "streaming",
     "chat",
+    "web",
     "qa",
     "qa_train",
     "datatrove_steps",

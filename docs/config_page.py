@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from krill.config.aliases import DATATROVE_KEYS, FLAT_KEYS, Appended, Inert, Moved, Rule, Switched
+from krill.config.extract import ExtractConfig
 from krill.config.fields import Size, size_text
 from krill.config.filters import FILTERS, PRESETS
 from krill.config.keys import level_of
@@ -54,6 +55,7 @@ preprocess:
 _SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("Top level", "", KrillConfig),
     ("`datasets`", "A list; each entry has these keys.", DatasetConfig),
+    ("`datasets[].extract`", "How the text of web pages is found; see [web](web.md).", ExtractConfig),
     ("`tokenizer`", "A place here, a name on the hub, or both; or `builtin`.", TokenizerConfig),
     ("`preprocess`", "", PreprocessConfig),
     ("`preprocess.dedup`", "Or only the method: `dedup: minhash`.", DedupConfig),

@@ -34,6 +34,7 @@ void bind_models(nb::module_&);
 void bind_normalize(nb::module_&);
 void bind_decoders(nb::module_&);
 void bind_tokenizer_file(nb::module_&);
+void bind_web(nb::module_&);
 
 }  // namespace krill::bindings
 
@@ -71,4 +72,5 @@ NB_MODULE(_native, m) {
   bind_url(m);
   bind_fasttext(m);
   bind_tokenizer_file(m);
+  bind_web(m);
 }

@@ -45,6 +45,7 @@
 #include "fuzz/tokenizer_file_fuzz.hpp"
 #include "fuzz/training_fuzz.hpp"
 #include "fuzz/url_fuzz.hpp"
+#include "fuzz/web_fuzz.hpp"
 
 // Sanitizers are to end in SIGABRT, where the input is saved.
 extern "C" const char* __asan_default_options() { return "abort_on_error=1"; }
@@ -80,6 +81,8 @@ constexpr std::string_view kSeeds[] = {
     ", [\"a\", \"b\"], [\"ab\", \"a\"]"sv,
     ", {\"id\": 9, \"content\": \"<s>\", \"single_word\": false, \"lstrip\": true, \"rstrip\": false, "
     "\"normalized\": false, \"special\": true, \"other\": [{}]}"sv,
+    // a page
+    "\x5<p a=b>text<!-- c --><svg/><table><td><script>a</script></table></p><b id='x'>"sv,
     ""sv,
 };
 // clang-format off
@@ -144,6 +147,7 @@ void run(const Input& input) {
   fuzz_url(exact.data(), exact.size());
   fuzz_points(exact.data(), exact.size());
   fuzz_fasttext(exact.data(), exact.size());
+  fuzz_web(exact.data(), exact.size());
   current = nullptr;
 }
 

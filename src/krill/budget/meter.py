@@ -49,6 +49,11 @@ def guard_process() -> None:
     _guards_process = True
 
 
+def owns_process() -> bool:
+    """Whether this is the process of a command, which may be ended."""
+    return _guards_process
+
+
 def resident_bytes() -> int:
     from krill import _native
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from krill.config.extract import ExtractConfig
 from krill.config.fields import CountOrNone, Names, PathText, Positive, Section, Text, key
 from krill.config.messages import SectionFault, one_of
 
@@ -30,6 +31,14 @@ class DatasetConfig(Section):
         description="File, glob, folder or URL to read; what is not found locally is taken as a Hugging "
         "Face hub id."
     )
+    paths_file: PathText | None = key(
+        None,
+        "File or URL that names the files to read, one a line, below `path`; `.gz` is unfolded. Common Crawl "
+        "publishes such lists as `warc.paths.gz`.",
+    )
+    format: Literal["text", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "warc", "html"] | None = key(
+        None, "What all files of this source are, whatever they are called; `null` goes by their names."
+    )
     split: Text = key(
         "train", "Split to read, or a slice of it such as `train[:10%]` or `train[1000:2000]` (documents)."
     )
@@ -40,8 +49,14 @@ class DatasetConfig(Section):
         "`tokenizer.special_tokens`; an empty text makes each file one document. At most 1,000 bytes.",
     )
     columns: NamesOrOne = key(
-        (), 'Other columns to carry along into the text output; "*" for all that the first file has.'
+        (),
+        'Other columns to carry along into the text output; "*" for all that the first file has. Web pages '
+        "have `url`, `date`, `id`, `content_type` and `title`.",
     )
+    extract: ExtractConfig = Field(
+        default_factory=ExtractConfig, description="How the text of web pages is found; see [web](web.md)."
+    )
+    skip_urls: NamesOrOne = key((), "Addresses of web pages to leave out; each is compared as a whole.")
     weight: Annotated[float | None, Positive(words=(None,))] = key(
         None,
         "Share of this source in a mixture, relative to the other weights: each source is then packed on its "
@@ -92,6 +107,9 @@ class DatasetConfig(Section):
             )
         return self
 
+
+WEB_KEYS: Final = ("paths_file", "format", "extract", "skip_urls")
+"""Keys of a source that came with web pages."""
 
 CHAT_KEYS: Final = (
     "form",

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from krill.config.chat import PREPROCESS_KEYS, TOP_KEYS
-from krill.config.dataset import CHAT_KEYS
+from krill.config.dataset import CHAT_KEYS, WEB_KEYS, DatasetConfig
 from krill.config.messages import shown
 from krill.config.schema import KrillConfig
 
@@ -58,6 +58,10 @@ def identity_dict(config: KrillConfig) -> dict[str, Any]:
     for section in found["preprocess"]["filters"]:  # as it was before there were other models
         if section["name"] == "language" and section["model"] is None:
             del section["model"]
+    defaults = DatasetConfig(path="any").model_dump(mode="json", include=set(WEB_KEYS))
+    for dataset in found["datasets"]:  # as it was before there were web pages
+        for name in [name for name in WEB_KEYS if dataset[name] == defaults[name]]:
+            del dataset[name]
     # The form of the index shapes nothing, but a run that has begun with one can't go on with another.
     if found["preprocess"]["dedup"]["index"] == "files":
         del found["preprocess"]["dedup"]["index"]

@@ -14,7 +14,7 @@ from krill.corpus.blocks import SizedBlock, gathered
 from krill.corpus.documents import MAX_FILES, Block, FileRange, Start, Unit, UnitEnd
 from krill.corpus.file_table import FileTable, Fingerprints
 from krill.corpus.fingerprint import content_digest
-from krill.corpus.formats import CorpusFile, DatasetSource, Format
+from krill.corpus.formats import PAGES, CorpusFile, DatasetSource, Format
 from krill.corpus.opening import Openers
 from krill.corpus.readers import Limits
 from krill.corpus.sources import differing_types, source_files
@@ -95,6 +95,11 @@ class Corpus:
         """What every batch in flight holds besides its rows: the dictionaries of an Arrow file."""
         arrow = (self._openers.columnar(file) for file in self.files if file.format is Format.ARROW)
         return max((reader.each_batch_bytes for reader in arrow), default=0)
+
+    @property
+    def largest_page(self) -> int:
+        """Bytes of the largest page; 0 if there are no files of pages."""
+        return max((file.source.max_page_bytes for file in self.files if file.format in PAGES), default=0)
 
     @property
     def columns(self) -> int:
@@ -295,6 +300,7 @@ def open_corpus(
     batch_rows: int | None = None,
     exclude: Sequence[Path] = (),
     verify: bool = True,
+    pages: bool = False,
 ) -> Corpus:
     """Find the files of all sources, in order, and resolve slices.
 
@@ -302,6 +308,7 @@ def open_corpus(
     Folders to `exclude`, such as the output's own, are skipped when a folder is searched or a glob matched.
     With `verify`, each local file that an output of Krill's lists is checked against its checksum when the
     first of its documents is read; that takes one more pass over it, as threads read it from many places.
+    Files of web pages are refused unless the caller extracts their text, and says so by `pages`.
     """
     limits = Limits(
         unit_bytes, max_document_bytes, drop_oversize, skip_malformed, default_separator, batch_rows
@@ -309,7 +316,7 @@ def open_corpus(
     openers = Openers(limits, verify=verify)
     files = FileTable()
     for dataset, source in enumerate(datasets):
-        files.extend(source_files(source, dataset, openers, limits, exclude))
+        files.extend(source_files(source, dataset, openers, limits, exclude, pages=pages))
     if len(files) > MAX_FILES:
         raise InputError(
             f"{len(files):,} files are too many: at most {MAX_FILES:,} can be read", hint="join small files"

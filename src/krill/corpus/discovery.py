@@ -1,15 +1,12 @@
 """From a path in the config to the files behind it, in a fixed order.
 
 A path is a file, glob, folder, Hugging Face `save_to_disk` folder, Krill output folder, URL, or, if nothing
-local is there, a hub id. Folders of the two kinds say in a manifest what they hold; as anybody may have
-written it, what is not the name of a file inside is an `InputError`. Held in memory: the list of files, and a
-manifest.
+local is there, a hub id. Held in memory: the list of files.
 """
 
 from __future__ import annotations
 
 import glob
-import json
 import os
 import re
 import stat
@@ -17,112 +14,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, NoReturn
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import quote, urlsplit
 
+from krill.corpus.folder_manifest import DATASET_DICT, KRILL_OUTPUT, SAVED_DATASET, FolderManifest
 from krill.corpus.formats import (
     COMPRESSIONS,
     FORMATS,
+    Compression,
     CorpusFile,
     DatasetSource,
     Format,
     as_plain_text,
+    given,
     known_extensions,
     recognise,
     suffix_of,
 )
+from krill.corpus.paths_file import listed_names
 from krill.corpus.remote import file_system, version_of, with_retries
 from krill.corpus.remote_errors import shown_url
 from krill.corpus.splits import SplitSlice, canonical, splits_of
 from krill.errors import InputError, MissingExtra
-from krill.faults import first_line
-from krill.storage.input_file import MOST_MANIFEST, read_input
-
-KRILL_OUTPUT: Final = "krill-run.json"
-DATASET_DICT: Final = "dataset_dict.json"
-SAVED_DATASET: Final = "state.json"
-
-
-class FolderManifest:
-    """One manifest: the file `name` in the folder `root`, which messages call `path`."""
-
-    def __init__(self, path: str, root: Path, name: str) -> None:
-        self._path = path
-        self._name = name
-        try:
-            value = json.loads(read_input(root / name, MOST_MANIFEST))
-        except FileNotFoundError:
-            raise InputError(f"no `{name}` in `{path}`", hint="get the folder again as a whole") from None
-        except OSError as error:
-            self._refuse(f"can't read `{name}` in `{path}`: {error.strerror}")
-        except RecursionError:
-            self._refuse(f"can't read `{name}` in `{path}`: it is nested too deeply")
-        except ValueError as error:
-            self._refuse(f"can't read `{name}` in `{path}`: {first_line(error)}")
-        if not isinstance(value, dict):
-            self._refuse(f"`{name}` in `{path}` is not a JSON object")
-        self._value: dict[str, Any] = value
-
-    def text_files(self) -> list[str]:
-        """The kept documents of an earlier run (`output: text` or `both`)."""
-        text = self._value.get("text") or {}
-        shards = text.get("shards") or [] if isinstance(text, dict) else self._misshapen("text", text)
-        if not shards:
-            raise InputError(
-                f"`{self._path}` holds only tokens, no text to read",
-                hint="make it with `output: text` or `output: both`, or name its source instead",
-            )
-        return self._files("text.shards", shards, "file")
-
-    def splits(self) -> list[str]:
-        """The splits of a dataset: a folder of each name."""
-        names = self._value.get("splits") or []
-        if not isinstance(names, list):
-            self._misshapen("splits", names)
-        return list(dict.fromkeys(self._inside(name) for name in names))
-
-    def saved_files(self) -> list[str]:
-        files = self._files("_data_files", self._value.get("_data_files") or [], "filename")
-        if not files:
-            self._refuse(f"`{self._name}` in `{self._path}` names no file")
-        return files
-
-    @property
-    def split(self) -> str | None:
-        name = self._value.get("_split")
-        return name if isinstance(name, str) else None
-
-    def _files(self, place: str, entries: Any, key: str) -> list[str]:
-        if not isinstance(entries, list):
-            self._misshapen(place, entries)
-        for entry in entries:
-            if not isinstance(entry, dict):
-                self._misshapen(place, entry)
-        return [self._inside(entry.get(key)) for entry in entries]
-
-    def _inside(self, name: Any) -> str:
-        """A name that leads to something inside of the folder."""
-        plain = isinstance(name, str) and "\0" not in name and name.strip("./") != ""
-        if not plain or PurePosixPath(name).is_absolute() or ".." in name.split("/"):
-            self._refuse(f"the manifest in `{self._path}` names `{_shown(name)}`, which is not inside it")
-        if _shown(name, len(name)) != name:
-            self._refuse(f"the manifest in `{self._path}` names `{_shown(name)}`, which is not UTF-8")
-        return str(name)
-
-    def _misshapen(self, place: str, value: Any) -> NoReturn:
-        self._refuse(f"`{place}` of `{self._name}` in `{self._path}` is a `{type(value).__name__}`: no files")
-
-    def _refuse(self, fact: str) -> NoReturn:
-        hint = "get the folder again, or name the files in it by a glob, such as"
-        raise InputError(fact, hint=f"{hint} `{self._path.rstrip('/')}/*.parquet`") from None
-
-
-def _shown(name: Any, most: int = 80) -> str:
-    """A name as text, or of which type it is instead."""
-    if not isinstance(name, str):
-        return type(name).__name__
-    return name[:most].encode("utf-8", "backslashreplace").decode()
-
 
 _HUB_ID = re.compile(r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?::(?P<config>[\w.-]+))?")
 
@@ -192,6 +105,8 @@ class _Discovery:
 
     def files(self) -> Iterable[CorpusFile]:
         path = self._path
+        if self._source.paths_file is not None:
+            return self._listed(self._source.paths_file)
         if "://" in path:
             return self._remote(path)
         location = os.path.expanduser(path)  # noqa: PTH111  keeps the path as it was written otherwise
@@ -222,7 +137,7 @@ class _Discovery:
             raise InputError(f"no such file: `{path}`", hint=hint) from error
         if not stat.S_ISREG(status.st_mode):
             raise InputError(f"`{path}` is not a regular file", hint="copy what it gives into a file")
-        known = recognise(path) or as_plain_text(path)
+        known = self._known(path) or as_plain_text(path)
         return CorpusFile(0, path, location, *known, status.st_size, self._source, self._dataset)
 
     def _glob(self, location: str) -> Iterable[CorpusFile]:
@@ -264,7 +179,7 @@ class _Discovery:
         if location in self._excluded:
             raise self._own_output()
         names = _walk(path, root, self._excluded)
-        found = {name: known for name in names if (known := recognise(name)) is not None}
+        found = {name: known for name in names if (known := self._known(name)) is not None}
         if any(known[0] is not Format.TEXT for known in found.values()):
             found = {
                 name: known for name, known in found.items() if PurePosixPath(name).name not in _METADATA
@@ -279,9 +194,22 @@ class _Discovery:
     def _inside(self, path: str, root: Path, names: Iterable[str]) -> Iterable[CorpusFile]:
         return (self._named(f"{path.rstrip('/')}/{name}", str(root / name)) for name in names)
 
-    def _remote(self, url: str) -> list[CorpusFile]:
+    def _listed(self, paths_file: str) -> Iterable[CorpusFile]:
+        """The files below the path that a list names."""
+        self._only_train()
+        base = self._path.rstrip("/")
+        if "://" not in base:
+            return self._inside(base, Path(os.path.expanduser(base)), listed_names(paths_file))  # noqa: PTH111
+        return (
+            file
+            for name in listed_names(paths_file)
+            for file in self._remote(f"{base}/{quote(name) if base.startswith('http') else name}", exact=True)
+        )
+
+    def _remote(self, url: str, *, exact: bool = False) -> list[CorpusFile]:
+        """The files at a URL: one, all that match or are in a folder unless it is to be taken `exact`ly."""
         try:
-            filesystem, infos = with_retries(url, lambda: _remote_infos(url, self._exclude))
+            filesystem, infos = with_retries(url, lambda: _remote_infos(url, self._exclude, exact=exact))
         except ImportError as error:
             for protocol, extra in (("http", "hub"), ("s3", "s3")):
                 if url.startswith(protocol):
@@ -299,11 +227,16 @@ class _Discovery:
         for name in self._choose(shown_url(url), by_split):
             location = filesystem.unstrip_protocol(name)
             # What follows a question mark may be the name, or may hide it.
-            known = recognise(name) or recognise(urlsplit(name).path) or as_plain_text(name)
+            known = self._known(name) or self._known(urlsplit(name).path) or as_plain_text(name)
             shown, size, version = shown_url(location), infos[name].get("size"), version_of(infos[name])
             file = CorpusFile(0, shown, location, *known, int(size or 0), self._source, self._dataset, True)
             files.append(replace(file, version=version))
         return files
+
+    def _known(self, name: str) -> tuple[Format, Compression | None] | None:
+        """Format and compression, as the config states or the name says; None if neither does."""
+        stated = self._source.format
+        return recognise(name) if stated is None else given(name, stated)
 
     def _choose(self, path: str, by_split: dict[str, list[str]]) -> list[str]:
         chosen = by_split.get(self._split.name) or by_split.get(canonical(self._split.name))
@@ -377,11 +310,13 @@ def _walk(path: str, root: Path, excluded: ExcludedFolders) -> list[str]:
     return sorted(names)
 
 
-def _remote_infos(url: str, exclude: Sequence[Path]) -> tuple[Any, dict[str, dict[str, Any]]]:
+def _remote_infos(url: str, exclude: Sequence[Path], *, exact: bool) -> tuple[Any, dict[str, dict[str, Any]]]:
     """The file system of a URL, and what is known of each file there."""
     filesystem, root = file_system(url)
     # On the web a question mark begins a query.
-    if glob.has_magic(root.replace("?", "") if url.startswith("http") else root):
+    if exact:
+        names = [root]
+    elif glob.has_magic(root.replace("?", "") if url.startswith("http") else root):
         names = _without_own(filesystem, filesystem.glob(root), exclude)
     elif url.endswith("/") or (not url.startswith("http") and filesystem.isdir(root)):
         found = _without_own(filesystem, filesystem.find(root), exclude)

@@ -22,6 +22,8 @@ class Format(StrEnum):
     TSV = "tsv"
     PARQUET = "parquet"
     ARROW = "arrow"
+    WARC = "warc"
+    HTML = "html"
     HUB = "hub"
 
 
@@ -47,6 +49,12 @@ FORMATS = {
     ".arrow": Format.ARROW,
     ".feather": Format.ARROW,
     ".ipc": Format.ARROW,
+    ".warc": Format.WARC,
+    ".wet": Format.WARC,
+    ".wat": Format.WARC,
+    ".html": Format.HTML,
+    ".htm": Format.HTML,
+    ".xhtml": Format.HTML,
 }
 
 COMPRESSIONS = {
@@ -56,8 +64,15 @@ COMPRESSIONS = {
     ".xz": Compression.XZ,
 }
 
+PAGES = frozenset({Format.WARC, Format.HTML})
+"""Formats whose documents are pages, of which the text has to be extracted."""
+GIVEN_FORMATS = tuple(str(format) for format in Format if format is not Format.HUB)
+"""What `format:` of a dataset may say."""
+
 # Formats whose files have an index or a layout of their own, compressed inside if at all.
 COLUMNAR = frozenset({Format.PARQUET, Format.ARROW})
+# Formats that are read from any record on, where they are not compressed.
+_ANY_PLACE = frozenset({Format.TEXT, Format.JSON_LINES, Format.PARQUET, Format.ARROW, Format.HTML})
 # A compressed file is taken to hold this many times its size.
 _EXPANSION = 4
 
@@ -80,6 +95,12 @@ class DatasetSource:
     row_columns: tuple[str, ...] = ()
     """Where a document is a whole row, as JSON: the columns of a table that it has, as far as they are there.
     A record of JSON is taken as it is."""
+    format: Format | None = None
+    """Of all its files, whatever they are called; None = by their names."""
+    paths_file: str | None = None
+    """A file that names those to read, one a line, below `path`."""
+    max_page_bytes: int = 10**7
+    """Larger pages are dropped without being held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +133,7 @@ class CorpusFile:
         """Whether the file can only be read from its beginning."""
         if self.remote or self.compression is not None:
             return True
-        return self.format not in (Format.TEXT, Format.JSON_LINES, Format.PARQUET, Format.ARROW)
+        return self.format not in _ANY_PLACE
 
     @property
     def decoded_bytes(self) -> int:
@@ -139,6 +160,11 @@ def recognise(name: str) -> tuple[Format, Compression | None] | None:
             hint="decompress it; Parquet and Arrow files are compressed inside",
         )
     return known, compression
+
+
+def given(name: str, format: Format) -> tuple[Format, Compression | None]:
+    """A file whose format the config states; its name tells how it is compressed."""
+    return format, None if format in COLUMNAR else COMPRESSIONS.get(suffix_of(name))
 
 
 def as_plain_text(name: str) -> tuple[Format, Compression | None]:

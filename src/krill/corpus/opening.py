@@ -14,10 +14,12 @@ from krill.corpus.columnar import RangedRows, StreamedRows
 from krill.corpus.decoders import decoder_bytes
 from krill.corpus.delimited import DelimitedText, longest_row_bytes
 from krill.corpus.formats import COLUMNAR, CorpusFile, DatasetSource, Format
+from krill.corpus.html import HtmlFile, RangedHtml
 from krill.corpus.hub import HubDataset
 from krill.corpus.parquet import Footers, ParquetReader
 from krill.corpus.readers import Limits
 from krill.corpus.streams import input_errors
+from krill.corpus.warc import WarcFile
 from krill.storage.outputs import ListedFiles
 
 
@@ -64,6 +66,8 @@ class Openers:
     def ranged(self, file: CorpusFile) -> RangedFile:
         if file.format in COLUMNAR:
             return RangedRows(file, self._limits, self.columnar(file))
+        if file.format is Format.HTML:
+            return RangedHtml(file, self._limits)
         return RangedBytes(file, self._limits)
 
     def sequential(self, file: CorpusFile) -> SequentialFile:
@@ -76,6 +80,10 @@ class Openers:
                 return JsonArray(file, self._limits)
             case Format.HUB:
                 return HubDataset(file, self._limits)
+            case Format.WARC:
+                return WarcFile(file, self._limits)
+            case Format.HTML:
+                return HtmlFile(file, self._limits)
             case Format.TEXT | Format.JSON_LINES:
                 return StreamedBytes(file, self._limits)
 

@@ -26,15 +26,15 @@ from krill.corpus.documents import BLOCKS_PER_UNIT, OFFSET_BITS, Documents
 from krill.corpus.formats import CorpusFile, Format
 from krill.corpus.streams import (
     CHUNK_BYTES,
+    HEAD_BYTES,
     DecodedStream,
     RangeReader,
     input_errors,
     line_number,
-    refuse_wide_encodings,
+    refuse_other_kinds,
 )
 from krill.errors import InputError
 
-_LONGEST_MARK = 4  # bytes of a byte order mark
 # Names of columns in a message, at most: a table may have fifty thousand.
 _NAMES_SHOWN = 50
 _TEXT_HINT = "set `text_column:` to the one that holds the text"
@@ -83,7 +83,7 @@ class DocumentReader:
     def feed(self, data: bytes | memoryview, offset: int) -> None:
         """The next bytes, which begin at decoded `offset`."""
         if offset == 0:
-            refuse_wide_encodings(self._file, bytes(data[:_LONGEST_MARK]))
+            refuse_other_kinds(self._file, bytes(data[:HEAD_BYTES]))
         with malformed_records(self._file):
             self._reader.feed(data, offset)
 
@@ -128,7 +128,7 @@ class DocumentReader:
         """The file's name for the native reader, whose errors become `InputError`."""
         if start == 0:
             with RangeReader(self._file) as head:
-                refuse_wide_encodings(self._file, head.read(0, min(end, _LONGEST_MARK)))
+                refuse_other_kinds(self._file, head.read(0, min(end, HEAD_BYTES)))
         with input_errors(self._file, at=start), malformed_records(self._file):
             yield os.fsencode(self._file.location)
 

@@ -82,21 +82,23 @@ def to_documents(
     counts = {"records": len(text), "key_seen": len(text), "not_text": text.null_count}
     positions = offsets + np.uint64(file.position(0))
     documents = Documents(_document_batch(file, rows, text, positions), _nonzero(counts))
-    oversize = np.flatnonzero(np.diff(text_buffers(text)[0]) > limits.max_document_bytes)
-    return documents if len(oversize) == 0 else _with_split(file, limits, documents, oversize.tolist())
+    return split_oversize(limits, documents)
 
 
-def _with_split(file: CorpusFile, limits: Limits, documents: Documents, oversize: list[int]) -> Documents:
+def split_oversize(limits: Limits, documents: Documents) -> Documents:
     """The same documents, but those above the limit in pieces, or not at all."""
     batch, done = documents.batch, 0
+    oversize = np.flatnonzero(np.diff(text_buffers(batch.column("text"))[0]) > limits.max_document_bytes)
+    if len(oversize) == 0:
+        return documents
     pieces = [Documents(batch.slice(0, 0), documents.counts)]
-    for row in oversize:
+    for row in oversize.tolist():
         pieces.append(Documents(batch.slice(done, row - done)))
         for piece in split_row(limits, batch.slice(row, 1)):
             counts = {name: n for name, n in piece.counts.items() if name.startswith("oversize")}
             pieces.append(Documents(piece.batch, counts))
         done = row + 1
-    return concat([*pieces, Documents(batch.slice(done))])
+    return replace(concat([*pieces, Documents(batch.slice(done))]), rejected=documents.rejected)
 
 
 def split_row(limits: Limits, row: pa.RecordBatch) -> Iterator[Documents]:

@@ -22,6 +22,7 @@ from krill.corpus.opening import Openers
 from krill.corpus.readers import Limits, malformed_records, separator_of
 from krill.corpus.splits import SplitSlice
 from krill.corpus.streams import DecodedStream, read_in_order
+from krill.corpus.warc import WarcFile
 from krill.errors import InputError
 
 _INK = np.ones(256, np.bool_)
@@ -90,6 +91,10 @@ def record_starts(file: CorpusFile, limits: Limits) -> Iterator[NDArray[np.int64
         starts = _element_starts(file, limits)
     elif file.format in (Format.CSV, Format.TSV):
         starts = DelimitedText(file, limits).row_starts()
+    elif file.format is Format.WARC:
+        starts = WarcFile(file, limits).record_starts()
+    elif file.format is Format.HTML:
+        starts = iter([np.zeros(1, np.int64)])
     else:
         starts = _document_starts(file, separator_of(file, limits))
     return read_in_order(file, starts)

@@ -27,10 +27,11 @@ from krill.corpus.delimited import DelimitedText
 from krill.corpus.discovery import discover
 from krill.corpus.documents import MAX_FILE_BYTES
 from krill.corpus.file_table import FileTable
-from krill.corpus.formats import COLUMNAR, CorpusFile, DatasetSource, Format
+from krill.corpus.formats import COLUMNAR, PAGES, CorpusFile, DatasetSource, Format
 from krill.corpus.hub import HubDataset
 from krill.corpus.opening import Openers
-from krill.corpus.readers import Limits
+from krill.corpus.pages import PAGE_COLUMNS
+from krill.corpus.readers import Limits, missing_column
 from krill.corpus.slices import sliced
 from krill.corpus.splits import parse_split
 from krill.corpus.streams import CHUNK_BYTES, DecodedStream, input_errors
@@ -50,8 +51,15 @@ _MOST_DATA_RANGES = 1000
 
 
 def source_files(
-    source: DatasetSource, dataset: int, openers: Openers, limits: Limits, exclude: Sequence[Path]
+    source: DatasetSource,
+    dataset: int,
+    openers: Openers,
+    limits: Limits,
+    exclude: Sequence[Path],
+    *,
+    pages: bool,
 ) -> Sequence[CorpusFile]:
+    """Files of pages are refused unless somebody extracts their text: `pages`."""
     _check_columns(source)
     _check_separator(source, limits)
     split = parse_split(source.split)
@@ -60,11 +68,7 @@ def source_files(
         if file.bytes > MAX_FILE_BYTES:
             raise InputError(f"`{file.path}` is larger than {MAX_FILE_BYTES:,} bytes", hint="split it")
         refuse_sparse(file)
-        if source.row_columns and file.format is Format.TEXT:
-            raise InputError(
-                f"`{file.path}` is plain text, and a conversation is a row of JSON or of a table",
-                hint="set `type: completion`, or convert it to JSON lines",
-            )
+        _check_kind(file, pages=pages)
         files.append(_as_json_lines(file))
     if not any(file.bytes or file.remote for file in files):
         raise InputError(f"`{source.path}` is empty", hint="there is nothing in it to read: check the path")
@@ -74,6 +78,20 @@ def source_files(
     if files[0].source.columns:
         _check_carried(files, openers)
     return sliced(files, split, openers, limits) if split.sliced else files
+
+
+def _check_kind(file: CorpusFile, *, pages: bool) -> None:
+    if file.source.row_columns and file.format in (Format.TEXT, *PAGES):
+        kind = "a page" if file.format in PAGES else "plain text"
+        raise InputError(
+            f"`{file.path}` is {kind}, and a conversation is a row of JSON or of a table",
+            hint="set `type: completion`, or convert it to JSON lines",
+        )
+    if file.format in PAGES and not pages:
+        raise InputError(
+            f"`{file.path}` holds web pages, whose text only `krill preprocess` extracts",
+            hint="prepare it with `preprocess.output: text`, and give that folder here",
+        )
 
 
 def _check_columns(source: DatasetSource) -> None:
@@ -132,6 +150,8 @@ def _column_names(file: CorpusFile, openers: Openers, limits: Limits) -> Sequenc
         return HubDataset(file, limits).columns()
     if file.format is Format.TEXT:
         return ()
+    if file.format in PAGES:
+        return PAGE_COLUMNS
     if file.format in (Format.CSV, Format.TSV):
         return DelimitedText(file, limits).names()
     head = _head(file, limits)
@@ -172,6 +192,10 @@ def _check_carried(files: Sequence[CorpusFile], openers: Openers) -> None:
             raise InputError(
                 f"`{file.path}` is plain text: it has no columns to carry", hint="remove `columns:`"
             )
+        if file.format in PAGES:
+            for name in file.source.columns:
+                if name not in PAGE_COLUMNS:
+                    raise missing_column(file, name, PAGE_COLUMNS)
         types = openers.carried_types(file)
         if types is None:
             continue

@@ -10,7 +10,7 @@ import lzma
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -156,6 +156,20 @@ class RangeReader(ClosedOnExit):
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+
+HEAD_BYTES: Final = 8
+"""What `refuse_other_kinds` looks at."""
+
+
+def refuse_other_kinds(file: CorpusFile, head: bytes) -> None:
+    """What is no text would be read as garbage: UTF-16 and UTF-32, and records of a crawl."""
+    refuse_wide_encodings(file, head)
+    if head.startswith((b"WARC/0.", b"WARC/1.")):
+        raise InputError(
+            f"`{file.path}` holds WARC records, not {file.format}",
+            hint="set `format: warc` in its entry of `datasets:`, or let its name end in `.warc`",
+        )
 
 
 def refuse_wide_encodings(file: CorpusFile, head: bytes) -> None:

@@ -16,6 +16,7 @@ from krill.pipeline.input import open_input, refuse_early, writes_parquet
 from krill.pipeline.needs import InputSizes, plan_run, sizes_of
 from krill.pipeline.pipeline import predict, preprocess_needs
 from krill.pipeline.prediction import RunPrediction
+from krill.pipeline.web_input import web_steps
 from krill.text.build import steps_of
 from krill.tokenizer import open_encoder
 
@@ -62,7 +63,7 @@ def run_estimate(config: KrillConfig, *, floor: int = 0, workers: int = 1) -> Es
         steps = steps_of(config.preprocess)
         # What is only sampled need not be read to its end.
         corpus = open_input(config.model_copy(update={"verify": False}))
-        steps = chat_steps(config, corpus.files, steps)
+        steps = web_steps(config, corpus, chat_steps(config, corpus.files, steps))
 
         def needs(sizes: InputSizes, processes: int) -> list[Need]:
             return preprocess_needs(config, threads, sizes, processes=processes)

@@ -14,6 +14,7 @@ from krill.budget import Meter, Need
 from krill.config import DatasetConfig, KrillConfig
 from krill.config.dataset import CHAT
 from krill.corpus import Corpus, DatasetSource, open_corpus
+from krill.corpus.formats import Format
 from krill.corpus.json_rows import ROW
 from krill.errors import BudgetError, KrillError
 from krill.pipeline.needs import InputSizes, sizes_of
@@ -43,9 +44,13 @@ def open_input(config: KrillConfig) -> Corpus:
                 separator=dataset.separator,
                 columns=dataset.columns,
                 row_columns=chat_columns(dataset) if dataset.type == CHAT else (),
+                format=None if dataset.format is None else Format(dataset.format),
+                paths_file=dataset.paths_file,
+                max_page_bytes=dataset.extract.max_page_bytes,
             )
             for dataset in config.datasets
         ],
+        pages=True,
     )
 
 
@@ -55,7 +60,7 @@ def open_against(config: KrillConfig) -> Corpus | None:
     return _open(config, sources) if sources else None
 
 
-def _open(config: KrillConfig, sources: Sequence[DatasetSource]) -> Corpus:
+def _open(config: KrillConfig, sources: Sequence[DatasetSource], *, pages: bool = False) -> Corpus:
     settings = config.preprocess
     return open_corpus(
         sources,
@@ -67,6 +72,7 @@ def _open(config: KrillConfig, sources: Sequence[DatasetSource]) -> Corpus:
         batch_rows=settings.batch_rows,
         exclude=[Path(settings.prepared_path)],
         verify=config.verify,
+        pages=pages,
     )
 
 

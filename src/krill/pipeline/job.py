@@ -33,6 +33,7 @@ from krill.pipeline.pipeline import Pipeline, build_stages, predict, preprocess_
 from krill.pipeline.prediction import RunPrediction
 from krill.pipeline.seen_before import EarlierRuns, earlier_runs
 from krill.pipeline.summary import Summary, summarize_dataset
+from krill.pipeline.web_input import web_steps
 from krill.pipeline.worker import worker_spec
 from krill.storage.commits import LOCAL
 from krill.storage.folder_storage import FolderStorage
@@ -104,7 +105,7 @@ def run_preprocess(
         refuse_early(config, meter, needs)
         made = steps_of(config.preprocess, steps)
         corpus, against = open_input(config), open_against(config)
-        made = chat_steps(config, corpus.files, made)
+        made = web_steps(config, corpus, chat_steps(config, corpus.files, made))
         storage = _storage_of(config, shared=rank is not None)
         plan, processes = plan_run(meter, config, threads, sizes_of(corpus), partial(needs, made=True))
         described = describe_run(config, corpus, against, made)

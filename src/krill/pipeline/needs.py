@@ -20,6 +20,7 @@ from krill.corpus.documents import BLOCKS_PER_UNIT
 from krill.corpus.formats import Format
 from krill.storage.object_store import PART_BYTES, is_object_url
 from krill.text.build import HELD_ALWAYS, step_needs
+from krill.text.extract import extracting_need
 from krill.text.user_step import Function
 
 MB: Final = 10**6
@@ -89,6 +90,8 @@ class InputSizes:
     each_batch: int = 0
     block_bytes: int | None = None
     tokens_per_byte: float = 1.0
+    largest_page: int = 0
+    """Of web pages, before their text is extracted; 0 if there are none."""
 
 
 def sizes_of(corpus: Corpus) -> InputSizes:
@@ -108,6 +111,7 @@ def sizes_of(corpus: Corpus) -> InputSizes:
         reading,
         mapped,
         corpus.each_batch_bytes,
+        largest_page=corpus.largest_page,
     )
 
 
@@ -168,7 +172,8 @@ class Sizing:
     @property
     def largest(self) -> int:
         """`Block.nbytes` of the largest block."""
-        return largest_nbytes(self.config)
+        page = 0 if self.sizes is None else self.sizes.largest_page
+        return max(largest_nbytes(self.config), 2 * page)
 
     @property
     def block(self) -> int:
@@ -225,6 +230,9 @@ def reading_needs(sizing: Sizing) -> Iterator[Need]:
             each = process_bytes(sizing.config) * sizing.processes
             likely = EXPECTED_PROCESS * sizing.processes
             steps.append(Need(RENDERING_PROCESSES, each, Kind.WATCHED, expected=likely))
+    if sizing.sizes is not None and sizing.sizes.largest_page:
+        seen = sizing.block // 2 if sizing.block > 2 * block_nbytes(sizing.config) else 0
+        steps.append(extracting_need(sizing.sizes.largest_page, threads, seen))
     yield from _step_needs(sizing.config, steps)
 
 
@@ -273,13 +281,15 @@ def spills_text(config: KrillConfig, corpus: Corpus) -> bool:
     """Whether the scan keeps the surviving documents: where reading them again would cost more.
 
     Input that is read in order would have to be decoded again from its beginning; filters would run again,
-    and conversations be rendered again.
+    conversations be rendered and the text of pages be extracted again.
     """
-    return corpus.sequential or bool(config.preprocess.filters) or config.is_chat
+    made = config.is_chat or corpus.largest_page > 0
+    return corpus.sequential or bool(config.preprocess.filters) or made
 
 
 def scans(config: KrillConfig, corpus: Corpus) -> bool:
     """Whether documents are read once before those that are kept are read for good."""
     settings = config.preprocess
-    twice = settings.output == "both" and (bool(settings.filters) or config.is_chat)
+    made = bool(settings.filters) or config.is_chat or corpus.largest_page > 0
+    twice = settings.output == "both" and made
     return settings.dedup.method != "none" or corpus.sequential or settings.rejected or twice

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from krill.corpus.pages import PAGE_REASONS
 from krill.dataset import Manifest
 from krill.storage.run import RunSummary
 from krill.text.build import REASONS
@@ -15,6 +16,7 @@ from krill.text.language import DROPPED_IN
 # steps name stands between.
 _BEFORE_STEPS = {
     "malformed": "malformed records",
+    **PAGE_REASONS,
     "oversize": "longer than max_document_bytes",
     "not_text": "no text (missing or not a string)",
     "too_short": "fewer than min_chars characters",
@@ -31,6 +33,7 @@ REASONS_BY_STAGES = {**_BEFORE_STEPS, **_AFTER_STEPS}
 # Counts of documents that were mended or cut, and kept.
 NOTES = {
     "oversize_split": "documents split at max_document_bytes",
+    "page_stripped": "pages with too many elements, stripped of their tags",
     "invalid_utf8": "documents with invalid UTF-8 removed",
     "surrogates_removed": "documents with lone surrogates removed",
     "text_repaired": "documents mended by ftfy",

@@ -27,6 +27,7 @@ from krill.pipeline.input import open_against, open_input, writes_parquet
 from krill.pipeline.needs import InputSizes, plan_run, sizes_of
 from krill.pipeline.pipeline import build_stages, preprocess_needs
 from krill.pipeline.seen_before import earlier_runs
+from krill.pipeline.web_input import web_steps
 from krill.storage.atomic import storage_errors
 from krill.storage.commits import LOCAL, RunPaths
 from krill.storage.mirror import Scratch
@@ -77,6 +78,7 @@ def open_run(address: str, identity: str, resources: Resources, workers: int, he
     corpus, against = open_input(config), open_against(config)
     settings = None if spec["chat"] is None else RendererSettings.from_json(spec["chat"])
     steps = chat_steps(config, corpus.files, steps_of(config.preprocess), settings)
+    steps = web_steps(config, corpus, steps)
 
     def needs(sizes: InputSizes, processes: int) -> list[Need]:
         return preprocess_needs(config, threads, sizes, processes=processes)

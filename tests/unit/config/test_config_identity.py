@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from krill.config import KrillConfig, canonical_yaml, differing_keys, identity_dict, load_config, to_dict
+from krill.config.dataset import WEB_KEYS
 
 BASE: dict[str, Any] = {
     "datasets": [{"path": "a.jsonl", "columns": ["url"]}],
@@ -99,7 +100,11 @@ def test_the_identity_holds_every_key_that_is_not_left_out_on_purpose() -> None:
         "on_error",
         "samples",
     }
-    assert identity["datasets"] == whole["datasets"]
+    others = [
+        {name: value for name, value in dataset.items() if name not in WEB_KEYS}
+        for dataset in whole["datasets"]
+    ]
+    assert identity["datasets"] == others
     # What is left are the tokenizer's place and the special tokens, the first of which separates documents.
     assert set(identity["tokenizer"]) == {"path", "hub_id", "builtin", "special_tokens"}
 
@@ -115,6 +120,22 @@ def test_without_conversations_their_keys_are_no_part_of_the_identity() -> None:
     }
     assert set(without["datasets"][0]) == {
         *("path", "split", "text_column", "separator", "columns", "weight", "max_tokens")
+    }
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("datasets.0.format=warc", "format"),
+        ("datasets.0.paths_file=a.gz", "paths_file"),
+        ("datasets.0.skip_urls=[a]", "skip_urls"),
+        ("datasets.0.extract.main_content=false", "extract"),
+    ],
+)
+def test_keys_of_web_pages_are_a_part_of_the_identity_where_they_are_set(override: str, key: str) -> None:
+    assert WEB_KEYS == ("paths_file", "format", "extract", "skip_urls")
+    assert set(identity_dict(load(override))["datasets"][0]) - set(identity_dict(load())["datasets"][0]) == {
+        key
     }
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import krill
 import preloaded
+from web_site import write_crawl
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -206,6 +207,7 @@ def _page(chance: random.Random) -> str:
 
 DATA: dict[str, Callable[[Path], None]] = {
     "chats": _chats,
+    "crawl": write_crawl,
     "dataset": _dataset,
     "documents": _documents,
     "model": _model,

@@ -1,0 +1,356 @@
+"""WARC files, as crawls are published: records of pages (WARC) or of their text (WET), in order.
+
+In: the decoded bytes of a file, plain, gzip or zstd. Out: blocks of whole records, whose pages any thread
+takes out of them. A record's position is its decoded offset. Held in memory: a block of records, or one
+record of up to `max_page_bytes`; what is longer, or is no page, is passed over and not held.
+
+Not FastWARC: it tells no offset to resume at, ends at a damaged gzip member, gives a record that is cut
+short without a word, and holds a record as a whole before its size is known.
+
+A record that is cut, lies about its length or can't be read stops the run with the file and the offset;
+with `on_error: skip` it is counted, and reading goes on at the next record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from krill.corpus.blocks import FileBlock, SequentialFile, SizedBlock
+from krill.corpus.documents import Documents
+from krill.corpus.formats import Compression, CorpusFile
+from krill.corpus.gzip_members import CUT, GzipMembers, Piece
+from krill.corpus.pages import PAGE_REASONS, Page, header_fields, http_page, page_documents, plain_page
+from krill.corpus.streams import DecodedStream, input_errors, open_raw
+from krill.errors import InputError
+
+_MARK: Final = b"WARC/"
+_LONGEST_HEADER: Final = 1 << 16
+_VERSION: Final = re.compile(rb"WARC/[01]\.\d+\r?\n")
+_HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
+_NEXT: Final = re.compile(rb"\n(?=WARC/[01]\.\d+\r?\n)")
+_WANTED: Final = frozenset({b"response", b"resource", b"conversion"})
+_LARGEST: Final = 1 << 50
+RECORD_BYTES: Final = 2 * _LONGEST_HEADER
+"""What a record may hold besides its page."""
+
+
+class Record(NamedTuple):
+    """A record whose content is held."""
+
+    offset: int
+    fields: Mapping[bytes, bytes]
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WarcBlock(FileBlock):
+    """Records of pages, and what was counted between them."""
+
+    records: tuple[Record, ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        return 2 * sum(len(record.content) for record in self.records)
+
+    def _parse(self) -> Documents:
+        counts, pages = Counter(self.counts), []
+        for record in self.records:
+            found = _page(record, self.source.source.max_page_bytes)
+            if isinstance(found, str):
+                counts[found] += 1
+            else:
+                pages.append(found)
+        return page_documents(self.source, pages, counts)
+
+
+def _page(record: Record, limit: int) -> Page | str:
+    fields, content = record.fields, memoryview(record.content)
+    page = Page(
+        record.offset,
+        b"",
+        fields.get(b"warc-target-uri", b"").strip(b"<>"),
+        fields.get(b"warc-date", b""),
+        fields.get(b"warc-record-id", b"").strip(b"<>"),
+        b"",
+        b"",
+    )
+    stated = fields.get(b"content-type", b"")
+    if fields[b"warc-type"].lower() == b"response" and b"http" in stated.lower():
+        named = fields.get(b"warc-identified-payload-type", b"")
+        return http_page(page, content, named, limit)
+    return plain_page(page, content, stated, limit)
+
+
+class WarcFile(SequentialFile):
+    def _blocks(self, start: int) -> Iterator[SizedBlock]:
+        """Where a block ends depends on the records from its beginning on, so that a run that resumes sees
+        the same ones."""
+        file, limits = self._file, self._limits
+        kept: list[Record] = []
+        counts: Counter[str] = Counter()
+        held, begin = 0, start
+
+        def block(end: int, *, last: bool) -> WarcBlock:
+            return WarcBlock(file, limits, begin, end, end - begin, last, tuple(kept), dict(counts))
+
+        with closing(_Records(file, start, skip=limits.skip_malformed)) as records:
+            for record in records:
+                # What was passed over on the way to this record lies before it.
+                counts.update(records.take_counts())
+                length = len(record.content)
+                if begin < record.offset and (
+                    held + length > limits.block_bytes or record.offset - begin >= limits.block_bytes
+                ):
+                    yield block(record.offset, last=False)
+                    kept, held, begin = [], 0, record.offset
+                    counts.clear()
+                kept.append(record)
+                held += length
+            counts.update(records.take_counts())
+            yield block(records.end, last=True)
+
+    def record_starts(self) -> Iterator[NDArray[np.int64]]:
+        """Where the records of pages begin: a pass over the file."""
+        with closing(_Records(self._file, 0, skip=self._limits.skip_malformed)) as records:
+            for record in records:
+                yield np.array([record.offset], np.int64)
+
+
+class _Records:
+    """The records of pages from decoded offset `start` on, where one begins; counts what it passes over."""
+
+    def __init__(self, file: CorpusFile, start: int, *, skip: bool) -> None:
+        self._file = file
+        self._skip = skip
+        self._window = _Window(file, start)
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def end(self) -> int:
+        """Where reading has got to."""
+        return self._window.offset
+
+    def take_counts(self) -> Counter[str]:
+        counts, self._counts = self._counts, Counter()
+        return counts
+
+    def close(self) -> None:
+        self._window.close()
+
+    def __iter__(self) -> Iterator[Record]:
+        window, stop = self._window, self._file.stop
+        window.skip_newlines()
+        while not window.at_end and (stop is None or window.offset < stop):
+            offset = window.offset
+            header = self._header()
+            if header is None:
+                self._without_header(offset)
+                window.find_next()
+                continue
+            fields, size = header
+            length = int(fields[b"content-length"])
+            wanted = fields[b"warc-type"].lower() in _WANTED
+            if not wanted or length > self._file.source.max_page_bytes + _LONGEST_HEADER:
+                # Not held: only what follows it shows whether its length is right.
+                if self._passed_over(offset, size + length) and wanted:
+                    self._counts["page_too_large"] += 1
+                continue
+            content = self._content(offset, size, length)
+            if content is not None:
+                yield Record(offset, fields, content)
+
+    def _header(self) -> tuple[dict[bytes, bytes], int] | None:
+        """The fields of the header in front, and its size; None if it can't be used."""
+        window = self._window
+        wanted = 1024
+        while True:
+            there = window.need(wanted)
+            end = _HEADER_END.search(window.data, 0, min(len(window.data), _LONGEST_HEADER))
+            if end is not None:
+                break
+            if not there or wanted >= _LONGEST_HEADER:
+                return None
+            wanted = min(wanted * 4, _LONGEST_HEADER)
+        head = bytes(window.data[: end.start() + 1])
+        fields = header_fields(head)
+        if _VERSION.match(head) is None or b"warc-type" not in fields:
+            return None
+        length = fields.get(b"content-length", b"")
+        if not length.isdigit() or len(length) > 18 or int(length) > _LARGEST:
+            return None
+        return fields, end.end()
+
+    def _content(self, offset: int, size: int, length: int) -> bytes | None:
+        """The content of a record behind a header of `size` bytes; None if it is damaged."""
+        window = self._window
+        whole = window.need(size + length)
+        content = bytes(memoryview(window.data)[size : size + length]) if whole else b""
+        if whole and window.ends_record(size + length):
+            window.drop(size + length)
+            window.skip_newlines()
+            return content
+        self._not_whole(offset, whole=whole)
+        # Records that a length which is too large would swallow are still in the window.
+        window.drop(size)
+        window.find_next()
+        return None
+
+    def _passed_over(self, offset: int, length: int) -> bool:
+        """Whether what was passed over was a whole record."""
+        window = self._window
+        whole = window.pass_over(length)
+        if whole and window.ends_record(0):
+            window.skip_newlines()
+            return True
+        self._not_whole(offset, whole=whole)
+        window.find_next()
+        return False
+
+    def _without_header(self, offset: int) -> None:
+        window = self._window
+        if window.fault is not None or (window.file_ended and window.data.startswith(_MARK)):
+            self._not_whole(offset, whole=False)
+        else:
+            self._damaged(offset, "warc_header", "there is no header of a WARC record")
+
+    def _not_whole(self, offset: int, *, whole: bool) -> None:
+        window = self._window
+        if window.fault == CUT or (not whole and window.fault is None and window.file_ended):
+            self._damaged(offset, "warc_cut", CUT)
+        elif window.fault is not None:
+            self._damaged(offset, "warc_corrupt", f"its gzip member is damaged: {window.fault}")
+        else:
+            self._damaged(offset, "warc_length", "it is longer or shorter than its `Content-Length` says")
+
+    def _damaged(self, offset: int, reason: str, fact: str) -> None:
+        if not self._skip:
+            raise InputError(
+                f"`{self._file.path}`, the record at byte {offset:,} of what it unfolds to: {fact}",
+                hint="get the file again, or set `on_error: skip` to leave such records out and count them",
+            )
+        assert reason in PAGE_REASONS
+        self._counts[reason] += 1
+
+
+class _Window:
+    """Decoded bytes from the record at hand on. They end with the file, at a damaged member, or where a
+    member begins with a record of its own: no record reaches beyond these."""
+
+    def __init__(self, file: CorpusFile, start: int) -> None:
+        self._file = file
+        self._source, self._pieces = _open_pieces(file)
+        self._next: Piece | None = None
+        """A piece of the member behind the one that `data` is of."""
+        self.data = bytearray()
+        self.offset = 0
+        """Of `data`, in all that the file unfolds to."""
+        self.fault: str | None = None
+        """What is wrong with the member that `data` is the end of."""
+        self.file_ended = False
+        while self.offset < start and (self.need(1) or self._go_on()):
+            self.drop(min(start - self.offset, len(self.data)))
+        # A block begins with a record: what is damaged before it was counted with the block before.
+        while start and not self.need(1) and self._go_on():
+            pass
+
+    def close(self) -> None:
+        self._source.close()
+
+    @property
+    def at_end(self) -> bool:
+        """Whether there is nothing more."""
+        return not self.data and self._next is None and self.fault is None and not self._pull()
+
+    def need(self, size: int, *, inside: bool = False) -> bool:
+        """Have `size` bytes in `data`; False if it ends before. `inside`: it is of a record, also if it is
+        empty."""
+        while len(self.data) < size:
+            if self._next is not None or self.fault is not None or not self._pull(inside=inside):
+                return False
+        return True
+
+    def drop(self, size: int) -> None:
+        del self.data[:size]
+        self.offset += size
+
+    def pass_over(self, size: int) -> bool:
+        """Drop `size` bytes, which are never held together; False if `data` ends before."""
+        while size > 0 and self.need(1, inside=True):
+            some = min(size, len(self.data))
+            self.drop(some)
+            size -= some
+        return size == 0
+
+    def ends_record(self, at: int) -> bool:
+        """Whether a record is over at `data[at:]`: nothing but the next one follows."""
+        while self.need(at + 1):
+            if self.data[at] not in b"\r\n":
+                return self.need(at + len(_MARK)) and self.data.startswith(_MARK, at)
+            at += 1
+        return self.fault is None
+
+    def skip_newlines(self) -> None:
+        """To the next record, in the next member if this one is over."""
+        while True:
+            while self.need(1) and self.data[0] in b"\r\n":
+                self.drop(1)
+            if self.data or self.fault is not None or not self._go_on():
+                return
+
+    def find_next(self) -> None:
+        """Drop all that comes before the next record, or the next damaged member."""
+        while (found := _NEXT.search(self.data)) is None:
+            # What may be a line's end and a part of a version stays.
+            self.drop(max(0, len(self.data) - 16))
+            if self._next is None and self.fault is None and self._pull():
+                continue
+            self.drop(len(self.data))
+            if not self._go_on() or self.fault is not None or self.data.startswith(_MARK):
+                return
+        self.drop(found.end())
+
+    def _go_on(self) -> bool:
+        """Where all of `data` is used: to the member that follows; False at the end of the file."""
+        self.fault = None
+        piece, self._next = self._next, None
+        if piece is None:
+            return self._pull()
+        self._add(piece)
+        return True
+
+    def _pull(self, *, inside: bool = False) -> bool:
+        """One more piece; False at the end of the file."""
+        with input_errors(self._file, at=self.offset + len(self.data)):
+            piece = next(self._pieces, None)
+        if piece is None:
+            self.file_ended = True
+            return False
+        of_its_own = piece.begins and (piece.fault is not None or piece.data.startswith(_MARK))
+        if of_its_own and (self.data or inside):
+            self._next = piece
+        else:
+            self._add(piece)
+        return True
+
+    def _add(self, piece: Piece) -> None:
+        self.data += piece.data
+        self.fault = piece.fault
+
+
+def _open_pieces(file: CorpusFile) -> tuple[Any, Iterator[Piece]]:
+    """What to close in the end, and the pieces."""
+    if file.compression is not Compression.GZIP:
+        stream = DecodedStream(file)
+        return stream, (Piece(chunk) for _, chunk in stream.chunks())
+    with input_errors(file):
+        raw = open_raw(file)
+    return raw, GzipMembers(raw, _MARK).pieces()
