@@ -80,7 +80,7 @@ bench: .venv/dev
 docs: .venv/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
-# Python 3.11 and 3.12 are looked for on the path.
+# Python 3.11 to 3.13 are looked for on the path.
 wheels: .venv/wheels sdist
 	$(BIN)/python wheels/build.py
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from build import PYTHONS
 from debian import Debian, emulated_python
 
 ROOT = Path(__file__).parent.parent
@@ -25,17 +26,18 @@ OLD_PROCESSOR = "Nehalem"
 NATIVE_TESTS = ("tests/unit/native",)
 PROPERTY_TESTS = tuple(f"tests/unit/{name}" for name in ("corpus", "dedup", "pack", "text", "tokenizer"))
 # A Debian's suite, and its Python.
-AARCH64 = {"3.11": ("bookworm", "311-cp311"), "3.13": ("trixie", "312-abi3")}
+AARCH64 = {"3.11": "bookworm", "3.13": "trixie"}
 
 
-def wheel(tags: str, machine: str) -> Path:
-    found = sorted((ROOT / "dist").glob(f"krill_lm-*-cp{tags}-*_{machine}.whl"))
+def wheel(python: str, machine: str) -> Path:
+    tag = f"cp{python.replace('.', '')}"
+    found = sorted((ROOT / "dist").glob(f"krill_lm-*-{tag}-*_{machine}.whl"))
     if not found:
-        sys.exit(f"dist/ has no wheel `{tags}` for {machine}: run `make wheels` first")
+        sys.exit(f"dist/ has no wheel `{tag}` for {machine}: run `make wheels` first")
     return found[-1]
 
 
-def check_here(python: str, tags: str) -> Path:
+def check_here(python: str) -> Path:
     """The wheel in a new environment that has no other program on its path; the environment's Python."""
     environment = FOLDER / f"python{python}"
     shutil.rmtree(environment, ignore_errors=True)
@@ -44,7 +46,7 @@ def check_here(python: str, tags: str) -> Path:
     subprocess.run([UV, "venv", "-q", "--python", python, environment], check=True)
     for name in COMPILERS:
         assert shutil.which(name, path=str(programs)) is None, name
-    install = [UV, "pip", "install", "-q", "--python", programs / "python", wheel(tags, "x86_64")]
+    install = [UV, "pip", "install", "-q", "--python", programs / "python", wheel(python, "x86_64")]
     subprocess.run(install, check=True, env=path)
     subprocess.run([programs / "python", ROOT / "wheels/smoke.py"], check=True, env=path, cwd=FOLDER)
     return programs / "python"
@@ -62,7 +64,7 @@ def check_old_processor(python: Path, qemu: Path) -> None:
 
 def check_aarch64(version: str, qemu: Path) -> None:
     """The wheel at work on aarch64, then the native tests and the properties of kernels."""
-    suite, tags = AARCH64[version]
+    suite = AARCH64[version]
     debian = Debian(FOLDER / f"aarch64-{suite}", "aarch64", suite)
     debian.unpack(f"python{version}", "libstdc++6")
     packages = debian.folder / "packages"
@@ -84,9 +86,10 @@ def check_aarch64(version: str, qemu: Path) -> None:
             "--only-binary",
             ":all:",
             *target,
-            wheel(tags, "aarch64"),
+            wheel(version, "aarch64"),
             "pytest",
             "hypothesis",
+            "mmh3",
         ],
         check=True,
     )
@@ -102,7 +105,7 @@ def main() -> None:
     parser.add_argument("--no-qemu", action="store_true", help="only what runs on this machine itself")
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    pythons = [check_here("3.11", "311-cp311"), check_here("3.12", "312-abi3")]
+    pythons = [check_here(python) for python in PYTHONS]
     if options.no_qemu:
         return
     qemu = Debian(FOLDER / "qemu", "x86_64", "bookworm")
